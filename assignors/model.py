@@ -1,0 +1,117 @@
+"""The vocabulary of a rebalance: a group problem goes in, an assignment comes out.
+
+Everything here is immutable, slotted and free of I/O. Names are Kafka's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+TopicPartition = tuple[str, int]
+"""One partition of a topic: ``("orders", 3)``."""
+
+Assignment = dict[str, tuple[TopicPartition, ...]]
+"""Owner -> its partitions, owners and partitions in Kafka's own order."""
+
+
+class AssignorError(Exception):
+    """An assignor has no assignment to give; the base of every error of this package."""
+
+
+class KafkaAssignorError(AssignorError):
+    """Kafka's own class throws on this input.
+
+    Attributes:
+        java_class: simple name of the exception that Kafka throws, e.g. ``NullPointerException``.
+    """
+
+    def __init__(self, java_class: str, message: str) -> None:
+        super().__init__(f"{java_class}: {message}")
+        self.java_class = java_class
+
+    def __reduce__(self) -> tuple:
+        return (_rebuild_kafka_error, (self.java_class, str(self)))
+
+
+def _rebuild_kafka_error(java_class: str, text: str) -> KafkaAssignorError:
+    return KafkaAssignorError(java_class, text.removeprefix(f"{java_class}: "))
+
+
+class NoResultError(AssignorError):
+    """Kafka's assignor never returns on this input, or the step budget ran out before it did.
+
+    Attributes:
+        is_cycle: True when a state repeats, so that no budget would be enough; False when the budget ended the call.
+    """
+
+    def __init__(self, message: str, *, is_cycle: bool) -> None:
+        super().__init__(message)
+        self.is_cycle = is_cycle
+
+    def __reduce__(self) -> tuple:
+        return (_rebuild_no_result, (str(self), self.is_cycle))
+
+
+def _rebuild_no_result(message: str, is_cycle: bool) -> NoResultError:
+    return NoResultError(message, is_cycle=is_cycle)
+
+
+class UnknownStrategyError(AssignorError):
+    """No assignor of this name is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the leader's metadata shows it.
+
+    Attributes:
+        partition_count: partitions are numbered ``0 .. partition_count - 1``; None is a topic whose id resolves but
+            which has no metadata (KIP-848 assignors only).
+        partition_racks: for each partition the racks of its replicas, None for a replica on a broker without a rack;
+            None when racks are not known.
+        topic_id: Kafka's 22-character text form of the topic id; only the KIP-848 assignors need it.
+    """
+
+    partition_count: int | None
+    partition_racks: tuple[tuple[str | None, ...], ...] | None = None
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member with what it told the group when it joined.
+
+    Attributes:
+        member_id: the broker's id for the member.
+        topics: subscribed topics in list order, duplicates kept.
+        group_instance_id: set for a static member (KIP-345).
+        rack: the member's ``client.rack``.
+        owned: claimed partitions in list order (subscription v1 and up).
+        owned_generation: the generation of the claims (subscription v2 and up); None or negative is absent.
+        user_data: the assignor's own bytes in the subscription; None is not set, ``b""`` is empty.
+        streams: topic -> number of consumer threads, ZooKeeper consumers only.
+    """
+
+    member_id: str
+    topics: tuple[str, ...] = ()
+    group_instance_id: str | None = None
+    rack: str | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    owned_generation: int | None = None
+    user_data: bytes | None = None
+    streams: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProblem:
+    """What one rebalance has to solve.
+
+    Attributes:
+        topics: metadata by topic name; a subscribed topic that is not here does not exist.
+        members: in the order in which the group's leader puts them into its map, which is the order of the stored
+            group metadata record.
+    """
+
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    members: tuple[Member, ...] = ()
