@@ -1,0 +1,515 @@
+"""Shapes of all Delta tables: one ``TableSpec`` each, a field a line, and the comment that Delta shows.
+
+Columns are declared nullable, since a null in a column that is not becomes a ``NullPointerException`` without a column
+name; the keys are checked by the gates instead. Key columns and ``run_sequence`` come first: Delta keeps statistics of
+them, and of nothing else, for data skipping.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+STRING, BINARY, BOOLEAN = StringType(), BinaryType(), BooleanType()
+INT, BIGINT, DOUBLE = IntegerType(), LongType(), DoubleType()
+DATE, TIMESTAMP = DateType(), TimestampType()
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What one table is: the single source of its DDL, of every write check and of ``docs/tables.md``.
+
+    Attributes:
+        name: table name, a plural noun.
+        comment: what one row is.
+        key: columns that identify a row.
+        schema: all columns, key and ``run_sequence`` first.
+        partitioning: ``("observed_month",)`` for facts, else empty.
+    """
+
+    name: str
+    comment: str
+    key: tuple[str, ...]
+    schema: StructType
+    partitioning: tuple[str, ...] = field(default=())
+
+    @property
+    def skipping_columns(self) -> tuple[str, ...]:
+        """Return the columns that Delta keeps minimum and maximum of: the key and ``run_sequence``."""
+        return (*[name for name in self.key if name not in self.partitioning], "run_sequence")
+
+
+def _column(name: str, data_type: DataType, comment: str) -> StructField:
+    return StructField(name, data_type, nullable=True, metadata={"comment": comment})
+
+
+def _plain(**fields: DataType) -> StructType:
+    return StructType([StructField(name, data_type) for name, data_type in fields.items()])
+
+
+TOPIC_PARTITIONS = ArrayType(_plain(topic=STRING, partitions=ArrayType(INT)))
+"""Partitions grouped by topic: one entry a topic, topics by first appearance, partitions in list order."""
+
+MEMBERS = ArrayType(
+    _plain(
+        member_id=STRING,
+        group_instance_id=STRING,
+        client_id=STRING,
+        client_host=STRING,
+        rack=STRING,
+        session_timeout_ms=INT,
+        rebalance_timeout_ms=INT,
+        topics=ArrayType(STRING),
+        topic_regex=STRING,
+        strategies=ArrayType(STRING),
+        subscription_version=INT,
+        owned=TOPIC_PARTITIONS,
+        owned_generation=INT,
+        user_data=BINARY,
+        assigned=TOPIC_PARTITIONS,
+        current=TOPIC_PARTITIONS,
+        pending_revocation=TOPIC_PARTITIONS,
+    )
+)
+
+PARTITION_LOOKS = ArrayType(
+    _plain(
+        partition=INT,
+        leader=INT,
+        leader_rack=STRING,
+        replica_racks=ArrayType(STRING),
+        begin_offset=BIGINT,
+        end_offset=BIGINT,
+    )
+)
+
+RESOLVED_TOPICS = ArrayType(
+    _plain(
+        topic=STRING,
+        topic_id=STRING,
+        partition_count=INT,
+        partition_racks=ArrayType(ArrayType(STRING)),
+        basis=STRING,
+    )
+)
+
+CLUSTER = _column("cluster_id", STRING, "the Kafka cluster")
+GROUP = _column("group_id", STRING, "the consumer group")
+GENERATION = _column("generation", INT, "classic generation id, or group epoch of a consumer-protocol group")
+OBSERVED_AT = _column("observed_at", TIMESTAMP, "time of the record, UTC")
+POSITION = _column("position", BIGINT, "orders the snapshots of one group strictly; the record's offset for raw captures")
+SEQUENCE = _column("run_sequence", BIGINT, "the run that wrote the row")
+MONTH = _column("observed_month", DATE, "first day of the month of observed_at, UTC")
+RUN = _column("run_id", STRING, "the run that wrote the row")
+SOURCE = _column("source", STRING, "kind of capture")
+SOURCE_POSITION = _column("source_position", STRING, "place in the capture")
+BASIS = _column("basis", STRING, "observed, recomputed or counterfactual")
+STRATEGY = _column("strategy", STRING, "the assignor; the record's own for observed and recomputed, '' when it has none")
+TOPIC = _column("topic", STRING, "topic name")
+PARTITION = _column("partition", INT, "partition number")
+KAFKA_VERSION = _column("kafka_version", STRING, "release whose behaviour was computed; null for observed rows")
+TOPICS_HASH = _column("topics_hash", STRING, "names the topics of the generation in generation_topics")
+INCARNATION = _column("incarnation", BIGINT, "position of the first known snapshot of this life of the group")
+
+SNAPSHOT_KEY = ("cluster_id", "group_id", "generation", "observed_at", "position")
+SNAPSHOT_COLUMNS = [CLUSTER, GROUP, GENERATION, OBSERVED_AT, POSITION]
+MONTHLY = ("observed_month",)
+
+
+GROUP_RECORDS = TableSpec(
+    "group_records",
+    "Group metadata records that folding needs again, and all group tombstones: one row a record.",
+    ("cluster_id", "offsets_partition", "offset"),
+    StructType(
+        [
+            CLUSTER,
+            _column("offsets_partition", INT, "partition of __consumer_offsets"),
+            _column("offset", BIGINT, "offset of the record"),
+            SEQUENCE,
+            MONTH,
+            _column("type", INT, "record type, the first two bytes of the key"),
+            GROUP,
+            _column("key", BINARY, "the record's key"),
+            _column("value", BINARY, "the record's value; null is a tombstone"),
+            _column("timestamp", TIMESTAMP, "time of the record, UTC"),
+            SOURCE,
+            SOURCE_POSITION,
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+GROUP_STATES = TableSpec(
+    "group_states",
+    "Internal carry-over: where each group stands after its last snapshot. Derived, rebuilt by assign --recompute.",
+    ("cluster_id", "group_id"),
+    StructType(
+        [
+            CLUSTER,
+            GROUP,
+            SEQUENCE,
+            POSITION,
+            GENERATION,
+            INCARNATION,
+            _column("state", BINARY, "the last snapshot and every strategy's last result, coded"),
+        ]
+    ),
+)
+
+SUBSCRIPTION_SNAPSHOTS = TableSpec(
+    "subscription_snapshots",
+    "One generation of a group as its coordinator stored it: all that is needed to compute it again.",
+    ("cluster_id", "group_id", "position"),
+    StructType(
+        [
+            *SNAPSHOT_COLUMNS,
+            SEQUENCE,
+            MONTH,
+            _column("group_type", STRING, "classic or consumer"),
+            _column("protocol_type", STRING, "consumer, or empty for a group that never had members"),
+            _column("state", STRING, "Stable or Empty"),
+            _column("strategy", STRING, "name of the assignor that the group selected; null without members"),
+            _column("leader_member_id", STRING, "the member that ran the assignor"),
+            _column("joined_at", TIMESTAMP, "the value's currentStateTimestamp; null below value version 2"),
+            INCARNATION,
+            _column("members", MEMBERS, "members in the order of the record, which is the order the assignor saw"),
+            _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
+            _column("is_conversion", BOOLEAN, "written by the coordinator when it turned a consumer-protocol group back to classic"),
+            SOURCE,
+            SOURCE_POSITION,
+            _column("fingerprint", STRING, "SHA-256 of the record's content"),
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+GENERATION_TOPICS = TableSpec(
+    "generation_topics",
+    "The topics of a generation as the assignor is taken to have seen them, named by content.",
+    ("cluster_id", "topics_hash"),
+    StructType(
+        [
+            CLUSTER,
+            TOPICS_HASH,
+            SEQUENCE,
+            _column("topics", RESOLVED_TOPICS, "subscribed topics by name; basis says which look gave the partitions"),
+        ]
+    ),
+)
+
+TOPIC_SNAPSHOTS = TableSpec(
+    "topic_snapshots",
+    "A look: one topic at one moment.",
+    ("cluster_id", "topic", "observed_at"),
+    StructType(
+        [
+            CLUSTER,
+            TOPIC,
+            _column("observed_at", TIMESTAMP, "time of the look, UTC"),
+            SEQUENCE,
+            MONTH,
+            _column("topic_id", STRING, "Kafka's 22-character text form; null when the source has none"),
+            _column("partition_count", INT, "partitions of the topic"),
+            _column("partitions", PARTITION_LOOKS, "by partition number; offsets null when the source has none"),
+            SOURCE,
+            SOURCE_POSITION,
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+OFFSET_SNAPSHOTS = TableSpec(
+    "offset_snapshots",
+    "One offset commit, or its deletion.",
+    ("cluster_id", "group_id", "topic", "partition", "position"),
+    StructType(
+        [
+            CLUSTER,
+            GROUP,
+            TOPIC,
+            PARTITION,
+            POSITION,
+            SEQUENCE,
+            MONTH,
+            _column("observed_at", TIMESTAMP, "time of the record, UTC"),
+            _column("topic_id", STRING, "null when the source has none"),
+            _column("committed_offset", BIGINT, "next offset to read; null for a deletion"),
+            _column("leader_epoch", INT, "null below value version 3 or when the client sent none"),
+            _column("metadata", STRING, "the client's own text"),
+            _column("committed_at", TIMESTAMP, "commit time, UTC"),
+            _column("expires_at", TIMESTAMP, "value version 1 only"),
+            _column("is_deleted", BOOLEAN, "the record is a tombstone"),
+            _column("is_uncertain", BOOLEAN, "may belong to an aborted transaction"),
+            _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
+            SOURCE,
+            SOURCE_POSITION,
+            _column("fingerprint", STRING, "SHA-256 of the record's content"),
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+ASSIGNMENTS = TableSpec(
+    "assignments",
+    "What one member holds in one generation, on one basis and strategy; also members without partitions.",
+    (*SNAPSHOT_KEY, "basis", "strategy", "member_id"),
+    StructType(
+        [
+            *SNAPSHOT_COLUMNS,
+            BASIS,
+            STRATEGY,
+            _column("member_id", STRING, "the member"),
+            SEQUENCE,
+            MONTH,
+            _column("group_instance_id", STRING, "set for a static member"),
+            _column("partitions", TOPIC_PARTITIONS, "in the assignor's order, one entry a topic"),
+            _column("partition_count", INT, "partitions held"),
+            KAFKA_VERSION,
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+SOLUTIONS = TableSpec(
+    "solutions",
+    "How the assignment of one basis and strategy came about, also where there is none.",
+    (*SNAPSHOT_KEY, "basis", "strategy"),
+    StructType(
+        [
+            *SNAPSHOT_COLUMNS,
+            BASIS,
+            STRATEGY,
+            SEQUENCE,
+            MONTH,
+            INCARNATION,
+            _column("status", STRING, "solved, carried, no_result, kafka_error, over_budget or unsupported"),
+            _column("detail", STRING, "what the assignor said when it had no result"),
+            KAFKA_VERSION,
+            TOPICS_HASH,
+            _column("has_predecessor", BOOLEAN, "false when the generation before is not known (a compacted log, a conversion)"),
+            _column("is_rewrite", BOOLEAN, "a static member came back: same generation, no assignor ran"),
+            _column("is_follow_up", BOOLEAN, "the second half of a cooperative rebalance: no new cause"),
+            _column("rebalance_count", INT, "calls of the assignor"),
+            _column("cooperative_revocation_count", INT, "summed over the calls; counterfactual rows only"),
+            _column("conformance", STRING, "recomputed compared with observed; null on counterfactual rows"),
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+MOVEMENTS = TableSpec(
+    "movements",
+    "One partition whose owner changed between a generation and the one before.",
+    (*SNAPSHOT_KEY, "basis", "strategy", "topic", "partition"),
+    StructType(
+        [
+            *SNAPSHOT_COLUMNS,
+            BASIS,
+            STRATEGY,
+            TOPIC,
+            PARTITION,
+            SEQUENCE,
+            MONTH,
+            _column("previous_generation", INT, "generation in which the previous owner held it; null when nobody did"),
+            _column("previous_member_id", STRING, "null when nobody held it"),
+            _column("member_id", STRING, "null when nobody holds it"),
+            _column("kind", STRING, "revoked, reassigned, gained, lost or orphaned"),
+            _column("cause", STRING, "why gained, lost or orphaned; null elsewhere"),
+            _column("committed_offset", BIGINT, "committed offset as of the movement"),
+            _column("begin_offset", BIGINT, "first offset of the log as of the movement"),
+            _column("end_offset", BIGINT, "end of the log at or after the movement"),
+            _column("resume_outcome", STRING, "committed, reset_none, reset_out_of_range or unknown"),
+            _column("lag", BIGINT, "messages still to read"),
+            _column("committed_at", TIMESTAMP, "time of that commit, UTC"),
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+_MOVED = "partitions of this row's assignment compared with the one before; null without a known predecessor: "
+_LOADS = "over all members; null without members: "
+
+GENERATION_AUDITS = TableSpec(
+    "generation_audits",
+    "Every figure about one generation on one basis and strategy.",
+    (*SNAPSHOT_KEY, "basis", "strategy"),
+    StructType(
+        [
+            *SNAPSHOT_COLUMNS,
+            BASIS,
+            STRATEGY,
+            SEQUENCE,
+            MONTH,
+            _column("previous_generation", INT, "generation of the snapshot before in the same incarnation"),
+            _column("generation_gap", INT, "generations between the two that are not known"),
+            _column("is_follow_up", BOOLEAN, "the second half of a cooperative rebalance: no new cause"),
+            _column("is_settled", BOOLEAN, "false while something is withheld"),
+            _column("rebalance_count", INT, "calls of the assignor that this row stands for"),
+            _column("member_count", INT, "members"),
+            _column("idle_member_count", INT, "members without partitions that subscribe to an existing topic"),
+            _column("partition_count", INT, "distinct partitions with an owner"),
+            _column("retained_count", INT, _MOVED + "same owner"),
+            _column("revoked_count", INT, _MOVED + "taken from a member that is still there"),
+            _column("reassigned_count", INT, _MOVED + "taken over from a member that left"),
+            _column("gained_count", INT, _MOVED + "had no owner"),
+            _column("lost_count", INT, _MOVED + "has no owner, its last one is still a member"),
+            _column("orphaned_count", INT, _MOVED + "has no owner, its last one left"),
+            _column("withheld_count", INT, "part of lost_count: kept back by the cooperative assignor until given up"),
+            _column("handed_over_count", INT, "part of gained_count: withheld before, another owner now"),
+            _column("returned_count", INT, "part of gained_count: withheld before, the same owner again"),
+            _column("movement_count", INT, "revoked + reassigned + handed over"),
+            _column("least_movement_count", INT, "fewest movements with the same loads bounds"),
+            _column("avoidable_movement_count", INT, "movement_count - least_movement_count"),
+            _column("unassigned_count", INT, "existing partitions of subscribed topics without owner"),
+            _column("multiply_owned_count", INT, "partitions with more than one owner"),
+            _column("eager_revocation_count", INT, "partitions that members present in both generations would give up under the eager protocol"),
+            _column("cooperative_revocation_count", INT, "those of them not given back to the same owner"),
+            _column("actual_revocation_count", INT, "observed rows: what the members did give up; null where claims cannot tell"),
+            _column("is_eager", BOOLEAN, "observed rows: every live member gave up everything; null where claims cannot tell"),
+            _column("partitions_per_member_min", INT, _LOADS + "smallest load"),
+            _column("partitions_per_member_max", INT, _LOADS + "largest load"),
+            _column("partitions_per_member_mean", DOUBLE, _LOADS + "mean load"),
+            _column("partitions_per_member_stddev", DOUBLE, _LOADS + "population standard deviation"),
+            _column("imbalance_ratio", DOUBLE, "largest load / mean load; 1 is even, null without partitions"),
+            _column("gini", DOUBLE, "Gini coefficient of the loads, 0 is even; null without partitions"),
+            _column("topic_skew_max", INT, "largest max - min within one topic over its subscribers"),
+            _column("balance_score", BIGINT, "Kafka's: sum of load differences over all pairs of members"),
+            _column("least_spread", INT, "smallest possible max - min"),
+            _column("lag_imbalance_ratio", DOUBLE, "largest / mean summed lag of a member"),
+            _column("rack_match_ratio", DOUBLE, "share of partitions with a replica in the owner's rack"),
+            TOPICS_HASH,
+            _column("coordinator_partition", INT, "partition of __consumer_offsets that holds the group"),
+            _column("triggers", ArrayType(STRING), "what changed since the generation before"),
+            KAFKA_VERSION,
+            _column("conformance", STRING, "recomputed compared with observed; null on counterfactual rows"),
+            _column("violations", ArrayType(STRING), "what is wrong with the assignment; empty when sound, null without one"),
+            _column("status", STRING, "solved, carried, no_result, kafka_error, over_budget or unsupported"),
+            _column("verdict", STRING, "inherent, better_elsewhere or unexpected"),
+            _column("better_strategy", STRING, "the strategy that would have done best"),
+            _column("better_gain", DOUBLE, "what it would have gained"),
+            _column("flavour", STRING, "client library of the leader, as far as its bytes tell"),
+            _column("follow_up_ms", BIGINT, "time until the follow-up generation"),
+            _column("pause_partition_ms", BIGINT, "partitions times milliseconds without an owner"),
+            _column("throughput_imbalance_ratio", DOUBLE, "largest / mean message rate of a member"),
+            _column("reconciled_at", TIMESTAMP, "consumer protocol: when the last member reached its target"),
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+FINDINGS = TableSpec(
+    "findings",
+    "Something a person should know about one generation.",
+    (*SNAPSHOT_KEY, "rule_id"),
+    StructType(
+        [
+            *SNAPSHOT_COLUMNS,
+            _column("rule_id", STRING, "the rule that found it"),
+            SEQUENCE,
+            MONTH,
+            _column("severity", STRING, "info, warning or critical"),
+            _column("message", STRING, "what was found"),
+            _column("evidence", MapType(STRING, STRING), "the figures behind it"),
+            _column("advice", STRING, "what to do"),
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+QUARANTINE = TableSpec(
+    "quarantine",
+    "An input record that could not be used, kept with the reason.",
+    ("cluster_id", "payload_hash", "reason", "source_position"),
+    StructType(
+        [
+            CLUSTER,
+            _column("payload_hash", STRING, "SHA-256 of the whole payload"),
+            _column("reason", STRING, "reason code"),
+            SOURCE_POSITION,
+            SEQUENCE,
+            SOURCE,
+            _column("detail", STRING, "what was found where, and what was expected"),
+            _column("payload", BINARY, "first 64 KiB of the payload"),
+            RUN,
+        ]
+    ),
+)
+
+GATE_RESULTS = ArrayType(
+    _plain(
+        suite=STRING,
+        table=STRING,
+        expectation=STRING,
+        severity=STRING,
+        success=BOOLEAN,
+        unexpected_count=BIGINT,
+    )
+)
+
+RUNS = TableSpec(
+    "runs",
+    "One run; its row is the last commit of the run and publishes the versions that readers use.",
+    ("run_id",),
+    StructType(
+        [
+            _column("run_id", STRING, "name of the run"),
+            SEQUENCE,
+            _column("command", STRING, "what was run"),
+            _column("started_at", TIMESTAMP, "UTC"),
+            _column("finished_at", TIMESTAMP, "UTC"),
+            _column("status", STRING, "published, failed or refused"),
+            _column("input_counts", MapType(STRING, BIGINT), "records read and where they ended"),
+            _column("output_counts", MapType(STRING, BIGINT), "rows written by table"),
+            _column("table_versions", MapType(STRING, BIGINT), "the version of every table that readers use"),
+            _column("consumed", MapType(STRING, BIGINT), "by table: run_sequence up to which its rows have been used"),
+            _column("gates", GATE_RESULTS, "results of the expectations"),
+            _column("input_fingerprint", STRING, "SHA-256 of names and sizes of the input files"),
+            _column("settings_fingerprint", STRING, "SHA-256 of the settings"),
+            _column("software_versions", MapType(STRING, STRING), "evenkeel, Python, Spark, Delta, Java"),
+        ]
+    ),
+)
+
+TABLES: dict[str, TableSpec] = {
+    spec.name: spec
+    for spec in (
+        GROUP_RECORDS,
+        GROUP_STATES,
+        SUBSCRIPTION_SNAPSHOTS,
+        GENERATION_TOPICS,
+        TOPIC_SNAPSHOTS,
+        OFFSET_SNAPSHOTS,
+        ASSIGNMENTS,
+        SOLUTIONS,
+        MOVEMENTS,
+        GENERATION_AUDITS,
+        FINDINGS,
+        QUARANTINE,
+        RUNS,
+    )
+}
+"""Every table by name, in the order in which a run writes them; ``runs`` is last, since its row publishes."""

@@ -1,0 +1,114 @@
+"""The words that tables store. A value is the stored string: changing one is a migration."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Word(str, Enum):
+    """A stored string; ``str()`` and formatting give the string itself on every Python version."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class GroupType(Word):
+    """Which rebalance protocol a group speaks."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class GroupState(Word):
+    """State of the group when its record was written, as Kafka names it."""
+
+    STABLE = "Stable"
+    EMPTY = "Empty"
+
+
+class Basis(Word):
+    """Where an assignment comes from."""
+
+    OBSERVED = "observed"
+    RECOMPUTED = "recomputed"
+    COUNTERFACTUAL = "counterfactual"
+
+
+class Status(Word):
+    """How the assignment of one basis and strategy came about, or why there is none."""
+
+    SOLVED = "solved"
+    CARRIED = "carried"
+    NO_RESULT = "no_result"
+    KAFKA_ERROR = "kafka_error"
+    OVER_BUDGET = "over_budget"
+    UNSUPPORTED = "unsupported"
+
+
+class Conformance(Word):
+    """How a recomputed assignment compares with the observed one."""
+
+    EXACT = "exact"
+    EQUAL_SETS = "equal_sets"
+    EQUAL_BALANCE = "equal_balance"
+    DIFFERS = "differs"
+    NOT_COMPARABLE = "not_comparable"
+
+
+class TopicBasis(Word):
+    """Which look at the cluster gave a topic's partitions."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    EARLIER = "earlier"
+    INFERRED = "inferred"
+
+
+class Severity(Word):
+    """How much a finding or a gate matters."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """Return 0 for info, 1 for warning, 2 for critical."""
+        return list(Severity).index(self)
+
+
+class RunStatus(Word):
+    """What became of a run; readers follow ``published`` only."""
+
+    PUBLISHED = "published"
+    FAILED = "failed"
+    REFUSED = "refused"
+
+
+class Outcome(Word):
+    """Where an input record ended: exactly one of these."""
+
+    LANDED = "landed"
+    DUPLICATE = "duplicate"
+    SKIPPED = "skipped"
+    QUARANTINED = "quarantined"
+
+
+class Source(Word):
+    """Which kind of capture a row came from."""
+
+    CONSUMER_OFFSETS = "consumer-offsets"
+    CLUSTER_METADATA = "cluster-metadata"
+
+
+class Rule(Word):
+    """Rules that make findings."""
+
+    TOPIC_BASIS_UNCERTAIN = "topic_basis_uncertain"
+    CONFORMANCE_DIFFERS = "conformance_differs"
+    PARTITION_MULTIPLY_OWNED = "partition_multiply_owned"
+    NO_RESULT = "no_result"
+
+
+STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+"""The client-side assignors, in the order in which reports list them."""
