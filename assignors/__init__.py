@@ -1,0 +1,1 @@
+"""Kafka's partition assignors, result for result, in pure Python."""
