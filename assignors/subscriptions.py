@@ -1,0 +1,75 @@
+"""Who may be given what: the subscriptions of a problem, as verification, balance and optimum read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from assignors.model import GroupProblem, Member
+
+Subscriptions = dict[str, frozenset[str]]
+"""Owner -> the topics it subscribes to, existing or not; owners with equal topic lists share one set."""
+
+
+def subscriptions_of(problem: GroupProblem) -> Subscriptions:
+    """Return for each member id the topics it subscribes to, existing or not."""
+    known: dict[tuple[str, ...], frozenset[str]] = {}
+    return {member.member_id: _intern(known, member.topics) for member in problem.members}
+
+
+def thread_subscriptions_of(problem: GroupProblem) -> Subscriptions:
+    """Return for each consumer thread, ``<member_id>-<n>``, its topics; empty unless members have ``streams``.
+
+    Thread n of a member takes part in the topics for which the member registered more than n streams.
+
+    >>> thread_subscriptions_of(GroupProblem(members=(Member("c", streams={"t": 2, "u": 1}),)))["c-1"]
+    frozenset({'t'})
+    """
+    known: dict[tuple[str, ...], frozenset[str]] = {}
+    return {
+        thread_id(member, number): _intern(known, (topic for topic, streams in member.streams.items() if streams > number))
+        for member in problem.members
+        if member.streams
+        for number in range(max(member.streams.values()))
+    }
+
+
+def thread_id(member: Member, number: int) -> str:
+    """Return the id of a ZooKeeper consumer's thread, the owner in results of the legacy assignors."""
+    return f"{member.member_id}-{number}"
+
+
+def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
+    """Return the partition count of every topic that exists with partitions and that some member subscribes to.
+
+    Order: as the members first name them.
+    """
+    counts = {}
+    for topics in dict.fromkeys(member.topics for member in problem.members):
+        for name in topics:
+            topic = problem.topics.get(name)
+            if topic is not None and topic.partition_count:
+                counts[name] = topic.partition_count
+    return counts
+
+
+def owners_by_topics(subscriptions: Subscriptions, topics: Mapping[str, object]) -> dict[frozenset[str], list[str]]:
+    """Return the owners grouped by which of the given topics they subscribe to; those that subscribe to none are left out.
+
+    One group means equal subscriptions. Most groups have few distinct subscriptions, so a loop over topics and these groups is
+    far shorter than one over topics and members.
+    """
+    by_subscription: dict[frozenset[str], list[str]] = {}
+    for owner, subscribed in subscriptions.items():
+        by_subscription.setdefault(subscribed, []).append(owner)
+    by_topics: dict[frozenset[str], list[str]] = {}
+    for subscribed, owners in by_subscription.items():
+        by_topics.setdefault(frozenset(filter(topics.__contains__, subscribed)), []).extend(owners)
+    by_topics.pop(frozenset(), None)
+    return by_topics
+
+
+def _intern(known: dict[tuple[str, ...], frozenset[str]], topics: Iterable[str]) -> frozenset[str]:
+    topics = tuple(topics)
+    if topics not in known:
+        known[topics] = frozenset(topics)
+    return known[topics]
