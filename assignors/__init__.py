@@ -1,1 +1,58 @@
-"""Kafka's partition assignors, result for result, in pure Python."""
+"""Kafka's partition assignors, result for result, in pure Python.
+
+>>> problem = GroupProblem({"t": Topic(3)}, (Member("c1", ("t",)), Member("c2", ("t",))))
+>>> assign("range", problem)
+{'c1': (('t', 0), ('t', 1)), 'c2': (('t', 2),)}
+"""
+
+from __future__ import annotations
+
+from assignors.model import (
+    Assignment,
+    AssignorError,
+    GroupProblem,
+    KafkaAssignorError,
+    KafkaVersionError,
+    Member,
+    NoResultError,
+    Topic,
+    TopicPartition,
+    UnknownStrategyError,
+)
+from assignors.registry import find_assignor
+from assignors.verification import violations
+
+__all__ = [
+    "Assignment",
+    "AssignorError",
+    "GroupProblem",
+    "KafkaAssignorError",
+    "KafkaVersionError",
+    "Member",
+    "NoResultError",
+    "Topic",
+    "TopicPartition",
+    "UnknownStrategyError",
+    "assign",
+    "violations",
+]
+
+
+def assign(strategy: str, problem: GroupProblem, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return what the strategy gives each member, members and partitions in Kafka's own order.
+
+    Args:
+        strategy: ``range``, ``roundrobin``, ``sticky``, ``cooperative-sticky`` (client side); ``uniform``, ``server-range`` (KIP-848);
+            ``legacy-range``, ``legacy-roundrobin`` (ZooKeeper consumer); an entry point of ``evenkeel.assignors``; or a path
+            ``package.module:function``.
+        problem: the group as its leader sees it.
+        kafka_version: release of the leader's client, e.g. ``"3.4.1"``; the newest known when None.
+        step_budget: bound on the work, see ``assignors.budget``; a generous default when None.
+
+    Raises:
+        KafkaAssignorError: Kafka's own class throws on this input.
+        NoResultError: Kafka never returns on this input, or the budget ran out.
+        KafkaVersionError: the release is not a version, or did not have this assignor.
+        UnknownStrategyError: no assignor of this name is known.
+    """
+    return find_assignor(strategy)(problem, kafka_version=kafka_version, step_budget=step_budget)

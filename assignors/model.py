@@ -61,6 +61,10 @@ class UnknownStrategyError(AssignorError):
     """No assignor of this name is known."""
 
 
+class KafkaVersionError(AssignorError):
+    """A Kafka release is not a version number, or it did not have the assignor that is asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """A topic as the leader's metadata shows it.

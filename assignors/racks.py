@@ -1,0 +1,33 @@
+"""When racks take part in an assignment (KIP-881), and which racks a partition's replicas are on.
+
+Source: ``AbstractPartitionAssignor.useRackAwareAssignment``, Kafka 3.5 and later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from assignors.model import Topic
+
+
+def partition_racks(topic: Topic) -> list[frozenset[str]]:
+    """Return for each partition the racks that hold a replica; a replica on a broker without a rack adds nothing.
+
+    An empty string is a rack here, unlike a consumer's.
+    """
+    if topic.partition_racks is None:
+        return [frozenset()] * (topic.partition_count or 0)
+    return [frozenset(rack for rack in racks if rack is not None) for racks in topic.partition_racks]
+
+
+def is_rack_aware(consumer_racks: Iterable[str], racks_of_partitions: Sequence[frozenset[str]]) -> bool:
+    """Return whether racks can make a difference: some consumer shares a rack with some partition, and not all partitions are everywhere.
+
+    >>> everywhere, only_a = frozenset("ab"), frozenset("a")
+    >>> is_rack_aware({"a"}, [everywhere, only_a]), is_rack_aware({"a"}, [everywhere, everywhere]), is_rack_aware({"c"}, [everywhere, only_a])
+    (True, False, False)
+    """
+    all_racks = frozenset().union(*racks_of_partitions)
+    if all_racks.isdisjoint(consumer_racks):
+        return False
+    return any(racks != all_racks for racks in racks_of_partitions)
