@@ -161,9 +161,7 @@ def _uneven_within(subscribers: Mapping[frozenset[str], list[str]], assignment: 
                 held[topic] += 1
             for topic in held.keys() & topics:
                 held_counts[topic].append(held[topic])
-    return [
-        topic for topic, held in held_counts.items() if max(held) - (min(held) if len(held) == subscriber_counts[topic] else 0) > 1
-    ]
+    return [topic for topic, held in held_counts.items() if max(held) - (min(held) if len(held) == subscriber_counts[topic] else 0) > 1]
 
 
 def _uneven_loads(subscribers: Mapping[frozenset[str], list[str]], assignment: Assignment, withheld_count: int) -> list[str]:
