@@ -6,9 +6,9 @@ checks at all. Here every assignment is judged, observed or computed, so that a 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from assignors.balance import topic_skews
 from assignors.model import Assignment, GroupProblem, TopicPartition
 from assignors.ordering import java_order, sort_strings
 from assignors.subscriptions import (
@@ -140,28 +140,12 @@ def _unbalanced(
     """Return the topics among whose subscribers the strategy did not keep its claim, in Java's order."""
     subscribers = owners_by_topics(subscriptions, counts)
     if strategy in _EVEN_WITHIN_EACH_TOPIC:
-        uneven = _uneven_within(subscribers, assignment)
+        uneven = [topic for topic, skew in topic_skews(subscribers, assignment).items() if skew > 1]
     elif strategy in _NOTHING_LEFT_TO_EVEN_OUT or (strategy in _EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL and len(subscribers) == 1):
         uneven = _uneven_loads(subscribers, assignment, withheld_count)
     else:
         return []
     return sort_strings(uneven)
-
-
-def _uneven_within(subscribers: Mapping[frozenset[str], list[str]], assignment: Assignment) -> list[str]:
-    """Return the topics within which the counts of two subscribers differ by more than one."""
-    subscriber_counts: dict[str, int] = defaultdict(int)
-    held_counts: dict[str, list[int]] = defaultdict(list)
-    for topics, owners in subscribers.items():
-        for topic in topics:
-            subscriber_counts[topic] += len(owners)
-        for owner in owners:
-            held: dict[str, int] = defaultdict(int)
-            for topic, _ in assignment.get(owner, ()):
-                held[topic] += 1
-            for topic in held.keys() & topics:
-                held_counts[topic].append(held[topic])
-    return [topic for topic, held in held_counts.items() if max(held) - (min(held) if len(held) == subscriber_counts[topic] else 0) > 1]
 
 
 def _uneven_loads(subscribers: Mapping[frozenset[str], list[str]], assignment: Assignment, withheld_count: int) -> list[str]:
