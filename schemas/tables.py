@@ -105,6 +105,7 @@ RESOLVED_TOPICS = ArrayType(
         partition_count=INT,
         partition_racks=ArrayType(ArrayType(STRING)),
         basis=STRING,
+        is_uncertain=BOOLEAN,
     )
 )
 
@@ -118,6 +119,7 @@ MONTH = _column("observed_month", DATE, "first day of the month of observed_at, 
 RUN = _column("run_id", STRING, "the run that wrote the row")
 SOURCE = _column("source", STRING, "kind of capture")
 SOURCE_POSITION = _column("source_position", STRING, "place in the capture")
+FINGERPRINT = _column("fingerprint", STRING, "SHA-256 of the record's content")
 BASIS = _column("basis", STRING, "observed, recomputed or counterfactual")
 STRATEGY = _column("strategy", STRING, "the assignor; the record's own for observed and recomputed, '' when it has none")
 TOPIC = _column("topic", STRING, "topic name")
@@ -149,6 +151,7 @@ GROUP_RECORDS = TableSpec(
             _column("timestamp", TIMESTAMP, "time of the record, UTC"),
             SOURCE,
             SOURCE_POSITION,
+            FINGERPRINT,
             RUN,
         ]
     ),
@@ -193,7 +196,7 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             _column("is_conversion", BOOLEAN, "written by the coordinator when it turned a consumer-protocol group back to classic"),
             SOURCE,
             SOURCE_POSITION,
-            _column("fingerprint", STRING, "SHA-256 of the record's content"),
+            FINGERPRINT,
             RUN,
         ]
     ),
@@ -230,6 +233,7 @@ TOPIC_SNAPSHOTS = TableSpec(
             _column("partitions", PARTITION_LOOKS, "by partition number; offsets null when the source has none"),
             SOURCE,
             SOURCE_POSITION,
+            FINGERPRINT,
             RUN,
         ]
     ),
@@ -261,7 +265,7 @@ OFFSET_SNAPSHOTS = TableSpec(
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             SOURCE,
             SOURCE_POSITION,
-            _column("fingerprint", STRING, "SHA-256 of the record's content"),
+            FINGERPRINT,
             RUN,
         ]
     ),

@@ -1,0 +1,1 @@
+"""The pipeline: one file a stage, each a frame -> frame story."""

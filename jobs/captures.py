@@ -1,0 +1,154 @@
+"""Which files a run takes in: found, recognised by content, and refused with a reason before Spark starts on them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+
+from jobs.errors import InputError
+from jobs.sources.consumer_offsets import PARQUET_COLUMNS
+from schemas.snapshot import line_cluster_id, recognise_line
+from schemas.vocabulary import Source
+
+logger = logging.getLogger(__name__)
+
+PARQUET, NDJSON = "parquet", "ndjson"
+_ARROW_TYPES = {"binary": ("binary", "large_binary"), "int": ("int32",), "bigint": ("int64",), "timestamp": ("timestamp",)}
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One input file.
+
+    Attributes:
+        path: as Spark reads it.
+        source: which kind of capture it is.
+        encoding: ``parquet`` or ``ndjson``.
+        size_bytes: size of the file.
+        cluster_id: the capture's own id, shared by the files of one folder; None when it has none.
+    """
+
+    path: str
+    source: Source
+    encoding: str
+    size_bytes: int
+    cluster_id: str | None = None
+
+
+def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tuple[Capture, ...]:
+    """Return the captures in the given files and folders, in a fixed order.
+
+    Files of other kinds in a folder are passed over with a log line; a file that was named itself must be a capture.
+
+    Raises:
+        InputError: nothing there, an empty or unreadable file, a kind that is not known, missing columns.
+    """
+    found: list[Capture] = []
+    for name in inputs:
+        root = Path(name)
+        if not root.exists():
+            raise InputError(f"input {name}: no such file or folder")
+        if root.is_dir():
+            captures = [capture for path in _files(root) if (capture := _recognise(path, forced, is_named=False))]
+            if not captures:
+                raise InputError(f"input {name}: no capture in this folder; expected consumer-offsets or cluster-metadata files")
+            found += _with_shared_cluster_id(captures)
+        else:
+            found.append(_recognise(root, forced, is_named=True))
+    if not found:
+        raise InputError("no input: name captures with --input, or under inputs in the settings")
+    return tuple(sorted(set(found), key=lambda capture: capture.path))
+
+
+def fingerprint(captures: tuple[Capture, ...]) -> str:
+    """Return a SHA-256 over what the captures hold, whatever their names and folders are."""
+    digest = hashlib.sha256()
+    for content in sorted(_digest(Path(capture.path)) for capture in captures):
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _digest(path: Path) -> bytes:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.digest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder by name; Spark's own marks and hidden files are none."""
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and not any(part.startswith((".", "_")) for part in parts):
+            yield path
+
+
+def _with_shared_cluster_id(captures: list[Capture]) -> list[Capture]:
+    own = next((capture.cluster_id for capture in captures if capture.cluster_id is not None), None)
+    return [Capture(capture.path, capture.source, capture.encoding, capture.size_bytes, capture.cluster_id or own) for capture in captures]
+
+
+def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture | None:
+    size = path.stat().st_size
+    try:
+        if size == 0:
+            raise InputError(f"input {path}: the file is empty")
+        with path.open("rb") as file:
+            magic = file.read(4)
+        if magic == b"PAR1":
+            return _parquet_capture(path, size, forced)
+        return _ndjson_capture(path, size, forced, is_gzip=magic[:2] == b"\x1f\x8b")
+    except OSError as error:
+        raise InputError(f"input {path}: cannot be read ({error.strerror or error})") from None
+    except _OtherKindError as error:
+        if is_named:
+            raise InputError(f"input {path}: {error}; expected consumer-offsets or cluster-metadata") from None
+        logger.info("passed over %s: %s", path, error)
+        return None
+
+
+class _OtherKindError(Exception):
+    """A readable file that is no capture; fine beside one, wrong when it was named."""
+
+
+def _parquet_capture(path: Path, size: int, forced: Source | None) -> Capture:
+    if forced not in (None, Source.CONSUMER_OFFSETS):
+        raise InputError(f"input {path}: {forced} is NDJSON, found Parquet")
+    try:
+        columns = {field.name: str(field.type) for field in pyarrow.parquet.read_schema(path)}
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"input {path}: not a readable Parquet file ({str(error).splitlines()[0]})") from None
+    missing = [f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items() if not columns.get(name, "").startswith(_ARROW_TYPES[kind])]
+    if missing:
+        raise InputError(
+            f"input {path}: expected the columns of Spark's Kafka source, missing or of another type: {', '.join(missing)}; "
+            f"found {', '.join(f'{name} {kind}' for name, kind in columns.items())}"
+        )
+    return Capture(str(path.absolute()), Source.CONSUMER_OFFSETS, PARQUET, size)
+
+
+def _ndjson_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bool) -> Capture:
+    if is_gzip and path.suffix != ".gz":
+        raise InputError(f"input {path}: gzip data in a file not called .gz, which Spark would not unpack; rename it")
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if is_gzip else path.open(encoding="utf-8") as lines:
+            first = lines.readline().strip()
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+        raise _OtherKindError(f"not a text file ({error})") from None
+    source, problem = recognise_line(first)
+    if forced is not None and source not in (None, forced):
+        raise InputError(f"input {path}: asked to read it as {forced}, found {source}")
+    if source is None and forced is None:
+        raise _OtherKindError(problem)
+    if problem:
+        raise InputError(f"input {path}: {problem}")
+    cluster_id = line_cluster_id(first) if source is Source.CLUSTER_METADATA else None
+    return Capture(str(path.absolute()), source, NDJSON, size, cluster_id)

@@ -1,0 +1,67 @@
+"""Errors that end a run, one class per cause; each carries the exit code of the command."""
+
+from __future__ import annotations
+
+
+class EvenkeelError(Exception):
+    """A run cannot go on; the base of all below. Shown as one clear line, never as a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(EvenkeelError):
+    """The command line or the settings are wrong; nothing was written."""
+
+    exit_code = 2
+
+
+class InputError(EvenkeelError):
+    """An input is missing, empty or of no known format; nothing was written."""
+
+    exit_code = 2
+
+
+class PlatformError(EvenkeelError):
+    """The machine or the Spark installation does not fit; nothing was written."""
+
+    exit_code = 2
+
+
+class NotAWarehouseError(EvenkeelError):
+    """The warehouse location holds something else, or lacks what the command needs; nothing was written."""
+
+    exit_code = 2
+
+
+class WarehouseBusyError(EvenkeelError):
+    """Another run holds the warehouse."""
+
+    exit_code = 3
+
+
+class WarehouseDamagedError(EvenkeelError):
+    """A table is not at a version that a run left behind."""
+
+
+class SchemaMismatchError(EvenkeelError):
+    """A frame does not have the shape its table declares; a defect of the program."""
+
+
+class CountsDoNotBalanceError(EvenkeelError):
+    """Input records are unaccounted for; a defect of the program."""
+
+
+class StageFailedError(EvenkeelError):
+    """Spark gave up on a stage; the text names the group where it is known."""
+
+
+class GateFailedError(EvenkeelError):
+    """A gate stopped publication, or ``--fail-on`` was met after it."""
+
+    exit_code = 4
+
+
+class RunIdReusedError(EvenkeelError):
+    """The run id was used before with other input or settings."""
+
+    exit_code = 4

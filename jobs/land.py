@@ -1,0 +1,234 @@
+"""Landing: captures -> ``group_records``, ``subscription_snapshots``, ``topic_snapshots``, ``offset_snapshots``, ``quarantine``.
+
+Every input record ends in exactly one of landed, duplicate, skipped, quarantined; the run stops when one is unaccounted
+for. Running it again on the same input adds nothing: a record is known by its cluster and its place in the log, or, for a
+look, by its topic and time.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from jobs import udfs
+from jobs.captures import PARQUET, Capture
+from jobs.context import RunContext
+from jobs.errors import CountsDoNotBalanceError
+from jobs.warehouse import Warehouse
+from schemas.landing import DECODED_ROWS, TARGETS
+from schemas.tables import GROUP_RECORDS, QUARANTINE, SUBSCRIPTION_SNAPSHOTS
+from schemas.vocabulary import Outcome, Source
+
+logger = logging.getLogger(__name__)
+
+CONFLICT = "conflicting_content"
+CONSUMER_GROUP_METADATA = 3
+GROUP_COLUMNS = ("cluster_id", "group_id")
+
+
+def decode_captures(spark: SparkSession, captures: tuple[Capture, ...], flag: str | None, fallback: str | None) -> DataFrame:
+    """Return one decoded row for each record of the captures.
+
+    Args:
+        flag: cluster id that beats the captures' own.
+        fallback: cluster id of captures that have none.
+    """
+    frames = []
+    for (source, encoding, own), paths in sorted(_grouped(captures).items(), key=str):
+        raw = _read_parquet(spark, paths) if encoding == PARQUET else _read_lines(spark, paths)
+        decoded = raw.mapInArrow(udfs.DECODERS[source, encoding], DECODED_ROWS)
+        cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
+        frames.append(decoded.withColumns({"cluster_id": cluster_id, "source": F.lit(str(source))}))
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _grouped(captures: tuple[Capture, ...]) -> dict[tuple[Source, str, str | None], list[str]]:
+    grouped: dict[tuple[Source, str, str | None], list[str]] = {}
+    for capture in captures:
+        grouped.setdefault((capture.source, capture.encoding, capture.cluster_id), []).append(capture.path)
+    return grouped
+
+
+def _read_parquet(spark: SparkSession, paths: list[str]) -> DataFrame:
+    return spark.read.parquet(*paths).select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
+
+
+def _read_lines(spark: SparkSession, paths: list[str]) -> DataFrame:
+    block = F.col("_metadata.file_block_start")
+    return spark.read.text(paths).select("value", F.col("_metadata.file_name").alias("file_name"), block.alias("block_start"))
+
+
+def settle_outcomes(decoded: DataFrame, known: DataFrame | None) -> DataFrame:
+    """Return the decoded rows with their final ``outcome``, and ``is_new`` where the row has to be written.
+
+    A record that is there already, in the warehouse or earlier in the input, is a duplicate when its content is the same
+    and quarantined when it is not.
+
+    Args:
+        known: (cluster_id, target, source_position, known_fingerprint) of the tables; None when they are empty.
+    """
+    target = F.coalesce(*[F.when(F.col(name).isNotNull(), F.lit(name)) for name in TARGETS], F.lit(QUARANTINE.name))
+    content = F.coalesce(*[F.col(f"{name}.fingerprint") for name in TARGETS], F.concat_ws(" ", "reason", "payload_hash"))
+    place = ["cluster_id", "target", "source_position"]
+    rows = decoded.withColumns({"target": target, "fingerprint": content})
+    same_place = Window.partitionBy(*place).orderBy(F.col("outcome") == str(Outcome.SKIPPED), "fingerprint")
+    rows = rows.withColumns({"repeat": F.row_number().over(same_place), "first_fingerprint": F.first("fingerprint").over(same_place)})
+    if known is None:
+        rows = rows.withColumn("known_fingerprint", F.lit(None).cast("string"))
+    else:
+        rows = rows.join(known, place, "left")
+    expected = F.coalesce("known_fingerprint", "first_fingerprint")
+    is_repeat = (F.col("repeat") > 1) | F.col("known_fingerprint").isNotNull()
+    is_landed = F.col("outcome") == str(Outcome.LANDED)
+    is_conflict = is_landed & is_repeat & ~F.col("fingerprint").eqNullSafe(expected)
+    outcome = (
+        F.when(is_conflict, str(Outcome.QUARANTINED)).when(is_landed & is_repeat, str(Outcome.DUPLICATE)).otherwise(F.col("outcome"))
+    )
+    is_written = (outcome == str(Outcome.LANDED)) | ((outcome == str(Outcome.QUARANTINED)) & (is_conflict | ~is_repeat))
+    detail = F.concat_ws(
+        "", F.lit("found another content at the same place: fingerprint "), "fingerprint", F.lit(", expected "), expected
+    )
+    return rows.withColumns(
+        {
+            "outcome": outcome,
+            "is_new": is_written,
+            "reason": F.when(is_conflict, CONFLICT).otherwise(F.col("reason")),
+            "detail": F.when(is_conflict, detail).otherwise(F.col("detail")),
+            "payload_hash": F.when(is_conflict, F.col("fingerprint")).otherwise(F.col("payload_hash")),
+        }
+    ).drop("repeat", "first_fingerprint", "known_fingerprint")
+
+
+def known_places(warehouse: Warehouse) -> DataFrame | None:
+    """Return where each landed and quarantined record came from, with its fingerprint; None in an empty warehouse."""
+    content = {name: (spec.name, F.col("fingerprint")) for name, spec in TARGETS.items()}
+    content[QUARANTINE.name] = (QUARANTINE.name, F.concat_ws(" ", "reason", "payload_hash"))
+    frames = [
+        warehouse.read(table).select("cluster_id", F.lit(target).alias("target"), "source_position", fingerprint.alias("known_fingerprint"))
+        for target, (table, fingerprint) in content.items()
+        if not warehouse.is_empty(table)
+    ]
+    return reduce(DataFrame.unionByName, frames).dropDuplicates(["cluster_id", "target", "source_position"]) if frames else None
+
+
+def first_of_month(moment: str) -> Column:
+    """Return the first day of the month of a timestamp column, as a date."""
+    return F.trunc(F.col(moment), "month")
+
+
+def name_incarnations(snapshots: DataFrame, tombstones: DataFrame) -> DataFrame:
+    """Return (cluster_id, group_id, position) of each snapshot with its ``incarnation`` and ``is_conversion``.
+
+    An incarnation ends with a tombstone, or a generation id lower than the one before; it is named by the position of its
+    first known snapshot. The first classic value behind a tombstone of a consumer-protocol group, with members and a
+    generation above 1, was written by the coordinator when it turned the group back: no assignor made it.
+
+    Args:
+        snapshots: at least cluster_id, group_id, position, generation, state.
+        tombstones: cluster_id, group_id, position, type.
+    """
+    events = snapshots.select(*GROUP_COLUMNS, "position", "generation", "state", F.lit(None).cast("int").alias("type")).unionByName(
+        tombstones.select(*GROUP_COLUMNS, "position", "type"), allowMissingColumns=True
+    )
+    in_order = Window.partitionBy(*GROUP_COLUMNS).orderBy("position")
+    is_snapshot = F.col("type").isNull()
+    follows_tombstone = F.lag("type").over(in_order).isNotNull()
+    previous = F.lag("generation").over(in_order)
+    starts = is_snapshot & (follows_tombstone | previous.isNull() | (F.col("generation") < previous))
+    was_consumer = F.lag("type").over(in_order) == CONSUMER_GROUP_METADATA
+    is_conversion = starts & was_consumer & (F.col("generation") > 1) & (F.col("state") != "Empty")
+    marked = events.withColumns({"start": F.when(starts, F.col("position")), "is_conversion": F.coalesce(is_conversion, F.lit(False))})
+    named = marked.withColumn("incarnation", F.last("start", ignorenulls=True).over(in_order))
+    return named.where(is_snapshot).select(*GROUP_COLUMNS, "position", "incarnation", "is_conversion")
+
+
+def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFrame:
+    """Return the new rows of one table, all but incarnations filled in."""
+    observed_at = "timestamp" if target == "group_record" else "observed_at"
+    content = staged.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") == str(Outcome.LANDED)))
+    rows = content.select("cluster_id", "source", "source_position", f"{target}.*")
+    return rows.withColumns({**_run_columns(context), "observed_month": first_of_month(observed_at)})
+
+
+def _quarantine_rows(staged: DataFrame, context: RunContext) -> DataFrame:
+    rows = staged.where(F.col("is_new") & (F.col("outcome") == str(Outcome.QUARANTINED)))
+    return rows.withColumns(_run_columns(context)).select(*QUARANTINE.schema.names)
+
+
+def _run_columns(context: RunContext) -> dict[str, Column]:
+    return {"run_sequence": F.lit(context.run_sequence).cast("bigint"), "run_id": F.lit(context.run_id)}
+
+
+def _append_snapshots(context: RunContext, snapshots: DataFrame) -> int:
+    """Append new snapshots with their incarnations, rewrite stored ones whose incarnation they change; return how many are new."""
+    warehouse, name, key = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name, [*GROUP_COLUMNS, "position"]
+    tombstones = warehouse.read(GROUP_RECORDS.name).where(F.col("value").isNull()).withColumnRenamed("offset", "position")
+    if warehouse.is_empty(name):
+        return warehouse.append(name, snapshots.join(name_incarnations(snapshots, tombstones), key))
+    stored = warehouse.read(name).join(_touched_groups(context, snapshots), list(GROUP_COLUMNS), "left_semi")
+    events = ("cluster_id", "group_id", "position", "generation", "state")
+    named = name_incarnations(snapshots.select(*events).unionByName(stored.select(*events)), tombstones)
+    new = snapshots.join(named, key)
+    old = {"incarnation": "old_incarnation", "is_conversion": "old_is_conversion"}
+    is_changed = reduce(Column.__or__, [~F.col(now).eqNullSafe(F.col(before)) for now, before in old.items()])
+    renamed = stored.withColumnsRenamed(old).join(named, key).where(is_changed).drop(*old.values()).withColumns(_run_columns(context))
+    rewritten = warehouse.stage("incarnations", renamed)
+    if rewritten.isEmpty():
+        return warehouse.append(name, new)
+    logger.info("late records change the incarnation of stored snapshots: rewriting these")
+    rewritten_count = rewritten.count()
+    new_and_rewritten = warehouse.stage("snapshots", new.unionByName(rewritten))
+    warehouse.delete(name, rewritten, tuple(key))
+    return warehouse.append(name, new_and_rewritten) - rewritten_count
+
+
+def _touched_groups(context: RunContext, snapshots: DataFrame) -> DataFrame:
+    fresh_tombstones = context.warehouse.read(GROUP_RECORDS.name).where(F.col("run_sequence") == context.run_sequence)
+    return snapshots.select(*GROUP_COLUMNS).unionByName(fresh_tombstones.select(*GROUP_COLUMNS)).distinct()
+
+
+def _count(context: RunContext, staged: DataFrame) -> dict[str, int]:
+    """Return the number of rows to write by target; count where every record ended into ``context.input_counts``.
+
+    Raises:
+        CountsDoNotBalanceError: a record is unaccounted for.
+    """
+    rows = staged.groupBy("source", "kind", "outcome", "target", "is_new").count().collect()
+    counts, to_write = context.input_counts, {}
+    for row in sorted(rows, key=str):
+        outcome, is_quarantined = row["outcome"], row["outcome"] == Outcome.QUARANTINED.value
+        for key in ("read", outcome, f"{row['source']}.read", f"{row['source']}.{outcome}", f"{row['source']}.{outcome}.{row['kind']}"):
+            counts[key] = counts.get(key, 0) + row["count"]
+        if row["is_new"]:
+            target = QUARANTINE.name if is_quarantined else row["target"]
+            to_write[target] = to_write.get(target, 0) + row["count"]
+    for key in ("read", *map(str, Outcome)):
+        counts.setdefault(key, 0)
+    _check_balance("records read", counts["read"], sum(counts[str(outcome)] for outcome in Outcome))
+    return to_write
+
+
+def _check_balance(what: str, expected: int, found: int) -> None:
+    if expected != found:
+        raise CountsDoNotBalanceError(f"land: {expected} {what}, {found} accounted for; this is a defect of Evenkeel, please report it")
+
+
+def run(context: RunContext) -> None:
+    """Land the captures of a run; tables that get nothing new are not touched."""
+    spark, warehouse = context.spark, context.warehouse
+    decoded = decode_captures(spark, context.captures, context.cluster_id_flag, context.settings.cluster_id)
+    staged = warehouse.stage("land", settle_outcomes(decoded, known_places(warehouse)))
+    to_write = _count(context, staged)
+    for target, spec in TARGETS.items():
+        has_new_tombstones = spec is SUBSCRIPTION_SNAPSHOTS and to_write.get("group_record")
+        if not to_write.get(target) and not has_new_tombstones:
+            continue
+        rows = _target_rows(staged, target, context)
+        written = _append_snapshots(context, rows) if spec is SUBSCRIPTION_SNAPSHOTS else warehouse.append(spec.name, rows)
+        _check_balance(f"rows for {spec.name}", to_write.get(target, 0), written)
+    if to_write.get(QUARANTINE.name):
+        written = warehouse.append(QUARANTINE.name, _quarantine_rows(staged, context))
+        _check_balance("rows for quarantine", to_write[QUARANTINE.name], written)

@@ -1,0 +1,122 @@
+"""How the report writes values: figures that may be unknown, names that may be hostile, ranges, times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+EN_DASH = "\N{EN DASH}"
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+_UUID_TAIL = re.compile(r"(?:(.*)-)?([0-9a-fA-F]{8})(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.DOTALL)
+_LONGEST_NAME = 36
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A value as it is shown.
+
+    Attributes:
+        text: the value, or an en dash when it is not known: a reader must never take unknown for 0.
+        note: why it is unknown, or what it leaves out; empty for a plain value.
+        value: the number to sort by; None when unknown.
+    """
+
+    text: str
+    note: str = ""
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Total:
+    """A sum over rows of which some may not know the value.
+
+    Attributes:
+        value: sum over the rows that know it.
+        known: number of those rows.
+        rows: number of all rows.
+    """
+
+    value: int = 0
+    known: int = 0
+    rows: int = 0
+
+    def __add__(self, other: Total) -> Total:
+        return Total(self.value + other.value, self.known + other.known, self.rows + other.rows)
+
+    def figure(self, why: str) -> Figure:
+        """Return the sum; unknown, for the reason ``why``, when no row knows it; with a note when only some do."""
+        if self.known == 0:
+            return Figure(EN_DASH, why)
+        note = "" if self.known == self.rows else f"known for {self.known:,} of {self.rows:,} generations"
+        return Figure(f"{self.value:,}", note, self.value)
+
+
+def count(value: int | None, why: str = "not known") -> Figure:
+    """Return a whole number with thousands separated, or an en dash with the reason ``why``."""
+    return Figure(EN_DASH, why) if value is None else Figure(f"{value:,}", "", value)
+
+
+def ratio(value: float | None, why: str) -> Figure:
+    """Return a number with two decimals, or an en dash with the reason ``why``."""
+    return Figure(EN_DASH, why) if value is None else Figure(f"{value:.2f}", "", value)
+
+
+def visible(text: str) -> str:
+    r"""Return ``text`` with everything that does not print written as an escape, and backslashes doubled.
+
+    Group, member and topic names are whatever a client sent. A terminal would obey control characters, a browser would
+    obey direction marks (two names could then look alike), and a lone surrogate cannot be encoded at all. The result
+    is one line, and different texts stay different.
+    """
+    if text.isprintable() and "\\" not in text:
+        return text
+    return "".join(char if char.isprintable() and char != "\\" else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return for each name a short form that no other of the names has, or the name itself.
+
+    The UUID that clients append to the client id is cut to its first block, and a long middle is left out.
+    """
+    names = sorted(set(names))
+    shortened = {name: _shorten(name) for name in names}
+    taken: dict[str, int] = {}
+    for short in shortened.values():
+        taken[short] = taken.get(short, 0) + 1
+    return {name: short if taken[short] == 1 else name for name, short in shortened.items()}
+
+
+def _shorten(name: str) -> str:
+    match = _UUID_TAIL.fullmatch(name)
+    if match:
+        name = "-".join(part for part in match.groups() if part) + _ELLIPSIS
+    return name if len(name) <= _LONGEST_NAME else f"{name[:22]}{_ELLIPSIS}{name[-12:]}"
+
+
+def condense(partitions: Sequence[int]) -> str:
+    """Return partition numbers as ascending ranges, each number once: ``[4, 0, 1, 2]`` gives ``0-2, 4``."""
+    ranges: list[list[int]] = []
+    for partition in sorted(set(partitions)):
+        if ranges and partition == ranges[-1][1] + 1:
+            ranges[-1][1] = partition
+        else:
+            ranges.append([partition, partition])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def words(code: str) -> str:
+    """Return a stored word as people write it: ``member_joined`` gives ``member joined``."""
+    return code.replace("_", " ")
+
+
+def moment(at: datetime | None) -> str:
+    """Return a time in UTC to the second, or an en dash."""
+    return EN_DASH if at is None else at.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def from_ms(milliseconds: int | None) -> datetime | None:
+    """Return the UTC time of Unix milliseconds; None stays None."""
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)

@@ -1,0 +1,106 @@
+"""The fleet in figures: totals, conformance, statuses, findings by rule, and how evenly groups are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jobs.reporting.figures import EN_DASH, Figure, count, words
+from jobs.reporting.strategies import by_strategy, sum_of
+from jobs.reporting.view import IMBALANCE_BOUNDS, WHY, ConformanceLine, Count, ReportRows, Row, RuleLine, StatusLine
+from schemas.vocabulary import Basis, Conformance, Severity, Status
+
+CONFORMANCES = (*(str(word) for word in Conformance), "none")
+"""Every conformance, from equal to incomparable, and ``none`` where there is nothing to compare."""
+
+_STATUSES = [str(word) for word in Status]
+_CLASS_NAMES = ("1.00", *(f"to {upper:.2f}" for upper in IMBALANCE_BOUNDS[1:]), f"above {IMBALANCE_BOUNDS[-1]:.2f}")
+
+
+def headline(rows: ReportRows) -> tuple[Count, ...]:
+    """Return the fleet's totals over the observed history, largest question first."""
+    observed = [row for row in rows.tallies if row["basis"] == Basis.OBSERVED]
+
+    def measured(name: str, measure: str, note: str) -> Count:
+        return Count(name, sum_of(observed, measure).figure(WHY[measure]), note=note)
+
+    return (
+        Count("groups", count(sum(row["group_count"] for row in rows.groups))),
+        Count("members", count(sum(row["member_count"] for row in rows.groups)), note="in each group's last snapshot"),
+        Count("generations", count(sum(row["generation_count"] for row in observed)), note="kept and audited"),
+        measured("movements", "movement_count", "partitions that changed owner"),
+        measured("avoidable", "avoidable_movement_count", "movements beyond what balance needs"),
+        measured("revocations", "actual_revocation_count", "as the members' claims show"),
+        measured("if eager", "eager_revocation_count", "had every client given up everything"),
+        measured("if cooperative", "cooperative_revocation_count", "had they given up only what left them"),
+    )
+
+
+def conformance(tallies: Iterable[Row]) -> tuple[ConformanceLine, ...]:
+    """Return a line per assignor and leader flavour; generations without an assignor have none."""
+    observed = (row for row in tallies if row["basis"] == Basis.OBSERVED and row["strategy"])
+    grouped = _group(observed, lambda row: (row["strategy"], row["flavour"]))
+    lines = []
+    for (strategy, flavour), members in sorted(grouped.items(), key=lambda item: (*by_strategy(item[0][0]), item[0][1] or "")):
+        total = _generations(members)
+        numbers = {name: _generations(row for row in members if (row["conformance"] or "none") == name) for name in CONFORMANCES}
+        lines.append(
+            ConformanceLine(
+                strategy=strategy,
+                flavour=Figure(EN_DASH, "the leader's bytes do not tell its client library") if flavour is None else Figure(flavour),
+                total=total,
+                counts=tuple(Count(name, count(number), round(100 * number / total, 2)) for name, number in numbers.items()),
+            )
+        )
+    return tuple(lines)
+
+
+def statuses(tallies: Iterable[Row]) -> tuple[StatusLine, ...]:
+    """Return how many generations each strategy solved, and what became of the others."""
+    computed = (row for row in tallies if row["basis"] != Basis.OBSERVED and row["strategy"])
+    grouped = _group(computed, lambda row: (row["basis"], row["strategy"]))
+    lines = []
+    for (basis, strategy), members in sorted(grouped.items(), key=lambda item: (item[0][0] != Basis.RECOMPUTED, *by_strategy(item[0][1]))):
+        numbers = ((status, _generations(row for row in members if row["status"] == status)) for status in _STATUSES)
+        lines.append(StatusLine(basis, strategy, tuple(Count(words(status), count(number)) for status, number in numbers)))
+    return tuple(lines)
+
+
+def severities(rules: Iterable[Row]) -> tuple[Count, ...]:
+    """Return the number of findings by severity, worst first, zeros included."""
+    numbers = {str(word): 0 for word in reversed(Severity)}
+    for row in rules:
+        numbers[row["severity"]] += row["finding_count"]
+    return tuple(Count(name, count(number)) for name, number in numbers.items())
+
+
+def rule_lines(rules: Iterable[Row]) -> tuple[RuleLine, ...]:
+    """Return the rules that found something, worst severity and most findings first."""
+    ordered = sorted(rules, key=lambda row: (-Severity(row["severity"]).rank, -row["finding_count"], row["rule_id"]))
+    return tuple(RuleLine(row["severity"], words(row["rule_id"]), count(row["finding_count"]), count(row["group_count"])) for row in ordered)
+
+
+def imbalance(groups: Iterable[Row]) -> tuple[Count, ...]:
+    """Return how many groups fall in each class; the note says how many of them could not be more even with whole partitions."""
+    grouped = _group(groups, lambda row: row["imbalance_class"])
+    numbers = {key: sum(row["group_count"] for row in members) for key, members in grouped.items()}
+    largest = max(numbers.values(), default=0)
+    bars = []
+    for key in (*range(len(_CLASS_NAMES)), None):
+        number = numbers.get(key, 0)
+        even = sum(row["group_count"] for row in grouped.get(key, ()) if row["is_even"])
+        note = WHY["imbalance_ratio"] if key is None else f"{even:,} within one partition" if even and key else ""
+        name = EN_DASH if key is None else _CLASS_NAMES[key]
+        bars.append(Count(name, count(number), round(100 * number / largest, 2) if largest else 0.0, note))
+    return tuple(bars)
+
+
+def _generations(rows: Iterable[Row]) -> int:
+    return sum(row["generation_count"] for row in rows)
+
+
+def _group(rows: Iterable[Row], key: Callable[[Row], Any]) -> Mapping[Any, list[Row]]:
+    grouped: dict[Any, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(key(row), []).append(row)
+    return grouped

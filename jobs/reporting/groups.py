@@ -1,0 +1,227 @@
+"""The worst groups: their ranking, and for each its history, its present assignment and what moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from jobs.reporting.figures import EN_DASH, Figure, condense, count, from_ms, moment, ratio, short_names, words
+from jobs.reporting.heat import lay_out
+from jobs.reporting.strategies import compare
+from jobs.reporting.timeline import KINDS, draw, moved, special
+from jobs.reporting.view import WHY, FindingView, Flow, GenerationLine, GroupView, ReportRows, Row, Tick
+from schemas.vocabulary import Severity
+
+GroupKey = tuple[str, str]
+
+_FIGURES = {
+    "member_count": "not known",
+    "idle_member_count": "not known",
+    "partition_count": "not known",
+    "movement_count": "its predecessor is not known",
+    "avoidable_movement_count": "not computed: no predecessor, not settled, or not supported yet",
+    "actual_revocation_count": "the members' claims cannot tell, or its predecessor is not known",
+    "eager_revocation_count": "its predecessor is not known",
+    "cooperative_revocation_count": "its predecessor is not known",
+}
+_SPARK_HEIGHT = 20
+
+
+def worst_first(row: Row) -> tuple[int | str, ...]:
+    """Return the sort key of the ranking: critical findings, warnings, avoidable movements, movements, group; unknown counts as 0."""
+    return (
+        -row["critical_count"],
+        -row["warning_count"],
+        -(row["avoidable_movement_count"] or 0),
+        -(row["movement_count"] or 0),
+        row["group_id"],
+        row["cluster_id"],
+    )
+
+
+def anchors(ranking: Iterable[Row]) -> dict[GroupKey, str]:
+    """Return the id of each worst group's section: by rank, since a group id may hold anything."""
+    return {_key(row): f"group-{rank}" for rank, row in enumerate(ranking, 1)}
+
+
+def finding_views(findings: Iterable[Row], sections: Mapping[GroupKey, str]) -> tuple[FindingView, ...]:
+    """Return all findings, worst severity first, then in the order of the ranking, most frequent first."""
+    order = {key: rank for rank, key in enumerate(sections)}
+    ordered = sorted(
+        findings,
+        key=lambda row: (
+            -Severity(row["severity"]).rank,
+            order.get(_key(row), len(order)),
+            -row["finding_count"],
+            row["group_id"],
+            row["cluster_id"],
+            row["rule_id"],
+        ),
+    )
+    return tuple(
+        FindingView(
+            anchor=f"finding-{number}",
+            severity=row["severity"],
+            rule=words(row["rule_id"]),
+            cluster_id=row["cluster_id"],
+            group_id=row["group_id"],
+            group_anchor=sections.get(_key(row), ""),
+            times=count(row["finding_count"]),
+            generations=_span(row["first_generation"], row["last_generation"]),
+            last_at=moment(from_ms(row["observed_at_ms"])),
+            message=row["message"] or EN_DASH,
+            evidence=tuple(sorted((row["evidence"] or {}).items())),
+            advice=row["advice"] or "",
+        )
+        for number, row in enumerate(ordered, 1)
+    )
+
+
+def group_views(rows: ReportRows, ranking: Sequence[Row], findings: Sequence[FindingView]) -> tuple[GroupView, ...]:
+    """Return the worst groups in the order of ``ranking``, each with everything that its section shows."""
+    sections = anchors(ranking)
+    generations, strategies = _by_group(rows.generations), _by_group(rows.strategies)
+    holdings, flows = _by_group(rows.holdings), _by_group(rows.flows)
+    return tuple(
+        _group_view(
+            row,
+            rank,
+            sorted(generations.get(_key(row), ()), key=lambda line: line["position"]),
+            strategies.get(_key(row), []),
+            holdings.get(_key(row), []),
+            flows.get(_key(row), []),
+            tuple(finding for finding in findings if finding.group_anchor == sections[_key(row)]),
+        )
+        for rank, row in enumerate(ranking, 1)
+    )
+
+
+def _group_view(
+    row: Row,
+    rank: int,
+    generations: Sequence[Row],
+    strategies: Sequence[Row],
+    holdings: Sequence[Row],
+    flows: Sequence[Row],
+    findings: tuple[FindingView, ...],
+) -> GroupView:
+    smallest, largest = row["partitions_per_member_min"], row["partitions_per_member_max"]
+    return GroupView(
+        rank=rank,
+        anchor=f"group-{rank}",
+        cluster_id=row["cluster_id"],
+        group_id=row["group_id"],
+        strategy=row["strategy"] or EN_DASH,
+        critical=count(row["critical_count"]),
+        warning=count(row["warning_count"]),
+        info=count(row["info_count"]),
+        avoidable=count(row["avoidable_movement_count"], WHY["avoidable_movement_count"]),
+        movements=count(row["movement_count"], WHY["movement_count"]),
+        generations=count(row["generation_count"]),
+        members=count(row["member_count"]),
+        imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
+        loads=EN_DASH if largest is None else f"{largest:,}" if smallest == largest else f"{smallest:,} to {largest:,}",
+        verdict=_verdict(row),
+        first_at=moment(from_ms(row["first_at_ms"])),
+        last_at=moment(from_ms(row["last_at_ms"])),
+        settled=EN_DASH if row["settled_generation"] is None else f"generation {row['settled_generation']}, {moment(from_ms(row['settled_at_ms']))}",
+        sparkline=_sparkline(generations),
+        timeline=draw(generations),
+        lines=_generation_lines(generations, flows),
+        cuts=_cuts(generations, flows),
+        heat=lay_out(holdings),
+        strategies=compare(strategies, own=row["strategy"]),
+        findings=findings,
+    )
+
+
+def _verdict(row: Row) -> Figure:
+    if row["verdict"] is None:
+        return Figure(EN_DASH, "no verdict: no settled generation, or not computed")
+    better = f" ({row['better_strategy']})" if row["better_strategy"] else ""
+    return Figure(words(row["verdict"]) + better)
+
+
+def _sparkline(generations: Sequence[Row]) -> tuple[Tick, ...]:
+    """Return a bar a generation, as tall as its movements; generations that do not know them get none."""
+    most = max((row["movement_count"] or 0 for row in generations), default=0)
+    return tuple(
+        Tick(index, round(_SPARK_HEIGHT * row["movement_count"] / most, 1)) for index, row in enumerate(generations) if row["movement_count"]
+    )
+
+
+def _generation_lines(generations: Sequence[Row], flows: Sequence[Row]) -> tuple[GenerationLine, ...]:
+    """Return the generations, newest first, each with what moved in it."""
+    names = short_names(name for flow in flows for name in (flow["previous_member_id"], flow["member_id"]) if name is not None)
+    by_position: dict[int, list[Row]] = {}
+    for flow in flows:
+        by_position.setdefault(flow["position"], []).append(flow)
+    return tuple(_generation_line(row, by_position.get(row["position"], []), names) for row in reversed(generations))
+
+
+def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str]) -> GenerationLine:
+    parts = moved(row)
+    return GenerationLine(
+        name=str(row["generation"]),
+        at=moment(from_ms(row["observed_at_ms"])),
+        special=special(row) or ("" if row["is_settled"] in (None, True) else "not settled"),
+        start="" if row["previous_generation"] is not None else "first known",
+        gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
+        triggers=Figure(EN_DASH, "not known: no predecessor") if row["triggers"] is None else Figure(", ".join(map(words, row["triggers"]))),
+        figures={name: count(row[name], why) for name, why in _FIGURES.items()}
+        | {"imbalance_ratio": ratio(row["imbalance_ratio"], "no members, or no partitions")},
+        parts="" if parts is None else ", ".join(f"{number:,} {words(kind)}" for kind, number in parts.items() if number),
+        conformance=row["conformance"] or "none",
+        flows=tuple(_flow(flow, names) for flow in sorted(flows, key=_flow_order)),
+    )
+
+
+def _flow_order(flow: Row) -> tuple[int | str, ...]:
+    kind = flow["kind"]
+    return (
+        KINDS.index(kind) if kind in KINDS else len(KINDS),
+        kind,
+        flow["topic"],
+        flow["previous_member_id"] or "",
+        flow["member_id"] or "",
+        flow["cause"] or "",
+    )
+
+
+def _flow(flow: Row, names: Mapping[str, str]) -> Flow:
+    source, target = flow["previous_member_id"], flow["member_id"]
+    left_out = flow["partition_count"] - len(set(flow["partitions"]))
+    return Flow(
+        source=source or "",
+        source_short="nobody" if source is None else names[source],
+        target=target or "",
+        target_short="nobody" if target is None else names[target],
+        topic=flow["topic"],
+        partitions=condense(flow["partitions"]) + (f" and {left_out:,} more" if left_out > 0 else ""),
+        partition_count=count(flow["partition_count"]),
+        kind=flow["kind"],
+        cause=words(flow["cause"] or ""),
+    )
+
+
+def _cuts(generations: Sequence[Row], flows: Sequence[Row]) -> tuple[str, ...]:
+    """Return what the section leaves out, in words; a page that cuts in silence would be believed."""
+    cuts = []
+    for rows, total, name in ((generations, "generation_total", "generations"), (flows, "flow_total", "lines of what moved")):
+        if rows and rows[0][total] > len(rows):
+            cuts.append(f"the newest {len(rows):,} of {rows[0][total]:,} {name} are shown")
+    return tuple(cuts)
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _key(row: Row) -> GroupKey:
+    return (row["cluster_id"], row["group_id"])
+
+
+def _by_group(rows: Iterable[Row]) -> dict[GroupKey, list[Row]]:
+    grouped: dict[GroupKey, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(_key(row), []).append(row)
+    return grouped

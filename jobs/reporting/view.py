@@ -1,0 +1,231 @@
+"""Shapes of the report: the plain rows that go in, and the views that the page and the text summary show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.reporting.figures import Figure
+from jobs.reporting.heat import Heat
+from jobs.reporting.timeline import Timeline
+
+Row = Mapping[str, Any]
+
+MEASURES = (
+    "movement_count",
+    "avoidable_movement_count",
+    "eager_revocation_count",
+    "cooperative_revocation_count",
+    "actual_revocation_count",
+)
+"""Audit columns that the report sums: a row has ``<measure>_sum`` and ``<measure>_known``, the rows that know it."""
+
+IMBALANCE_BOUNDS = (1.0, 1.1, 1.25, 1.5, 2.0)
+"""Upper bounds of the classes of ``imbalance_ratio``; class 0 is up to 1.0, the last one is open."""
+
+WHY = {
+    "movement_count": "no generation with a known predecessor",
+    "avoidable_movement_count": "not computed for any of these generations",
+    "eager_revocation_count": "no generation with a known predecessor",
+    "cooperative_revocation_count": "no generation with a known predecessor",
+    "actual_revocation_count": "the members' claims cannot tell, or nothing came before",
+    "imbalance_ratio": "no settled generation with members and partitions",
+    "none": "nothing to compare: a first known generation, or one without members",
+}
+"""Why a figure can be unknown, by column."""
+
+
+@dataclass(frozen=True)
+class ReportRows:
+    """What the report is made of, as the stage collected it: rows are mappings, each list in any order.
+
+    Attributes:
+        groups: per (cluster_id, imbalance_class, is_even): group_count, member_count; of each group's last snapshot,
+            the class of its last settled generation with partitions. Nulls: no such generation.
+        worst: per (cluster_id, group_id): critical_count, warning_count, info_count, movement_count and
+            avoidable_movement_count (sums over observed rows, null when none knows), generation_count, member_count
+            (last snapshot), first_at_ms, last_at_ms; of the last settled generation with members, null without one:
+            settled_position, settled_generation, settled_at_ms, strategy, imbalance_ratio, partitions_per_member_min,
+            partitions_per_member_max, verdict, better_strategy.
+        tallies: per (basis, strategy, flavour, status, conformance): generation_count and the MEASURES.
+        rules: per (severity, rule_id): finding_count, group_count.
+        generations: observed audit rows of the worst groups with observed_at_ms, and generation_total of the group.
+        strategies: per (cluster_id, group_id, basis, strategy), observed and counterfactual: generation_count, the
+            MEASURES, rebalance_count, imbalance_ratio_mean, imbalance_ratio_max, spread_max, unsolved_count.
+        holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and
+            topic_partition_count (null for a member without partitions), member_total and topic_total of the group.
+        flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
+            partition_count (partitions may be cut), and flow_total of the group.
+        findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, and of
+            the last one observed_at_ms, message, evidence, advice.
+    """
+
+    groups: Sequence[Row] = ()
+    worst: Sequence[Row] = ()
+    tallies: Sequence[Row] = ()
+    rules: Sequence[Row] = ()
+    generations: Sequence[Row] = ()
+    strategies: Sequence[Row] = ()
+    holdings: Sequence[Row] = ()
+    flows: Sequence[Row] = ()
+    findings: Sequence[Row] = ()
+
+
+@dataclass(frozen=True)
+class Count:
+    """A named figure; ``share`` is its length as a bar, 0 to 100."""
+
+    name: str
+    figure: Figure
+    share: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ConformanceLine:
+    """How generations of one assignor and leader flavour compare with what the assignor gives."""
+
+    strategy: str
+    flavour: Figure
+    total: int
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True)
+class StatusLine:
+    """What became of the computations of one basis and strategy."""
+
+    basis: str
+    strategy: str
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True)
+class RuleLine:
+    """How often one rule found something, and in how many groups."""
+
+    severity: str
+    rule: str
+    findings: Figure
+    groups: Figure
+
+
+@dataclass(frozen=True)
+class StrategyLine:
+    """What one strategy cost, or would have cost, over a history; ``least`` names the columns in which it does best."""
+
+    name: str
+    is_observed: bool
+    is_own: bool
+    is_cooperative: bool
+    figures: Mapping[str, Figure]
+    least: frozenset[str]
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """A rule that found something in a group, shown with its last occurrence."""
+
+    anchor: str
+    severity: str
+    rule: str
+    cluster_id: str
+    group_id: str
+    group_anchor: str
+    times: Figure
+    generations: str
+    last_at: str
+    message: str
+    evidence: tuple[tuple[str, str], ...]
+    advice: str
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Partitions of one topic that went from one owner to another for the same reason; an empty owner is nobody."""
+
+    source: str
+    source_short: str
+    target: str
+    target_short: str
+    topic: str
+    partitions: str
+    partition_count: Figure
+    kind: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class GenerationLine:
+    """One generation in figures, and what moved in it."""
+
+    name: str
+    at: str
+    special: str
+    start: str
+    gap: int
+    triggers: Figure
+    figures: Mapping[str, Figure]
+    parts: str
+    conformance: str
+    flows: tuple[Flow, ...]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A bar of a sparkline: which generation, and how tall."""
+
+    index: int
+    height: float
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """A worst group: its line in the ranking and its section."""
+
+    rank: int
+    anchor: str
+    cluster_id: str
+    group_id: str
+    strategy: str
+    critical: Figure
+    warning: Figure
+    info: Figure
+    avoidable: Figure
+    movements: Figure
+    generations: Figure
+    members: Figure
+    imbalance: Figure
+    loads: str
+    verdict: Figure
+    first_at: str
+    last_at: str
+    settled: str
+    sparkline: tuple[Tick, ...]
+    timeline: Timeline
+    lines: tuple[GenerationLine, ...]
+    cuts: tuple[str, ...]
+    heat: Heat | None
+    strategies: tuple[StrategyLine, ...]
+    findings: tuple[FindingView, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that the report says; ``finding_total`` counts findings as ``findings`` does, shown or not."""
+
+    as_of: str
+    run_id: str
+    clusters: tuple[str, ...]
+    inputs: tuple[Count, ...]
+    headline: tuple[Count, ...]
+    conformance: tuple[ConformanceLine, ...]
+    statuses: tuple[StatusLine, ...]
+    severities: tuple[Count, ...]
+    rules: tuple[RuleLine, ...]
+    imbalance: tuple[Count, ...]
+    strategies: tuple[StrategyLine, ...]
+    worst: tuple[GroupView, ...]
+    findings: tuple[FindingView, ...]
+    finding_total: int

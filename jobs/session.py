@@ -1,0 +1,73 @@
+"""The only place that makes a Spark session."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from jobs.errors import PlatformError
+
+SUPPORTED_SPARK = ("4.0", "4.1")
+DELTA_VERSION = "4.4.0"
+
+
+def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSession:
+    """Return the session to run in.
+
+    Under spark-submit or on a platform that brings its own session, jars, extensions and master belong to the
+    launcher: only runtime SQL settings are added. Without a launcher the same ``conf/`` files make a local session.
+
+    Args:
+        conf_folder: holds ``spark-defaults.conf`` and ``spark-local.conf``.
+        extra_jars: folder of Delta's jars; without it Spark resolves them by name, which needs the network once.
+
+    Raises:
+        PlatformError: the session is of a Spark that is not supported, or lacks Delta.
+    """
+    if not _is_launched():
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("evenkeel")
+    if not _is_launched():
+        for key, value in _local_settings(conf_folder, extra_jars).items():
+            builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    _check(spark)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    return spark
+
+
+def read_conf_file(path: Path) -> dict[str, str]:
+    """Return the settings of one ``spark-defaults.conf``-style file: ``key value`` lines, ``#`` starts a comment line."""
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return {key: value.strip() for key, _, value in (line.partition(" ") for line in lines if line and line[0] != "#")}
+
+
+def _is_launched() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ or SparkSession.getActiveSession() is not None
+
+
+def _local_settings(conf_folder: Path, extra_jars: Path | None) -> dict[str, str]:
+    settings = {"spark.master": "local[*,4]"}
+    for name in ("spark-defaults.conf", "spark-local.conf"):
+        settings.update(read_conf_file(conf_folder / name))
+    if extra_jars is not None:
+        settings["spark.jars"] = ",".join(sorted(str(jar) for jar in extra_jars.glob("*.jar")))
+    else:
+        minor = ".".join(pyspark.__version__.split(".")[:2])
+        settings["spark.jars.packages"] = f"io.delta:delta-spark_{minor}_2.13:{DELTA_VERSION}"
+    return settings
+
+
+def _check(spark: SparkSession) -> None:
+    if ".".join(spark.version.split(".")[:2]) not in SUPPORTED_SPARK:
+        raise PlatformError(f"this is Spark {spark.version}; Evenkeel runs on Spark {' and '.join(SUPPORTED_SPARK)}")
+    if "delta" not in spark.conf.get("spark.sql.extensions", "").lower() and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+        raise PlatformError(
+            "Spark was started without Delta: pass --jars with Delta's jars and "
+            "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, or use ./spark-submit.sh"
+        )

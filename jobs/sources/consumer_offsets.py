@@ -1,0 +1,165 @@
+"""Raw records of ``__consumer_offsets``, as Parquet with the columns of Spark's Kafka source or as NDJSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+
+from jobs.sources.decoded import LAST_MS, Row, landed, micros, quarantined, skipped
+from schemas.vocabulary import GroupState, GroupType
+from schemas.wire import (
+    GroupMember,
+    Key,
+    WireError,
+    decode_assignment,
+    decode_group_metadata,
+    decode_key,
+    decode_offset_commit,
+    decode_subscription,
+)
+from schemas.wire.classic_group import decode_legacy_offset_commit
+
+PARQUET_COLUMNS = {"key": "binary", "value": "binary", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+OFFSETS_TOPIC = "__consumer_offsets"
+GROUP_RECORD_TYPES = (2, 3)
+"""Group metadata, classic and consumer protocol: their tombstones end a group."""
+
+CONSUMER_PROTOCOL_TYPES = ("consumer", "")
+
+
+def decode_line(line: str) -> Row:
+    """Return the decoded row of one NDJSON line."""
+    payload = line.encode("utf-8", "surrogatepass")
+    try:
+        record = json.loads(line)
+        key, value = (None if record[name] is None else base64.b64decode(record[name], validate=True) for name in ("key_b64", "value_b64"))
+        place = int(record["partition"]), int(record["offset"]), int(record["timestamp_ms"])
+    except (ValueError, KeyError, TypeError, binascii.Error, RecursionError) as error:
+        return quarantined("unreadable_line", "malformed_line", f"expected a JSON record, found {type(error).__name__}: {error}", payload)
+    return decode_record(key, value, *place)
+
+
+def decode_record(key: bytes | None, value: bytes | None, partition: int | None, offset: int | None, timestamp_ms: int | None) -> Row:
+    """Return the decoded row of one record; never raises, whatever the bytes are."""
+    payload = (key or b"") + (value or b"")
+    if key is None:
+        return {**quarantined("no_key", "missing_key", "found a record without key", payload), "source_position": f"{partition}@{offset}"}
+    if partition is None or offset is None or partition < 0 or offset < 0:
+        return quarantined("no_position", "missing_position", f"found partition {partition}, offset {offset}, expected both", payload)
+    position = f"{partition}@{offset}"
+    try:
+        parsed = decode_key(key)
+    except WireError as error:
+        return {**quarantined("unreadable_key", error.reason, f"key: {error.detail}", payload), "source_position": position}
+    if timestamp_ms is None or not 0 <= timestamp_ms < LAST_MS:
+        row = quarantined(parsed.kind, "timestamp_out_of_range", f"found {timestamp_ms} ms, expected a time from 1970 to 2200", payload)
+    else:
+        try:
+            row = _decode_value(parsed, key, value, partition, offset, timestamp_ms)
+        except WireError as error:
+            where = f"group '{parsed.group_id}', " if parsed.group_id is not None else ""
+            row = quarantined(parsed.kind, error.reason, f"{where}{error.detail}", payload)
+    return {**row, "source_position": position}
+
+
+def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:
+    if parsed.record_type in GROUP_RECORD_TYPES and value is None:
+        return landed(f"{parsed.kind}_tombstone", "group_record", _group_record(parsed, key, partition, offset, timestamp_ms))
+    if parsed.kind == "classic_group_metadata" and value is not None:
+        return _group_metadata(parsed, value, partition, offset, timestamp_ms)
+    if parsed.kind == "offset_commit":
+        kind = parsed.kind if value is not None else f"{parsed.kind}_tombstone"
+        return landed(kind, "offset_commit", _offset_commit(parsed, value, partition, offset, timestamp_ms))
+    return skipped(parsed.kind if value is not None else f"{parsed.kind}_tombstone")
+
+
+def _group_record(parsed: Key, key: bytes, partition: int, offset: int, timestamp_ms: int) -> Row:
+    return {
+        "offsets_partition": partition,
+        "offset": offset,
+        "type": parsed.record_type,
+        "group_id": parsed.group_id,
+        "key": key,
+        "value": None,
+        "timestamp": micros(timestamp_ms),
+        "fingerprint": hashlib.sha256(key).hexdigest(),
+    }
+
+
+def _group_metadata(parsed: Key, value: bytes, partition: int, offset: int, timestamp_ms: int) -> Row:
+    group = decode_group_metadata(value)
+    if group.protocol_type not in CONSUMER_PROTOCOL_TYPES:
+        return skipped(f"classic_group_metadata:{group.protocol_type}")
+    return landed(
+        parsed.kind,
+        "snapshot",
+        {
+            "group_id": parsed.group_id,
+            "generation": group.generation,
+            "observed_at": micros(timestamp_ms),
+            "position": offset,
+            "group_type": GroupType.CLASSIC.value,
+            "protocol_type": group.protocol_type,
+            "state": (GroupState.STABLE if group.members else GroupState.EMPTY).value,
+            "strategy": group.protocol,
+            "leader_member_id": group.leader,
+            "joined_at": micros(group.current_state_timestamp_ms),
+            "members": [_member(member) for member in group.members],
+            "offsets_partition": partition,
+            "fingerprint": hashlib.sha256(value).hexdigest(),
+        },
+    )
+
+
+def _member(member: GroupMember) -> Row:
+    try:
+        subscription = decode_subscription(member.subscription)
+        assigned = decode_assignment(member.assignment).partitions if member.assignment else ()
+    except WireError as error:
+        raise WireError(error.reason, f"member '{member.member_id}': {error.detail}") from None
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rack": subscription.rack,
+        "session_timeout_ms": member.session_timeout_ms,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "topics": list(subscription.topics),
+        "subscription_version": subscription.version,
+        "owned": _entries(subscription.owned),
+        "owned_generation": subscription.owned_generation,
+        "user_data": subscription.user_data,
+        "assigned": _entries(assigned),
+    }
+
+
+def _entries(grouped: tuple[tuple[str, tuple[int, ...]], ...]) -> list[Row]:
+    return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in grouped]
+
+
+def _offset_commit(parsed: Key, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:
+    place = {
+        "group_id": parsed.group_id,
+        "topic": parsed.topic,
+        "partition": parsed.partition,
+        "position": offset,
+        "observed_at": micros(timestamp_ms),
+        "offsets_partition": partition,
+        "fingerprint": hashlib.sha256(value or b"").hexdigest(),
+    }
+    if value is None:
+        return {**place, "is_deleted": True}
+    commit = decode_legacy_offset_commit(value) if parsed.record_type == 0 else decode_offset_commit(value)
+    return {
+        **place,
+        "topic_id": commit.topic_id,
+        "committed_offset": commit.committed_offset,
+        "leader_epoch": commit.leader_epoch,
+        "metadata": commit.metadata,
+        "committed_at": micros(commit.committed_at_ms),
+        "expires_at": micros(commit.expires_at_ms),
+        "is_deleted": False,
+    }

@@ -1,0 +1,41 @@
+"""What every source makes of a record: a row that lands, one that is skipped, or one that is quarantined."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from schemas.vocabulary import Outcome
+
+PAYLOAD_BYTES = 64 * 1024
+LAST_MS = 7_258_118_400_000
+"""2200-01-01: a later time is damage, and some readers of the tables could not show it."""
+
+Row = dict[str, Any]
+
+
+def landed(kind: str, target: str, content: Row) -> Row:
+    """Return the row of a record that goes to a table."""
+    return {"outcome": Outcome.LANDED.value, "kind": kind, target: content}
+
+
+def skipped(kind: str) -> Row:
+    """Return the row of a record that is known and not used."""
+    return {"outcome": Outcome.SKIPPED.value, "kind": kind}
+
+
+def quarantined(kind: str, reason: str, detail: str, payload: bytes) -> Row:
+    """Return the row of a record that cannot be used."""
+    return {
+        "outcome": Outcome.QUARANTINED.value,
+        "kind": kind,
+        "reason": reason,
+        "detail": detail,
+        "payload": payload[:PAYLOAD_BYTES],
+        "payload_hash": hashlib.sha256(payload).hexdigest(),
+    }
+
+
+def micros(milliseconds: int | None) -> int | None:
+    """Return a time in microseconds for a timestamp column, None outside 1970 to 2200."""
+    return milliseconds * 1000 if milliseconds is not None and 0 <= milliseconds < LAST_MS else None

@@ -1,0 +1,266 @@
+"""The only Delta reads and writes: create, append, replace, stage, publish, recover.
+
+A run works on current versions under the lock and ends with one row in ``runs`` that names the version of every table;
+readers follow the newest published row, so they see a run whole or not at all. What a dead run left behind is undone by
+RESTORE before the next one starts. SQL instead of the ``DeltaTable`` API throughout: it is the one way that also works
+over Spark Connect.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.errors import NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from schemas.tables import RUNS, TABLES, TableSpec
+from schemas.vocabulary import RunStatus
+
+logger = logging.getLogger(__name__)
+
+STAGING = "_staging"
+LOCK_FILE = ".evenkeel.lock"
+OTHER_ENTRIES = {STAGING, LOCK_FILE, "report.html"}
+SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
+
+
+def is_path(location: str) -> bool:
+    """Return whether a warehouse location is a path; ``a.b`` or ``a.b.c`` names a catalog schema."""
+    return "/" in location or "://" in location or "." not in location
+
+
+def local_folder(location: str) -> Path | None:
+    """Return the folder of a warehouse on a local file system, None for object stores and catalogs."""
+    if not is_path(location):
+        return None
+    if location.startswith("file:"):
+        return Path(location.removeprefix("file:").replace("//", "/", 1) if location.startswith("file://") else location[5:])
+    return None if "://" in location else Path(location).absolute()
+
+
+class Warehouse:
+    """All tables at one location, as one run reads and writes them.
+
+    Attributes:
+        run_sequence: number of the run in progress, set by ``begin``.
+        run_id: its name, set by ``begin``.
+        rows_written: rows by table of the run in progress.
+    """
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        self.spark = spark
+        self.location = location.rstrip("/") or location
+        self.folder = local_folder(location)
+        self.run_sequence = 0
+        self.run_id = ""
+        self.rows_written: dict[str, int] = {}
+
+    def identifier(self, name: str) -> str:
+        """Return the SQL name of a table."""
+        if not is_path(self.location):
+            return f"{self.location}.{name}"
+        return f"delta.`{self._path(name)}`"
+
+    def _path(self, name: str) -> str:
+        return str(self.folder / name) if self.folder is not None else f"{self.location}/{name}"
+
+    # -- reading
+
+    def read(self, name: str) -> DataFrame:
+        """Return the current rows of a table; inside a run these are the run's own."""
+        return self.spark.table(self.identifier(name))
+
+    def read_version(self, name: str, version: int) -> DataFrame:
+        """Return the rows of a table as of one version."""
+        return self.spark.sql(f"SELECT * FROM {self.identifier(name)} VERSION AS OF {int(version)}")
+
+    def is_empty(self, name: str) -> bool:
+        """Return True when nothing was ever written to a table; costs no Spark job on a local file system."""
+        return self.version(name) == 0
+
+    def version(self, name: str) -> int:
+        """Return the newest version of a table: from the names in its log where that is a local folder."""
+        if self.folder is None:
+            return int(self._history(name)["version"])
+        versions = [int(entry.stem) for entry in (self.folder / name / "_delta_log").glob("*.json") if entry.stem.isdigit()]
+        if not versions:
+            raise WarehouseDamagedError(f"{self.folder / name}: the Delta log has no commit; run verify")
+        return max(versions)
+
+    def versions(self) -> dict[str, int]:
+        """Return the newest version of every table but ``runs``."""
+        return {name: self.version(name) for name in TABLES if name != RUNS.name}
+
+    def _history(self, name: str) -> Row:
+        return self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()[0]
+
+    def newest_run(self, status: RunStatus | None = None) -> Row | None:
+        """Return the newest row of ``runs``, or the newest with a status; None when there is none."""
+        if self.is_empty(RUNS.name):
+            return None
+        runs = self.read(RUNS.name)
+        wanted = runs if status is None else runs.where(F.col("status") == str(status))
+        rows = wanted.orderBy(F.desc("run_sequence"), F.desc("finished_at")).limit(1).collect()
+        return rows[0] if rows else None
+
+    def run_named(self, run_id: str) -> Row | None:
+        """Return the published row of a run id, None when there is none."""
+        if self.is_empty(RUNS.name):
+            return None
+        rows = self.read(RUNS.name).where((F.col("run_id") == run_id) & (F.col("status") == str(RunStatus.PUBLISHED))).limit(1).collect()
+        return rows[0] if rows else None
+
+    # -- making and mending
+
+    def check_location(self) -> None:
+        """Refuse a location that holds something else; looks only, and only where looking is cheap.
+
+        Raises:
+            NotAWarehouseError: naming what was found.
+        """
+        if self.folder is None or not self.folder.exists():
+            return
+        if not self.folder.is_dir():
+            raise NotAWarehouseError(f"warehouse {self.folder}: expected a folder, found a file; name another with --warehouse")
+        strange = sorted(entry.name for entry in self.folder.iterdir() if entry.name not in TABLES and entry.name not in OTHER_ENTRIES)
+        tables = [name for name in TABLES if (self.folder / name).exists()]
+        if strange and not tables:
+            raise NotAWarehouseError(
+                f"warehouse {self.folder}: expected an empty folder or Evenkeel's tables, found {', '.join(strange[:5])}; "
+                "name another with --warehouse"
+            )
+        for name in tables:
+            if not (self.folder / name / "_delta_log").is_dir():
+                raise NotAWarehouseError(f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another with --warehouse")
+
+    def exists(self) -> bool:
+        """Return whether the tables are there."""
+        if self.folder is not None:
+            return (self.folder / RUNS.name / "_delta_log").is_dir()
+        if is_path(self.location):
+            try:
+                return self._history(RUNS.name) is not None
+            except Exception as error:  # the class differs between classic Spark, Connect and file systems
+                logger.debug("no runs table at %s: %s", self.location, error)
+                return False
+        return self.spark.catalog.tableExists(self.identifier(RUNS.name))
+
+    def create(self) -> None:
+        """Make the tables that are missing; ``runs`` last, so that its presence means all are there."""
+        for spec in TABLES.values():
+            if self.folder is None or not (self.folder / spec.name / "_delta_log" / f"{0:020}.json").exists():
+                self.spark.sql(create_statement(spec, self.identifier(spec.name)))
+
+    def recover(self) -> None:
+        """Bring every table back to where the last finished run left it.
+
+        Raises:
+            WarehouseDamagedError: a table is older than the last run says.
+        """
+        newest = self.newest_run()
+        left = newest["table_versions"] if newest is not None else {}
+        for name, version in self.versions().items():
+            expected = left.get(name, 0)
+            if version > expected:
+                logger.warning("%s: version %d was never published, restoring version %d", name, version, expected)
+                self.spark.sql(f"RESTORE TABLE {self.identifier(name)} TO VERSION AS OF {expected}")
+            elif version < expected:
+                raise WarehouseDamagedError(
+                    f"{name}: found version {version}, the last run left version {expected}; commits are missing: restore the "
+                    "folder from a copy, or rebuild the warehouse from its captures"
+                )
+
+    # -- writing
+
+    def append(self, name: str, rows: DataFrame) -> int:
+        """Append rows to a table and return how many; commits nothing when there are none.
+
+        Raises:
+            SchemaMismatchError: the frame's columns are not the table's.
+        """
+        before = self.version(name)
+        aligned(rows, TABLES[name]).writeTo(self.identifier(name)).append()
+        written = self._rows_of_newest_commit(name) if self.version(name) > before else 0
+        self.rows_written[name] = self.rows_written.get(name, 0) + written
+        return written
+
+    def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...]) -> None:
+        """Delete the rows of a table whose columns equal one of the keys."""
+        keys.createOrReplaceTempView("evenkeel_doomed")
+        condition = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
+        self.spark.sql(
+            f"MERGE INTO {self.identifier(name)} t USING (SELECT DISTINCT {', '.join(columns)} FROM evenkeel_doomed) d "
+            f"ON {condition} WHEN MATCHED THEN DELETE"
+        )
+
+    def _rows_of_newest_commit(self, name: str) -> int:
+        if self.folder is None:
+            return int(self._history(name)["operationMetrics"].get("numOutputRows", 0))
+        log = self.folder / name / "_delta_log" / f"{self.version(name):020}.json"
+        with log.open(encoding="utf-8") as lines:
+            actions = (json.loads(line) for line in lines)
+            info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
+        return int(info["operationMetrics"].get("numOutputRows", 0))
+
+    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+        """Write rows aside once and return them read back, so that several tables can be filled from one pass.
+
+        A worker pass is too dear to run once a table, and caching is neither safe against a lost executor nor allowed on
+        serverless Spark.
+        """
+        if is_path(self.location):
+            path = self._path(f"{STAGING}/{name}")
+            rows.write.mode("overwrite").parquet(path)
+            return self.spark.read.schema(rows.schema).parquet(path)
+        table = f"{self.location}.evenkeel_staging_{name}"
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(table)
+        return self.spark.table(table)
+
+    def clear_staging(self) -> None:
+        """Remove what ``stage`` wrote aside, where that is possible without a Spark job."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder / STAGING, ignore_errors=True)
+        elif not is_path(self.location):
+            for row in self.spark.sql(f"SHOW TABLES IN {self.location} LIKE 'evenkeel_staging_*'").collect():
+                self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")
+
+
+def create_statement(spec: TableSpec, identifier: str) -> str:
+    """Return the SQL that makes a table with its comments, partitioning and statistics columns."""
+    columns = ",\n  ".join(f"`{column.name}` {column.dataType.simpleString()} COMMENT {_quoted(column.metadata['comment'])}" for column in spec.schema)
+    partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {_quoted(spec.comment)}\n"
+        f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(spec.skipping_columns)}')"
+    )
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Return rows in the column order of a table, sorted the way the table is laid out.
+
+    Raises:
+        SchemaMismatchError: naming every missing, unexpected and mistyped column at once.
+    """
+    problems = shape_problems(rows, spec)
+    if problems:
+        raise SchemaMismatchError(f"{spec.name}: {'; '.join(problems)}")
+    order = [column for column in SORT_COLUMNS if column in spec.schema.names]
+    return rows.select(*spec.schema.names).sortWithinPartitions(*order)
+
+
+def shape_problems(rows: DataFrame, spec: TableSpec) -> list[str]:
+    """Return what is wrong with the columns of a frame, nullability aside; empty when it fits the table."""
+    found = {column.name: column.dataType.simpleString() for column in rows.schema}
+    declared = {column.name: column.dataType.simpleString() for column in spec.schema}
+    missing = [f"missing {name}" for name in declared if name not in found]
+    unexpected = [f"unexpected {name}" for name in found if name not in declared]
+    mistyped = [f"{name} is {found[name]}, declared {declared[name]}" for name in declared if name in found and found[name] != declared[name]]
+    return missing + unexpected + mistyped

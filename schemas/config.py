@@ -1,0 +1,108 @@
+"""Settings: one frozen pydantic model; a YAML file and the command line fill it, unknown keys are refused."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from schemas.vocabulary import STRATEGIES, Severity
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KafkaVersionOverride(_Settings):
+    """Names the release that the leaders of some groups run; patterns are shell globs, all given ones must match."""
+
+    version: str
+    cluster: str = "*"
+    group: str = "*"
+    client_id: str = "*"
+
+    def matches(self, cluster_id: str, group_id: str, client_id: str) -> bool:
+        """Return whether a leader is covered by this override."""
+        pairs = ((cluster_id, self.cluster), (group_id, self.group), (client_id, self.client_id))
+        return all(fnmatch.fnmatchcase(value, pattern) for value, pattern in pairs)
+
+
+class AssignSettings(_Settings):
+    """How generations are packed for the workers, and how long an assignor may take."""
+
+    max_generations_per_chunk: int = Field(500, ge=1)
+    max_chunk_bytes: int = Field(8 * 1024 * 1024, ge=1)
+    step_budget: int | None = Field(None, ge=1)
+    kafka_versions: tuple[KafkaVersionOverride, ...] = ()
+
+
+class QualitySettings(_Settings):
+    """When a run is not good enough to publish."""
+
+    max_quarantined_ratio: float = Field(0.05, ge=0, le=1)
+    fail_on: Severity | None = None
+
+
+class ReportSettings(_Settings):
+    """What the report shows and where it goes; no ``output`` means beside the tables."""
+
+    output: str | None = None
+    worst_groups: int = Field(10, ge=0)
+    max_detail_rows: int = Field(20_000, ge=1)
+
+
+class Settings(_Settings):
+    """Everything a run needs to know besides its name and its clock."""
+
+    inputs: tuple[str, ...] = ()
+    warehouse: str = "./warehouse"
+    cluster_id: str | None = Field(None, min_length=1)
+    strategies: tuple[str, ...] = STRATEGIES
+    assign: AssignSettings = AssignSettings()
+    quality: QualitySettings = QualitySettings()
+    report: ReportSettings = ReportSettings()
+
+    @field_validator("strategies")
+    @classmethod
+    def _no_strategy_twice(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"named more than once: {', '.join(repeated)}")
+        return names
+
+
+def parse_settings(content: Any, origin: str) -> Settings:
+    """Return checked settings.
+
+    Args:
+        content: what the YAML file held; None for an empty file.
+        origin: name of the file, for messages.
+
+    Raises:
+        ValueError: with one line per mistake: the key, what was found, what is expected.
+    """
+    if content is not None and not isinstance(content, dict):
+        raise ValueError(f"{origin}: expected keys and values, found {type(content).__name__}")
+    try:
+        return Settings.model_validate(content or {})
+    except ValidationError as error:
+        raise ValueError("\n".join(f"{origin}: {_explain(mistake)}" for mistake in error.errors())) from None
+
+
+def _explain(mistake: Any) -> str:
+    key = ".".join(str(part) for part in mistake["loc"])
+    if mistake["type"] == "extra_forbidden":
+        return f"unknown key '{key}'{_near_miss(mistake['loc'])}"
+    return f"{key}: {mistake['msg']}, found {mistake['input']!r}"
+
+
+def _near_miss(location: tuple[Any, ...]) -> str:
+    model: Any = Settings
+    for part in location[:-1]:
+        found = model.model_fields.get(part) if isinstance(part, str) else None
+        model = found.annotation if found is not None and hasattr(found.annotation, "model_fields") else KafkaVersionOverride
+    names = list(model.model_fields)
+    close = difflib.get_close_matches(str(location[-1]), names, n=1)
+    return f": did you mean '{close[0]}'?" if close else f": known keys are {', '.join(names)}"

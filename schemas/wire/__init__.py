@@ -1,0 +1,60 @@
+"""Kafka's binary layouts, decoded: keys and values of ``__consumer_offsets``, subscriptions, assignments.
+
+Standard library only, because it runs in Spark's Python workers. For any bytes each decoder returns what Kafka's own reader
+returns, or raises ``WireError`` where that one fails; nothing else is ever raised. Strings can always be stored as UTF-8.
+
+The user data inside subscriptions belongs to the assignors and is read by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from schemas.wire import consumer_group
+from schemas.wire.classic_group import (
+    GroupMember,
+    GroupMetadata,
+    OffsetCommit,
+    decode_group_metadata,
+    decode_legacy_offset_commit,
+    decode_offset_commit,
+)
+from schemas.wire.consumer_protocol import MemberAssignment, Subscription, TopicPartitions, decode_assignment, decode_subscription
+from schemas.wire.keys import Key, decode_key
+from schemas.wire.reader import Reason, WireError
+
+VALUE_DECODERS: Mapping[int, Callable[[bytes], Any]] = MappingProxyType(
+    {
+        0: decode_legacy_offset_commit,
+        1: decode_offset_commit,
+        2: decode_group_metadata,
+        3: consumer_group.decode_consumer_group_metadata,
+        4: consumer_group.decode_consumer_group_partition_metadata,
+        5: consumer_group.decode_consumer_group_member_metadata,
+        6: consumer_group.decode_consumer_group_target_assignment_metadata,
+        7: consumer_group.decode_consumer_group_target_assignment_member,
+        8: consumer_group.decode_consumer_group_current_member_assignment,
+        16: consumer_group.decode_consumer_group_regular_expression,
+    }
+)
+"""Record type -> decoder of its values; types that are not here are recognised by their key only."""
+
+__all__ = [
+    "VALUE_DECODERS",
+    "GroupMember",
+    "GroupMetadata",
+    "Key",
+    "MemberAssignment",
+    "OffsetCommit",
+    "Reason",
+    "Subscription",
+    "TopicPartitions",
+    "WireError",
+    "decode_assignment",
+    "decode_group_metadata",
+    "decode_key",
+    "decode_offset_commit",
+    "decode_subscription",
+]

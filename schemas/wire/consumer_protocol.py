@@ -1,0 +1,98 @@
+"""The bytes that members and leader of a consumer group exchange: subscriptions and assignments (KIP-54, 429, 792, 881)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.wire.reader import Reader, WireError
+
+TopicPartitions = tuple[str, tuple[int, ...]]
+"""A topic and some of its partitions: ``("orders", (0, 3))``."""
+
+_LATEST_VERSION = 3
+
+
+class Subscription(NamedTuple):
+    """What a member told its group when it joined (Kafka's ``ConsumerProtocolSubscription``).
+
+    Attributes:
+        version: as written; one above 3 is read as 3.
+        topics: in the order of the bytes, duplicates kept.
+        user_data: the assignor's own bytes; None is not set, ``b""`` is empty.
+        owned: claimed partitions, one entry a topic; empty before version 1.
+        owned_generation: generation of the claims; None before version 2 and where it is negative.
+        rack: the member's ``client.rack``; None before version 3 and where it is empty.
+    """
+
+    version: int
+    topics: tuple[str, ...]
+    user_data: bytes | None
+    owned: tuple[TopicPartitions, ...]
+    owned_generation: int | None
+    rack: str | None
+
+
+class MemberAssignment(NamedTuple):
+    """What the leader gave to one member (Kafka's ``ConsumerProtocolAssignment``).
+
+    Attributes:
+        version: as written; one above 3 is read as 3.
+        partitions: one entry a topic.
+        user_data: the assignor's own bytes; None is not set, ``b""`` is empty.
+    """
+
+    version: int
+    partitions: tuple[TopicPartitions, ...]
+    user_data: bytes | None
+
+
+def decode_subscription(data: bytes) -> Subscription:
+    """Return the subscription in ``data``; bytes after it are ignored, as Kafka does.
+
+    Raises:
+        WireError: Kafka's ``ConsumerProtocol.deserializeSubscription`` fails on these bytes.
+    """
+    reader = Reader(data)
+    version = _version(reader)
+    topics = reader.array(reader.string)
+    user_data = reader.nullable_blob()
+    owned = _topic_partitions(reader) if version >= 1 else ()
+    generation = reader.int32() if version >= 2 else -1
+    rack = reader.nullable_string() if version >= 3 else None
+    return Subscription(version, topics, user_data, owned, generation if generation >= 0 else None, rack or None)
+
+
+def decode_assignment(data: bytes) -> MemberAssignment:
+    """Return the assignment in ``data``; bytes after it are ignored, as Kafka does.
+
+    A member whose leader left it out is stored with no bytes at all, which is not an assignment: test for that first.
+
+    Raises:
+        WireError: Kafka's ``ConsumerProtocol.deserializeAssignment`` fails on these bytes.
+    """
+    reader = Reader(data)
+    return MemberAssignment(_version(reader), _topic_partitions(reader), reader.nullable_blob())
+
+
+def _version(reader: Reader) -> int:
+    version = reader.int16()
+    if version < 0:
+        raise WireError("unsupported_version", f"found version {version} at byte 0, expected 0 or more")
+    return version
+
+
+def _topic_partitions(reader: Reader) -> tuple[TopicPartitions, ...]:
+    """Return one entry a topic, topics by first appearance, partitions in list order.
+
+    librdkafka's leader lists a topic twice in one assignment, not always side by side. Entries without partitions
+    say nothing and vanish in Kafka's reader too, which returns single partitions.
+    """
+    entries = reader.array(lambda: (reader.string(), reader.int32_array()))
+    by_topic = dict(entries)
+    if len(by_topic) == len(entries) and all(by_topic.values()):
+        return entries
+    merged: dict[str, list[int]] = {}
+    for topic, partitions in entries:
+        if partitions:
+            merged.setdefault(topic, []).extend(partitions)
+    return tuple([(topic, tuple(partitions)) for topic, partitions in merged.items()])

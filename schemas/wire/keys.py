@@ -1,0 +1,96 @@
+"""Keys of ``__consumer_offsets``: what a record is about, and whose it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.wire.reader import Reader, WireError
+
+# Record type -> its kind, and the key's second string after the group id.
+_KINDS: dict[int, tuple[str, str | None]] = {
+    0: ("offset_commit", "topic"),
+    1: ("offset_commit", "topic"),
+    2: ("classic_group_metadata", None),
+    3: ("consumer_group_metadata", None),
+    4: ("consumer_group_partition_metadata", None),
+    5: ("consumer_group_member_metadata", "member_id"),
+    6: ("consumer_group_target_assignment_metadata", None),
+    7: ("consumer_group_target_assignment_member", "member_id"),
+    8: ("consumer_group_current_member_assignment", "member_id"),
+    9: ("share_group_partition_metadata", None),  # early access releases only
+    10: ("share_group_member_metadata", "member_id"),
+    11: ("share_group_metadata", None),
+    12: ("share_group_target_assignment_metadata", None),
+    13: ("share_group_target_assignment_member", "member_id"),
+    14: ("share_group_current_member_assignment", "member_id"),
+    15: ("share_group_state_partition_metadata", None),
+    16: ("consumer_group_regular_expression", "regular_expression"),
+    17: ("streams_group_metadata", None),
+    18: ("streams_group_partition_metadata", None),  # early access releases only
+    19: ("streams_group_member_metadata", "member_id"),
+    20: ("streams_group_target_assignment_metadata", None),
+    21: ("streams_group_target_assignment_member", "member_id"),
+    22: ("streams_group_current_member_assignment", "member_id"),
+    23: ("streams_group_topology", None),
+    24: ("streams_group_target_assignment_resolved_topic_ids", None),  # newer than 4.3
+}
+
+
+class Key(NamedTuple):
+    """A decoded record key.
+
+    Attributes:
+        record_type: the number at the start of the key (0 is the offset commit of brokers before 0.9).
+        kind: a stable name of the record type; ``unknown_<record_type>`` where there is none. ``transaction_marker`` and
+            ``transaction_state`` are not records of a group, see ``decode_key``.
+        group_id: None for a kind that is unknown or not of a group.
+        topic, partition: offset commits only, else None.
+        member_id: kinds about one member, else None.
+        regular_expression: ``consumer_group_regular_expression`` only, else None.
+    """
+
+    record_type: int
+    kind: str
+    group_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    member_id: str | None = None
+    regular_expression: str | None = None
+
+
+def decode_key(key: bytes) -> Key:
+    """Return what ``key`` says; the fields behind those of a known type are ignored, as Kafka does.
+
+    A transaction marker has no group: consumers never see one, tools that dump log segments do. Likewise a record of
+    ``__transaction_state`` that got into a capture. Both start like an old offset commit but end before its topic.
+
+    Raises:
+        WireError: the key ends early, or a length in it is impossible.
+    """
+    reader = Reader(key)
+    record_type = reader.int16()
+    known = _KINDS.get(record_type)
+    if known is None:
+        return Key(record_type, f"unknown_{record_type}")
+    kind, second = known
+    try:
+        group_id = reader.string()
+        if second is None:
+            return Key(record_type, kind, group_id)
+        if second == "topic":
+            return Key(record_type, kind, group_id, reader.string(), reader.int32())
+        return Key(record_type, kind, group_id, **{second: reader.string()})
+    except WireError:
+        transaction_kind = _transaction_kind(key) if record_type == 0 else None
+        if transaction_kind is None:
+            raise
+        return Key(record_type, transaction_kind)
+
+
+def _transaction_kind(key: bytes) -> str | None:
+    """Return the kind of a key of type 0 that is no offset commit: a control record's or a transactional id's."""
+    if key in (b"\0\0\0\0", b"\0\0\0\1"):  # version 0, then abort or commit
+        return "transaction_marker"
+    if int.from_bytes(key[2:4], "big") == len(key) - 4:  # version 0, then one string
+        return "transaction_state"
+    return None
