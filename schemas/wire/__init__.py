@@ -55,6 +55,7 @@ __all__ = [
     "decode_assignment",
     "decode_group_metadata",
     "decode_key",
+    "decode_legacy_offset_commit",
     "decode_offset_commit",
     "decode_subscription",
 ]
