@@ -1,0 +1,48 @@
+"""How closely a recomputed assignment follows the observed one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from assignors.model import Assignment, TopicPartition
+
+
+class Conformance(str, Enum):
+    """From the closest to the farthest; ``not_comparable`` is no comparison at all."""
+
+    EXACT = "exact"
+    EQUAL_SETS = "equal_sets"
+    EQUAL_BALANCE = "equal_balance"
+    DIFFERS = "differs"
+    NOT_COMPARABLE = "not_comparable"
+
+
+def compare_assignments(observed: Assignment, computed: Assignment) -> Conformance:
+    """Return the closest relation that holds between two assignments of the same members.
+
+    ``exact``: each member has the same partitions of each topic in the same order (the order of topics in a member's list is not
+    kept by every client and does not count). ``equal_sets``: each member has the same set. ``equal_balance``: the same sorted loads over
+    the same set of partitions. ``differs``: none of these.
+
+    >>> compare_assignments({"a": (("t", 0), ("t", 1)), "b": ()}, {"a": (("t", 1), ("t", 0)), "b": ()}).value
+    'equal_sets'
+    """
+    members = observed.keys() | computed.keys()
+    pairs = [(observed.get(member, ()), computed.get(member, ())) for member in members]
+    if all(_by_topic(before) == _by_topic(after) for before, after in pairs):
+        return Conformance.EXACT
+    if all(set(before) == set(after) for before, after in pairs):
+        return Conformance.EQUAL_SETS
+    loads = [sorted(len(held) for held in side) for side in zip(*pairs, strict=True)]
+    partitions = [{place for held in side for place in held} for side in zip(*pairs, strict=True)]
+    if loads[0] == loads[1] and partitions[0] == partitions[1]:
+        return Conformance.EQUAL_BALANCE
+    return Conformance.DIFFERS
+
+
+def _by_topic(held: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in held:
+        by_topic.setdefault(topic, []).append(partition)
+    return by_topic

@@ -1,0 +1,129 @@
+"""Which look at the cluster shows a topic as the leader of a generation saw it.
+
+The leader's own metadata is stored nowhere. Looks are taken before and after; the assignment itself tells which of them can be the one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class LookBasis(str, Enum):
+    """Where a topic's partitions were taken from."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    EARLIER = "earlier"
+    INFERRED = "inferred"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRun:
+    """A topic as a row of consecutive looks shows it, unchanged.
+
+    Attributes:
+        first_look, last_look: positions in the times of all looks at the cluster, both included.
+        partition_count: partitions are numbered from 0.
+        topic_id: None where the source has none.
+        partition_racks: racks of each partition's replicas; None where not known.
+    """
+
+    first_look: int
+    last_look: int
+    partition_count: int
+    topic_id: str | None = None
+    partition_racks: tuple[tuple[str | None, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedTopic:
+    """A topic as a generation is taken to have seen it.
+
+    Attributes:
+        partition_count: 0 for a topic that did not exist.
+        is_uncertain: no look fits what the members were given and claim, or there is none.
+    """
+
+    topic: str
+    partition_count: int
+    topic_id: str | None
+    partition_racks: tuple[tuple[str | None, ...], ...] | None
+    basis: LookBasis
+    is_uncertain: bool = False
+
+
+class ClusterLooks:
+    """All looks at one cluster, by time.
+
+    Args:
+        times_ms: when each look was taken, ascending.
+        runs: topic -> its runs, ascending; a topic that is in no look has none.
+    """
+
+    def __init__(self, times_ms: Sequence[int], runs: Mapping[str, Sequence[TopicRun]]) -> None:
+        self._times_ms = times_ms
+        self._runs = runs
+
+    def resolve(self, topic: str, joined_at_ms: int, needed: Collection[int]) -> ResolvedTopic:
+        """Return the topic as the first look that fits shows it: the last before, the first after, the second last before.
+
+        A look fits when it has every needed partition; and if it has others, its neighbour in time does not lack exactly these, as it
+        would when they were added behind the generation, or the topic was deleted before it. When none fits the last look before
+        is taken. Without any look of the topic its partitions are inferred from what is needed.
+
+        Args:
+            joined_at_ms: when the members had joined.
+            needed: partitions of the topic that members were given or claim.
+
+        >>> looks = ClusterLooks([10, 20, 30], {"t": [TopicRun(0, 1, 3), TopicRun(2, 2, 6)]})
+        >>> looks.resolve("t", 25, {0, 1, 2}).partition_count, looks.resolve("t", 25, {0, 5}).basis.value
+        (3, 'after')
+        """
+        runs = self._runs.get(topic, ())
+        if not self._times_ms or (not runs and needed):
+            return ResolvedTopic(topic, max(needed, default=-1) + 1, None, None, LookBasis.INFERRED, is_uncertain=True)
+        before = bisect_right(self._times_ms, joined_at_ms) - 1
+        candidates = (
+            (before, before + 1, LookBasis.BEFORE),
+            (before + 1, before, LookBasis.AFTER),
+            (before - 1, before, LookBasis.EARLIER),
+        )
+        known = [
+            (self._count(runs, look), self._count(runs, neighbour), look, basis)
+            for look, neighbour, basis in candidates
+            if self._exists(look)
+        ]
+        for count, neighbour_count, look, basis in known:
+            if count is not None and _fits(count, neighbour_count, needed):
+                return self._resolved(topic, runs, look, basis)
+        return self._resolved(topic, runs, known[0][2], known[0][3], is_uncertain=True)
+
+    def _exists(self, look: int) -> bool:
+        return 0 <= look < len(self._times_ms)
+
+    def _count(self, runs: Sequence[TopicRun], look: int) -> int | None:
+        if not self._exists(look):
+            return None
+        run = _run_at(runs, look)
+        return 0 if run is None else run.partition_count
+
+    def _resolved(self, topic: str, runs: Sequence[TopicRun], look: int, basis: LookBasis, *, is_uncertain: bool = False) -> ResolvedTopic:
+        run = _run_at(runs, look)
+        if run is None:
+            return ResolvedTopic(topic, 0, None, None, basis, is_uncertain)
+        return ResolvedTopic(topic, run.partition_count, run.topic_id, run.partition_racks, basis, is_uncertain)
+
+
+def _run_at(runs: Sequence[TopicRun], look: int) -> TopicRun | None:
+    at = bisect_right(runs, look, key=lambda run: run.first_look) - 1
+    return runs[at] if at >= 0 and look <= runs[at].last_look else None
+
+
+def _fits(count: int, neighbour_count: int | None, needed: Collection[int]) -> bool:
+    if any(not 0 <= partition < count for partition in needed):
+        return False
+    others = set(range(count)).difference(needed)
+    return not others or neighbour_count is None or others != set(range(neighbour_count, count))
