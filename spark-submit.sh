@@ -232,10 +232,10 @@ attempt() {
   "$@" >"$log" 2>&1 && return
   if [[ ! -s $log ]] || grep -qiE 'no space left|errno 28|disk quota' "$log"; then
     cause='no space left on the disk' remedy='free some (about 2 GB)'
-  elif grep -qE 'NewConnection|NameResolution|name resolution|UnknownHost|Network is unreachable|Connection refused|ConnectTimeout|timed out|ProxyError' "$log"; then
+  elif grep -qE 'NewConnection|NameResolution|name resolution|UnknownHost|Host .* not found|Network is unreachable|Connection refused|ConnectTimeout|timed out|ProxyError' "$log"; then
     cause='the network cannot be reached'
   else
-    cause=$(grep -E '^ERROR|Exception' "$log" || tail -n 1 "$log")
+    cause=$(grep -E '^ERROR|Exception' "$log" || grep -v '^[[:space:]]*$' "$log" | tail -n 1)
     cause=${cause%%$'\n'*}
   fi
   fail "$what failed: $cause; $remedy, then call again (its output: $log)"
@@ -349,14 +349,17 @@ submit_locally() {
   prepare
   # From the sources, not from a zip: Python keeps their compiled form. conf/ is Spark's conf folder too, for spark-defaults.conf and log4j2.
   export SPARK_HOME PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python SPARK_CONF_DIR=$root/conf PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
+  # Driver and executors talk on this machine only; no start fails on a host name without an address, as in many containers.
+  export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
   [[ -n $master ]] || spark_options=(--master 'local[*,4]' ${spark_options[@]+"${spark_options[@]}"})
   jars=$(join ${jar_files[@]+"${jar_files[@]}"} "$jars")
   [[ -z $jars ]] || spark_options=(--jars "$jars" ${spark_options[@]+"${spark_options[@]}"})
   [[ -z $packages ]] || spark_options=(--packages "$packages" ${spark_options[@]+"${spark_options[@]}"})
   [[ -z $py_files ]] || spark_options=(--py-files "$py_files" ${spark_options[@]+"${spark_options[@]}"})
   # spark-submit runs the driver's Python with stderr merged into stdout; this names the real one (Linux), so that the two stay apart.
+  # A terminal is named itself; a file only through the filter below, because a second opening would not share its position.
   exec 8>&2 9>&-
-  [[ ! -e /proc/$$/fd/8 ]] || export EVENKEEL_STDERR=/proc/$$/fd/8
+  [[ ! -e /proc/$$/fd/8 ]] || export EVENKEEL_STDERR=/proc/$$/fd/$([[ -t 8 ]] && echo 8 || echo 2)
   # The JVM's notice about its vector module comes with every start of Spark 4 and has no switch.
   exec "$SPARK_HOME/bin/spark-submit" --load-spark-defaults --properties-file "$root/conf/spark-local.conf" \
     "${spark_options[@]}" "$root/jobs/__main__.py" ${command[@]+"${command[@]}"} 2> >(exec grep --line-buffered -vF 'WARNING: Using incubator modules: jdk.incubator.vector' >&8)
