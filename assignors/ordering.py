@@ -14,7 +14,7 @@ import base64
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
 from operator import mul
@@ -22,7 +22,7 @@ from sys import byteorder
 from typing import Any, TypeVar
 
 from assignors.hash_map import TREEIFY_LENGTH, HashMapSimulation
-from assignors.model import Member
+from assignors.model import Member, TopicPartition
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -42,19 +42,43 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def sort_strings(texts: Iterable[str]) -> list[str]:
+def order_key(texts: Collection[str]) -> Callable[[str], Any]:
+    """Return a function whose values order these strings as Java does; not comparable with another call's values.
+
+    Python orders by code point, which is the same as long as no string needs a surrogate pair.
+
+    >>> sorted({"b", "a", "B"}, key=order_key({"b", "a", "B"}))
+    ['B', 'a', 'b']
+    """
+    return str if all(map(str.isascii, texts)) else java_order
+
+
+def sort_strings(texts: Collection[str]) -> list[str]:
     """Return the strings in Java's order.
 
     >>> sort_strings({"b", "a", "B"})
     ['B', 'a', 'b']
     """
-    strings = list(texts)
-    # Python orders by code point, which is the same order as long as nothing needs a surrogate pair.
-    if all(map(str.isascii, strings)):
-        strings.sort()
-    else:
-        strings.sort(key=java_order)
-    return strings
+    return sorted(texts, key=order_key(texts))
+
+
+def ranks(texts: Sequence[str]) -> list[int]:
+    """Return for each string its place in Java's order.
+
+    >>> ranks(["b", "a", "c"])
+    [1, 0, 2]
+    """
+    key = order_key(texts)
+    result = [0] * len(texts)
+    for rank, position in enumerate(sorted(range(len(texts)), key=[key(text) for text in texts].__getitem__)):
+        result[position] = rank
+    return result
+
+
+def partition_order(topics: Collection[str]) -> Callable[[TopicPartition], Any] | None:
+    """Return a sort key that orders partitions of these topics by topic, then number; None when their natural order does."""
+    key = order_key(topics)
+    return None if key is str else lambda partition: (key(partition[0]), partition[1])
 
 
 @lru_cache(maxsize=1 << 17)  # a group's ids return with every generation; a look-up is an order of magnitude cheaper than the sum

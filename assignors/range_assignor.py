@@ -9,7 +9,7 @@ from assignors.budget import StepBudget
 from assignors.model import Assignment, GroupProblem, Member, TopicPartition
 from assignors.ordering import hash_map_order, java_order, member_order
 from assignors.racks import is_rack_aware, partition_racks
-from assignors.topics import existing_partition_counts
+from assignors.subscriptions import existing_partition_counts
 
 
 def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:

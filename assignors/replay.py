@@ -48,7 +48,7 @@ class Snapshot:
         is_conversion: written by the coordinator when it turned a consumer-protocol group back; no assignor ran.
         members: in record order.
         assigned: member id -> what the leader gave it, for every member.
-        subscription_versions: member id -> version of its subscription.
+        subscription_versions: member id -> version of its subscription; None or negative where it is not known.
         client_ids: member id -> its client id.
     """
 
@@ -195,7 +195,7 @@ class Replay:
         if named is not None:
             return (named,)
         version = snapshot.subscription_versions.get(leader)
-        return RELEASES_BY_SUBSCRIPTION_VERSION[2 if version is None else min(version, 2)]
+        return RELEASES_BY_SUBSCRIPTION_VERSION[2 if version is None or version < 0 else min(version, 2)]
 
     def _solve(self, basis: str, strategy: str, problem: GroupProblem, release: str) -> Solution:
         """Return one call of an assignor as a solution; whatever stops it becomes a status."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assignors.model import Assignment, GroupProblem, KafkaAssignorError, TopicPartition
 from assignors.ordering import hash_map_order, member_order, sort_strings
-from assignors.topics import existing_partition_counts
+from assignors.subscriptions import existing_partition_counts
 
 
 def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:

@@ -1,81 +1,158 @@
-"""Who may keep what: the members' claims, with double claims settled by generation.
+"""Who may keep what: the members' claims, with double claims settled.
 
-Source: ``AbstractStickyAssignor.allSubscriptionsEqual``.
+Source: ``memberData`` of both sticky assignors and ``AbstractStickyAssignor.allSubscriptionsEqual``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from assignors.model import Member, TopicPartition
+from assignors.releases import ClientBehaviour
 from assignors.sticky.user_data import NO_GENERATION, read_cooperative_user_data, read_sticky_user_data
 
+MemberData = tuple[Sequence[TopicPartition], int | None]
+"""What a member says it held, and in which generation; None when it does not say."""
 
-@dataclass(slots=True)
-class MemberData:
-    partitions: Collection[TopicPartition]
-    generation: int | None
+ReadMemberData = Callable[[Member, ClientBehaviour], MemberData]
 
 
-def sticky_member_data(member: Member) -> MemberData:
+def read_sticky_member_data(member: Member, behaviour: ClientBehaviour) -> MemberData:
+    """Return what ``StickyAssignor`` makes of a subscription: user data alone counts, the protocol's own claims do not."""
     if not member.user_data:
-        return MemberData((), None)
-    return MemberData(*read_sticky_user_data(member.user_data))
+        return (), None
+    claims, generation, _ = read_sticky_user_data(member.user_data)
+    return claims, generation
 
 
-def cooperative_member_data(member: Member) -> MemberData:
-    generation = field_generation(member)
-    if generation is None and member.user_data is not None:
-        generation = read_cooperative_user_data(member.user_data)
-    return MemberData(member.owned, generation)
+def read_cooperative_member_data(member: Member, behaviour: ClientBehaviour) -> MemberData:
+    """Return what ``CooperativeStickyAssignor`` makes of a subscription: claims from the protocol, the generation from either."""
+    if behaviour.has_generation_field and (generation := generation_field(member)) != NO_GENERATION:
+        return member.owned, generation
+    if behaviour.invalidates_double_claims and member.user_data is not None:
+        return member.owned, read_cooperative_user_data(member.user_data)
+    return member.owned, None
 
 
-def field_generation(member: Member) -> int | None:
+def generation_field(member: Member) -> int:
+    """Return the generation in the subscription itself, -1 when it is absent."""
     generation = member.owned_generation
-    return None if generation is None or generation < 0 else generation
+    return NO_GENERATION if generation is None or generation < 0 else generation
 
 
 @dataclass(slots=True)
 class Claims:
+    """The claims that stand.
+
+    Attributes:
+        owned: for each member the claims it keeps, in its own order.
+        contested: partitions claimed twice in one generation; nobody keeps those.
+        highest_generation: the highest generation any member states, -1 for none.
+        are_exclusive: no partition is in ``owned`` twice.
+    """
+
     owned: list[list[TopicPartition]]
     contested: set[TopicPartition]
     highest_generation: int
-    are_subscriptions_equal: bool
+    are_exclusive: bool
 
 
-def settle_claims(members: list[Member], data: list[MemberData], topics: Collection[str]) -> Claims:
-    owned: list[list[TopicPartition]] = [[] for _ in members]
-    contested: set[TopicPartition] = set()
-    highest = NO_GENERATION
-    claimant: dict[TopicPartition, int] = {}
+def are_subscriptions_equal(members: Sequence[Member]) -> bool:
+    """Return whether Kafka takes all subscriptions for equal.
+
+    Members with an empty list that come before the first non-empty one pass for equal, and a list with a duplicate does not.
+
+    >>> are_subscriptions_equal([Member("a"), Member("b", ("t",))]), are_subscriptions_equal([Member("b", ("t",)), Member("a")])
+    (True, False)
+    """
     first: set[str] = set()
-    equal = True
-    for index, (member, mine) in enumerate(zip(members, data, strict=True)):
+    same: Collection[str] | None = None  # the topic list seen last, when it is known to be equal: most groups share one
+    for member in members:
+        topics = member.topics
         if not first:
-            first = set(member.topics)
-        elif equal and not (len(member.topics) == len(first) and first.issuperset(member.topics)):
-            equal = False
-        generation = NO_GENERATION if mine.generation is None else mine.generation
-        highest = max(highest, generation)
-        kept = owned[index]
-        for partition in mine.partitions:
+            first = set(topics)
+            same = topics if len(topics) == len(first) else None
+        elif topics is not same and topics != same and not (len(topics) == len(first) and first.issuperset(topics)):
+            return False
+    return True
+
+
+def settle_claims(members: Sequence[Member], data: Sequence[MemberData], topics: Collection[str], behaviour: ClientBehaviour) -> Claims:
+    """Return the claims that stand, members in map order.
+
+    A claim of a topic that no longer exists is dropped, a partition number that no longer exists is not noticed. Of two claimants
+    the higher generation keeps the partition, of equal ones neither. Before 3.4.1 only the highest generation of the group keeps
+    anything.
+
+    Complexity: linear in the claims.
+    """
+    generations = [NO_GENERATION if generation is None else generation for _, generation in data]
+    highest = max(generations, default=NO_GENERATION)
+    if not behaviour.keeps_old_generations:
+        return _keep_highest_generation(data, topics, highest)
+    owned = [[partition for partition in claims if partition[0] in topics] for claims, _ in data]
+    claim_count = sum(map(len, owned))
+    if len(set(chain.from_iterable(owned))) == claim_count:
+        return Claims(owned, set(), highest, True)
+    return _settle_one_by_one(members, owned, generations, highest, behaviour)
+
+
+def _settle_one_by_one(
+    members: Sequence[Member],
+    claimed: Sequence[list[TopicPartition]],
+    generations: Sequence[int],
+    highest: int,
+    behaviour: ClientBehaviour,
+) -> Claims:
+    # Dictionaries for their order and their quick removal; a member cannot keep a partition twice.
+    owned: list[dict[TopicPartition, None]] = [{} for _ in members]
+    contested: set[TopicPartition] = set()
+    claimants: dict[TopicPartition, int] = {}
+    for claimant, (claims, generation) in enumerate(zip(claimed, generations, strict=True)):
+        for partition in claims:
+            other = claimants.get(partition)
+            # The other's generation is read from the protocol field even where this member's comes from user data.
+            if other is not None and generation <= (others := generation_field(members[other])):
+                if generation == others:
+                    contested.add(partition)
+                    owned[other].pop(partition, None)
+                    claimants[partition] = claimant
+                elif not behaviour.ignores_losing_claimants:
+                    claimants[partition] = claimant
+                continue
+            if other is not None:
+                owned[other].pop(partition, None)
+            owned[claimant][partition] = None
+            claimants[partition] = claimant
+    holders = list(chain.from_iterable(owned))
+    return Claims(list(map(list, owned)), contested, highest, len(set(holders)) == len(holders))
+
+
+def _keep_highest_generation(data: Sequence[MemberData], topics: Collection[str], highest: int) -> Claims:
+    """Return the claims as 2.8.1 to 3.4.0 settle them: a higher generation clears everything seen before."""
+    owned: list[dict[TopicPartition, None]] = []
+    contested: set[TopicPartition] = set()
+    claimants: dict[TopicPartition, int] = {}
+    seen = NO_GENERATION
+    for claimant, (claims, generation) in enumerate(data):
+        owned.append({})
+        if seen > (NO_GENERATION if generation is None else generation):
+            continue
+        if generation is not None and generation > seen:
+            seen = generation
+            contested.clear()
+            claimants.clear()
+            for dropped in owned:
+                dropped.clear()
+        for partition in claims:
             if partition[0] not in topics:
                 continue
-            other = claimant.get(partition)
-            if other is None:
-                kept.append(partition)
-                claimant[partition] = index
-                continue
-            theirs = field_generation(members[other])
-            theirs = NO_GENERATION if theirs is None else theirs
-            if generation < theirs:
-                continue
-            if generation == theirs:
+            if partition in claimants:
+                owned[claimants[partition]].pop(partition, None)
                 contested.add(partition)
             else:
-                kept.append(partition)
-            if partition in owned[other]:
-                owned[other].remove(partition)
-            claimant[partition] = index
-    return Claims(owned, contested, highest, equal)
+                owned[claimant][partition] = None
+                claimants[partition] = claimant
+    return Claims(list(map(list, owned)), contested, highest, True)

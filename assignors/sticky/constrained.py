@@ -1,125 +1,235 @@
+"""The sticky algorithm for equal subscriptions: keep up to a quota, then deal out the rest in turn.
+
+Source: ``AbstractStickyAssignor.ConstrainedAssignmentBuilder``, Kafka 3.0 and later (KAFKA-12464, KIP-881, KAFKA-15170, KAFKA-16277).
+"""
+
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, filterfalse
+from operator import itemgetter
+
 from assignors.model import KafkaAssignorError, TopicPartition
-from assignors.ordering import java_order
+from assignors.ordering import partition_order, ranks, sort_strings
+from assignors.releases import ClientBehaviour
 from assignors.sticky.claims import Claims
+from assignors.sticky.partitions import every_partition, unmatched
 from assignors.sticky.rack_info import RackInfo
-from assignors.topics import partitions_of
+
+_partition_number = itemgetter(1)
 
 
-def assign_constrained(ids: list[str], counts: list[tuple[str, int]], claims: Claims, racks: RackInfo):
-    n = len(ids)
-    if n == 0:
-        raise KafkaAssignorError("ArithmeticException", "/ by zero")
-    total = sum(count for _, count in counts)
-    low, expected = divmod(total, n)
-    high = low + (expected > 0)
-    over = 0
-    result: list[list[TopicPartition]] = [[] for _ in ids]
-    under: list[int] = []
-    exact: list[int] = []
-    assigned: list[TopicPartition] = []
-    revoked: dict[TopicPartition, int] = {}
-    for c, owned in enumerate(claims.owned):
-        o = sorted((tp for tp in owned if not racks.is_mismatch(c, tp)), key=lambda tp: (tp[1], java_order(tp[0])))
-        revoked.update((tp, c) for tp in owned if racks.is_mismatch(c, tp))
-        o = [tp for tp in o if tp not in claims.contested]
-        if len(o) < low:
-            keep = len(o)
-            under.append(c)
-        elif len(o) >= high and over < expected:
-            keep = high
-            over += 1
-            if over == expected:
-                exact.clear()
+def assign_constrained(
+    member_ids: Sequence[str], partition_counts: Mapping[str, int], claims: Claims, racks: RackInfo, behaviour: ClientBehaviour
+) -> ConstrainedAssignment:
+    """Return the assignment of a group whose members subscribe to the same topics.
+
+    Everybody gets the lower quota, total // members; total % members get one more. A member keeps its claims up to its quota: with
+    fewer it keeps all; with the upper quota or more it keeps that many as long as members may have the upper quota, *in hash map
+    order*; else it keeps the lower quota. What is then unassigned goes round the members below the lower quota by member id, then
+    one each to those who wait at the lower quota.
+
+    Worked example, cooperative: ``t1p0 t1p1 t2p0 t2p1``, three members, lower quota 1, one may have 2. ``consumer1`` owns t1p0 t2p0,
+    ``consumer2`` t1p1 t2p1, ``consumer3`` nothing. The map order is consumer3, consumer2, consumer1, so it is consumer2 that
+    keeps both; consumer1 keeps t1p0, and t2p0 goes to consumer3.
+
+    Order: who keeps the upper quota: hash map order. What is kept: partition number, then topic. What is dealt out: topic, then
+    partition, with racks first by how few members share one. To whom: member id.
+    Complexity: O(p + m log m) for p partitions and m members, plus sorting claims that are not sorted already.
+
+    Args:
+        member_ids: in map order.
+        partition_counts: existing topics.
+        claims: by member, in map order.
+        racks: by member, in map order.
+        behaviour: what the release does.
+
+    Raises:
+        KafkaAssignorError: ``ArithmeticException`` without members; ``IllegalStateException`` where a claimed partition number that
+            does not exist spoils Kafka's count.
+    """
+    if not member_ids:
+        raise KafkaAssignorError("ArithmeticException", "a group without members has no quota")
+    return ConstrainedAssignment(member_ids, partition_counts, claims, racks, behaviour).solve()
+
+
+class ConstrainedAssignment:
+    """One constrained assignment in the making, and its result.
+
+    Attributes:
+        partitions: each member's partitions, the kept ones first.
+        transferring: partition -> the member that shall have it next; it was taken from somebody who still has it.
+    """
+
+    def __init__(
+        self,
+        member_ids: Sequence[str],
+        partition_counts: Mapping[str, int],
+        claims: Claims,
+        racks: RackInfo,
+        behaviour: ClientBehaviour,
+    ) -> None:
+        self._member_ids = member_ids
+        self._counts = partition_counts
+        self._claims = claims
+        self._racks = racks
+        self._behaviour = behaviour
+        self._total = sum(partition_counts.values())
+        # Members that get more than the lower quota, zero when all get the same.
+        self._lower, self._expected_above = divmod(self._total, len(member_ids))
+        self._upper = self._lower + (self._expected_above > 0)
+        self._above = 0
+        self._under: list[int] = []
+        self._exact: list[int] = []
+        self._revoked: dict[TopicPartition, int] = {}
+        self.partitions: list[list[TopicPartition]] = [[] for _ in member_ids]
+        self.transferring: dict[TopicPartition, int] = {}
+
+    def solve(self) -> ConstrainedAssignment:
+        """Fill in the result and return itself."""
+        if any(self._claims.owned):
+            self._keep_claims()
         else:
-            keep = low
-            if over < expected:
-                exact.append(c)
-        result[c] = o[:keep]
-        assigned += o[:keep]
-        revoked.update((tp, c) for tp in o[keep:])
-    unassigned = _unassigned(counts, assigned)
-    under.sort(key=lambda c: java_order(ids[c]))
-    exact.sort(key=lambda c: java_order(ids[c]))
-    if racks.consumers_per_partition:
-        unassigned.sort(key=lambda tp: racks.consumers_per_partition.get(tp, 0))
-    transferring: dict[TopicPartition, int] = {}
+            self._start_afresh()
+        unassigned = self._unassigned()
+        rank = ranks(self._member_ids)
+        self._under.sort(key=rank.__getitem__)
+        self._exact.sort(key=rank.__getitem__)
+        dealt = [len(kept) for kept in self.partitions]
+        if self._racks.is_active:
+            unassigned.sort(key=self._racks.consumers_per_partition.__getitem__)
+            unassigned = self._deal_by_rack(unassigned)
+        self._deal(unassigned)
+        self._check()
+        self._find_transfers(dealt)
+        return self
 
-    def give(tp, c):
-        result[c].append(tp)
-        if revoked.get(tp, c) != c or tp in claims.contested:
-            transferring[tp] = c
-        return len(result[c])
+    def _start_afresh(self) -> None:
+        everybody = range(len(self._member_ids))
+        if self._lower:
+            self._under.extend(everybody)
+        elif self._expected_above:
+            self._exact.extend(everybody)
 
-    def next_rack(tp, members, start):
-        rs = racks.partition_racks.get(tp)
-        if not rs:
-            return -1
-        for k in range(len(members)):
-            i = (start + k) % len(members)
-            if racks.consumer_racks[members[i]] in rs:
-                return i
-        return -1
+    def _keep_claims(self) -> None:
+        """Let everybody keep claims up to its quota; remember what was taken from whom."""
+        key = partition_order(self._counts)
+        sorts = self._behaviour.sorts_owned_partitions
+        contested = self._claims.contested
+        lower, upper, expected = self._lower, self._upper, self._expected_above
+        for member, owned in enumerate(self._claims.owned):
+            kept = owned
+            if self._racks.is_active:
+                kept = [partition for partition in owned if not self._racks.is_mismatch(member, partition)]
+                if len(kept) < len(owned):
+                    self._revoked.update((partition, member) for partition in owned if self._racks.is_mismatch(member, partition))
+            if sorts:
+                kept = sorted(kept, key=key)
+                kept.sort(key=_partition_number)
+            if contested:
+                kept = [partition for partition in kept if partition not in contested]
+            size = len(kept)
+            if size < lower:
+                quota = size
+                self._under.append(member)
+            elif size >= upper and self._above < expected:
+                quota = upper
+                self._above += 1
+                if self._above == expected:
+                    self._exact.clear()
+            else:
+                quota = lower
+                if self._above < expected:
+                    self._exact.append(member)
+            self.partitions[member] = kept[:quota]
+            self._revoked.update((partition, member) for partition in kept[quota:])
 
-    if racks.is_active:
-        index = 0
+    def _unassigned(self) -> list[TopicPartition]:
+        """Return what nobody kept, by topic and number, as Kafka finds it."""
+        topics = [(topic, self._counts[topic]) for topic in sort_strings(self._counts)]
+        kept = sum(map(len, self.partitions))
+        if not kept:
+            return list(every_partition(topics))
+        assigned = set(chain.from_iterable(self.partitions))
+        unassigned = list(filterfalse(assigned.__contains__, every_partition(topics)))
+        if len(unassigned) == self._total - kept:
+            return unassigned
+        # Something is kept that does not exist, or is kept twice.
+        return unmatched(every_partition(topics), sorted(chain.from_iterable(self.partitions), key=partition_order(self._counts)))
+
+    def _deal_by_rack(self, unassigned: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Deal out partitions to members that share a rack with them; return the others."""
+        under, exact = self._under, self._exact
+        counts_above = self._behaviour.sorts_owned_partitions
         left = []
-        for tp in unassigned:
-            i = next_rack(tp, under, index)
-            if i >= 0:
-                c = under[i]
-                k = len(result[c]) + 1
-                if k >= low:
-                    del under[i]
-                    if k < high and over < expected:
-                        exact.append(c)
+        position = 0
+        for partition in unassigned:
+            if (found := self._next_in_rack(partition, under, position)) is not None:
+                member = under[found]
+                size = len(self.partitions[member]) + 1
+                if size >= self._lower:
+                    del under[found]
+                    if size < self._upper and not (counts_above and self._above >= self._expected_above):
+                        exact.append(member)
                 else:
-                    i += 1
-                index = i % len(under) if under else 0
-            elif exact and (j := next_rack(tp, exact, 0)) >= 0:
-                c = exact[j]
-                if len(result[c]) + 1 == high:
-                    del exact[j]
-                    over += 1
-                    if over == expected:
-                        exact.clear()
+                    found += 1
+                position = found % len(under) if under else 0
+            elif (found := self._next_in_rack(partition, exact, 0)) is not None:
+                member = exact[found]
+                if len(self.partitions[member]) + 1 == self._upper:
+                    del exact[found]
+                    if counts_above:
+                        self._above += 1
+                        if self._above == self._expected_above:
+                            exact.clear()
             else:
-                left.append(tp)
+                left.append(partition)
                 continue
-            give(tp, c)
-        unassigned = left
-    at = 0
-    for tp in unassigned:
-        if at >= len(under):
-            at = 0
-        if under:
-            c = under[at]
-            at += 1
-        elif exact:
-            c = exact.pop(0)
-        else:
+            self.partitions[member].append(partition)
+        return left
+
+    def _next_in_rack(self, partition: TopicPartition, members: Sequence[int], start: int) -> int | None:
+        racks = self._racks.partition_racks[partition]
+        if not racks:
+            return None
+        held = self._racks.consumer_racks
+        for position in chain(range(start, len(members)), range(start)):
+            if held[members[position]] in racks:
+                return position
+        return None
+
+    def _deal(self, unassigned: Sequence[TopicPartition]) -> None:
+        """Deal out partitions in turn: below the lower quota first, then one each to those who wait at it."""
+        at = 0
+        while self._under and at < len(unassigned):
+            under = self._under
+            # As long as nobody leaves the circle, each member's share is every n-th partition.
+            rounds = min(self._lower - len(self.partitions[member]) for member in under)
+            end = min(at + rounds * len(under), len(unassigned))
+            for offset, member in enumerate(under, start=at):
+                self.partitions[member] += unassigned[offset : end : len(under)]
+            at = end
+            self._exact += [member for member in under if len(self.partitions[member]) == self._lower]
+            self._under = [member for member in under if len(self.partitions[member]) < self._lower]
+        if len(unassigned) - at > len(self._exact):
             raise KafkaAssignorError("IllegalStateException", "No more unfilled consumers to be assigned.")
-        k = give(tp, c)
-        if k == low:
-            at -= 1
-            under.remove(c)
-            exact.append(c)
-        elif k == high:
-            over += 1
-    if under and (over != expected or any(len(result[c]) != low for c in under)):
-        raise KafkaAssignorError("IllegalStateException", "unfilled")
-    return result, transferring
+        for member, partition in zip(self._exact, unassigned[at:], strict=False):
+            self.partitions[member].append(partition)
 
+    def _check(self) -> None:
+        """Fail as Kafka fails when somebody is left below the lower quota."""
+        if self._under:
+            raise KafkaAssignorError("IllegalStateException", "no more partitions for members that have not reached the lower quota")
 
-def _unassigned(counts, assigned):
-    assigned = sorted(assigned, key=lambda tp: (java_order(tp[0]), tp[1]))
-    pointer = 0
-    left = []
-    for name, count in counts:
-        for tp in partitions_of(name, count):
-            if pointer < len(assigned) and assigned[pointer] == tp:
-                pointer += 1
-            else:
-                left.append(tp)
-    return left
+    def _find_transfers(self, dealt: Sequence[int]) -> None:
+        """Note which of the newly dealt partitions were taken from, or are contested by, somebody else."""
+        contested = self._claims.contested
+        if not self._revoked and not contested:
+            return
+        keeps_track = self._behaviour.sorts_owned_partitions
+        for member, (partitions, start) in enumerate(zip(self.partitions, dealt, strict=True)):
+            for partition in partitions[start:]:
+                if partition in contested or (
+                    partition in self._revoked and not (keeps_track and self._revoked[partition] == member)
+                ):
+                    self.transferring[partition] = member

@@ -16,31 +16,70 @@ from assignors.ordering import computed_hash_map_order
 NO_GENERATION = -1
 """What an absent generation counts as in comparisons."""
 
+_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 
-class _MalformedError(Exception):
-    """The bytes are not a previous assignment."""
+class MalformedUserDataError(Exception):
+    """The bytes are not a previous assignment.
+
+    Attributes:
+        consumed: how many bytes were read before the fault showed; what Kafka would read next starts there.
+    """
+
+    def __init__(self, consumed: int) -> None:
+        super().__init__(f"no previous assignment: damaged after {consumed} bytes")
+        self.consumed = consumed
 
 
-def read_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int | None]:
-    """Return the claimed partitions in the order of the bytes, and the generation of the claims.
+def read_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int | None, int]:
+    """Return the claims in the order of the bytes, their generation, and how many bytes Kafka's first attempt consumed.
 
     The generation is None when there is none (V0). Damaged bytes are read as Kafka reads them: no claims, generation -1. Bytes
     behind the end are ignored.
 
     >>> read_sticky_user_data(bytes.fromhex("00000001" "00027431" "00000002" "00000003" "00000000" "00000007"))
-    ([('t1', 3), ('t1', 0)], 7)
+    ([('t1', 3), ('t1', 0)], 7, 24)
     >>> read_sticky_user_data(b"damaged")
-    ([], -1)
+    ([], -1, 4)
     """
     try:
-        claims, end = _read_assignment(data)
-    except _MalformedError:
-        return [], NO_GENERATION
+        claims, end = read_previous_assignment(data)
+    except MalformedUserDataError as fault:
+        return [], NO_GENERATION, fault.consumed
     if len(data) - end < _INT32.size:
-        return claims, None
-    return claims, _INT32.unpack_from(data, end)[0]
+        return claims, None, end
+    return claims, _INT32.unpack_from(data, end)[0], end + _INT32.size
+
+
+def read_previous_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
+    """Return the claims in the order of the bytes, and where they end.
+
+    Raises:
+        MalformedUserDataError: a count or length is negative or larger than what is left.
+    """
+    claims: list[TopicPartition] = []
+    topic_count, at = _read_count(data, 0)
+    for _ in range(topic_count):
+        if len(data) - at < _INT16.size:
+            raise MalformedUserDataError(at)
+        length = _INT16.unpack_from(data, at)[0]
+        at += _INT16.size
+        if not 0 <= length <= len(data) - at:
+            raise MalformedUserDataError(at)
+        topic = data[at : at + length].decode("utf-8", "replace")
+        count, at = _read_count(data, at + length)
+        end = at + _INT32.size * count
+        if end > len(data):
+            raise MalformedUserDataError(at + (len(data) - at) // _INT32.size * _INT32.size)
+        claims += zip((topic,) * count, struct.unpack_from(f">{count}i", data, at), strict=True)
+        at = end
+    return claims, at
+
+
+def read_cooperative_user_data(data: bytes) -> int:
+    """Return the generation; bytes too short for one count as -1."""
+    return _INT32.unpack_from(data)[0] if len(data) >= _INT32.size else NO_GENERATION
 
 
 def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int | None) -> bytes:
@@ -53,15 +92,15 @@ def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int
         generation: its generation; None writes the old layout without one.
 
     >>> write_sticky_user_data((("t1", 3), ("t1", 0), ("t2", 1)), 7).hex()
-    '0000000200027431000000020000000300000000000274320000000100000001' '00000007'
+    '000000020002743100000002000000030000000000027432000000010000000100000007'
     """
     by_topic: dict[str, list[int]] = {}
-    sequence = []
+    calls = []
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
-        sequence.append(topic)
+        calls.append(topic)
     parts = [_INT32.pack(len(by_topic))]
-    for topic in computed_hash_map_order(sequence):
+    for topic in computed_hash_map_order(calls):
         name = topic.encode("utf-8", "surrogatepass")
         numbers = by_topic[topic]
         parts.append(struct.pack(f">h{len(name)}si{len(numbers)}i", len(name), name, len(numbers), *numbers))
@@ -70,35 +109,11 @@ def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int
     return b"".join(parts)
 
 
-def read_cooperative_user_data(data: bytes) -> int:
-    """Return the generation; bytes too short for one count as -1."""
-    return _INT32.unpack_from(data)[0] if len(data) >= _INT32.size else NO_GENERATION
-
-
-def _read_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
-    """Return the claims and where they end.
-
-    Raises:
-        _MalformedError: a count or length is negative or larger than what is left.
-    """
-    claims: list[TopicPartition] = []
-    size = len(data)
-    try:
-        topic_count, at = _INT32.unpack_from(data)[0], 4
-        if not 0 <= topic_count <= size - at:
-            raise _MalformedError
-        for _ in range(topic_count):
-            length = int.from_bytes(data[at : at + 2], "big", signed=True)
-            if not 0 <= length <= size - at - 2:
-                raise _MalformedError
-            at += 2 + length
-            topic = data[at - length : at].decode("utf-8", "replace")
-            count = _INT32.unpack_from(data, at)[0]
-            at += 4
-            if not 0 <= count <= size - at:
-                raise _MalformedError
-            claims += [(topic, partition) for partition in struct.unpack_from(f">{count}i", data, at)]
-            at += 4 * count
-    except struct.error as underflow:
-        raise _MalformedError from underflow
-    return claims, at
+def _read_count(data: bytes, at: int) -> tuple[int, int]:
+    if len(data) - at < _INT32.size:
+        raise MalformedUserDataError(at)
+    count = _INT32.unpack_from(data, at)[0]
+    at += _INT32.size
+    if not 0 <= count <= len(data) - at:
+        raise MalformedUserDataError(at)
+    return count, at

@@ -1,0 +1,128 @@
+"""The two sticky assignors, from a group problem to an assignment.
+
+Source: ``AbstractStickyAssignor.assignPartitions``, ``StickyAssignor``, ``CooperativeStickyAssignor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from assignors.budget import StepBudget
+from assignors.model import Assignment, GroupProblem, KafkaVersionError, Member, TopicPartition
+from assignors.ordering import hash_map_order
+from assignors.releases import ClientBehaviour, client_behaviour, parse_release
+from assignors.sticky.claims import (
+    Claims,
+    MemberData,
+    ReadMemberData,
+    are_subscriptions_equal,
+    read_cooperative_member_data,
+    read_sticky_member_data,
+    settle_claims,
+)
+from assignors.sticky.constrained import assign_constrained
+from assignors.sticky.cooperative import find_transfers, withhold
+from assignors.sticky.general import GeneralProblem, Rebalance, state_general_problem
+from assignors.sticky.irregular import IrregularRebalance
+from assignors.sticky.rack_info import RackInfo
+from assignors.subscriptions import existing_partition_counts
+
+
+def assign_sticky(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return what ``StickyAssignor`` gives each member: balanced first, then as little moved as possible.
+
+    Previous assignments count as the members' user data states them; their ``owned`` claims do not count. The algorithm for equal
+    subscriptions is in ``constrained``, the one for differing ones in ``general``.
+
+    Order: members as Kafka's result map has them; each member's kept partitions first.
+    Source: ``StickyAssignor``, KIP-54, KIP-341. Differs from source: nothing known; a call that Kafka would never finish raises.
+
+    Raises:
+        NoResultError: Kafka never returns, or the budget ran out.
+        KafkaAssignorError: what Kafka throws: ``ArithmeticException`` without members, others on claims of partitions that do not
+            exist or of topics no longer subscribed to.
+        KafkaVersionError: a release before 0.11.
+    """
+    if parse_release(kafka_version) < (0, 11):
+        raise KafkaVersionError(f"sticky exists since Kafka 0.11, so not in {kafka_version}")
+    solution = _solve(problem, read_sticky_member_data, kafka_version, step_budget)
+    return solution.assignment(solution.partitions)
+
+
+def assign_cooperative_sticky(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return what ``CooperativeStickyAssignor`` gives each member, without the partitions that must be revoked first.
+
+    Same algorithm as ``sticky`` on the members' ``owned`` claims. A partition that goes from one member to another is given to
+    nobody in this rebalance; the old owner revokes it, rejoins, and the next rebalance hands it over.
+
+    Source: ``CooperativeStickyAssignor``, KIP-429. Differs from source: as ``assign_sticky``.
+
+    Raises:
+        NoResultError: Kafka never returns, or the budget ran out.
+        KafkaAssignorError: as ``assign_sticky``.
+        KafkaVersionError: a release before 2.4.
+    """
+    if parse_release(kafka_version) < (2, 4):
+        raise KafkaVersionError(f"cooperative-sticky exists since Kafka 2.4, so not in {kafka_version}")
+    solution = _solve(problem, read_cooperative_member_data, kafka_version, step_budget)
+    transferring = solution.transferring
+    if transferring is None:
+        transferring = find_transfers(solution.members, solution.partitions)
+    return solution.assignment(withhold(solution.partitions, transferring))
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    """A sticky result before cooperation.
+
+    Attributes:
+        members: in map order.
+        partitions: each member's partitions.
+        transferring: what the constrained algorithm took from one member for another; None after the general one.
+        result_order: the member ids in the order of Kafka's result.
+    """
+
+    members: Sequence[Member]
+    partitions: Sequence[Sequence[TopicPartition]]
+    transferring: Mapping[TopicPartition, int] | None
+    result_order: Iterable[str]
+
+    def assignment(self, partitions: Iterable[Sequence[TopicPartition]]) -> Assignment:
+        """Return the partitions by member id in result order."""
+        by_id = {member.member_id: tuple(held) for member, held in zip(self.members, partitions, strict=True)}
+        return {member_id: by_id[member_id] for member_id in self.result_order}
+
+
+def _solve(problem: GroupProblem, read: ReadMemberData, kafka_version: str | None, step_budget: int | None) -> _Solution:
+    """Return the result of the algorithm that fits the subscriptions and the release."""
+    behaviour = client_behaviour(kafka_version)
+    by_id = {member.member_id: member for member in problem.members}
+    member_ids = hash_map_order(by_id)
+    members = [by_id[member_id] for member_id in member_ids]
+    counts = existing_partition_counts(problem)
+    data = [read(member, behaviour) for member in members]
+    claims = settle_claims(members, data, counts, behaviour)
+    racks = RackInfo(members, {name: problem.topics[name] for name in counts} if behaviour.is_rack_aware else {})
+    budget = StepBudget(step_budget)
+    if are_subscriptions_equal(members):
+        budget.spend(sum(counts.values()))
+        constrained = assign_constrained(member_ids, counts, claims, racks, behaviour)
+        return _Solution(members, constrained.partitions, constrained.transferring, _constrained_result_order(member_ids))
+    general = state_general_problem(members, data, counts, claims, racks)
+    rebalance = (Rebalance if general.is_regular else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
+    return _Solution(members, rebalance.solve(), None, _general_result_order(member_ids, rebalance.fixed_members))
+
+
+def _constrained_result_order(member_ids: Sequence[str]) -> list[str]:
+    """Return the order of a map that was filled from a copy, whose table is larger for 12, 24, 48, ... members (JDK up to 18)."""
+    needed = int(len(member_ids) / 0.75 + 1)
+    return hash_map_order(hash_map_order(member_ids, initial_capacity=1 << (needed - 1).bit_length()))
+
+
+def _general_result_order(member_ids: Sequence[str], fixed_members: set[int]) -> list[str]:
+    """Return the order of a map out of which the fixed members were taken, and put in again at the end."""
+    if not fixed_members:
+        return list(member_ids)
+    movable = [member_id for number, member_id in enumerate(member_ids) if number not in fixed_members]
+    return hash_map_order(movable + [member_ids[number] for number in sorted(fixed_members)])

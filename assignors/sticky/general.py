@@ -1,0 +1,327 @@
+"""The sticky algorithm for differing subscriptions: keep what is valid, place the rest, then even out move by move.
+
+Source: ``AbstractStickyAssignor.GeneralAssignmentBuilder``, Kafka 3.0 and later (KAFKA-12675, KIP-881, KAFKA-15106).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from heapq import heapify, heappush, heapreplace
+from itertools import chain, filterfalse
+
+from assignors.budget import StepBudget
+from assignors.model import Member, NoResultError, TopicPartition
+from assignors.ordering import order_key, ranks
+from assignors.releases import ClientBehaviour
+from assignors.sticky.claims import Claims, MemberData
+from assignors.sticky.movements import PartitionMovements
+from assignors.sticky.partitions import every_partition, unmatched
+from assignors.sticky.rack_info import RackInfo
+from assignors.sticky.user_data import NO_GENERATION
+
+_SHOWN_MOVES = 6
+
+
+@dataclass(slots=True)
+class GeneralProblem:
+    """What there is to balance; members by number, in map order.
+
+    Attributes:
+        ranks: each member's place by member id.
+        partition_counts: existing topics.
+        subscribers: topic -> its members, once for every time a member lists it.
+        subscribed: for each member its existing topics in list order.
+        current: the claims that stand.
+        owners: partition -> who claims it; a claim that was taken back leaves its entry.
+        every: all partitions in the order in which they are looked at.
+        unassigned: the partitions to place, in the order of ``every``.
+        previous_owners: partition -> the member that had it in an older generation.
+        is_revocation_required: a claim was taken back.
+        is_regular: claims, subscriptions and previous owners are such that Kafka's result has a faster equivalent.
+    """
+
+    ranks: list[int]
+    partition_counts: Mapping[str, int]
+    subscribers: dict[str, list[int]]
+    subscribed: list[list[str]]
+    current: list[list[TopicPartition]]
+    owners: dict[TopicPartition, int]
+    every: list[TopicPartition]
+    unassigned: list[TopicPartition]
+    previous_owners: dict[TopicPartition, int]
+    is_revocation_required: bool
+    is_regular: bool
+
+    def max_size(self, member: int) -> int:
+        """Return the most partitions the member could ever have, duplicates in its list counted as often as they stand there."""
+        topics = self.subscribed[member]
+        if len(topics) == len(self.partition_counts):
+            return sum(self.partition_counts.values())
+        return sum(map(self.partition_counts.__getitem__, topics))
+
+
+def state_general_problem(
+    members: Sequence[Member], data: Sequence[MemberData], partition_counts: Mapping[str, int], claims: Claims, racks: RackInfo
+) -> GeneralProblem:
+    """Return the problem as Kafka 3.0 and later states it."""
+    subscribed = [[topic for topic in member.topics if topic in partition_counts] for member in members]
+    subscribers: dict[str, list[int]] = {topic: [] for topic in partition_counts}
+    for number, topics in enumerate(subscribed):
+        for topic in topics:
+            subscribers[topic].append(number)
+    owners = {partition: number for number, owned in enumerate(claims.owned) for partition in owned}
+
+    current = []
+    is_revocation_required = False
+    for number, owned in enumerate(claims.owned):
+        topics = set(subscribed[number])
+        kept = [partition for partition in owned if partition[0] in topics and not racks.is_mismatch(number, partition)]
+        is_revocation_required = is_revocation_required or len(kept) < len(owned)
+        current.append(kept)
+
+    key = order_key(partition_counts)
+    topic_keys = {topic: (len(subscribers[topic]), key(topic)) for topic in partition_counts}
+    sorted_topics = sorted(partition_counts, key=topic_keys.__getitem__)
+    every = list(every_partition((topic, partition_counts[topic]) for topic in sorted_topics))
+    kept_count = sum(map(len, current))
+    assigned = set(chain.from_iterable(current))
+    unassigned = list(filterfalse(assigned.__contains__, every)) if assigned else every
+    # Otherwise something is kept that does not exist, or is kept twice.
+    are_claims_sound = len(unassigned) == len(every) - kept_count
+    if not are_claims_sound:
+        kept = sorted(chain.from_iterable(current), key=lambda partition: (topic_keys[partition[0]], partition[1]))
+        unassigned = unmatched(every, kept)
+
+    previous_owners = _previous_owners(data, claims.highest_generation)
+    return GeneralProblem(
+        ranks=ranks([member.member_id for member in members]),
+        partition_counts=partition_counts,
+        subscribers=subscribers,
+        subscribed=subscribed,
+        current=current,
+        owners=owners,
+        every=every,
+        unassigned=unassigned,
+        previous_owners=previous_owners,
+        is_revocation_required=is_revocation_required,
+        is_regular=are_claims_sound
+        and all(len(topics) == len(set(topics)) for topics in subscribed)
+        and all(topic not in partition_counts or topic in subscribed[owner] for (topic, _), owner in previous_owners.items()),
+    )
+
+
+def _previous_owners(data: Sequence[MemberData], highest_generation: int) -> dict[TopicPartition, int]:
+    """Return who had a partition in an older generation; the newest of these, the first in map order of equal ones."""
+    owners: dict[TopicPartition, int] = {}
+    generations: dict[TopicPartition, int] = {}
+    for number, (claims, stated) in enumerate(data):
+        generation = NO_GENERATION if stated is None else stated
+        if generation >= highest_generation:
+            continue
+        for partition in claims:
+            if partition not in owners or generation > generations[partition]:
+                owners[partition] = number
+                generations[partition] = generation
+    return owners
+
+
+class Rebalance:
+    """One general assignment in the making, for regular problems.
+
+    Kafka tests the balance of the whole group before every single partition, and finds a partition's new owner by walking all
+    members. For a regular problem neither is needed: while any rule can fire the group is unbalanced, and the new owner is the
+    topic's subscriber with the fewest partitions and then the lowest id. Topics with the same subscribers share a heap of them,
+    in which an entry is corrected when it comes to the top.
+
+    Complexity: O(passes * p) looks, and O(log m) for each move and each subscriber list of the mover. Passes are few, or endless.
+
+    Attributes:
+        fixed_members: after ``solve``, the members that could not take part in moves.
+    """
+
+    def __init__(self, problem: GeneralProblem, racks: RackInfo, behaviour: ClientBehaviour, budget: StepBudget, member_ids: Sequence[str]):
+        self._problem = problem
+        self._racks = racks
+        self._behaviour = behaviour
+        self._budget = budget
+        self._member_ids = member_ids
+        self._movements = PartitionMovements()
+        self._moves: list[tuple[TopicPartition, int, int]] = []
+        self._owners = problem.owners
+        self._current: list = self._holdings(problem.current)
+        self.fixed_members: set[int] = set()
+
+    def solve(self) -> list[list[TopicPartition]]:
+        """Return each member's partitions.
+
+        Raises:
+            NoResultError: Kafka never returns, or the budget ran out.
+            KafkaAssignorError: Kafka throws.
+        """
+        problem = self._problem
+        is_initial = not any(self._current)
+        self._prepare()
+        unplaced = problem.unassigned
+        if self._racks.is_active:
+            unplaced = self._place(unplaced, in_rack=True)
+        self._place(unplaced, in_rack=False)
+
+        movable = {topic for topic, members in problem.subscribers.items() if len(members) >= 2}
+        self.fixed_members = {member for member in range(len(self._current)) if not self._can_participate(member, movable)}
+        before = self._holdings(self._current)
+        if self._behaviour.balances_new_partitions_first and not problem.is_revocation_required:
+            self._reassign([partition for partition in problem.unassigned if partition[0] in movable])
+        has_changed = self._reassign([partition for partition in problem.every if partition[0] in movable])
+        if has_changed and not is_initial and self._score(self._current) >= self._score(before):
+            self._current = before
+        return [list(held) for held in self._current]
+
+    def _holdings(self, partitions: Iterable[Iterable[TopicPartition]]) -> list:
+        """Return a copy of each member's partitions: dictionaries for their order and their quick removal."""
+        return [dict.fromkeys(held) for held in partitions]
+
+    def _prepare(self) -> None:
+        """Set up the members of each topic by size, then id."""
+        self._member_count = len(self._current)
+        self._by_rank = sorted(range(self._member_count), key=self._problem.ranks.__getitem__)
+        self._sizes = list(map(len, self._current))
+        # One number orders members by size, then id.
+        self._keys = [size * self._member_count + rank for size, rank in zip(self._sizes, self._problem.ranks, strict=True)]
+        heaps: dict[tuple[int, ...], list[int]] = {}
+        self._heap_of = {topic: heaps.setdefault(tuple(members), []) for topic, members in self._problem.subscribers.items()}
+        self._heaps_of_member: list[list[list[int]]] = [[] for _ in self._current]
+        for members, heap in heaps.items():
+            heap += map(self._keys.__getitem__, members)
+            heapify(heap)
+            for member in members:
+                self._heaps_of_member[member].append(heap)
+
+    def _smallest(self, heap: list[int]) -> int:
+        """Return the member with the fewest partitions, then the lowest id."""
+        while True:
+            key = heap[0]
+            member = self._by_rank[key % self._member_count]
+            if self._keys[member] == key:
+                return member
+            # The member has grown since; where it has shrunk an entry was added.
+            heapreplace(heap, self._keys[member])
+
+    def _place(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> list[TopicPartition]:
+        """Give each partition to its smallest subscriber, or to the smallest that shares a rack; return those without one."""
+        self._budget.spend(len(partitions))
+        keys, sizes, step = self._keys, self._sizes, self._member_count
+        rack_heaps: dict[tuple[str, frozenset[str]], list[list[int]]] = {}
+        left = []
+        for partition in partitions:
+            if in_rack:
+                racks = self._racks.partition_racks[partition]
+                if (partition[0], racks) not in rack_heaps:
+                    rack_heaps[partition[0], racks] = self._heaps_in_rack(partition)
+                heaps = rack_heaps[partition[0], racks]
+                if not heaps:
+                    left.append(partition)
+                    continue
+                member = min(map(self._smallest, heaps), key=keys.__getitem__)
+            else:
+                member = self._smallest(self._heap_of[partition[0]])
+            self._current[member][partition] = None
+            self._owners[partition] = member
+            keys[member] += step
+            sizes[member] += 1
+        return left
+
+    def _heaps_in_rack(self, partition: TopicPartition) -> list[list[int]]:
+        """Return heaps of the topic's subscribers that share a rack with the partition, or have none."""
+        racks = {None, *self._racks.partition_racks[partition]}
+        heaps = []
+        for rack in racks:
+            members = [member for member in self._problem.subscribers[partition[0]] if self._racks.consumer_racks[member] == rack]
+            if members:
+                heaps.append(sorted(map(self._keys.__getitem__, members)))
+        return heaps
+
+    def _can_participate(self, member: int, movable: Collection[str]) -> bool:
+        """Return whether the member could get more, or holds something that somebody else could get."""
+        held = self._current[member]
+        return len(held) < self._problem.max_size(member) or any(topic in movable for topic, _ in held)
+
+    def _score(self, holdings: Sequence[Sized]) -> int:
+        """Return Kafka's balance score, the sum of all pairs' differences in size, as the 32-bit number that it is in Java."""
+        sizes = sorted(len(held) for member, held in enumerate(holdings) if member not in self.fixed_members)
+        score = sum(size * (2 * place - len(sizes) + 1) for place, size in enumerate(sizes))
+        return (score + (1 << 31)) % (1 << 32) - (1 << 31)
+
+    def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Move partitions until a pass over them moves none; return whether any moved.
+
+        Kafka has no limit on passes. A pass depends on nothing but the state compared here, so a state that returns returns for
+        ever (Brent's algorithm: compare with one remembered state, and remember a new one after 1, 2, 4, ... passes).
+        """
+        remembered = None
+        passes = 0
+        while True:
+            if passes & (passes - 1) == 0:
+                remembered = self._state()
+                remembered_pass = passes
+                self._moves.clear()
+            if not self._sweep(partitions):
+                return passes > 0
+            passes += 1
+            if self._state() == remembered:
+                raise NoResultError(self._describe_cycle(passes - remembered_pass), is_cycle=True)
+
+    def _sweep(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Make one pass over the partitions; return whether any moved."""
+        self._budget.spend(len(partitions))
+        sizes, owners, heap_of, previous_owners = self._sizes, self._owners, self._heap_of, self._problem.previous_owners
+        has_moved = False
+        for partition in partitions:
+            size = sizes[owners[partition]]
+            previous = previous_owners.get(partition)
+            if previous is not None and size > sizes[previous] + 1:
+                self._move(partition, previous)
+                has_moved = True
+                continue
+            heap = heap_of[partition[0]]
+            # The entry at the top may be too small, never too large.
+            if size > heap[0] // self._member_count + 1:
+                target = self._smallest(heap)
+                if size > sizes[target] + 1:
+                    self._move(partition, target)
+                    has_moved = True
+        return has_moved
+
+    def _move(self, partition: TopicPartition, target: int) -> None:
+        """Send the partition, or another of its topic that had come the other way, to the target."""
+        partition = self._movements.actual_partition(partition, self._owners[partition], target)
+        owner = self._owners[partition]
+        self._movements.record(partition, owner, target)
+        self._moves.append((partition, owner, target))
+        self._owners[partition] = target
+        self._transfer(partition, owner, target)
+
+    def _transfer(self, partition: TopicPartition, owner: int, target: int) -> None:
+        """Take the partition from its owner and give it to the target."""
+        del self._current[owner][partition]
+        self._current[target][partition] = None
+        for member, step in ((target, 1), (owner, -1)):
+            self._sizes[member] += step
+            self._keys[member] += step * self._member_count
+        for heap in self._heaps_of_member[owner]:
+            heappush(heap, self._keys[owner])
+
+    def _state(self) -> tuple:
+        """Return all that decides what the next pass does, for comparison."""
+        return dict(self._owners), self._movements.snapshot()
+
+    def _describe_cycle(self, passes: int) -> str:
+        shown = ", ".join(
+            f"{topic}-{number} from {self._member_ids[owner]} to {self._member_ids[target]}"
+            for (topic, number), owner, target in self._moves[:_SHOWN_MOVES]
+        )
+        more = f" and {len(self._moves) - _SHOWN_MOVES} more" if len(self._moves) > _SHOWN_MOVES else ""
+        return (
+            f"Kafka's general sticky assignor never returns on this input: {passes} {'pass' if passes == 1 else 'passes'} over the "
+            f"partitions lead back to the same owners and movement records, with the moves {shown}{more} repeating for ever"
+        )
