@@ -1,0 +1,264 @@
+"""The broker's assignors of the consumer group protocol (KIP-848): ``uniform`` and ``server-range``.
+
+Both see topics by id. A subscribed name without an id does not resolve and is skipped; an id without metadata is an error; names
+with one id are one topic. A member's ``owned`` is its current target assignment. Racks are accepted and ignored.
+
+Order: members in the broker's map order. What a member is given is a set in Kafka; here it is listed by topic name and partition.
+
+Source: ``UniformAssignor``, ``UniformHomogeneousAssignmentBuilder`` and ``RangeAssignor`` of
+``org.apache.kafka.coordinator.group.assignor``, release 4.3.1 (``uniform_heterogeneous`` has the second builder). Differs from source: the
+restriction to assignable partitions, which share groups use, is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from assignors.model import Assignment, GroupProblem, KafkaAssignorError, KafkaVersionError, Member, TopicPartition
+from assignors.ordering import DEFAULT_CAPACITY, hash_map_order, java_order, member_order, uuid_hash, uuid_order
+from assignors.releases import Release, parse_release
+from assignors.uniform_heterogeneous import place_partitions
+
+_OLDEST: Release = (3, 9)
+_HETEROGENEOUS_SINCE: Release = (4, 0)
+_EXTRAS_STAY_SINCE: Release = (4, 1)
+
+
+def assign_uniform(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return the target assignment of the broker's ``uniform`` assignor.
+
+    Worked example: a has t0p0 t0p1 t0p2, b is new. One of them may have 2, and a has them already: a keeps t0p0 t0p1, b gets t0p2.
+
+    Equal subscriptions: every member keeps what it has up to its quota, the rest fills up the others in map order. With different
+    subscriptions partitions go to the least loaded subscriber, then each topic is evened out, see ``uniform_heterogeneous``.
+
+    Complexity: linear for equal subscriptions; else O(members log members + partitions) per topic and round, at most 16 rounds.
+
+    Args:
+        problem: every topic with its ``topic_id``; ``owned`` is each member's current target.
+        kafka_version: release of the broker. Up to 4.0 the first members in map order may have one more, whoever has it already.
+        step_budget: not needed, the assignor always ends soon.
+
+    Raises:
+        KafkaAssignorError: ``PartitionAssignorException`` for a topic id without metadata, or when partitions are left over because a
+            target names one that does not exist; ``ArrayIndexOutOfBoundsException`` for such a target when subscriptions differ.
+        KafkaVersionError: release before 3.9, or before 4.0 when subscriptions differ.
+
+    >>> from assignors.model import Topic
+    >>> topics = {"t0": Topic(3, topic_id="AAAAAAAAAAEAAAAAAAAAAg")}
+    >>> a = Member("a", ("t0",), owned=(("t0", 0), ("t0", 1), ("t0", 2)))
+    >>> assign_uniform(GroupProblem(topics, (a, Member("b", ("t0",)))))
+    {'a': (('t0', 0), ('t0', 1)), 'b': (('t0', 2),)}
+    """
+    release = _release(kafka_version, _OLDEST)
+    members = _in_map_order(problem)
+    if not members:
+        return {}
+    if _has_equal_subscriptions(members):
+        given = _assign_homogeneous(_Topics(problem), members, extras_stay=release >= _EXTRAS_STAY_SINCE)
+    else:
+        _release(kafka_version, _HETEROGENEOUS_SINCE)
+        given = _assign_heterogeneous(_Topics(problem), members)
+    return _listed(given)
+
+
+def assign_server_range(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return the target assignment of the broker's ``range`` assignor: contiguous ranges per topic, even but for one.
+
+    Worked example: t0 has 5 partitions, a and b read it: a gets t0p0 t0p1 t0p2, b gets t0p3 t0p4.
+
+    Order: static members by instance id, then the others by member id; the first ones get one more.
+    Complexity: linear, apart from sorting the members.
+
+    Args:
+        problem: every topic with its ``topic_id``; targets do not matter.
+        kafka_version: release of the broker; all give the same.
+        step_budget: not needed, the assignor always ends soon.
+
+    Raises:
+        KafkaAssignorError: ``PartitionAssignorException`` for a topic id without metadata.
+        KafkaVersionError: release before 3.9.
+
+    >>> from assignors.model import Topic
+    >>> topics = {"t0": Topic(5, topic_id="AAAAAAAAAAEAAAAAAAAAAg")}
+    >>> assign_server_range(GroupProblem(topics, (Member("b", ("t0",)), Member("a", ("t0",)))))
+    {'a': (('t0', 0), ('t0', 1), ('t0', 2)), 'b': (('t0', 3), ('t0', 4))}
+    """
+    _release(kafka_version, _OLDEST)
+    members = _in_map_order(problem)
+    topics = _Topics(problem)
+    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    for topic, subscribers in _subscribers_by_topic(topics, sorted(members, key=member_order)).items():
+        share, extra = divmod(topics.partition_count(topic), len(subscribers))
+        start = 0
+        for place, member in enumerate(subscribers):
+            end = start + share + (place < extra)
+            given[member.member_id] += ((topic, partition) for partition in range(start, end))
+            start = end
+    return _listed(given)
+
+
+def _assign_homogeneous(topics: _Topics, members: Sequence[Member], *, extras_stay: bool) -> dict[str, list[TopicPartition]]:
+    """Return what each member is given when all subscribe to the same topics.
+
+    Every member may have ``total // members`` partitions, ``total % members`` of them one more. Walking the members in map order, each
+    has the extra one in hand while there are any. Since 4.1 (KAFKA-18688) a member that could not fill it with partitions of its own has
+    to hand it back, as long as more members follow than extras are left: who has one more keeps it.
+    """
+    # A hash set of ids, copied from the set of names; its capacity follows the number of names, those that do not resolve included.
+    names = hash_map_order(members[0].topics)
+    subscribed = topics.in_map_order(topics.resolve(names), _copied_set_capacity(len(names)))
+    if not subscribed:
+        return {}
+    counts = {topic: topics.partition_count(topic) for topic in subscribed}
+    targets = [_target_by_topic(topics, member) for member in members]
+    owned = {(topic, partition) for target in targets for topic, partitions in target for partition in partitions}
+    unassigned = [(topic, partition) for topic in subscribed for partition in range(counts[topic]) if (topic, partition) not in owned]
+    share, extra_count = divmod(sum(counts.values()), len(members))
+    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    unfilled: list[tuple[str, int]] = []
+    for place, member in enumerate(members):
+        quota = share + (extra_count > 0)
+        for topic, partitions in targets[place]:
+            if topic in counts:
+                kept = partitions[:quota]
+                given[member.member_id] += ((topic, partition) for partition in kept)
+                unassigned += ((topic, partition) for partition in partitions[len(kept) :])
+                quota -= len(kept)
+        if extra_count > 0:
+            if extras_stay and quota > 0 and len(members) - place > extra_count:
+                quota -= 1
+            else:
+                extra_count -= 1
+        if quota > 0:
+            unfilled.append((member.member_id, quota))
+    start = 0
+    for member_id, quota in unfilled:
+        given[member_id] += unassigned[start : start + quota]
+        start += quota
+    if start < len(unassigned):
+        raise KafkaAssignorError(
+            "PartitionAssignorException",
+            f"{len(unassigned) - start} partitions are left unassigned, the first is {unassigned[start]}; some member's target names "
+            "partitions that do not exist",
+        )
+    return given
+
+
+def _assign_heterogeneous(topics: _Topics, members: Sequence[Member]) -> dict[str, list[TopicPartition]]:
+    """Return what each member is given when subscriptions differ: names become numbers and back."""
+    numbers = {member.member_id: number for number, member in enumerate(members)}
+    subscribers = {
+        topic: [numbers[member.member_id] for member in readers] for topic, readers in _subscribers_by_topic(topics, members).items()
+    }
+    owners: dict[str, list[int | None]] = {topic: [None] * topics.partition_count(topic) for topic in subscribers}
+    for member in members:
+        subscribed = set(topics.resolve(member.topics))
+        for topic, partitions in _target_by_topic(topics, member):
+            if topic in subscribed:
+                _take_over(owners[topic], topic, partitions, numbers[member.member_id])
+    topic_order = sorted(
+        owners,
+        key=lambda topic: (-len(owners[topic]) / len(subscribers[topic]), len(subscribers[topic]), topics.order_of(topic)),
+    )
+    place_partitions(topic_order, subscribers, owners, len(members))
+    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    for topic, owner_numbers in owners.items():
+        for partition, number in enumerate(owner_numbers):
+            given[members[number].member_id].append((topic, partition))
+    return given
+
+
+def _take_over(owners: list[int | None], topic: str, partitions: Iterable[int], number: int) -> None:
+    """Enter a member as the owner of the partitions of its target."""
+    for partition in partitions:
+        if not 0 <= partition < len(owners):
+            raise KafkaAssignorError(
+                "ArrayIndexOutOfBoundsException", f"a target names {topic}-{partition}, but the topic has {len(owners)} partitions"
+            )
+        owners[partition] = number
+
+
+def _release(kafka_version: str | None, since: Release) -> Release:
+    release = parse_release(kafka_version)
+    if release < since:
+        oldest = ".".join(map(str, since))
+        raise KafkaVersionError(f"release {kafka_version} of the broker is older than {oldest}, the first one whose assignor is known here")
+    return release
+
+
+def _in_map_order(problem: GroupProblem) -> list[Member]:
+    members = {member.member_id: member for member in problem.members}
+    return [members[member_id] for member_id in hash_map_order(members)]
+
+
+def _has_equal_subscriptions(members: Sequence[Member]) -> bool:
+    """Return whether Kafka calls the group homogeneous: every name, resolved or not, has as many subscribers as there are members."""
+    subscriber_counts = Counter(topic for member in members for topic in set(member.topics))
+    return all(count == len(members) for count in subscriber_counts.values())
+
+
+class _Topics:
+    """The topics as the broker resolves them: names to ids, ids to metadata."""
+
+    def __init__(self, problem: GroupProblem) -> None:
+        self._topics = problem.topics
+        self._names_by_id = {topic.topic_id: name for name, topic in problem.topics.items() if topic.topic_id is not None}
+
+    def resolve(self, names: Iterable[str]) -> list[str]:
+        """Return the distinct topics behind the names, in their order; names without an id are skipped."""
+        ids = (self._topics[name].topic_id for name in names if name in self._topics)
+        return list(dict.fromkeys(self._names_by_id[topic_id] for topic_id in ids if topic_id is not None))
+
+    def partition_count(self, topic: str) -> int:
+        """Return the number of partitions; Kafka throws where there is no metadata."""
+        count = self._topics[topic].partition_count
+        if count is None:
+            raise KafkaAssignorError(
+                "PartitionAssignorException", f"members subscribe to topic {topic}, whose id {self._topics[topic].topic_id} has no metadata"
+            )
+        return count
+
+    def order_of(self, topic: str) -> tuple[int, int]:
+        """Return a sort key with the order of the topic ids."""
+        return uuid_order(self._topics[topic].topic_id)
+
+    def in_map_order(self, topics: Iterable[str], capacity: int = DEFAULT_CAPACITY) -> list[str]:
+        """Return the topics in the order of a hash map or set of their ids."""
+        return hash_map_order(topics, lambda topic: uuid_hash(self._topics[topic].topic_id), self.order_of, initial_capacity=capacity)
+
+
+def _subscribers_by_topic(topics: _Topics, members: Iterable[Member]) -> dict[str, list[Member]]:
+    """Return the subscribers of every topic that resolves, in the order of the members."""
+    subscribers: dict[str, list[Member]] = defaultdict(list)
+    for member in members:
+        for topic in topics.resolve(member.topics):
+            subscribers[topic].append(member)
+    return subscribers
+
+
+def _target_by_topic(topics: _Topics, member: Member) -> list[tuple[str, list[int]]]:
+    """Return the member's target in map order: topics of a ``HashMap`` by id, partitions of a ``HashSet`` copied from the record."""
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for name, partition in member.owned:
+        for topic in topics.resolve([name]):
+            by_topic[topic].append(partition)
+    return [
+        (topic, hash_map_order(by_topic[topic], int, int, initial_capacity=_copied_set_capacity(len(by_topic[topic]))))
+        for topic in topics.in_map_order(by_topic)
+    ]
+
+
+def _copied_set_capacity(size: int) -> int:
+    """Return the number of buckets of ``new HashSet(collection)`` up to JDK 18: it has room for one more than it needs."""
+    capacity = DEFAULT_CAPACITY
+    while capacity < 4 * size // 3 + 1:
+        capacity *= 2
+    return capacity
+
+
+def _listed(given: Mapping[str, Sequence[TopicPartition]]) -> Assignment:
+    return {
+        member_id: tuple(sorted(partitions, key=lambda place: (java_order(place[0]), place[1]))) for member_id, partitions in given.items()
+    }

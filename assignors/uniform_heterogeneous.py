@@ -1,0 +1,159 @@
+"""The broker's ``uniform`` assignor for members whose subscriptions differ.
+
+Members and owners are numbers here, in the broker's map order, and that number decides every tie.
+
+Source: ``org.apache.kafka.coordinator.group.assignor.UniformHeterogeneousAssignmentBuilder`` as of KAFKA-17710, releases 4.0.0 to 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+_MAX_ROUNDS = 16
+
+
+def place_partitions(
+    topics: Sequence[str], subscribers: Mapping[str, Sequence[int]], owners: Mapping[str, list[int | None]], member_count: int
+) -> None:
+    """Fill in the owners that are missing and even out each topic, both in place.
+
+    Worked example: t0p0..t0p3 are free and 0, 1 read t0; 1 holds t1p0. Level by level: t0p0 to 0, then both have one: t0p1 to 0, t0p2 to
+    1, t0p3 to 0.
+
+    Order: topics as given; least loaded member first, then the lower number.
+    Complexity: O(members log members + partitions) per topic and round, at most 16 rounds.
+
+    Args:
+        topics: in the order in which they are placed and evened out.
+        subscribers: topic -> its subscribers.
+        owners: topic -> the owner of each partition, None where there is none.
+        member_count: number of members; owners are below it.
+
+    >>> owners = {"t0": [None] * 4, "t1": [1]}
+    >>> place_partitions(["t0", "t1"], {"t0": [0, 1], "t1": [1]}, owners, 2)
+    >>> owners["t0"]
+    [0, 0, 1, 0]
+    """
+    loads = [0] * member_count
+    for topic in topics:
+        for owner in owners[topic]:
+            if owner is not None:
+                loads[owner] += 1
+    for topic in topics:
+        _fill(_by_load(subscribers[topic], loads), owners[topic], loads)
+
+    shared = [topic for topic in topics if len(subscribers[topic]) > 1]
+    last_changed = None
+    for round_number in range(_MAX_ROUNDS):
+        for topic in shared:
+            if round_number > 0 and topic == last_changed:
+                return  # a whole round without a move
+            if _even_out(_by_load(subscribers[topic], loads), owners[topic], loads):
+                last_changed = topic
+        if last_changed is None:
+            return
+
+
+def _by_load(members: Sequence[int], loads: Sequence[int]) -> list[int]:
+    return sorted(members, key=lambda member: (loads[member], member))
+
+
+def _fill(members: list[int], owners: list[int | None], loads: list[int]) -> None:
+    """Give every free partition to the next member of the lowest level."""
+    if None not in owners:
+        return
+    lowest = _LowestLevel(members, loads)
+    for partition, owner in enumerate(owners):
+        if owner is None:
+            member = lowest.next()
+            owners[partition] = member
+            loads[member] += 1
+
+
+def _even_out(members: list[int], owners: list[int | None], loads: list[int]) -> bool:
+    """Move partitions of one topic from its most to its least loaded subscribers; return whether any moved."""
+    if loads[members[-1]] - loads[members[0]] <= 1:
+        return False
+    held: dict[int, list[int]] = defaultdict(list)
+    for partition, owner in enumerate(owners):
+        held[owner].append(partition)
+    lowest, highest = _LowestLevel(members, loads), _HighestLevel(members, loads)
+    has_moved = False
+    while (giver := highest.next_with(held, lowest)) is not None:
+        taker = lowest.next()
+        # Only now have both levels moved on as far as this pair needs.
+        if highest.load - lowest.load <= 1:
+            break
+        owners[held[giver].pop()] = taker
+        loads[giver] -= 1
+        loads[taker] += 1
+        has_moved = True
+    return has_moved
+
+
+class _LowestLevel:
+    """The members with the lowest load, each once; then the level rises and those that are already there join in."""
+
+    def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:
+        self._members = members
+        self._loads = loads
+        self._end = 0
+        self._next = 0
+        self.load = loads[members[0]]
+        self._extend()
+
+    def next(self) -> int:
+        """Return the next member to be given a partition."""
+        if self._next == self._end:
+            self.load += 1
+            self._extend()
+            self._next = 0
+        self._next += 1
+        return self._members[self._next - 1]
+
+    def _extend(self) -> None:
+        while self._end < len(self._members) and self._loads[self._members[self._end]] == self.load:
+            self._end += 1
+
+
+class _HighestLevel:
+    """The members with the highest load, each once from the last on; then the level falls and those that are already there join in.
+
+    A member with nothing to give is swapped behind the level and left out from then on. Where a level runs empty that way the next
+    lower load that occurs is the new one.
+    """
+
+    def __init__(self, members: list[int], loads: Sequence[int]) -> None:
+        self._members = members
+        self._loads = loads
+        self._start = self._end = len(members)
+        self._next = self._end - 1
+        self.load = loads[members[-1]]
+        self._extend()
+
+    def next_with(self, held: Mapping[int, Sequence[int]], lowest: _LowestLevel) -> int | None:
+        """Return the next member that holds something, None when there is none that is above the lowest level by more than one."""
+        while self.load - lowest.load > 1:
+            if self._next < self._start:
+                if self._start < self._end:
+                    self.load -= 1
+                elif self._start > 0:
+                    self.load = self._loads[self._members[self._start - 1]]
+                else:
+                    return None
+                self._extend()
+                self._next = self._end - 1
+                continue
+            member = self._members[self._next]
+            self._next -= 1
+            if held.get(member):
+                return member
+            last = self._end - 1
+            self._members[self._next + 1], self._members[last] = self._members[last], member
+            self._end = last
+        return None
+
+    def _extend(self) -> None:
+        while self._start > 0 and self._loads[self._members[self._start - 1]] == self.load:
+            self._start -= 1
