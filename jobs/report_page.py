@@ -102,8 +102,8 @@ def to_text(page: Page, path: str) -> str:
     noted = {name: figure.text + (f" ({figure.note})" if figure.note else "") for name, figure in totals.items()}
     lines = [
         f"Evenkeel report as of {page.as_of} UTC, run {page.run_id}",
-        f"  {noted['groups']} groups in {len(page.clusters)} clusters ({', '.join(page.clusters) or EN_DASH}), "
-        f"{noted['members']} members, {noted['generations']} generations",
+        f"  groups       {noted['groups']} with {noted['members']} members and {noted['generations']} generations; "
+        f"clusters {', '.join(page.clusters) or EN_DASH}",
         f"  movements    {noted['movements']}; avoidable {noted['avoidable']}",
         f"  revocations  {noted['revocations']}; if eager {totals['if eager'].text}, if cooperative {totals['if cooperative'].text}",
         f"  conformance  {_conformance_text(page)}",
@@ -140,7 +140,10 @@ def _table(worst: Sequence[GroupView]) -> list[str]:
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     is_name = [1 <= column <= 3 for column in range(len(header))]
     return [
-        "  " + "  ".join(cell.ljust(width) if left else cell.rjust(width) for cell, width, left in zip(row, widths, is_name, strict=True)).rstrip()
+        "  "
+        + "  ".join(
+            cell.ljust(width) if left else cell.rjust(width) for cell, width, left in zip(row, widths, is_name, strict=True)
+        ).rstrip()
         for row in cells
     ]
 

@@ -77,11 +77,13 @@ def severities(rules: Iterable[Row]) -> tuple[Count, ...]:
 def rule_lines(rules: Iterable[Row]) -> tuple[RuleLine, ...]:
     """Return the rules that found something, worst severity and most findings first."""
     ordered = sorted(rules, key=lambda row: (-Severity(row["severity"]).rank, -row["finding_count"], row["rule_id"]))
-    return tuple(RuleLine(row["severity"], words(row["rule_id"]), count(row["finding_count"]), count(row["group_count"])) for row in ordered)
+    return tuple(
+        RuleLine(row["severity"], words(row["rule_id"]), count(row["finding_count"]), count(row["group_count"])) for row in ordered
+    )
 
 
 def imbalance(groups: Iterable[Row]) -> tuple[Count, ...]:
-    """Return how many groups fall in each class; the note says how many of them could not be more even with whole partitions."""
+    """Return how many groups fall in each class; the note says how many of them whole partitions cannot make more even."""
     grouped = _group(groups, lambda row: row["imbalance_class"])
     numbers = {key: sum(row["group_count"] for row in members) for key, members in grouped.items()}
     largest = max(numbers.values(), default=0)

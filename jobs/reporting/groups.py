@@ -27,7 +27,7 @@ _SPARK_HEIGHT = 20
 
 
 def worst_first(row: Row) -> tuple[int | str, ...]:
-    """Return the sort key of the ranking: critical findings, warnings, avoidable movements, movements, group; unknown counts as 0."""
+    """Return the sort key of the ranking: critical findings, warnings, avoidable movements, movements; unknown counts as 0."""
     return (
         -row["critical_count"],
         -row["warning_count"],
@@ -123,7 +123,7 @@ def _group_view(
         verdict=_verdict(row),
         first_at=moment(from_ms(row["first_at_ms"])),
         last_at=moment(from_ms(row["last_at_ms"])),
-        settled=EN_DASH if row["settled_generation"] is None else f"generation {row['settled_generation']}, {moment(from_ms(row['settled_at_ms']))}",
+        settled=_settled(row),
         sparkline=_sparkline(generations),
         timeline=draw(generations),
         lines=_generation_lines(generations, flows),
@@ -132,6 +132,12 @@ def _group_view(
         strategies=compare(strategies, own=row["strategy"]),
         findings=findings,
     )
+
+
+def _settled(row: Row) -> str:
+    if row["settled_generation"] is None:
+        return EN_DASH
+    return f"generation {row['settled_generation']}, {moment(from_ms(row['settled_at_ms']))}"
 
 
 def _verdict(row: Row) -> Figure:
@@ -145,7 +151,9 @@ def _sparkline(generations: Sequence[Row]) -> tuple[Tick, ...]:
     """Return a bar a generation, as tall as its movements; generations that do not know them get none."""
     most = max((row["movement_count"] or 0 for row in generations), default=0)
     return tuple(
-        Tick(index, round(_SPARK_HEIGHT * row["movement_count"] / most, 1)) for index, row in enumerate(generations) if row["movement_count"]
+        Tick(index, round(_SPARK_HEIGHT * row["movement_count"] / most, 1))
+        for index, row in enumerate(generations)
+        if row["movement_count"]
     )
 
 
@@ -166,7 +174,9 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str]) -
         special=special(row) or ("" if row["is_settled"] in (None, True) else "not settled"),
         start="" if row["previous_generation"] is not None else "first known",
         gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
-        triggers=Figure(EN_DASH, "not known: no predecessor") if row["triggers"] is None else Figure(", ".join(map(words, row["triggers"]))),
+        triggers=Figure(EN_DASH, "not known: no predecessor")
+        if row["triggers"] is None
+        else Figure(", ".join(map(words, row["triggers"]))),
         figures={name: count(row[name], why) for name, why in _FIGURES.items()}
         | {"imbalance_ratio": ratio(row["imbalance_ratio"], "no members, or no partitions")},
         parts="" if parts is None else ", ".join(f"{number:,} {words(kind)}" for kind, number in parts.items() if number),

@@ -68,7 +68,7 @@ def lay_out(holdings: Sequence[Row]) -> Heat | None:
 
     def cell(member: str, topic: str) -> Cell:
         number = counts.get((member, topic), 0)
-        return Cell(number, -(-LEVELS * number // most) if most else 0)
+        return Cell(number, -(-LEVELS * number // max(most, LEVELS)))
 
     lines = tuple(
         HeatLine(

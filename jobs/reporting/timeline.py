@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,26 @@ Row = Mapping[str, Any]
 KINDS = ("revoked", "reassigned", "handed_over")
 """The kinds of movement, in the order in which bars stack them. See ``movement_count``: these three are its parts."""
 
-CONFORMANCE_MARKS = {"exact": "=", "equal_sets": "\N{APPROXIMATELY EQUAL TO}", "equal_balance": "\N{ALMOST EQUAL TO}", "differs": "\N{NOT EQUAL TO}",
-                     "not_comparable": "?"}
+CONFORMANCE_MARKS = {
+    "exact": "=",
+    "equal_sets": "\N{APPROXIMATELY EQUAL TO}",
+    "equal_balance": "\N{ALMOST EQUAL TO}",
+    "differs": "\N{NOT EQUAL TO}",
+    "not_comparable": "?",
+}
+"""The sign of each conformance, so that nobody needs to tell colours apart."""
+
+_SIGNS = {
+    "follow-up": "\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}",
+    "rewrite": "\N{CLOCKWISE OPEN CIRCLE ARROW}",
+    "repeat": "\N{CLOCKWISE OPEN CIRCLE ARROW}",
+}
 
 _WIDEST, _NARROWEST, _WANTED = 46, 15, 900
 _DIGIT = 6.2  # width of a digit at the chart's 11 px
-_BARS = {"members": (22, 38), "movements": (78, 52), "revocations": (148, 46)}  # track: (top, height)
-_RATIO = (212, 42)
-MARKS_Y, SIGNS_Y, NAMES_Y, HEIGHT = 274, 294, 312, 322
+_BARS = {"members": (26, 36), "movements": (86, 54), "revocations": (166, 46)}  # track: (top, height)
+_RATIO = (240, 40)
+_MARKS_Y, _SIGNS_Y, _NAMES_Y, _HEIGHT = 308, 326, 344, 352
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,10 @@ class Timeline:
     columns: tuple[Column, ...]
     ratio_lines: tuple[str, ...]
     ratio_top: str
+    height: int = _HEIGHT
+    marks_y: int = _MARKS_Y
+    signs_y: int = _SIGNS_Y
+    names_y: int = _NAMES_Y
 
 
 def special(row: Row) -> str:
@@ -122,8 +138,8 @@ def draw(generations: Sequence[Row]) -> Timeline:
     )
 
 
-def _highest(values: Any) -> int:
-    return max(1, *(value or 0 for value in values), 1)
+def _highest(values: Iterable[int | None]) -> int:
+    return max((value or 0 for value in values), default=0) or 1
 
 
 def _column(row: Row, x: float, width: float, scales: Mapping[str, int], ratio_top: float, is_first: bool) -> Column:
@@ -133,14 +149,13 @@ def _column(row: Row, x: float, width: float, scales: Mapping[str, int], ratio_t
     ratio = row["imbalance_ratio"]
     top, height = _RATIO
     name = str(row["generation"])
-    sign = {"follow-up": "\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}", "rewrite": "\N{CLOCKWISE OPEN CIRCLE ARROW}", "repeat": "\N{CLOCKWISE OPEN CIRCLE ARROW}"}
     return Column(
         x=round(x, 1),
         middle=round(x + width / 2, 1),
         name=name if _fits(name, width) or row["generation"] % 5 == 0 else "",
         title=describe(row),
         tint=kind or ("empty" if row["member_count"] == 0 else ""),
-        sign=sign.get(kind, "\N{EMPTY SET}" if row["member_count"] == 0 else ""),
+        sign=_SIGNS.get(kind, "\N{EMPTY SET}" if row["member_count"] == 0 else ""),
         edge="start" if starts else "gap" if gap > 0 else "",
         edge_label=("start" if is_first else "new life") if starts else f"+{gap}" if gap > 0 else "",
         mark=CONFORMANCE_MARKS.get(row["conformance"], EN_DASH),
@@ -152,7 +167,7 @@ def _column(row: Row, x: float, width: float, scales: Mapping[str, int], ratio_t
 
 
 def _fits(text: str, width: float) -> bool:
-    return len(text) * _DIGIT <= width
+    return len(text) * _DIGIT + 3 <= width
 
 
 def _bars(row: Row, x: float, width: float, scales: Mapping[str, int]) -> list[Bar]:

@@ -1,0 +1,443 @@
+"""The report from plain rows: what it says, that nothing in it can run or load, and that row order does not matter."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import random
+import re
+from dataclasses import fields, replace
+from datetime import datetime, timezone
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.report_page import build_page, to_html, to_text
+from jobs.reporting.figures import Total, condense, short_names, visible
+from jobs.reporting.groups import worst_first
+from jobs.reporting.heat import lay_out
+from jobs.reporting.strategies import compare
+from jobs.reporting.timeline import draw
+from jobs.reporting.view import MEASURES, ReportRows
+
+AS_OF = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+SUMMARY = {"run_id": "run-7", "input_counts": {"read": 962, "landed": 900, "skipped": 62}}
+MEMBER = "orders-1-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1"
+OTHER = "orders-2-e76ea8c3-5d30-4299-9005-47eb41f3d3c4"
+DASH = "\N{EN DASH}"
+
+
+def group_row(group_id="orders", **changes):
+    row = {"cluster_id": "prod", "group_id": group_id, "critical_count": 0, "warning_count": 0, "info_count": 0}
+    row |= {"avoidable_movement_count": None, "movement_count": 3, "generation_count": 3, "member_count": 2}
+    row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}
+    row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
+    return row | {"partitions_per_member_min": 1, "partitions_per_member_max": 3} | changes
+
+
+def generation_row(generation, previous, group_id="orders", **changes):
+    row = {
+        "cluster_id": "prod",
+        "group_id": group_id,
+        "position": 9 + generation,
+        "generation": generation,
+        "previous_generation": previous,
+    }
+    row |= {"observed_at_ms": 1_790_000_000_000 + generation, "generation_gap": None if previous is None else generation - previous - 1}
+    row |= {"is_follow_up": False, "is_settled": True, "strategy": "range", "member_count": 2, "idle_member_count": 0, "partition_count": 4}
+    row |= {"revoked_count": 1, "reassigned_count": 2, "handed_over_count": 0, "movement_count": 3, "avoidable_movement_count": None}
+    row |= {"eager_revocation_count": 4, "cooperative_revocation_count": 1, "actual_revocation_count": None, "imbalance_ratio": 1.5}
+    return row | {"triggers": ["member_joined"], "conformance": "exact", "generation_total": 3} | changes
+
+
+def measures(**known):
+    """Sums over three generations; a measure that is not named is unknown in all of them."""
+    columns = {}
+    for measure in MEASURES:
+        columns |= {f"{measure}_sum": known.get(measure), f"{measure}_known": 3 if measure in known else 0}
+    return columns
+
+
+def strategy_row(strategy, basis="counterfactual", movements=5, **changes):
+    row = {"cluster_id": "prod", "group_id": "orders", "basis": basis, "strategy": strategy, "generation_count": 3, "rebalance_count": 3}
+    row |= {"imbalance_ratio_mean": 1.25, "imbalance_ratio_max": 1.5, "spread_max": 2, "unsolved_count": 0}
+    return row | measures(movement_count=movements, eager_revocation_count=8, cooperative_revocation_count=2) | changes
+
+
+def holding_row(member_id, load, topic, number, **changes):
+    row = {"cluster_id": "prod", "group_id": "orders", "member_id": member_id, "group_instance_id": None, "member_partition_count": load}
+    return row | {"topic": topic, "topic_partition_count": number, "member_total": 2, "topic_total": 2} | changes
+
+
+def flow_row(position=12, **changes):
+    row = {
+        "cluster_id": "prod",
+        "group_id": "orders",
+        "position": position,
+        "previous_member_id": MEMBER,
+        "member_id": OTHER,
+        "cause": None,
+    }
+    return row | {"kind": "revoked", "topic": "clicks", "partitions": [3, 0, 1], "partition_count": 3, "flow_total": 2} | changes
+
+
+def finding_row(group_id="orders", **changes):
+    row = {"cluster_id": "prod", "group_id": group_id, "rule_id": "conformance_differs", "severity": "warning", "finding_count": 2}
+    row |= {"first_generation": 2, "last_generation": 3, "observed_at_ms": 1_790_000_120_000, "message": "2 members differ"}
+    return row | {"evidence": {"members": MEMBER}, "advice": "look at the leader's client"} | changes
+
+
+def sample(group_ids=("orders", "billing")):
+    """Every kind of row, at least twice each; all groups get the same history."""
+    each = [{"group_id": group_id} for group_id in group_ids]
+    tally = {"strategy": "range", "flavour": "java", "status": "solved", "generation_count": 3} | measures(movement_count=3)
+    history = [generation_row(1, None, movement_count=None, triggers=["group_created"]), generation_row(2, 1), generation_row(3, 2)]
+    holdings = [holding_row(MEMBER, 3, "clicks", 2), holding_row(MEMBER, 3, "views", 1), holding_row(OTHER, 0, None, None)]
+    return ReportRows(
+        groups=[
+            {"cluster_id": "prod", "imbalance_class": 3, "is_even": False, "group_count": 2, "member_count": 4},
+            {"cluster_id": "prod", "imbalance_class": None, "is_even": None, "group_count": 1, "member_count": 0},
+        ],
+        worst=[group_row(critical_count=rank) | key for rank, key in enumerate(each)],
+        tallies=[
+            tally | {"basis": "observed", "conformance": "exact"},
+            tally | {"basis": "observed", "conformance": "differs", "flavour": None},
+            tally | {"basis": "counterfactual", "conformance": None},
+            tally | {"basis": "counterfactual", "conformance": None, "strategy": "sticky", "status": "no_result"},
+        ],
+        rules=[
+            {"severity": "warning", "rule_id": "conformance_differs", "finding_count": 4, "group_count": 2},
+            {"severity": "critical", "rule_id": "partition_multiply_owned", "finding_count": 1, "group_count": 1},
+        ],
+        generations=[row | key for key in each for row in history],
+        strategies=[
+            row | key
+            for key in each
+            for row in (strategy_row("range", "observed"), strategy_row("sticky", movements=1), strategy_row("range"))
+        ],
+        holdings=[row | key for key in each for row in holdings],
+        flows=[
+            row | key for key in each for row in (flow_row(), flow_row(11, kind="gained", previous_member_id=None, cause="handed_over"))
+        ],
+        findings=[finding_row() | key for key in each]
+        + [finding_row(group_ids[0], rule_id="partition_multiply_owned", severity="critical")],
+    )
+
+
+class Outline(HTMLParser):
+    """What a browser would see: tags with their attributes, and the text inside each kind of tag."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.texts, self.open = [], {}, []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br", "input", "img"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes <{self.open[-1:]}>"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+    def values(self, attribute):
+        return [attributes[attribute] for _, attributes in self.tags if attribute in attributes]
+
+
+def outline(rows, summary=None):
+    return Outline(to_html(build_page(rows, AS_OF, summary)))
+
+
+# --- nothing can run, nothing can load ---------------------------------------------------------------------------------
+
+
+def test_policy_names_the_inline_blocks_and_allows_nothing_else():
+    seen = outline(sample())
+    policy = next(attributes["content"] for _, attributes in seen.tags if attributes.get("http-equiv") == "Content-Security-Policy")
+    (style,), (script,) = seen.texts["style"], seen.texts["script"]
+    names = {
+        kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for kind, text in (("style", style), ("script", script))
+    }
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        f"style-src 'sha256-{names['style']}'",
+        f"script-src 'sha256-{names['script']}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+
+
+def test_the_page_has_no_address_no_inline_style_and_no_handler():
+    html = to_html(build_page(sample(), AS_OF, SUMMARY))
+    assert not re.search(r"https?:|//|url\(|@import", html)
+    for tag, attributes in Outline(html).tags:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form", "use", "image")
+        assert not {name for name in attributes if name.startswith("on") or name in ("style", "src", "srcdoc", "action", "xlink:href")}
+        assert attributes.get("href", "#").startswith("#")
+
+
+def hostile_rows(text):
+    rows = sample((f"{text}-a", f"{text}-b"))
+
+    def poison(value):
+        return {key: f"{text}{item}" if key in poisoned and item is not None else item for key, item in value.items()}
+
+    poisoned = {"member_id", "previous_member_id", "topic", "message", "advice", "cluster_id", "flavour", "better_strategy"}
+    rows = ReportRows(**{field.name: [poison(row) for row in getattr(rows, field.name)] for field in fields(rows)})
+    return replace(rows, findings=[row | {"evidence": {text: text}} for row in rows.findings])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</style></script><script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "' onmouseover='alert(1)",
+        "{{ 7 * 7 }}{% raw %}",
+        "&lt;b&gt;",
+    ],
+)
+def test_markup_in_names_stays_text(text):
+    plain, seen = outline(sample()), outline(hostile_rows(text), {"run_id": text, "input_counts": {text: 1}})
+    assert {tag for tag, _ in seen.tags} <= {tag for tag, _ in plain.tags}
+    assert seen.texts["script"] == plain.texts["script"]
+    assert not [name for _, attributes in seen.tags for name in attributes if name.startswith("on")]
+    assert f"{text}-b" in seen.texts["a"] and f"{text}clicks" in seen.values("title")
+
+
+def test_control_and_direction_marks_are_written_out():
+    rows = sample(("\x1b[31mred\u202ednim\ud800", "plain"))
+    page = build_page(rows, AS_OF)
+    for shown in (to_html(page), to_text(page, "report.html")):
+        assert "\\x1b[31mred\\u202ednim\\ud800" in shown
+        assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e\ud800-\udfff]", shown)
+
+
+# --- the same rows, the same bytes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_row_order_does_not_matter(seed):
+    rows, shuffle = sample(("a", "b", "c")), random.Random(seed).shuffle
+    shuffled = {field.name: list(getattr(rows, field.name)) for field in fields(rows)}
+    for part in shuffled.values():
+        shuffle(part)
+    expected, found = build_page(rows, AS_OF, SUMMARY), build_page(ReportRows(**shuffled), AS_OF, dict(reversed(SUMMARY.items())))
+    assert to_html(found) == to_html(expected)
+    assert to_text(found, "p") == to_text(expected, "p")
+
+
+# --- the ranking -------------------------------------------------------------------------------------------------------
+
+
+def test_worst_is_criticals_then_warnings_then_avoidable_then_movements_then_name():
+    ranked = [
+        group_row("z", critical_count=1),
+        group_row("y", warning_count=2, movement_count=0),
+        group_row("x", warning_count=1, avoidable_movement_count=9, movement_count=9),
+        group_row("w", avoidable_movement_count=1, movement_count=1),
+        group_row("v", avoidable_movement_count=0, movement_count=8),
+        group_row("u", avoidable_movement_count=None, movement_count=7, info_count=5),
+        group_row("a", movement_count=None),
+        group_row("b", movement_count=0),
+        group_row("c", movement_count=0, cluster_id="a-cluster"),
+        group_row("c", movement_count=0),
+    ]
+    shuffled = random.Random(3).sample(ranked, len(ranked))
+    assert sorted(shuffled, key=worst_first) == ranked
+
+
+def test_each_worst_group_has_a_section_that_its_line_links_to():
+    seen = outline(sample(("a", "b", "c")))
+    ids = seen.values("id")
+    assert len(ids) == len(set(ids))
+    assert {"#group-1", "#group-2", "#group-3"} <= set(seen.values("href"))
+    assert {link[1:] for link in seen.values("href")} <= set(ids)
+
+
+def test_every_table_has_a_caption_and_every_heading_a_scope():
+    seen = outline(sample())
+    assert sum(tag == "caption" for tag, _ in seen.tags) == sum(tag == "table" for tag, _ in seen.tags)
+    assert all("scope" in attributes for tag, attributes in seen.tags if tag == "th")
+
+
+# --- unknown is never zero ---------------------------------------------------------------------------------------------
+
+
+def test_a_total_tells_unknown_partial_and_complete_apart():
+    assert Total(0, 0, 3).figure("no claims").text == DASH
+    assert Total(0, 0, 3).figure("no claims").note == "no claims"
+    assert (Total(0, 3, 3).figure("").text, Total(0, 3, 3).figure("").note) == ("0", "")
+    assert (Total(1200, 2, 3) + Total(34, 1, 1)).figure("").note == "known for 3 of 4 generations"
+    assert (Total(1200, 2, 3) + Total(34, 1, 1)).figure("").text == "1,234"
+
+
+def test_unknown_figures_are_dashes_that_say_why():
+    unknown = {"movement_count": None, "imbalance_ratio": None, "strategy": None, "settled_generation": None}
+    rows = replace(sample(("a",)), worst=[group_row("a", **unknown, partitions_per_member_min=None, partitions_per_member_max=None)])
+    html = to_html(build_page(rows, AS_OF))
+    line = html[html.index('<table id="ranking"') :].split("</table>")[0]
+    cells = re.findall(r'<td class="number"[^>]*>(.*?)</td>', line)
+    dashes = [cell for cell in cells if DASH in cell]
+    assert len(dashes) == 3  # avoidable, movements, imbalance
+    assert all(re.fullmatch(f'<abbr class="unknown" title="[^"]+">{DASH}</abbr>', cell) for cell in dashes)
+
+
+def test_a_generation_without_predecessor_shows_dashes_in_its_bars():
+    columns = draw([generation_row(5, None, movement_count=None, eager_revocation_count=None)]).columns
+    assert [bar.label for bar in columns[0].bars if bar.style == "unknown"] == [DASH, DASH]
+    assert not [bar for bar in columns[0].bars if bar.style in ("revoked", "reassigned", "eager")]
+
+
+# --- the history of a group --------------------------------------------------------------------------------------------
+
+
+def test_the_timeline_tells_kinds_of_snapshots_apart():
+    history = [
+        generation_row(1, None),
+        generation_row(2, 1),
+        generation_row(3, 2, is_follow_up=True),
+        generation_row(3, 3, triggers=["static_member_returned"]),
+        generation_row(3, 3, triggers=["generation_rewritten"]),
+        generation_row(7, 3, conformance="differs"),
+        generation_row(8, 7, member_count=0, imbalance_ratio=None, conformance=None),
+        generation_row(1, None),
+    ]
+    columns = draw(history).columns
+    assert [column.tint for column in columns] == ["", "", "follow-up", "rewrite", "repeat", "", "empty", ""]
+    assert [column.edge_label for column in columns] == ["start", "", "", "", "", "+3", "", "new life"]
+    assert [column.mark for column in columns] == ["=", "=", "=", "=", "=", "\N{NOT EQUAL TO}", DASH, "="]
+    assert draw(history).ratio_lines[0].count(",") == 6  # the line stops at the empty generation
+
+
+def test_stacked_movements_add_up_to_the_label_and_to_the_height():
+    (column,) = draw([generation_row(2, 1, revoked_count=1, reassigned_count=2, handed_over_count=1, movement_count=4)]).columns
+    stack = [bar for bar in column.bars if bar.style in ("revoked", "reassigned", "handed_over")]
+    assert [bar.label for bar in stack] == ["", "", "4"]
+    assert [stack[0].y, stack[1].y] == [pytest.approx(stack[1].y + stack[1].height), pytest.approx(stack[2].y + stack[2].height)]
+
+
+def test_what_moved_names_owners_ranges_and_causes():
+    group = build_page(sample(("orders",)), AS_OF).worst[0]
+    newest, before, first = group.lines
+    assert [(line.name, len(line.flows)) for line in group.lines] == [("3", 1), ("2", 1), ("1", 0)]
+    assert (newest.flows[0].source_short, newest.flows[0].partitions) == ("orders-1-3fc8d6f1\N{HORIZONTAL ELLIPSIS}", "0-1, 3")
+    assert (before.flows[0].source_short, before.flows[0].kind, before.flows[0].cause) == ("nobody", "gained", "handed over")
+    assert first.start == "first known"
+
+
+def test_what_is_left_out_is_said():
+    rows = sample(("orders",))
+    rows = replace(rows, generations=[row | {"generation_total": 500} for row in rows.generations])
+    rows = replace(rows, flows=[flow_row(partition_count=600, flow_total=9)], rules=[row | {"group_count": 400} for row in rows.rules])
+    page = build_page(rows, AS_OF)
+    assert page.worst[0].cuts == ("the newest 3 of 500 generations are shown", "the newest 1 of 9 lines of what moved are shown")
+    assert page.worst[0].lines[0].flows[0].partitions == "0-1, 3 and 597 more"
+    assert "The first 2 of 800;" in to_html(page)
+
+
+def test_the_heat_map_counts_and_keeps_members_without_partitions():
+    rows = [
+        holding_row("b", 0, None, None),
+        holding_row("a", 12, "t", 9),
+        holding_row("a", 12, "s", 3),
+        holding_row("c", 1, "s", 1, group_instance_id="i"),
+    ]
+    heat = lay_out(rows)
+    assert heat.topics == ("s", "t")
+    assert [(line.member_id, line.short, line.load, [cell.partition_count for cell in line.cells]) for line in heat.lines] == [
+        ("a", "a", 12, [3, 9]),
+        ("c", "i", 1, [1, 0]),
+        ("b", "b", 0, [0, 0]),
+    ]
+    assert heat.totals == (4, 9)
+    assert [cell.level for line in heat.lines for cell in line.cells] == [2, 6, 1, 0, 0, 0]
+    assert lay_out([]) is None
+
+
+# --- strategies --------------------------------------------------------------------------------------------------------
+
+
+def test_strategies_start_with_what_happened_and_mark_the_own_and_the_least():
+    rows = [
+        strategy_row("other", movements=9),
+        strategy_row("sticky", movements=2),
+        strategy_row("range", "observed", 1),
+        strategy_row("range", movements=7),
+    ]
+    lines = compare(rows, own="range")
+    assert [(line.name, line.is_observed, line.is_own) for line in lines] == [
+        ("range", True, False),
+        ("range", False, True),
+        ("sticky", False, False),
+        ("other", False, False),
+    ]
+    assert [line.name for line in lines if "movement_count" in line.least] == ["sticky"]
+    assert not [line for line in lines if "spread_max" in line.least]  # all equal: nobody is best
+
+
+def test_sums_over_unlike_parts_of_a_history_are_not_compared():
+    rows = [strategy_row("sticky", movements=2, movement_count_known=2), strategy_row("range", movements=7)]
+    assert not [line for line in compare(rows, own=None) if "movement_count" in line.least]
+
+
+# --- text --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_text_summary_is_aligned_and_ends_with_the_path():
+    lines = to_text(build_page(sample(("short", "a-much-longer-group-id")), AS_OF, SUMMARY), "/data/report.html").split("\n")
+    assert lines[0] == "Evenkeel report as of 2026-11-21 12:00:00 UTC, run run-7"
+    assert lines[-1] == "/data/report.html"
+    assert f"avoidable {DASH} (not computed for any of these generations)" in lines[2]
+    header, worst, second = (line for line in lines if re.match(r" +[#\d]+  ", line))
+    assert [worst.split()[:2], second.split()[:2]] == [["1", "a-much-longer-group-id"], ["2", "short"]]
+    assert [header.index(name) for name in ("cluster", "strategy")] == [second.index(value) for value in ("prod", "range")]
+    assert len(header) == len(worst) == len(second)
+
+
+def test_a_fleet_without_groups_makes_a_page():
+    page = build_page(ReportRows(), AS_OF)
+    assert "There are no groups in the warehouse." in to_html(page)
+    assert to_text(page, "p").endswith("  no groups\n\np")
+
+
+@given(st.lists(st.integers(0, 60)))
+def test_condensed_ranges_hold_exactly_the_partitions_in_as_few_ranges_as_can_be(partitions):
+    pieces = [piece.split("-") for piece in condense(partitions).split(", ") if piece]
+    bounds = [(int(piece[0]), int(piece[-1])) for piece in pieces]
+    assert [number for first, last in bounds for number in range(first, last + 1)] == sorted(set(partitions))
+    assert all(after - before > 1 for (_, before), (after, _) in itertools.pairwise(bounds))
+
+
+@given(st.text(), st.text())
+def test_visible_texts_print_and_stay_different(one, other):
+    assert visible(one).isprintable()
+    assert (visible(one) == visible(other)) == (one == other)
+
+
+ids = st.one_of(
+    st.text(max_size=4), st.text("ab", min_size=30, max_size=50), st.sampled_from([MEMBER, OTHER, MEMBER[:-1] + "2", MEMBER[9:]])
+)
+
+
+@given(st.sets(ids))
+def test_short_names_stay_different(names):
+    shortened = short_names(names)
+    assert set(shortened) == names
+    assert len(set(shortened.values())) == len(names)
+
+
+def test_short_names_keep_what_tells_members_apart():
+    twin = MEMBER[:-1] + "2"  # the same client id and the same first block
+    assert short_names([MEMBER, OTHER])[OTHER] == "orders-2-e76ea8c3\N{HORIZONTAL ELLIPSIS}"
+    assert short_names([MEMBER, twin]) == {MEMBER: MEMBER, twin: twin}
