@@ -135,12 +135,12 @@ find_spark_version() {
 check_packages() {
   local misfit
   command -v "$python" >/dev/null || fail "no Python at $python; set PYSPARK_PYTHON to a Python 3.10 to 3.14 that has Evenkeel's packages"
-  misfit=$("$python" - $(requirements "$python" quality report) 2>&1 <<'PYTHON'
+  misfit=$("$python" - "$(requirements "$python" quality report)" 2>&1 <<'PYTHON'
 import importlib.metadata, re, sys
 if not (3, 10) <= sys.version_info < (3, 15):
     sys.exit("it is Python %d.%d, Evenkeel runs on 3.10 to 3.14" % sys.version_info[:2])
 missing = []
-for requirement in sys.argv[1:]:
+for requirement in sys.argv[1].split():
     try:
         importlib.metadata.version(re.split("[^A-Za-z0-9_.-]", requirement)[0])
     except importlib.metadata.PackageNotFoundError:
@@ -359,36 +359,31 @@ submit_locally() {
   # spark-submit runs the driver's Python with stderr merged into stdout; this names the real one (Linux), so that the two stay apart.
   # A terminal is named itself; a file only through the filter below, because a second opening would not share its position.
   exec 8>&2 9>&-
-  [[ ! -e /proc/$$/fd/8 ]] || export EVENKEEL_STDERR=/proc/$$/fd/$([[ -t 8 ]] && echo 8 || echo 2)
+  if [[ -e /proc/$$/fd/8 ]]; then
+    export EVENKEEL_STDERR=/proc/$$/fd/2
+    [[ ! -t 8 ]] || EVENKEEL_STDERR=/proc/$$/fd/8
+  fi
   # The JVM's notice about its vector module comes with every start of Spark 4 and has no switch.
   exec "$SPARK_HOME/bin/spark-submit" --load-spark-defaults --properties-file "$root/conf/spark-local.conf" \
     "${spark_options[@]}" "$root/jobs/__main__.py" ${command[@]+"${command[@]}"} 2> >(exec grep --line-buffered -vF 'WARNING: Using incubator modules: jdk.incubator.vector' >&8)
 }
 
 submit_to_cluster() {
-  jar_files=()
   if [[ -n ${SPARK_HOME:-} ]]; then
     python=python3
-    find_spark_version
   elif venv_is_complete; then
     use_venv
-    find_spark_version
-    find_jars || jar_files=()
     export PYSPARK_PYTHON=${PYSPARK_PYTHON:-$python}
   else
     fail "--master $master needs SPARK_HOME, the Spark 4.0 or 4.1 installation of that cluster; nothing is installed for a cluster"
   fi
+  export SPARK_HOME
+  find_spark_version
   build_zip
   # Delta comes from the command line, from the installation, from .evenkeel, or is resolved by Spark, in this order.
-  if [[ "$jars,$packages,${spark_options[*]}" != *delta-spark* && -z $(find "$SPARK_HOME/jars" -name 'delta-spark_*' 2>/dev/null) ]]; then
-    if ((${#jar_files[@]})); then
-      jars=$(join "${jar_files[@]}" "$jars")
-    else
-      find_jars || true
-      packages=$(join "$delta_package" "$packages")
-    fi
+  if [[ "$jars $packages ${spark_options[*]}" != *delta-spark_* && -z $(find "$SPARK_HOME/jars" -name 'delta-spark_*') ]]; then
+    if find_jars; then jars=$(join "${jar_files[@]}" "$jars"); else packages=$(join "$delta_package" "$packages"); fi
   fi
-  export SPARK_HOME
   exec "$SPARK_HOME/bin/spark-submit" --load-spark-defaults --properties-file "$root/conf/spark-defaults.conf" \
     --py-files "$(join "$state/evenkeel.zip" "$py_files")" ${jars:+--jars "$jars"} ${packages:+--packages "$packages"} \
     "${spark_options[@]}" "$root/jobs/__main__.py" ${command[@]+"${command[@]}"}
