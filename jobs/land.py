@@ -18,7 +18,7 @@ from jobs.captures import PARQUET, Capture
 from jobs.context import RunContext
 from jobs.errors import CountsDoNotBalanceError
 from jobs.warehouse import Warehouse
-from schemas.landing import DECODED_ROWS, TARGETS
+from schemas.staging import DECODED_ROWS, TARGETS
 from schemas.tables import GROUP_RECORDS, QUARANTINE, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Outcome, Source
 

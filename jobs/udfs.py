@@ -5,14 +5,24 @@ Each is a module-level function over an iterator of batches. Workers import neit
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
+from assignors.replay import Replay, State, Step
+from assignors.topic_looks import ClusterLooks, ResolvedTopic
+from jobs.carry import decode_state, encode_state
+from jobs.packing import group_by_topic, unpack_runs, unpack_snapshots
 from jobs.sources import cluster_metadata, consumer_offsets
-from schemas.landing import DECODED_ROWS
+from schemas.staging import DECODED_ROWS, SOLVED_ROWS
 from schemas.vocabulary import Source
 
 Batches = Iterator[pa.RecordBatch]
@@ -75,3 +85,169 @@ DECODERS: dict[tuple[Source, str], Callable[[Batches], Batches]] = {
     (Source.CLUSTER_METADATA, "ndjson"): decode_look_lines,
 }
 """(kind of capture, encoding) -> the worker function that decodes its rows."""
+
+
+# -- assign
+
+FRAME_ROWS = 20_000
+"""Rows of an output frame: large enough to be cheap, small enough for a worker's memory."""
+
+_PANDAS_TYPES = {"integer": "Int32", "long": "Int64", "boolean": "boolean", "double": "Float64"}
+
+
+def _to_frames(rows: Iterable[dict[str, Any]], schema: StructType) -> Iterator[pd.DataFrame]:
+    """Yield data frames of the declared columns and types; an absent key is a null.
+
+    Typed, since pandas would turn integers beside a null into floats, and an untyped empty column into nothing that Arrow knows.
+    """
+    types = {column.name: _PANDAS_TYPES.get(column.dataType.typeName(), "object") for column in schema}
+    batch: list[dict[str, Any]] = []
+
+    def frame() -> pd.DataFrame:
+        return pd.DataFrame({name: pd.Series([row.get(name) for row in batch], dtype=kind) for name, kind in types.items()})
+
+    for row in rows:
+        batch.append(row)
+        if len(batch) == FRAME_ROWS:
+            yield frame()
+            batch.clear()
+    if batch:
+        yield frame()
+
+
+@dataclass(frozen=True)
+class SolveSettings:
+    """What the workers need to know to replay groups; plain values, since it travels with every task.
+
+    Attributes:
+        strategies: assignors to compare.
+        step_budget: bound on one call of an assignor.
+        kafka_versions: (version, cluster, group, client id) patterns; the first that matches counts.
+        look_times_ms: cluster id -> times of all looks, ascending.
+    """
+
+    strategies: tuple[str, ...]
+    step_budget: int | None
+    kafka_versions: tuple[tuple[str, str, str, str], ...]
+    look_times_ms: dict[str, tuple[int, ...]]
+
+    def replay_of(self, cluster_id: str, group_id: str) -> Replay:
+        """Return the rules for one group."""
+        rules = [
+            (version, client_id)
+            for version, cluster, group, client_id in self.kafka_versions
+            if fnmatchcase(cluster_id, cluster) and fnmatchcase(group_id, group)
+        ]
+
+        def override(client_id: str) -> str | None:
+            return next((version for version, pattern in rules if fnmatchcase(client_id, pattern)), None)
+
+        return Replay(self.strategies, self.step_budget, override)
+
+
+def solve_chunks(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Iterator[pd.DataFrame]:
+    """Replay packed chunks; a group's chunks come one after another, in one partition.
+
+    Raises:
+        ChunkOrderError: a chunk does not follow the one before; a defect of the packing.
+        RuntimeError: anything unexpected, with the cluster, group and generation it happened in.
+    """
+    return _to_frames(_solved_rows(frames, settings), SOLVED_ROWS)
+
+
+class ChunkOrderError(RuntimeError):
+    """A chunk of a group is missing, repeated, or out of order."""
+
+
+def _solved_rows(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Iterator[dict[str, Any]]:
+    group: tuple[str, str] | None = None
+    state: State | None = None
+    expected = 0
+    topics_seen: set[tuple[str, str]] = set()
+    for frame in frames:
+        for chunk in frame.to_dict("records"):
+            key = chunk["cluster_id"], chunk["group_id"]
+            if key != group:
+                if group is not None and state is not None:
+                    yield _state_row(group, state)
+                group, expected = key, 0
+                state = decode_state(bytes(chunk["state"])) if chunk["state"] is not None else None
+                replay, looks = settings.replay_of(*key), ClusterLooks(settings.look_times_ms.get(key[0], ()), unpack_runs(chunk))
+            if chunk["ordinal"] != expected:
+                raise ChunkOrderError(f"cluster {key[0]}, group {key[1]}: expected the chunk from snapshot {expected}, found {chunk['ordinal']}")
+            for snapshot, observed_at_ms in unpack_snapshots(chunk):
+                try:
+                    state = replay.advance(state, snapshot, looks)
+                except Exception as error:
+                    where = f"cluster {key[0]}, group {key[1]}, generation {snapshot.generation}, position {snapshot.position}"
+                    raise RuntimeError(f"{where}: {type(error).__name__}: {error}") from error
+                expected += 1
+                yield from _step_rows(key, state.step, observed_at_ms, topics_seen)
+    if group is not None and state is not None:
+        yield _state_row(group, state)
+
+
+def _step_rows(key: tuple[str, str], step: Step, observed_at_ms: int, topics_seen: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    topics = _topics_row(key[0], step.topics)
+    if (key[0], topics["topics_hash"]) not in topics_seen:
+        topics_seen.add((key[0], topics["topics_hash"]))
+        yield topics
+    snapshot = step.snapshot
+    common = {
+        "row_kind": "solution",
+        "cluster_id": key[0],
+        "group_id": key[1],
+        "generation": snapshot.generation,
+        "observed_at_ms": observed_at_ms,
+        "position": snapshot.position,
+        "incarnation": snapshot.incarnation,
+        "topics_hash": topics["topics_hash"],
+        "has_predecessor": step.has_predecessor,
+        "is_rewrite": step.is_rewrite,
+        "is_follow_up": step.is_follow_up,
+        "member_ids": [member.member_id for member in snapshot.members],
+        "group_instance_ids": [member.group_instance_id for member in snapshot.members],
+    }
+    for solution in step.solutions:
+        held = None
+        if solution.assignment is not None:
+            held = [group_by_topic(solution.assignment.get(member_id, ())) for member_id in common["member_ids"]]
+        yield {
+            **common,
+            "basis": solution.basis,
+            "strategy": solution.strategy,
+            "status": solution.status,
+            "detail": solution.detail,
+            "kafka_version": solution.kafka_version,
+            "rebalance_count": solution.rebalance_count,
+            "cooperative_revocation_count": solution.cooperative_revocation_count,
+            "conformance": None if solution.conformance is None else solution.conformance.value,
+            "held_topics": None if held is None else [topics for topics, _ in held],
+            "held_partitions": None if held is None else [partitions for _, partitions in held],
+        }
+
+
+def _topics_row(cluster_id: str, topics: tuple[ResolvedTopic, ...]) -> dict[str, Any]:
+    row = {
+        "topic_names": [topic.topic for topic in topics],
+        "topic_ids": [topic.topic_id for topic in topics],
+        "partition_counts": [topic.partition_count for topic in topics],
+        "racks": [None if topic.partition_racks is None else json.dumps(topic.partition_racks) for topic in topics],
+        "bases": [topic.basis.value for topic in topics],
+        "are_uncertain": [topic.is_uncertain for topic in topics],
+    }
+    digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
+    return {"row_kind": "topics", "cluster_id": cluster_id, "topics_hash": digest, **row}
+
+
+def _state_row(group: tuple[str, str], state: State) -> dict[str, Any]:
+    snapshot = state.step.snapshot
+    return {
+        "row_kind": "state",
+        "cluster_id": group[0],
+        "group_id": group[1],
+        "generation": snapshot.generation,
+        "position": snapshot.position,
+        "incarnation": snapshot.incarnation,
+        "state": encode_state(state),
+    }

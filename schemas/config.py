@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import fnmatch
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -22,11 +21,6 @@ class KafkaVersionOverride(_Settings):
     cluster: str = "*"
     group: str = "*"
     client_id: str = "*"
-
-    def matches(self, cluster_id: str, group_id: str, client_id: str) -> bool:
-        """Return whether a leader is covered by this override."""
-        pairs = ((cluster_id, self.cluster), (group_id, self.group), (client_id, self.client_id))
-        return all(fnmatch.fnmatchcase(value, pattern) for value, pattern in pairs)
 
 
 class AssignSettings(_Settings):

@@ -1,0 +1,156 @@
+"""Assigning: ``subscription_snapshots``, ``topic_snapshots`` -> ``assignments``, ``solutions``, ``generation_topics``, ``group_states``.
+
+Incremental: a group with newly landed snapshots behind its stored state goes on from there; one where something arrived late
+is played again from its beginning. Groups without anything new are not touched.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from functools import partial
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs import udfs
+from jobs.context import RunContext
+from jobs.land import first_of_month
+from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs
+from jobs.warehouse import Warehouse
+from schemas.staging import SOLVED_ROWS
+from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+
+logger = logging.getLogger(__name__)
+
+
+def pending_groups(snapshots: DataFrame, states: DataFrame, consumed: int) -> DataFrame:
+    """Return the groups with snapshots newer than ``consumed``: where the new ones begin, and the state to go on from.
+
+    Rows: (cluster_id, group_id). ``state`` is null where the group has to be played from its beginning: it is new, or something
+    arrived before its stored position (``is_redone``).
+    """
+    fresh = snapshots.where(F.col("run_sequence") > consumed)
+    begins = fresh.groupBy(*GROUP).agg(F.min("position").alias("first_position"))
+    known = states.select(*GROUP, F.col("position").alias("state_position"), "state")
+    goes_on = F.col("state_position") < F.col("first_position")
+    return begins.join(known, list(GROUP), "left").select(
+        *GROUP,
+        F.when(goes_on, F.col("state_position")).otherwise(F.lit(-1)).alias("behind"),
+        F.when(goes_on, F.col("state")).alias("state"),
+        F.coalesce(~goes_on, F.lit(False)).alias("is_redone"),
+    )
+
+
+def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame) -> DataFrame:
+    """Return the rows of ``SOLVED_ROWS`` for the snapshots of some groups.
+
+    Args:
+        groups: cluster_id, group_id, state.
+    """
+    settings, looks = context.settings, context.warehouse.read(TOPIC_SNAPSHOTS.name)
+    times = looks.groupBy("cluster_id").agg(F.sort_array(F.collect_set(F.unix_millis("observed_at"))).alias("times")).collect()
+    solve_settings = udfs.SolveSettings(
+        settings.strategies,
+        settings.assign.step_budget,
+        tuple((rule.version, rule.cluster, rule.group, rule.client_id) for rule in settings.assign.kafka_versions),
+        {row["cluster_id"]: tuple(row["times"]) for row in times},
+    )
+    chunks = pack_chunks(snapshots, settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes)
+    problems = (
+        chunks.join(runs_by_group(snapshots, topic_runs(looks)), list(GROUP), "left")
+        .join(groups.select(*GROUP, "state"), list(GROUP), "left")
+        .repartition(*GROUP)
+        .sortWithinPartitions(*GROUP, "ordinal")
+    )
+    return problems.mapInPandas(partial(udfs.solve_chunks, settings=solve_settings), SOLVED_ROWS)
+
+
+def _solution_columns(context: RunContext) -> dict[str, Column]:
+    return {
+        "observed_at": F.timestamp_millis("observed_at_ms"),
+        "observed_month": F.trunc(F.timestamp_millis("observed_at_ms"), "month"),
+        "run_sequence": F.lit(context.run_sequence).cast("bigint"),
+        "run_id": F.lit(context.run_id),
+    }
+
+
+def explode_members(solutions: DataFrame) -> DataFrame:
+    """Return one row a member of each solution that has an assignment."""
+    members = F.arrays_zip("member_ids", "group_instance_ids", "held_topics", "held_partitions")
+    rows = solutions.where(F.col("held_topics").isNotNull()).withColumn("member", F.explode(members))
+    entry_type = ASSIGNMENTS.schema["partitions"].dataType
+    return rows.withColumns(
+        {
+            "member_id": F.col("member.member_ids"),
+            "group_instance_id": F.col("member.group_instance_ids"),
+            "partitions": F.arrays_zip("member.held_topics", "member.held_partitions").cast(entry_type),
+            "partition_count": F.size(F.flatten("member.held_partitions")),
+        }
+    ).select(*ASSIGNMENTS.schema.names)
+
+
+def resolved_topics(solved: DataFrame) -> DataFrame:
+    """Return one row a set of topics, with them as ``generation_topics`` stores them."""
+    rack_type = GENERATION_TOPICS.schema["topics"].dataType.elementType["partition_racks"].dataType
+    racks = F.transform("racks", lambda text: F.from_json(text, rack_type.simpleString()))
+    topics = F.arrays_zip("topic_names", "topic_ids", "partition_counts", racks, "bases", "are_uncertain")
+    rows = solved.where(F.col("row_kind") == "topics").dropDuplicates(["cluster_id", "topics_hash"])
+    return rows.withColumn("topics", topics.cast(GENERATION_TOPICS.schema["topics"].dataType)).select("cluster_id", "topics_hash", "topics")
+
+
+def _write(context: RunContext, solved: DataFrame) -> None:
+    warehouse = context.warehouse
+    solutions = solved.where(F.col("row_kind") == "solution").withColumns(_solution_columns(context))
+    warehouse.append(ASSIGNMENTS.name, explode_members(solutions))
+    warehouse.append(SOLUTIONS.name, solutions.select(*SOLUTIONS.schema.names))
+    sequence = {"run_sequence": F.lit(context.run_sequence).cast("bigint")}
+    topics = resolved_topics(solved)
+    if not warehouse.is_empty(GENERATION_TOPICS.name):
+        topics = topics.join(warehouse.read(GENERATION_TOPICS.name), ["cluster_id", "topics_hash"], "left_anti")
+    warehouse.append(GENERATION_TOPICS.name, topics.withColumns(sequence).select(*GENERATION_TOPICS.schema.names))
+    states = solved.where(F.col("row_kind") == "state").withColumns(sequence).select(*GROUP_STATES.schema.names)
+    if not warehouse.is_empty(GROUP_STATES.name):
+        warehouse.delete(GROUP_STATES.name, states, GROUP)
+    warehouse.append(GROUP_STATES.name, states)
+
+
+def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
+    """Delete what was computed of groups that are played again from their beginning."""
+    redone = groups.where("is_redone").select(*GROUP)
+    if redone.isEmpty():
+        return
+    logger.info("late snapshots: playing these groups again from their beginning")
+    for name in (ASSIGNMENTS.name, SOLUTIONS.name):
+        warehouse.delete(name, redone, GROUP)
+
+
+def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> None:
+    """Assign what has landed since the last time.
+
+    Args:
+        recompute: play all groups again from their beginning, whatever was computed.
+        since: with ``recompute``, only groups with a snapshot at or after this moment.
+    """
+    warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
+    if warehouse.is_empty(name):
+        return
+    snapshots = warehouse.read(name)
+    consumed = 0 if recompute else context.consumed.get(name, 0)
+    if snapshots.where(F.col("run_sequence") > consumed).isEmpty():
+        return
+    groups = pending_groups(snapshots, warehouse.read(GROUP_STATES.name), consumed)
+    if recompute:
+        touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
+        groups = groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi").withColumns(
+            {"behind": F.lit(-1), "state": F.lit(None).cast("binary"), "is_redone": F.lit(True)}
+        )
+    has_history = not warehouse.is_empty(GROUP_STATES.name)
+    if has_history:
+        groups = warehouse.stage("groups", groups)
+    pending = snapshots.join(groups.select(*GROUP, "behind"), list(GROUP)).where(F.col("position") > F.col("behind")).drop("behind")
+    solved = warehouse.stage("assign", solve(context, pending, groups))
+    if has_history:
+        _forget(warehouse, groups)
+    _write(context, solved)
+    context.consumed[name] = context.run_sequence

@@ -1,0 +1,196 @@
+"""Rows <-> problems: a group's pending generations as chunks of parallel arrays, and back.
+
+Arrays are flat: a count says how many of the following values belong to a generation, a member, a topic. Nested structs cost the
+workers several times as much to read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from assignors.model import Member, TopicPartition
+from assignors.replay import Snapshot
+from assignors.topic_looks import TopicRun
+
+GROUP = ("cluster_id", "group_id")
+
+GENERATION_FIELDS = (
+    "position",
+    "generation",
+    "observed_at_ms",
+    "joined_at_ms",
+    "incarnation",
+    "strategy",
+    "leader_member_id",
+    "is_conversion",
+    "member_count",
+)
+MEMBER_FIELDS = ("member_id", "group_instance_id", "client_id", "rack", "subscription_version", "owned_generation", "user_data")
+NULLABLE_NUMBERS = ("subscription_version", "owned_generation")
+ABSENT = -1
+SNAPSHOT_FIELDS = (
+    *GENERATION_FIELDS,
+    *(f"members_{name}" for name in MEMBER_FIELDS),
+    "members_topics_count",
+    "topics",
+    *(f"{name}{part}" for name in ("owned", "assigned") for part in ("_entry_counts", "_topics", "_counts", "_partitions")),
+)
+"""Columns of a packed chunk that hold its snapshots; one value a generation, a member, a list entry, or a partition."""
+
+
+def flatten_snapshots(snapshots: DataFrame) -> DataFrame:
+    """Return one row a snapshot with its members as parallel arrays."""
+    member = F.col("members")
+    columns: dict[str, Column] = {
+        "observed_at_ms": F.unix_millis("observed_at"),
+        "joined_at_ms": F.coalesce(F.unix_millis("joined_at"), F.unix_millis("observed_at")),
+        "member_count": F.size("members"),
+        **{f"members_{name}": member[name] for name in MEMBER_FIELDS},
+        # A null among integers would turn a numpy array, and every other value with it, into floats.
+        **{f"members_{name}": F.transform(member[name], lambda number: F.coalesce(number, F.lit(ABSENT))) for name in NULLABLE_NUMBERS},
+        "members_topics_count": F.transform(member["topics"], F.size),
+        "topics": F.flatten(member["topics"]),
+    }
+    for name in ("owned", "assigned"):
+        entries = F.flatten(member[name])
+        columns[f"{name}_entry_counts"] = F.transform(member[name], F.size)
+        columns[f"{name}_topics"] = entries["topic"]
+        columns[f"{name}_counts"] = F.transform(entries["partitions"], F.size)
+        columns[f"{name}_partitions"] = F.flatten(entries["partitions"])
+    return snapshots.withColumns(columns).select(*GROUP, *SNAPSHOT_FIELDS)
+
+
+def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> DataFrame:
+    """Return one row a chunk: consecutive snapshots of one group, at most so many and about so many bytes.
+
+    Rows: (cluster_id, group_id, chunk); ``ordinal`` counts the group's snapshots before the chunk. Chunks of one group lie in one
+    partition. A worker carries the open group from row to row.
+    """
+    in_order = Window.partitionBy(*GROUP).orderBy("position")
+    size = 64 + F.size("members_member_id") * 200 + (F.size("topics") + F.size("owned_topics") + F.size("assigned_topics")) * 40
+    size = size + (F.size("owned_partitions") + F.size("assigned_partitions")) * 4
+    numbered = (
+        flatten_snapshots(snapshots)
+        .repartition(*GROUP)
+        .withColumns({"ordinal": F.row_number().over(in_order) - 1, "bytes_before": F.sum(size).over(in_order) - size})
+        .withColumn("chunk", F.floor(F.col("ordinal") / max_generations) + F.floor(F.col("bytes_before") / max_bytes))
+    )
+    rows = F.sort_array(F.collect_list(F.struct("ordinal", *SNAPSHOT_FIELDS)))
+    chunks = numbered.groupBy(*GROUP, "chunk").agg(rows.alias("rows"))
+    return chunks.select(
+        *GROUP,
+        "chunk",
+        F.col("rows")["ordinal"][0].alias("ordinal"),
+        *[F.col("rows")[name].alias(name) for name in GENERATION_FIELDS],
+        *[F.flatten(F.col("rows")[name]).alias(name) for name in SNAPSHOT_FIELDS if name not in GENERATION_FIELDS],
+    )
+
+
+def topic_runs(looks: DataFrame) -> DataFrame:
+    """Return one row a topic and run of consecutive looks that show it unchanged.
+
+    Rows: (cluster_id, topic, first_look); looks are numbered by time over the whole cluster, so that a gap is a look without the topic.
+    """
+    times = looks.select("cluster_id", "observed_at").distinct()
+    numbered = times.withColumn("look", F.row_number().over(Window.partitionBy("cluster_id").orderBy("observed_at")) - 1)
+    content = looks.select(
+        "cluster_id", "topic", "observed_at", "topic_id", "partition_count", F.to_json("partitions.replica_racks").alias("racks")
+    ).join(numbered, ["cluster_id", "observed_at"])
+    by_time = Window.partitionBy("cluster_id", "topic").orderBy("look")
+    same = [F.lag(name).over(by_time).eqNullSafe(F.col(name)) for name in ("topic_id", "partition_count", "racks")]
+    follows = (F.lag("look").over(by_time) == F.col("look") - 1) & same[0] & same[1] & same[2]
+    marked = content.withColumn("start", F.when(~F.coalesce(follows, F.lit(False)), F.col("look")))
+    runs = marked.withColumn("first_look", F.last("start", ignorenulls=True).over(by_time))
+    return runs.groupBy("cluster_id", "topic", "first_look").agg(
+        F.max("look").alias("last_look"), *[F.first(name).alias(name) for name in ("topic_id", "partition_count", "racks")]
+    )
+
+
+RUN_FIELDS = ("topic", "first_look", "last_look", "partition_count", "topic_id", "racks")
+
+
+def runs_by_group(snapshots: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return one row a group with the runs of all topics its snapshots name, as parallel arrays ``run_*``."""
+    entries = F.flatten(F.col("members.assigned"))
+    names = F.array_union(F.flatten(F.col("members.topics")), entries["topic"])
+    topics = snapshots.select(*GROUP, F.explode(names).alias("topic")).distinct()
+    rows = F.sort_array(F.collect_list(F.struct(*RUN_FIELDS)))
+    packed = topics.join(runs, ["cluster_id", "topic"]).groupBy(*GROUP).agg(rows.alias("runs"))
+    return packed.select(*GROUP, *[F.col("runs")[name].alias(f"run_{name}") for name in RUN_FIELDS])
+
+
+def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snapshot, int]]:
+    """Yield each snapshot of a chunk, with the time of its record in milliseconds."""
+    members = zip(
+        *(iter(_values(chunk[f"members_{name}"])) for name in MEMBER_FIELDS),
+        _lists(chunk["members_topics_count"], chunk["topics"]),
+        _partition_lists(chunk, "owned"),
+        _partition_lists(chunk, "assigned"),
+        strict=True,
+    )
+    generations = zip(*(_values(chunk[name]) for name in GENERATION_FIELDS), strict=True)
+    for position, generation, observed_at_ms, joined_at_ms, incarnation, strategy, leader, is_conversion, count in generations:
+        rows = [next(members) for _ in range(count)]
+        yield (
+            Snapshot(
+                position,
+                generation,
+                joined_at_ms,
+                incarnation,
+                strategy,
+                leader,
+                is_conversion,
+                tuple(
+                    Member(member_id, topics, instance_id, rack, owned, owned_generation, user_data)
+                    for member_id, instance_id, _, rack, _, owned_generation, user_data, topics, owned, _ in rows
+                ),
+                {row[0]: row[9] for row in rows},
+                {row[0]: row[4] for row in rows},
+                {row[0]: row[2] for row in rows},
+            ),
+            observed_at_ms,
+        )
+
+
+def unpack_runs(row: Mapping[str, Any]) -> dict[str, list[TopicRun]]:
+    """Return the runs of each topic in a packed row; empty where the group's topics are in no look."""
+    by_topic: dict[str, list[TopicRun]] = {}
+    if row["run_topic"] is None:
+        return by_topic
+    columns = (_values(row[f"run_{name}"]) for name in RUN_FIELDS)
+    for topic, first_look, last_look, partition_count, topic_id, racks in zip(*columns, strict=True):
+        partition_racks = tuple(map(tuple, json.loads(racks))) if racks else None
+        by_topic.setdefault(topic, []).append(TopicRun(first_look, last_look, partition_count, topic_id, partition_racks))
+    return by_topic
+
+
+def _values(column: Sequence[Any]) -> Sequence[Any]:
+    """Return a column of a pandas row as plain Python values: Spark hands arrays over as numpy's."""
+    return column.tolist() if hasattr(column, "tolist") else column
+
+
+def _lists(counts: Sequence[int], values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    at, plain = 0, _values(values)
+    for count in _values(counts):
+        yield tuple(plain[at : at + count])
+        at += count
+
+
+def _partition_lists(chunk: Mapping[str, Any], name: str) -> Iterator[tuple[TopicPartition, ...]]:
+    entries = zip(_values(chunk[f"{name}_topics"]), _lists(chunk[f"{name}_counts"], chunk[f"{name}_partitions"]), strict=True)
+    for count in _values(chunk[f"{name}_entry_counts"]):
+        yield tuple(place for _ in range(count) for topic, numbers in (next(entries),) for place in zip(repeat(topic), numbers))
+
+
+def group_by_topic(held: Iterable[TopicPartition]) -> tuple[list[str], list[list[int]]]:
+    """Return partitions as tables store them: topics by first appearance, and for each its partitions in list order."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in held:
+        by_topic.setdefault(topic, []).append(partition)
+    return list(by_topic), list(by_topic.values())

@@ -1,0 +1,88 @@
+"""The shapes in which rows leave the workers, before they are parted into tables."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import ArrayType, StructField, StructType
+
+from schemas.tables import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    GROUP_RECORDS,
+    INT,
+    OFFSET_SNAPSHOTS,
+    STRING,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+    TableSpec,
+)
+
+ADDED_BY_LAND = ("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position", "incarnation", "is_conversion")
+"""Columns that no worker knows: the landing stage adds them to every row or works them out from its neighbours."""
+
+
+def _decoded(spec: TableSpec) -> StructType:
+    return StructType([StructField(column.name, column.dataType) for column in spec.schema if column.name not in ADDED_BY_LAND])
+
+
+TARGETS = {
+    "group_record": GROUP_RECORDS,
+    "snapshot": SUBSCRIPTION_SNAPSHOTS,
+    "offset_commit": OFFSET_SNAPSHOTS,
+    "look": TOPIC_SNAPSHOTS,
+}
+"""Column of a decoded row -> the table that its content goes to; at most one of them is set."""
+
+
+DECODED_ROWS = StructType(
+    [
+        StructField("cluster_id", STRING),
+        StructField("source", STRING),
+        StructField("source_position", STRING),
+        StructField("outcome", STRING),
+        StructField("kind", STRING),
+        StructField("reason", STRING),
+        StructField("detail", STRING),
+        StructField("payload", BINARY),
+        StructField("payload_hash", STRING),
+        StructField("fingerprint", STRING),
+        *[StructField(name, _decoded(spec)) for name, spec in TARGETS.items()],
+    ]
+)
+"""One row an input record, with the row that it becomes in its table."""
+
+SOLVED_ROWS = StructType(
+    [
+        StructField("row_kind", STRING),
+        StructField("cluster_id", STRING),
+        StructField("group_id", STRING),
+        StructField("generation", INT),
+        StructField("observed_at_ms", BIGINT),
+        StructField("position", BIGINT),
+        StructField("basis", STRING),
+        StructField("strategy", STRING),
+        StructField("incarnation", BIGINT),
+        StructField("status", STRING),
+        StructField("detail", STRING),
+        StructField("kafka_version", STRING),
+        StructField("topics_hash", STRING),
+        StructField("has_predecessor", BOOLEAN),
+        StructField("is_rewrite", BOOLEAN),
+        StructField("is_follow_up", BOOLEAN),
+        StructField("rebalance_count", INT),
+        StructField("cooperative_revocation_count", INT),
+        StructField("conformance", STRING),
+        StructField("member_ids", ArrayType(STRING)),
+        StructField("group_instance_ids", ArrayType(STRING)),
+        StructField("held_topics", ArrayType(ArrayType(STRING))),
+        StructField("held_partitions", ArrayType(ArrayType(ArrayType(INT)))),
+        StructField("topic_names", ArrayType(STRING)),
+        StructField("topic_ids", ArrayType(STRING)),
+        StructField("partition_counts", ArrayType(INT)),
+        StructField("racks", ArrayType(STRING)),
+        StructField("bases", ArrayType(STRING)),
+        StructField("are_uncertain", ArrayType(BOOLEAN)),
+        StructField("state", BINARY),
+    ]
+)
+"""One row a solution (with its members' partitions), a generation's topics, or a group's state: ``row_kind`` says which."""
