@@ -150,7 +150,10 @@ class Replay:
         problem = _problem(snapshot.members, topics)
         follows = before is not None and is_follow_up(_observed_generation(before), Generation(0, snapshot.strategy or "", problem, {}))
         recomputed = self._recompute(snapshot, problem, topics)
-        observed = Solution(OBSERVED, snapshot.strategy or "", SOLVED, snapshot.assigned, conformance=recomputed.conformance)
+        was_assigned = bool(snapshot.members) and not snapshot.is_conversion
+        observed = Solution(
+            OBSERVED, snapshot.strategy or "", SOLVED, snapshot.assigned, rebalance_count=int(was_assigned), conformance=recomputed.conformance
+        )
         counterfactuals, chains = self._counterfactuals(snapshot, problem, before, chains, follows)
         step = Step(snapshot, topics, before is not None or _is_beginning(snapshot), False, follows, (observed, recomputed, *counterfactuals))
         return State(step, chains)

@@ -14,8 +14,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from assignors.model import Member, TopicPartition
-from assignors.replay import Snapshot
+from assignors.auditing import AuditedGeneration, AuditedSolution
+from assignors.model import GroupProblem, Member, Topic, TopicPartition
+from assignors.replay import CARRIED, OBSERVED, SOLVED, Snapshot
 from assignors.topic_looks import TopicRun
 
 GROUP = ("cluster_id", "group_id")
@@ -156,6 +157,55 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
             ),
             observed_at_ms,
         )
+
+
+def unpack_snapshot_row(row: Mapping[str, Any]) -> Snapshot:
+    """Return the snapshot in one row of ``flatten_snapshots``, whose strategy is called ``own_strategy``."""
+    chunk = {**row, **{name: [row[name]] for name in GENERATION_FIELDS}, "strategy": [row["own_strategy"]]}
+    return next(unpack_snapshots(chunk))[0]
+
+
+def unpack_generation(snapshot: Snapshot, solved: Sequence[Mapping[str, Any]], held: Sequence[Mapping[str, Any]]) -> AuditedGeneration:
+    """Return a snapshot with its stored solutions, in their order.
+
+    Args:
+        solved: rows of its solutions; the observed one has the topics.
+        held: rows of what members hold, of all solutions.
+    """
+    observed = next(row for row in solved if row["basis"] == OBSERVED)
+    racks = json.loads(observed["topic_racks"]) if observed["topic_racks"] else []
+    topics, gone = {}, []
+    for place, (name, topic_id, count) in enumerate(
+        zip(observed["topic_topic"], observed["topic_topic_id"], observed["topic_partition_count"], strict=True)
+    ):
+        partition_racks = racks[place] if place < len(racks) else None
+        if count:
+            topics[name] = Topic(count, None if partition_racks is None else tuple(map(tuple, partition_racks)), topic_id)
+        else:
+            gone.append(name)
+    assignments: dict[tuple[str, str], dict[str, tuple[TopicPartition, ...]]] = {
+        (row["basis"], row["strategy"]): {} for row in solved if row["status"] in (SOLVED, CARRIED)
+    }
+    for row in held:
+        entries = zip(row["held_topics"], row["held_partitions"], strict=True)
+        partitions = tuple((topic, partition) for topic, numbers in entries for partition in numbers)
+        assignments[row["basis"], row["strategy"]][row["member_id"]] = partitions
+    return AuditedGeneration(
+        snapshot.generation,
+        snapshot.incarnation,
+        GroupProblem(topics, snapshot.members),
+        gone,
+        all((version or 0) >= 1 for version in snapshot.subscription_versions.values()),
+        observed["has_predecessor"],
+        observed["is_rewrite"],
+        observed["is_follow_up"],
+        [
+            AuditedSolution(
+                row["basis"], row["strategy"], assignments.get((row["basis"], row["strategy"])), row["cooperative_revocation_count"]
+            )
+            for row in solved
+        ],
+    )
 
 
 def unpack_runs(row: Mapping[str, Any]) -> dict[str, list[TopicRun]]:

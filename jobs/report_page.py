@@ -20,10 +20,10 @@ from markupsafe import Markup
 from jobs.reporting import fleet
 from jobs.reporting.figures import EN_DASH, Figure, count, moment, visible, words
 from jobs.reporting.groups import anchors, finding_views, group_views, worst_first
-from jobs.reporting.heat import LEVELS
 from jobs.reporting.strategies import compare, fleet_rows
 from jobs.reporting.timeline import CONFORMANCE_MARKS
 from jobs.reporting.view import Count, GroupView, Page, ReportRows
+from schemas.vocabulary import Outcome
 
 _TEMPLATES = files("jobs").joinpath("templates")
 
@@ -44,7 +44,8 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         as_of=moment(as_of),
         run_id=summary.get("run_id") or EN_DASH,
         clusters=tuple(sorted({row["cluster_id"] for row in rows.groups})),
-        inputs=tuple(Count(words(name), count(number)) for name, number in sorted((summary.get("input_counts") or {}).items())),
+        inputs=_inputs(summary),
+        input_kinds=_input_kinds(summary),
         headline=fleet.headline(rows),
         conformance=fleet.conformance(rows.tallies),
         statuses=fleet.statuses(rows.tallies),
@@ -56,6 +57,18 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         findings=findings,
         finding_total=sum(row["group_count"] for row in rows.rules),
     )
+
+
+def _inputs(summary: Mapping[str, Any]) -> tuple[Count, ...]:
+    """Return the records read and where they ended, in the order in which that happens."""
+    counts = summary.get("input_counts") or {}
+    return tuple(Count(name, count(counts[name])) for name in ("read", *(str(word) for word in Outcome)) if name in counts)
+
+
+def _input_kinds(summary: Mapping[str, Any]) -> tuple[Count, ...]:
+    """Return the same by source and kind: the counts whose names have dots."""
+    counts = summary.get("input_counts") or {}
+    return tuple(Count(name.replace(".", " \N{MIDDLE DOT} "), count(counts[name])) for name in sorted(counts) if "." in name)
 
 
 def _printable(value: Any) -> Any:
@@ -81,7 +94,6 @@ def to_html(page: Page) -> str:
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'",
         conformances=fleet.CONFORMANCES,
         marks=CONFORMANCE_MARKS,
-        levels=LEVELS,
         dash=EN_DASH,
         words=words,
     )

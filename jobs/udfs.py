@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -17,12 +18,15 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from assignors.replay import Replay, State, Step
+from assignors.auditing import Audit, GroupAudit
+from assignors.conformance import Conformance
+from assignors.ordering import coordinator_partition
+from assignors.replay import OBSERVED, RECOMPUTED, Replay, State, Step
 from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from jobs.carry import decode_state, encode_state
-from jobs.packing import group_by_topic, unpack_runs, unpack_snapshots
+from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.sources import cluster_metadata, consumer_offsets
-from schemas.staging import DECODED_ROWS, SOLVED_ROWS
+from schemas.staging import AUDITED_ROWS, DECODED_ROWS, SOLVED_ROWS
 from schemas.vocabulary import Source
 
 Batches = Iterator[pa.RecordBatch]
@@ -251,3 +255,92 @@ def _state_row(group: tuple[str, str], state: State) -> dict[str, Any]:
         "incarnation": snapshot.incarnation,
         "state": encode_state(state),
     }
+
+
+# -- audit
+
+
+def audit_history(batches: Batches, offsets_partition_counts: dict[str, int]) -> Batches:
+    """Audit the rows of ``audit.history_rows``; a group's rows come one after another, in one partition.
+
+    Args:
+        offsets_partition_counts: cluster id -> partition count of ``__consumer_offsets``; the record's own partition counts elsewhere.
+
+    Raises:
+        RuntimeError: anything unexpected, with the cluster, group and generation it happened in.
+    """
+    return _to_batches(_audited_rows(batches, offsets_partition_counts), to_arrow_schema(AUDITED_ROWS), 2_000)
+
+
+def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int]) -> Iterator[dict[str, Any]]:
+    rows = (row for batch in batches for row in batch.to_pylist())
+    group, audit = None, GroupAudit()
+    for (cluster_id, group_id, position), of_snapshot in groupby(rows, key=lambda row: (row["cluster_id"], row["group_id"], row["position"])):
+        if (cluster_id, group_id) != group:
+            group, audit = (cluster_id, group_id), GroupAudit()
+        snapshot, *others = of_snapshot
+        try:
+            yield from _audit_snapshot(audit, snapshot, others, offsets_partition_counts)
+        except Exception as error:
+            where = f"cluster {cluster_id}, group {group_id}, generation {snapshot['generation']}, position {position}"
+            raise RuntimeError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+def _audit_snapshot(
+    audit: GroupAudit, row: dict[str, Any], others: list[dict[str, Any]], offsets_partition_counts: dict[str, int]
+) -> Iterator[dict[str, Any]]:
+    solved = [other for other in others if other["row_order"] == 1]
+    members = [other for other in others if other["row_order"] == 2]
+    snapshot = unpack_snapshot_row(row)
+    generation = unpack_generation(snapshot, solved, members)
+    audits = audit.advance(generation)
+    if row["position"] < row["first_position"]:
+        return
+    count = offsets_partition_counts.get(row["cluster_id"])
+    common = {
+        **{name: row[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")},
+        "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
+        "member_count": len(snapshot.members),
+    }
+    for solution, figures in zip(solved, audits, strict=True):
+        key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
+        yield {"audit": {**key, **_audit_columns(solution, figures)}}
+        is_stored = solution["basis"] == OBSERVED or (solution["basis"] == RECOMPUTED and solution["conformance"] != Conformance.EXACT.value)
+        if is_stored and figures.difference is not None:
+            for movement in figures.difference.movements:
+                yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
+
+
+MOVEMENT_COLUMNS = ("topic", "partition", "previous_generation", "previous_member_id", "member_id", "kind", "cause")
+DIFFERENCE_COLUMNS = (
+    "retained_count",
+    "revoked_count",
+    "reassigned_count",
+    "gained_count",
+    "lost_count",
+    "orphaned_count",
+    "withheld_count",
+    "handed_over_count",
+    "returned_count",
+    "movement_count",
+    "eager_revocation_count",
+    "cooperative_revocation_count",
+    "actual_revocation_count",
+    "is_eager",
+)
+SOLUTION_COLUMNS = ("status", "kafka_version", "topics_hash", "conformance", "is_follow_up", "rebalance_count")
+
+
+def _audit_columns(solution: dict[str, Any], audit: Audit) -> dict[str, Any]:
+    columns = {name: solution[name] for name in SOLUTION_COLUMNS}
+    if solution["has_predecessor"]:
+        columns["previous_generation"] = audit.previous_generation
+        if audit.previous_generation is not None:
+            columns["generation_gap"] = audit.generation - audit.previous_generation - 1
+    columns["is_settled"] = audit.is_settled
+    columns["violations"] = None if audit.violations is None else list(audit.violations)
+    if audit.difference is not None:
+        columns.update((name, getattr(audit.difference, name)) for name in DIFFERENCE_COLUMNS)
+    if audit.balance is not None:
+        columns.update((name.name, getattr(audit.balance, name.name)) for name in fields(audit.balance))
+    return columns

@@ -10,6 +10,8 @@ from schemas.tables import (
     BOOLEAN,
     GROUP_RECORDS,
     INT,
+    GENERATION_AUDITS,
+    MOVEMENTS,
     OFFSET_SNAPSHOTS,
     STRING,
     SUBSCRIPTION_SNAPSHOTS,
@@ -86,3 +88,15 @@ SOLVED_ROWS = StructType(
     ]
 )
 """One row a solution (with its members' partitions), a generation's topics, or a group's state: ``row_kind`` says which."""
+
+ADDED_BY_AUDIT = ("observed_at", "observed_month", "run_sequence", "run_id")
+"""Columns that the audit stage works out or adds outside the workers."""
+
+
+def _audited(spec: TableSpec) -> StructType:
+    fields = [StructField(column.name, column.dataType) for column in spec.schema if column.name not in ADDED_BY_AUDIT]
+    return StructType([*fields, StructField("observed_at_ms", BIGINT)])
+
+
+AUDITED_ROWS = StructType([StructField("audit", _audited(GENERATION_AUDITS)), StructField("movement", _audited(MOVEMENTS))])
+"""One row an audit or a movement; the other is null."""

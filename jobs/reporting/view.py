@@ -219,6 +219,7 @@ class Page:
     run_id: str
     clusters: tuple[str, ...]
     inputs: tuple[Count, ...]
+    input_kinds: tuple[Count, ...]
     headline: tuple[Count, ...]
     conformance: tuple[ConformanceLine, ...]
     statuses: tuple[StatusLine, ...]

@@ -1,0 +1,156 @@
+"""A group's generations audited in order: each compared with the one before on every basis and strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from assignors.balance import Balance, measure_balance
+from assignors.generations import Generation
+from assignors.model import Assignment, GroupProblem, Member
+from assignors.movement import Difference, Withheld, diff_generations
+from assignors.replay import COUNTERFACTUAL, OBSERVED
+from assignors.verification import violations
+
+_Chain = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedSolution:
+    """The solution of one basis and strategy, as it was stored.
+
+    Attributes:
+        assignment: None where the status says that there is none.
+        cooperative_revocation_count: summed over the calls of one step; None where the comparison tells.
+    """
+
+    basis: str
+    strategy: str
+    assignment: Assignment | None
+    cooperative_revocation_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedGeneration:
+    """One stored generation with its solutions.
+
+    Attributes:
+        incarnation: names this life of the group.
+        problem: the members in record order with their recorded claims, and the topics that exist.
+        gone_topics: topics held in the generation before that exist no more.
+        claims_are_known: every subscription is of a version that has claims.
+        has_predecessor: False where the generation before is not known.
+    """
+
+    generation: int
+    incarnation: int
+    problem: GroupProblem
+    gone_topics: Collection[str]
+    claims_are_known: bool
+    has_predecessor: bool
+    is_rewrite: bool
+    is_follow_up: bool
+    solutions: Sequence[AuditedSolution]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The figures of one solution; each part is None where it cannot be told.
+
+    Attributes:
+        previous_generation: the generation before in the same incarnation, None for the first.
+        difference: None without an assignment, or when the generation before is not known.
+        is_settled: nothing is withheld.
+        violations: empty when the assignment is sound.
+    """
+
+    generation: int
+    previous_generation: int | None
+    difference: Difference | None
+    balance: Balance | None
+    is_settled: bool | None
+    violations: tuple[str, ...] | None
+
+
+@dataclass
+class GroupAudit:
+    """The audit of one group, fed with its generations in order.
+
+    Observed generations are compared with the observed one before; so are recomputed ones, since that is what their assignor started
+    from. A counterfactual is compared with the last settled result of its own history.
+    """
+
+    _incarnation: int | None = None
+    _previous: AuditedGeneration | None = None
+    _last: dict[_Chain, Generation] = field(default_factory=dict)
+    _withheld: Withheld = field(default_factory=dict)
+
+    def advance(self, current: AuditedGeneration) -> list[Audit]:
+        """Return the audits of one more generation, in the order of its solutions."""
+        if current.incarnation != self._incarnation:
+            self._incarnation, self._previous, self._last, self._withheld = current.incarnation, None, {}, {}
+        hypothetical = replace(current.problem, members=tuple(_without_claims(member) for member in current.problem.members))
+        audits, next_withheld = [], {}
+        for solution in current.solutions:
+            problem = hypothetical if solution.basis == COUNTERFACTUAL else current.problem
+            audit = self._audit(current, solution, problem)
+            audits.append(audit)
+            if solution.basis == OBSERVED and audit.difference is not None:
+                next_withheld = audit.difference.withheld
+        self._remember(current, hypothetical)
+        self._previous, self._withheld = current, next_withheld
+        return audits
+
+    def _audit(self, current: AuditedGeneration, solution: AuditedSolution, problem: GroupProblem) -> Audit:
+        previous_generation = self._previous.generation if self._previous is not None else None
+        if solution.assignment is None:
+            return Audit(current.generation, previous_generation, None, None, None, None)
+        generation = Generation(current.generation, solution.strategy, problem, solution.assignment)
+        is_counterfactual = solution.basis == COUNTERFACTUAL
+        before = self._last.get((COUNTERFACTUAL, solution.strategy) if is_counterfactual else (OBSERVED, ""))
+        compared = diff_generations(
+            before,
+            generation,
+            {} if is_counterfactual else self._withheld,
+            is_follow_up=current.is_follow_up or current.is_rewrite,
+            has_claims=solution.basis == OBSERVED and current.claims_are_known,
+            deleted_topics=current.gone_topics,
+        )
+        is_known = current.has_predecessor and (before is not None or self._previous is None)
+        return Audit(
+            current.generation,
+            previous_generation,
+            _final(compared, current, solution) if is_known else None,
+            measure_balance(problem, solution.assignment),
+            compared.is_settled,
+            violations(problem, solution.assignment, solution.strategy or None),
+        )
+
+    def _remember(self, current: AuditedGeneration, hypothetical: GroupProblem) -> None:
+        for solution in current.solutions:
+            if solution.assignment is None:
+                continue
+            if solution.basis == OBSERVED:
+                self._last[OBSERVED, ""] = Generation(current.generation, solution.strategy, current.problem, solution.assignment)
+            elif solution.basis == COUNTERFACTUAL:
+                self._last[COUNTERFACTUAL, solution.strategy] = Generation(
+                    current.generation, solution.strategy, hypothetical, solution.assignment
+                )
+
+
+def _final(compared: Difference, current: AuditedGeneration, solution: AuditedSolution) -> Difference:
+    """Return the comparison with the revocations that the whole step cost; where no assignor ran, none."""
+    if current.is_rewrite:
+        return replace(
+            compared,
+            cooperative_revocation_count=0,
+            actual_revocation_count=0 if compared.actual_revocation_count is not None else None,
+        )
+    if solution.cooperative_revocation_count is not None:
+        return replace(compared, cooperative_revocation_count=solution.cooperative_revocation_count)
+    return compared
+
+
+def _without_claims(member: Member) -> Member:
+    return replace(member, owned=(), owned_generation=None, user_data=None)
+

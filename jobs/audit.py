@@ -1,0 +1,133 @@
+"""Auditing: ``solutions``, ``assignments``, snapshots, topics -> ``movements``, ``generation_audits``.
+
+Incremental: of a group with new solutions everything from the first of them on is audited; older generations are read again
+only as far back as something was still being handed over.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs import udfs
+from jobs.context import RunContext
+from jobs.packing import GROUP, flatten_snapshots
+from jobs.warehouse import Warehouse
+from schemas.staging import AUDITED_ROWS
+from schemas.tables import (
+    ASSIGNMENTS,
+    FINDINGS,
+    GENERATION_AUDITS,
+    GENERATION_TOPICS,
+    MOVEMENTS,
+    SOLUTIONS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+    TableSpec,
+)
+from schemas.vocabulary import Basis
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_TOPIC = "__consumer_offsets"
+PLACE = (*GROUP, "position")
+
+
+def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
+    """Return the groups with solutions newer than ``consumed``: where these begin, and where reading has to.
+
+    Rows: (cluster_id, group_id). ``read_from`` is the last generation before them in which nothing was withheld; -1 where there is
+    none.
+    """
+    begins = solutions.where(F.col("run_sequence") > consumed).groupBy(*GROUP).agg(F.min("position").alias("first_position"))
+    settled = audits.where((F.col("basis") == str(Basis.OBSERVED)) & F.col("is_settled")).select(*PLACE)
+    last = begins.join(settled, list(GROUP)).where(F.col("position") < F.col("first_position"))
+    starts = last.groupBy(*GROUP).agg(F.max("position").alias("read_from"))
+    return begins.join(starts, list(GROUP), "left").withColumn("read_from", F.coalesce("read_from", F.lit(-1)))
+
+
+def history_rows(warehouse: Warehouse, groups: DataFrame) -> DataFrame:
+    """Return everything the audit reads, in the order in which it reads it: each snapshot, its solutions, their members' partitions.
+
+    One shuffle brings a group's rows together; the workers carry the open group from batch to batch. ``first_position`` is
+    null on rows of other kinds than snapshots.
+    """
+
+    def of_groups(name: str) -> DataFrame:
+        rows = warehouse.read(name)
+        return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
+
+    snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
+    wide = flatten_snapshots(snapshots).join(snapshots.select(*PLACE, "first_position", "offsets_partition"), list(PLACE))
+    topics = warehouse.read(GENERATION_TOPICS.name).select(
+        "cluster_id", "topics_hash", *[F.col("topics")[name].alias(f"topic_{name}") for name in ("topic", "topic_id", "partition_count")],
+        F.to_json(F.col("topics")["partition_racks"]).alias("topic_racks"),
+    )
+    solved = of_groups(SOLUTIONS.name).select(
+        *PLACE, "basis", "strategy", "topics_hash", "status", "kafka_version", "conformance", "has_predecessor", "is_rewrite",
+        "is_follow_up", "rebalance_count", "cooperative_revocation_count",
+    ).join(topics, ["cluster_id", "topics_hash"])
+    is_observed = F.col("basis") == str(Basis.OBSERVED)
+    for name in ("topic_topic", "topic_topic_id", "topic_partition_count", "topic_racks"):
+        solved = solved.withColumn(name, F.when(is_observed, F.col(name)))
+    held = of_groups(ASSIGNMENTS.name).select(
+        *PLACE, "basis", "strategy", "member_id", F.col("partitions.topic").alias("held_topics"),
+        F.col("partitions.partitions").alias("held_partitions"),
+    )
+    kinds = (wide.withColumnRenamed("strategy", "own_strategy"), solved, held)
+    rows = [frame.withColumn("row_order", F.lit(order)) for order, frame in enumerate(kinds)]
+    united = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), rows)
+    return united.repartition(*GROUP).sortWithinPartitions(*PLACE, "row_order", "basis", "strategy")
+
+
+def offsets_partition_counts(looks: DataFrame) -> dict[str, int]:
+    """Return the partition count of ``__consumer_offsets`` by cluster, as far as looks tell."""
+    of_topic = looks.where(F.col("topic") == OFFSETS_TOPIC)
+    rows = of_topic.groupBy("cluster_id").agg(F.max_by("partition_count", "observed_at").alias("count")).collect()
+    return {row["cluster_id"]: row["count"] for row in rows}
+
+
+def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
+    """Delete the audits, movements and findings that are made anew."""
+    if warehouse.is_empty(GENERATION_AUDITS.name):
+        return
+    audits = warehouse.read(GENERATION_AUDITS.name)
+    stale = audits.join(groups, list(GROUP)).where(F.col("position") >= F.col("first_position")).select(*PLACE).distinct()
+    stale = warehouse.stage("stale_audits", stale)
+    if stale.isEmpty():
+        return
+    for name in (GENERATION_AUDITS.name, MOVEMENTS.name, FINDINGS.name):
+        warehouse.delete(name, stale, PLACE)
+
+
+def _rows_of(staged: DataFrame, column: str, spec: TableSpec, context: RunContext) -> DataFrame:
+    observed_at = F.timestamp_millis("observed_at_ms")
+    added: dict[str, Column] = {
+        "observed_at": observed_at,
+        "observed_month": F.trunc(observed_at, "month"),
+        "run_sequence": F.lit(context.run_sequence).cast("bigint"),
+        "run_id": F.lit(context.run_id),
+    }
+    return staged.where(F.col(column).isNotNull()).select(f"{column}.*").withColumns(added).select(*spec.schema.names)
+
+
+def run(context: RunContext) -> None:
+    """Audit what has been assigned since the last time."""
+    warehouse, name = context.warehouse, SOLUTIONS.name
+    if warehouse.is_empty(name):
+        return
+    consumed = context.consumed.get(name, 0)
+    solutions = warehouse.read(name)
+    if solutions.where(F.col("run_sequence") > consumed).isEmpty():
+        return
+    groups = warehouse.stage("audit_groups", audited_groups(solutions, warehouse.read(GENERATION_AUDITS.name), consumed))
+    counts = offsets_partition_counts(warehouse.read(TOPIC_SNAPSHOTS.name))
+    rows = history_rows(warehouse, groups).mapInArrow(partial(udfs.audit_history, offsets_partition_counts=counts), AUDITED_ROWS)
+    staged = warehouse.stage("audit", rows)
+    _forget(warehouse, groups)
+    warehouse.append(GENERATION_AUDITS.name, _rows_of(staged, "audit", GENERATION_AUDITS, context))
+    warehouse.append(MOVEMENTS.name, _rows_of(staged, "movement", MOVEMENTS, context))
+    context.consumed[name] = context.run_sequence

@@ -1,0 +1,347 @@
+"""The report stage: what the fleet did, which groups did worst and why, as one HTML page and a summary for the terminal.
+
+Reads: generation_audits, findings, assignments, movements (current rows).
+Writes: the HTML file; no table.
+Spark aggregates, and the driver collects twice: the fleet with its ranking, then the details of the worst groups. Both
+are unions of small aggregates, one struct column each, since every query costs its start-up.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.errors import EvenkeelError
+from jobs.report_page import build_page, to_html, to_text
+from jobs.reporting.groups import worst_first
+from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, ReportRows
+from jobs.warehouse import Warehouse
+from schemas.config import ReportSettings, Settings
+from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS
+from schemas.vocabulary import Basis, Severity, Status
+
+logger = logging.getLogger(__name__)
+
+GROUP = ("cluster_id", "group_id")
+
+# Shares of max_detail_rows: of a worst group's part, and of the whole for the findings. The rest is for the fleet.
+GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE, FINDINGS_SHARE = 0.05, 0.15, 0.7, 0.05
+MOST_GENERATIONS, MOST_FINDINGS = 100, 200  # a page that shows more is not read
+TOPICS_SHOWN = 30
+PARTITIONS_LISTED = 500  # of one line of what moved; the rest is counted
+
+_GENERATION_COLUMNS = (
+    "position",
+    "generation",
+    "previous_generation",
+    "generation_gap",
+    "is_follow_up",
+    "is_settled",
+    "member_count",
+    "idle_member_count",
+    "partition_count",
+    "revoked_count",
+    "reassigned_count",
+    "handed_over_count",
+    *MEASURES,
+    "imbalance_ratio",
+    "triggers",
+    "conformance",
+)
+_SETTLED_COLUMNS = ("strategy", "imbalance_ratio", "partitions_per_member_min", "partitions_per_member_max", "verdict", "better_strategy")
+
+
+def _observed() -> Column:
+    return F.col("basis") == str(Basis.OBSERVED)
+
+
+def _is_settled() -> Column:
+    return F.coalesce(F.col("is_settled"), F.lit(True))
+
+
+def _milliseconds() -> Column:
+    """Return the row's time as a number: a collected timestamp would come in the driver's own time zone."""
+    return F.unix_millis("observed_at")
+
+
+def _measures() -> list[Column]:
+    return [column for name in MEASURES for column in (F.sum(name).alias(f"{name}_sum"), F.count(name).alias(f"{name}_known"))]
+
+
+def condense_findings(findings: DataFrame) -> DataFrame:
+    """Return one row per (cluster_id, group_id, rule_id, severity) with how often and where it was found, and its last text.
+
+    Reads: findings as schemas.tables.FINDINGS. Returns: the rows that ``ReportRows.findings`` describes.
+    """
+    last = F.max_by(F.struct(_milliseconds().alias("observed_at_ms"), "message", "evidence", "advice"), "position")
+    return (
+        findings.groupBy(*GROUP, "rule_id", "severity")
+        .agg(
+            F.count("*").alias("finding_count"),
+            F.min("generation").alias("first_generation"),
+            F.max("generation").alias("last_generation"),
+            last.alias("last"),
+        )
+        .select("*", "last.*")
+        .drop("last")
+    )
+
+
+def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
+    """Return one row per group: the columns of ``ReportRows.worst``, its imbalance class, and whether loads differ by one at most.
+
+    Reads: audits as schemas.tables.GENERATION_AUDITS, findings as schemas.tables.FINDINGS.
+    Nulls: movement sums that no generation knows; all of the settled generation when there is none with members.
+    """
+    severities = [F.count_if(F.col("severity") == str(word)).alias(f"{word}_count") for word in Severity]
+    found = findings.groupBy(*GROUP).agg(*severities)
+    last = F.struct("position", "member_count")
+    settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *_SETTLED_COLUMNS)
+    figures = (
+        audits.where(_observed())
+        .groupBy(*GROUP)
+        .agg(
+            F.count("*").alias("generation_count"),
+            F.sum("movement_count").alias("movement_count"),
+            F.sum("avoidable_movement_count").alias("avoidable_movement_count"),
+            F.min(_milliseconds()).alias("first_at_ms"),
+            F.max(_milliseconds()).alias("last_at_ms"),
+            F.max(last)["member_count"].alias("member_count"),
+            F.max(F.when(_is_settled() & (F.col("member_count") > 0), settled)).alias("settled"),
+        )
+        .join(found, list(GROUP), "left")
+        .fillna(0, [f"{word}_count" for word in Severity])
+    )
+    spread = F.col("partitions_per_member_max") - F.col("partitions_per_member_min")
+    return (
+        figures.withColumns({f"settled_{name}": F.col(f"settled.{name}") for name in ("position", "generation", "at_ms")})
+        .withColumns({name: F.col(f"settled.{name}") for name in _SETTLED_COLUMNS})
+        .withColumns({"imbalance_class": _imbalance_class(), "is_even": spread <= 1})
+        .drop("settled")
+    )
+
+
+def _imbalance_class() -> Column:
+    ratio = F.col("imbalance_ratio")
+    classes = F.when(ratio.isNull(), None)
+    for number, upper in enumerate(IMBALANCE_BOUNDS):
+        classes = classes.when(ratio <= upper, number)
+    return classes.otherwise(len(IMBALANCE_BOUNDS)).cast("int")
+
+
+def rank_groups(figures: DataFrame, worst_groups: int) -> DataFrame:
+    """Return the fleet by (cluster_id, imbalance_class, is_even), and the worst groups of each cluster one by one in ``worst``.
+
+    The order is ``jobs.reporting.groups.worst_first``; ranked within a cluster, the worst of all are among these.
+    Reads: figures as ``figure_groups`` returns them. Nulls: ``worst``, where a row stands for all other groups.
+    """
+    order = [
+        F.desc("critical_count"),
+        F.desc("warning_count"),
+        F.desc(F.coalesce("avoidable_movement_count", F.lit(0))),
+        F.desc(F.coalesce("movement_count", F.lit(0))),
+        F.asc("group_id"),
+    ]
+    rank = F.row_number().over(Window.partitionBy("cluster_id").orderBy(*order))
+    names = [name for name in figures.columns if name not in ("imbalance_class", "is_even")]
+    ranked = figures.withColumn("rank", rank).withColumn("rank", F.when(F.col("rank") <= worst_groups, F.col("rank")))
+    return ranked.groupBy("cluster_id", "imbalance_class", "is_even", "rank").agg(
+        F.count("*").alias("group_count"),
+        F.sum("member_count").alias("member_count"),
+        F.max(F.when(F.col("rank").isNotNull(), F.struct(*names))).alias("worst"),
+    )
+
+
+def tally_generations(audits: DataFrame) -> DataFrame:
+    """Return the fleet's generations by (basis, strategy, flavour, status, conformance), with sums of what they cost."""
+    return audits.groupBy("basis", "strategy", "flavour", "status", "conformance").agg(F.count("*").alias("generation_count"), *_measures())
+
+
+def count_rules(findings: DataFrame) -> DataFrame:
+    """Return the number of findings and of groups by (severity, rule_id)."""
+    by_group = findings.groupBy("severity", "rule_id", *GROUP).agg(F.count("*").alias("finding_count"))
+    return by_group.groupBy("severity", "rule_id").agg(F.sum("finding_count").alias("finding_count"), F.count("*").alias("group_count"))
+
+
+def latest_generations(audits: DataFrame, limit: int) -> DataFrame:
+    """Return the newest observed generations of each group, at most ``limit``, and how many it has."""
+    group = Window.partitionBy(*GROUP)
+    return (
+        audits.where(_observed())
+        .select(*GROUP, *_GENERATION_COLUMNS, _milliseconds().alias("observed_at_ms"))
+        .withColumns({"generation_total": F.count("*").over(group), "rank": F.row_number().over(group.orderBy(F.desc("position")))})
+        .where(F.col("rank") <= limit)
+        .drop("rank")
+    )
+
+
+def sum_strategies(audits: DataFrame) -> DataFrame:
+    """Return one row per group, basis and strategy with what it cost over the history, observed and counterfactual.
+
+    Balance is that of settled generations. Means are taken over decimals: sums of doubles depend on the order of rows.
+    """
+    settled_ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
+    spread = F.when(_is_settled(), F.col("partitions_per_member_max") - F.col("partitions_per_member_min"))
+    is_unsolved = ~F.col("status").isin(str(Status.SOLVED), str(Status.CARRIED))
+    return (
+        audits.where(F.col("basis") != str(Basis.RECOMPUTED))
+        .groupBy(*GROUP, "basis", "strategy")
+        .agg(
+            F.count("*").alias("generation_count"),
+            *_measures(),
+            F.sum("rebalance_count").alias("rebalance_count"),
+            F.avg(settled_ratio.cast("decimal(20,6)")).cast("double").alias("imbalance_ratio_mean"),
+            F.max(settled_ratio).alias("imbalance_ratio_max"),
+            F.max(spread).alias("spread_max"),
+            F.count_if(is_unsolved).alias("unsolved_count"),
+        )
+    )
+
+
+def hold_partitions(assignments: DataFrame, members_shown: int) -> DataFrame:
+    """Return one row per member and topic of each group, cut to a block that is complete in itself.
+
+    Shown are the members with the largest and, half of them, the smallest loads, since idle ones matter; and the topics
+    with most partitions. A member keeps one row with a null topic for what is not shown, or for having nothing.
+    Reads: assignments as schemas.tables.ASSIGNMENTS, one basis and one snapshot a group.
+    """
+    group = Window.partitionBy(*GROUP)
+    heaviest = F.dense_rank().over(group.orderBy(F.desc("member_partition_count"), "member_id"))
+    lightest = F.dense_rank().over(group.orderBy(F.asc("member_partition_count"), F.desc("member_id")))
+    cells = assignments.select(
+        *GROUP,
+        "member_id",
+        "group_instance_id",
+        F.col("partition_count").alias("member_partition_count"),
+        F.explode_outer("partitions").alias("entry"),
+    ).select("*", F.col("entry.topic").alias("topic"), F.size("entry.partitions").alias("topic_partition_count"))
+    weighed = cells.drop("entry").withColumn("weight", F.sum("topic_partition_count").over(Window.partitionBy(*GROUP, "topic")))
+    is_shown = (F.col("topic_rank") <= TOPICS_SHOWN) & F.col("topic").isNotNull()
+    return (
+        weighed.withColumns(
+            {
+                "topic_rank": F.dense_rank().over(group.orderBy(F.col("topic").isNull(), F.desc("weight"), "topic")),
+                "heaviest": heaviest,
+                "lightest": lightest,
+                "member_total": F.size(F.collect_set("member_id").over(group)),
+                "topic_total": F.size(F.collect_set("topic").over(group)),
+            }
+        )
+        .where((F.col("heaviest") <= members_shown - members_shown // 2) | (F.col("lightest") <= members_shown // 2))
+        .withColumns({name: F.when(is_shown, F.col(name)) for name in ("topic_partition_count", "topic")})
+        .drop("weight", "topic_rank", "heaviest", "lightest")
+        .distinct()
+    )
+
+
+def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
+    """Return the newest lines of what moved in each group, at most ``limit``: partitions by topic, owners and reason.
+
+    Reads: movements as schemas.tables.MOVEMENTS. Returns: the rows that ``ReportRows.flows`` describes.
+    """
+    key = ("position", "previous_member_id", "member_id", "kind", "cause", "topic")
+    group = Window.partitionBy(*GROUP)
+    newest = group.orderBy(F.desc("position"), *(name for name in key if name != "position"))
+    return (
+        movements.where(_observed())
+        .groupBy(*GROUP, *key)
+        .agg(F.count("*").alias("partition_count"), F.sort_array(F.collect_list("partition")).alias("partitions"))
+        .withColumns(
+            {
+                "partitions": F.slice("partitions", 1, PARTITIONS_LISTED),
+                "flow_total": F.count("*").over(group),
+                "rank": F.row_number().over(newest),
+            }
+        )
+        .where(F.col("rank") <= limit)
+        .drop("rank")
+    )
+
+
+def first_findings(findings: DataFrame, is_worst: Column, limit: int) -> DataFrame:
+    """Return the findings to show, at most ``limit``: those of the worst groups, then the most severe."""
+    severity = reduce(lambda rank, word: rank.when(F.col("severity") == str(word), word.rank), Severity, F.when(F.lit(False), 0))
+    order = (F.desc(is_worst), F.desc(severity), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"), F.asc("rule_id"))
+    return condense_findings(findings).orderBy(*order).limit(limit)
+
+
+def _is_one_of(rows: list[dict[str, Any]], *names: str) -> Column:
+    """Return whether a row has the names' values of one of ``rows``; the first condition lets Delta skip files."""
+    if not rows:
+        return F.lit(False)
+    tuples = [F.struct(*(F.lit(row[name]).alias(name) for name in names)) for row in rows]
+    return F.col("group_id").isin([row["group_id"] for row in rows]) & F.struct(*names).isin(tuples)
+
+
+def _collect(parts: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of several small frames, collected by one query: each becomes one struct column of a union."""
+    columns = [rows.select(F.struct("*").alias(name)) for name, rows in parts.items()]
+    union = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), columns)
+    collected: dict[str, list[dict[str, Any]]] = {name: [] for name in parts}
+    for row in union.collect():
+        name = next(name for name in parts if row[name] is not None)
+        collected[name].append(row[name].asDict(recursive=True))
+    return collected
+
+
+def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
+    """Return everything that the report shows: the fleet in aggregates, and details of the worst groups."""
+    audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
+    ranked = rank_groups(figure_groups(audits, findings), settings.worst_groups)
+    fleet = _collect({"groups": ranked, "tallies": tally_generations(audits), "rules": count_rules(findings)})
+    worst = sorted((row["worst"] for row in fleet["groups"] if row["worst"] is not None), key=worst_first)[: settings.worst_groups]
+
+    part = settings.max_detail_rows / max(1, len(worst))
+    is_worst = _is_one_of(worst, *GROUP)
+    settled = [row | {"position": row["settled_position"]} for row in worst if row["settled_position"] is not None]
+    held = warehouse.read(ASSIGNMENTS.name).where(_observed() & _is_one_of(settled, *GROUP, "position"))
+    details = _collect(
+        {
+            "generations": latest_generations(audits.where(is_worst), min(MOST_GENERATIONS, max(1, int(GENERATIONS_SHARE * part)))),
+            "strategies": sum_strategies(audits.where(is_worst)),
+            "holdings": hold_partitions(held, max(1, int(HOLDINGS_SHARE * part) // (TOPICS_SHOWN + 1))),
+            "flows": condense_movements(warehouse.read(MOVEMENTS.name).where(is_worst), max(1, int(FLOWS_SHARE * part))),
+            "findings": first_findings(findings, is_worst, min(MOST_FINDINGS, max(1, int(FINDINGS_SHARE * settings.max_detail_rows)))),
+        }
+    )
+    return ReportRows(groups=fleet["groups"], worst=worst, tallies=fleet["tallies"], rules=fleet["rules"], **details)
+
+
+def _write(html: str, path: Path) -> None:
+    """Write the page beside its place and move it there: nobody ever opens half a report.
+
+    Raises:
+        EvenkeelError: the file cannot be written.
+    """
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(html, encoding="utf-8", newline="\n")
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise EvenkeelError(f"report: cannot write {path}: {error.strerror}; name another file with --output") from error
+
+
+def run(warehouse: Warehouse, settings: Settings, as_of: datetime, summary: Mapping[str, Any] | None = None) -> str:
+    """Write the report and return its summary for the terminal, whose last line is the report's path.
+
+    Args:
+        as_of: the run's clock, with a time zone.
+        summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
+
+    Raises:
+        EvenkeelError: the report cannot be written where ``settings.report.output`` says.
+    """
+    page = build_page(collect_rows(warehouse, settings.report), as_of, summary)
+    path = Path(settings.report.output or "report.html")
+    _write(to_html(page), path)
+    logger.info("report: %d worst groups, %d findings shown", len(page.worst), len(page.findings))
+    return to_text(page, str(path))
