@@ -113,8 +113,8 @@ find_java() {
     version=${version%%$'\n'*}
   fi
   version=${version#\"} version=${version%%\"*}
-  case ${version#1.} in
-    17* | 21*) ;;
+  case $version in
+    17 | 17[.+-]* | 21 | 21[.+-]*) ;;
     *) fail "Java $version at $java does not fit; Spark 4 needs Java 17 or 21: install one and set JAVA_HOME to it" ;;
   esac
 }
@@ -210,8 +210,9 @@ find_base_python() {
   fail "no fitting Python on PATH (${found:-there is no python3}); Evenkeel runs on Python 3.10 to 3.14: install one, or put it on PATH"
 }
 
-# Holds the setup lock until this script ends. The lock belongs to descriptor 9, which Python only borrows: no flock(1) on a Mac.
+# Takes the setup lock, once, and keeps it until the setup is over. The lock belongs to descriptor 9, which Python only borrows: no flock(1) on a Mac.
 lock_setup() {
+  [[ -z $is_locked ]] || return 0
   { mkdir -p "$state" && : >>"$state/lock"; } 2>/dev/null ||
     fail "cannot write into $root, where the first call keeps .venv and Delta's jars; make it writable, or set SPARK_HOME to a Spark 4.1 that has Delta's jars"
   exec 9>>"$state/lock"
@@ -223,6 +224,7 @@ except BlockingIOError:
     print("evenkeel: another call is setting up this checkout; waiting for it", file=sys.stderr)
     fcntl.flock(9, fcntl.LOCK_EX)
 PYTHON
+  is_locked=yes
 }
 
 # Runs a command with its output in setup.log; on failure prints one line made of `what`, the cause and the remedy, and exits.
@@ -230,7 +232,8 @@ attempt() {
   local what=$1 remedy=$2 log=$state/setup.log cause
   shift 2
   "$@" >"$log" 2>&1 && return
-  if [[ ! -s $log ]] || grep -qiE 'no space left|errno 28|disk quota' "$log"; then
+  # A full disk may have swallowed its own message.
+  if grep -qiE 'no space left|errno 28|disk quota' "$log" || ! printf '%4096s' '' 2>/dev/null >"$log.probe"; then
     cause='no space left on the disk' remedy='free some (about 2 GB)'
   elif grep -qE 'NewConnection|NameResolution|name resolution|UnknownHost|Host .* not found|Network is unreachable|Connection refused|ConnectTimeout|timed out|ProxyError' "$log"; then
     cause='the network cannot be reached'
@@ -238,7 +241,8 @@ attempt() {
     cause=$(grep -E '^ERROR|Exception' "$log" || grep -v '^[[:space:]]*$' "$log" | tail -n 1)
     cause=${cause%%$'\n'*}
   fi
-  fail "$what failed: $cause; $remedy, then call again (its output: $log)"
+  rm -f "$log.probe"
+  fail "$what failed: ${cause:-it printed nothing}; $remedy, then call again (its output: $log)"
 }
 
 # Makes .venv, or brings it up to date when only setup.cfg has changed; `complete` is written last.
@@ -405,6 +409,7 @@ done
 root=$(CDPATH='' cd -P -- "${script%/*}" && pwd)
 venv=$root/.venv
 state=$root/.evenkeel
+is_locked=''
 
 read_arguments "$@"
 if [[ -n $setup_only ]]; then

@@ -1,0 +1,499 @@
+"""What ``spark-submit.sh`` does before Spark starts, with every program that it calls replaced by one that tells or pretends.
+
+A checkout is a folder with the script, ``setup.cfg`` and ``conf/``. The fake ``python3`` makes a ``.venv`` and "installs" a Spark
+whose ``spark-submit`` prints its arguments; everything else it hands to the real interpreter. The fake ``java`` is Ivy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ("bash", "cat", "cp", "dirname", "env", "find", "grep", "head", "ln", "mkdir", "mv", "readlink", "rm", "sleep", "tail", "touch")
+JARS = ("delta-spark_4.1_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
+
+PYTHON = """#!{bash}
+# {version}
+echo "$@" >>"{log}"
+case "$*" in
+  *sys.version_info*) {fits} ;;
+  --version) echo "Python {version}" ;;
+  *ensurepip*) {ensurepip} ;;
+  "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  "-m pip "*)
+    echo "pip starts" && sleep {pip_seconds}
+    {pip} && cd "${{0%/bin/python}}" && mkdir -p lib/python3.11/site-packages && cp -R "{spark}" lib/python3.11/site-packages/pyspark ;;
+  *) exec "{real}" "$@" ;;
+esac
+"""
+JAVA = """#!{bash}
+case "$*" in
+  *ivy.Main*) echo ivy >>"{log}"; mkdir jars; {ivy} ;;
+  *) echo 'openjdk version "17.0.1" 2021-10-19' >&2 ;;
+esac
+"""
+SPARK_SUBMIT = """#!{bash}
+printf '%s\\n' "$@"
+[[ -z ${{SHOW:-}} ]] || printf 'env %s\\n' "$SPARK_HOME" "$PYSPARK_PYTHON" "$SPARK_CONF_DIR" "$PYTHONPATH"
+echo 'WARNING: Using incubator modules: jdk.incubator.vector' >&2
+echo 'a real error' >&2
+exit "${{EXIT:-0}}"
+"""
+
+
+class Checkout:
+    """A copy of the launcher with its own PATH of fakes; attributes are the knobs of the fakes."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.root = folder / "check out"
+        self.bin = folder / "bin"
+        self.log = folder / "calls"
+        self.spark = folder / "spark"
+        self.root.mkdir(parents=True)
+        self.bin.mkdir()
+        shutil.copy(ROOT / "spark-submit.sh", self.root)
+        shutil.copy(ROOT / "setup.cfg", self.root)
+        for package in ("jobs", "schemas", "assignors", "conf"):
+            (self.root / package).mkdir()
+        (self.root / "jobs" / "__main__.py").write_text("print('help of', __import__('sys').argv[1:])")
+        for tool in TOOLS:
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        lines = [f"4.1 {hashlib.sha256(b'jar').hexdigest()} g:{jar[:-10]}:4.4.0" for jar in JARS]
+        (self.root / "conf" / "delta-jars.txt").write_text("# comment\n" + "\n".join(lines) + "\n")
+        self.make_spark(self.spark, "4.1.3")
+        self.write_python()
+        self.write_java()
+
+    def make_spark(self, home: Path, version: str) -> Path:
+        for name in ("jars", "bin"):
+            (home / name).mkdir(parents=True)
+        (home / "jars" / f"spark-core_2.13-{version}.jar").write_text("")
+        (home / "jars" / "ivy-2.5.3.jar").write_text("")
+        self.write(home / "bin" / "spark-submit", SPARK_SUBMIT)
+        return home
+
+    def write(self, path: Path, template: str, **values: object) -> None:
+        path.unlink(missing_ok=True)
+        path.write_text(template.format(bash=shutil.which("bash"), log=self.log, real=sys.executable, spark=self.spark, **values))
+        path.chmod(0o755)
+
+    def write_python(self, name: str = "python3", version="3.11.7", fits="exit 0", ensurepip="true", pip="true", pip_seconds=0) -> None:
+        self.write(self.bin / name, PYTHON, version=version, fits=fits, ensurepip=ensurepip, pip=pip, pip_seconds=pip_seconds)
+
+    def write_java(self, ivy: str = f"for jar in {' '.join(JARS)}; do printf jar >jars/$jar; done") -> None:
+        self.write(self.bin / "java", JAVA, ivy=ivy)
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        return {"PATH": str(self.bin), "HOME": str(self.folder), **extra}
+
+    def call(self, *arguments: str, script: Path | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(script or self.root / "spark-submit.sh"), *arguments],
+            env=self.environment(**extra), cwd=self.folder, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def refusal(self, *arguments: str, **extra: str) -> str:
+        """Return the one line of a call that is refused with exit code 2."""
+        result = self.call(*(arguments or ("run",)), **extra)
+        assert (result.returncode, result.stdout) == (2, ""), result
+        *before, line = result.stderr.splitlines()
+        assert all(text.endswith((", once", " s)")) for text in before), result.stderr
+        return line.removeprefix("evenkeel: ")
+
+    def argv(self, *arguments: str, **extra: str) -> list[str]:
+        """Return what spark-submit was started with, with names for the folders."""
+        result = self.call(*arguments, **extra)
+        assert result.returncode == 0, result.stderr
+        jars = self.root / ".evenkeel" / "jars" / "spark-4.1"
+        text = result.stdout.replace(",".join(str(jars / jar) for jar in JARS), "DELTA").replace(str(self.root), "ROOT")
+        return text.replace(str(self.spark), "SPARK").splitlines()
+
+    def count(self, what: str) -> int:
+        return self.log.read_text().count(what) if self.log.exists() else 0
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A checkout whose first call has been made; tests that use it change nothing."""
+    checkout = Checkout(tmp_path_factory.mktemp("ready"))
+    assert checkout.call("--setup").returncode == 0
+    return checkout
+
+
+# ------------------------------------------------------------------------------------------------------------ command line
+
+LOCAL = ["--load-spark-defaults", "--properties-file", "ROOT/conf/spark-local.conf"]
+CLUSTER = ["--load-spark-defaults", "--properties-file", "ROOT/conf/spark-defaults.conf", "--py-files"]
+ZIP, MAIN, MASTER = "ROOT/.evenkeel/evenkeel.zip", "ROOT/jobs/__main__.py", ["--master", "local[*,4]"]
+PACKAGE = "g:delta-spark_4.1_2.13:4.4.0"
+
+ARGV = {
+    "no options": (["run"], [*LOCAL, "--jars", "DELTA", *MASTER, MAIN, "run"]),
+    "options after the command are the command's": (
+        ["land", "--input", "a b", "--master", "x", ""],
+        [*LOCAL, "--jars", "DELTA", *MASTER, MAIN, "land", "--input", "a b", "--master", "x", ""],
+    ),
+    "an unknown option takes one value": (
+        ["--new-thing", "run", "audit"],
+        [*LOCAL, "--jars", "DELTA", *MASTER, "--new-thing", "run", MAIN, "audit"],
+    ),
+    "flags take none": (
+        ["--verbose", "-v", "--supervise", "--load-spark-defaults", "run"],
+        [*LOCAL, "--jars", "DELTA", *MASTER, "--verbose", "-v", "--supervise", "--load-spark-defaults", MAIN, "run"],
+    ),
+    "an equals sign": (["--conf=spark.a=b=c", "run"], [*LOCAL, "--jars", "DELTA", *MASTER, "--conf", "spark.a=b=c", MAIN, "run"]),
+    "own local master": (["--master", "local[2]", "run"], [*LOCAL, "--jars", "DELTA", "--master", "local[2]", MAIN, "run"]),
+    "own local master by --conf": (
+        ["-c", "spark.master=local[2]", "run"],
+        [*LOCAL, "--jars", "DELTA", "-c", "spark.master=local[2]", MAIN, "run"],
+    ),
+    "own jars are added": (["--jars", "/x.jar", "run"], [*LOCAL, "--jars", "DELTA,/x.jar", *MASTER, MAIN, "run"]),
+    "own packages and files are kept": (
+        ["--packages", "a:b:1", "--py-files", "c.zip", "run"],
+        [*LOCAL, "--py-files", "c.zip", "--packages", "a:b:1", "--jars", "DELTA", *MASTER, MAIN, "run"],
+    ),
+    "a version needs no command": (["--version"], [*LOCAL, "--jars", "DELTA", *MASTER, "--version", MAIN]),
+    "a cluster's master": (["--master", "yarn", "run"], [*CLUSTER, ZIP, "--jars", "DELTA", "--master", "yarn", MAIN, "run"]),
+    "a cluster's master by --conf": (
+        ["--conf=spark.master=k8s://h", "run"],
+        [*CLUSTER, ZIP, "--jars", "DELTA", "--conf", "spark.master=k8s://h", MAIN, "run"],
+    ),
+    "a Connect server": (["--remote", "sc://h", "run"], [*CLUSTER, ZIP, "--jars", "DELTA", "--remote", "sc://h", MAIN, "run"]),
+    "own jars and files on a cluster": (
+        ["--master=yarn", "--jars=/x.jar", "--py-files=c.zip", "--packages=a:b:1", "run"],
+        [*CLUSTER, ZIP + ",c.zip", "--jars", "DELTA,/x.jar", "--packages", "a:b:1", "--master", "yarn", MAIN, "run"],
+    ),
+    "own Delta on a cluster": (
+        ["--master=yarn", "--jars=/delta-spark_4.1_2.13-4.4.0.jar", "run"],
+        [*CLUSTER, ZIP, "--jars", "/delta-spark_4.1_2.13-4.4.0.jar", "--master", "yarn", MAIN, "run"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "argv"), ARGV.values(), ids=ARGV.keys())
+def test_the_command_line_becomes_this_argv(ready: Checkout, call: list[str], argv: list[str]):
+    assert ready.argv(*call) == argv
+
+
+def test_a_cluster_without_jars_has_spark_resolve_them(checkout: Checkout):
+    argv = checkout.argv("--master", "yarn", "--packages", "a:b:1", "run", SPARK_HOME=str(checkout.spark))
+    assert argv == [*CLUSTER, ZIP, "--packages", f"{PACKAGE},a:b:1", "--master", "yarn", MAIN, "run"]
+
+
+def test_an_installation_with_delta_needs_no_jars(checkout: Checkout):
+    (checkout.spark / "jars" / "delta-spark_4.1_2.13-4.4.0.jar").write_text("")
+    assert checkout.argv("--master", "yarn", "run", SPARK_HOME=str(checkout.spark)) == [*CLUSTER, ZIP, "--master", "yarn", MAIN, "run"]
+    assert checkout.argv("run", SPARK_HOME=str(checkout.spark)) == [*LOCAL, *MASTER, MAIN, "run"]
+
+
+def test_a_cluster_gets_nothing_installed(checkout: Checkout):
+    assert "needs SPARK_HOME" in checkout.refusal("--master", "yarn", "run")
+    checkout.argv("--master", "yarn", "run", SPARK_HOME=str(checkout.spark))
+    assert not (checkout.root / ".venv").exists()
+    assert not (checkout.root / ".evenkeel" / "jars").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--master"], ["--conf"], ["--verbose", "-c"]])
+def test_an_option_without_its_value_is_refused(ready: Checkout, arguments: list[str]):
+    assert ready.refusal(*arguments) == f"{arguments[-1]} needs a value; ./spark-submit.sh --help tells the usage"
+
+
+def test_help_needs_nothing(checkout: Checkout):
+    (checkout.bin / "python3").unlink()
+    (checkout.bin / "java").unlink()
+    helped, lost = checkout.call("--help"), checkout.call("--master", "yarn")
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert (lost.returncode, lost.stdout, lost.stderr) == (2, "", helped.stdout)
+
+
+def test_the_help_of_a_command_needs_no_java(ready: Checkout):
+    result = ready.call("land", "--help", JAVA_HOME="/nowhere")
+    assert (result.returncode, result.stdout) == (0, "help of ['land', '--help']\n")
+
+
+# --------------------------------------------------------------------------------------------------------------- the start
+
+
+def test_exit_code_and_output_are_the_jobs(ready: Checkout):
+    result = ready.call("run", EXIT="3")
+    assert result.returncode == 3
+    assert result.stderr == "a real error\n"
+
+
+def test_the_environment_names_the_checkouts_spark_and_python(ready: Checkout):
+    shown = [line for line in ready.argv("run", SHOW="yes", PYTHONPATH="/mine") if line.startswith("env ")]
+    assert shown == [
+        "env ROOT/.venv/lib/python3.11/site-packages/pyspark",
+        "env ROOT/.venv/bin/python",
+        "env ROOT/conf",
+        "env ROOT:/mine",
+    ]
+
+
+def test_it_starts_through_links_from_anywhere(ready: Checkout, tmp_path: Path):
+    (tmp_path / "absolute").symlink_to(ready.root / "spark-submit.sh")
+    (tmp_path / "relative").symlink_to("absolute")
+    assert ready.call("run", script=tmp_path / "relative").stdout.splitlines()[-2:] == [str(ready.root / "jobs/__main__.py"), "run"]
+
+
+def test_a_later_call_starts_neither_python_nor_java(ready: Checkout):
+    before = ready.log.read_text()
+    ready.call("run", PATH=str(ready.bin), JAVA_HOME=str(java_home(ready.folder / "jdk", "21.0.4")))
+    assert ready.log.read_text() == before
+
+
+# ------------------------------------------------------------------------------------------------------------------- setup
+
+
+def test_the_first_call_installs_once(checkout: Checkout):
+    first = checkout.call("run")
+    assert first.returncode == 0
+    assert first.stderr.count(" is ready (") == 1 and first.stderr.count(" are ready (") == 1
+    assert checkout.call("run").stderr == "a real error\n"
+    assert (checkout.count("-m venv"), checkout.count("-m pip"), checkout.count("ivy")) == (1, 1, 1)
+    assert sorted(path.name for path in (checkout.root / ".evenkeel" / "jars" / "spark-4.1").iterdir()) == sorted(JARS)
+
+
+def test_it_installs_the_packages_of_setup_cfg(ready: Checkout):
+    wanted = (ready.root / ".venv" / "requirements.txt").read_text().split()
+    assert {"pydantic>=2.7,<3", "pyspark==4.1.3", "great-expectations==1.24.1", "jinja2>=3.1,<4"} <= set(wanted)
+    assert not any(line.startswith(("pytest", "evenkeel")) for line in wanted)
+
+
+def test_setup_takes_extras(checkout: Checkout):
+    assert checkout.call("--setup", "test").returncode == 0
+    assert "pytest" in (checkout.root / ".venv" / "requirements.txt").read_text()
+    assert "setup.cfg has no extra nonsense" in checkout.refusal("--setup", "nonsense")
+
+
+def test_changed_requirements_are_installed_into_the_same_venv(checkout: Checkout):
+    checkout.call("--setup")
+    with (checkout.root / "setup.cfg").open("a") as file:
+        file.write("more =\n    thing\n")
+    checkout.call("--setup")
+    assert (checkout.count("-m venv"), checkout.count("-m pip")) == (1, 2)
+
+
+def test_another_interpreter_makes_another_venv(checkout: Checkout):
+    checkout.call("--setup")
+    stamp = checkout.root / ".venv" / "complete"
+    stamp.write_text(stamp.read_text().replace(str(checkout.root), "/old"))
+    checkout.call("--setup")
+    assert checkout.count("-m venv") == 2
+
+
+def test_an_interrupted_setup_is_redone(checkout: Checkout):
+    checkout.write_python(pip_seconds=30)
+    call = subprocess.Popen(
+        [checkout.root / "spark-submit.sh", "--setup"], env=checkout.environment(), stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_for(lambda: checkout.count("-m pip"))
+    os.killpg(call.pid, signal.SIGKILL)
+    call.wait()
+    checkout.write_python()
+    assert checkout.call("run").returncode == 0
+    assert (checkout.count("-m venv"), checkout.count("-m pip")) == (2, 2)
+
+
+def test_concurrent_first_calls_set_up_once(checkout: Checkout):
+    checkout.write_python(pip_seconds=1)
+    calls = [
+        subprocess.Popen(
+            [checkout.root / "spark-submit.sh", "run"], env=checkout.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    messages = [call.communicate(timeout=60)[1] for call in calls]
+    assert [call.returncode for call in calls] == [0, 0, 0]
+    assert sum(b"another call is setting up" in message for message in messages) == 2
+    assert (checkout.count("-m pip"), checkout.count("ivy")) == (1, 1)
+
+
+def test_a_lost_jar_is_fetched_again(checkout: Checkout):
+    checkout.call("--setup")
+    (checkout.root / ".evenkeel" / "jars" / "spark-4.1" / JARS[1]).unlink()
+    assert checkout.call("run").returncode == 0
+    assert checkout.count("ivy") == 2
+
+
+def test_the_zip_follows_the_sources(checkout: Checkout):
+    def build() -> tuple[int, bytes]:
+        checkout.argv("--master", "yarn", "run", SPARK_HOME=str(checkout.spark))
+        return archive.stat().st_mtime_ns, archive.read_bytes()
+
+    archive = checkout.root / ".evenkeel" / "evenkeel.zip"
+    module = checkout.root / "schemas" / "a.py"
+    module.write_text("1")
+    (checkout.root / "conf" / "x.yaml").write_text("")
+    first = build()
+    assert build() == first
+    module.unlink()
+    without = build()
+    module.write_text("1")
+    again = build()
+    assert without[1] != first[1]
+    assert again[1] == first[1]
+    assert b"jobs/conf/x.yaml" in first[1] and b"schemas/a.py" in first[1] and b"jobs/__main__.py" in first[1]
+
+
+# ---------------------------------------------------------------------------------------------------------------- failures
+
+
+def java_home(folder: Path, version: str) -> Path:
+    """Return a JDK that only tells its version, in the file that spares starting it."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
+    (folder / "bin" / "java").chmod(0o755)
+    (folder / "release").write_text(f'IMPLEMENTOR="Any"\nJAVA_VERSION="{version}"\nJAVA_VERSION_DATE="2024-01-01"\n')
+    return folder
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "waited 30 s in vain"
+        time.sleep(0.02)
+
+
+def test_no_java(checkout: Checkout):
+    (checkout.bin / "java").unlink()
+    assert checkout.refusal().startswith("no Java found: JAVA_HOME is not set and there is no java on PATH; install Java 17 or 21")
+    assert not (checkout.root / ".venv").exists()
+
+
+def test_java_home_without_java(checkout: Checkout):
+    assert checkout.refusal(JAVA_HOME="/nowhere").startswith("no Java at JAVA_HOME=/nowhere (no bin/java there)")
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "18", "22.0.1", "171.0"])
+def test_java_of_a_wrong_version(checkout: Checkout, version: str):
+    home = java_home(checkout.folder / "jdk", version)
+    assert checkout.refusal(JAVA_HOME=str(home)).startswith(f"Java {version} at {home}/bin/java does not fit; Spark 4 needs Java 17 or 21")
+
+
+@pytest.mark.parametrize("version", ["17", "17.0.15", "21.0.4", "21-ea"])
+def test_java_of_a_right_version(ready: Checkout, tmp_path: Path, version: str):
+    assert ready.call("run", JAVA_HOME=str(java_home(tmp_path / "jdk", version))).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("echo 'java version \"1.8.0_392\"' >&2", "Java 1.8.0_392 at {java} does not fit"),
+        ("echo 'Unable to locate a Java Runtime.' >&2; exit 1", "{java} does not run (Unable to locate a Java Runtime.)"),
+    ],
+)
+def test_java_without_a_release_file_is_asked(checkout: Checkout, output: str, message: str):
+    (checkout.bin / "java").write_text(f"#!/bin/sh\n{output}\n")
+    assert checkout.refusal().startswith(message.format(java=checkout.bin / "java"))
+
+
+def test_no_python(checkout: Checkout):
+    (checkout.bin / "python3").unlink()
+    assert checkout.refusal().startswith("no fitting Python on PATH (there is no python3); Evenkeel runs on Python 3.10 to 3.14")
+
+
+def test_old_python(checkout: Checkout):
+    checkout.write_python(version="3.9.2", fits="exit 1")
+    assert checkout.refusal().startswith(f"no fitting Python on PATH ({checkout.bin}/python3 is Python 3.9.2)")
+    assert not (checkout.root / ".evenkeel").exists()
+
+
+def test_a_newer_python_beside_an_old_one_is_found(checkout: Checkout):
+    checkout.write_python(version="3.9.2", fits="exit 1")
+    checkout.write_python(name="python3.12", version="3.12.1")
+    assert "making .venv with Python 3.12.1" in checkout.call("run").stderr
+
+
+def test_no_venv_module(checkout: Checkout):
+    checkout.write_python(ensurepip="exit 1")
+    assert "has no venv or ensurepip module; install it (Debian, Ubuntu: apt install python3-venv)" in checkout.refusal()
+
+
+FAILURES = {
+    "WARNING: Retrying after NewConnectionError('Failed to establish')": "the network cannot be reached; connect this machine",
+    "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device": "no space left on the disk; free some",
+    "ERROR: No matching distribution found for pyspark==4.1.3": "ERROR: No matching distribution found for pyspark==4.1.3; connect this",
+}
+
+
+@pytest.mark.parametrize(("output", "message"), FAILURES.items())
+def test_pip_fails(checkout: Checkout, output: str, message: str):
+    log = checkout.root / ".evenkeel" / "setup.log"
+    checkout.write_python(pip=f'{{ echo "{output}"; exit 1; }}')
+    line = checkout.refusal()
+    assert line.startswith(f"installing the packages of setup.cfg failed: {message}")
+    assert line.endswith(f"then call again (its output: {log})")
+    checkout.write_python()
+    assert checkout.call("run").returncode == 0
+
+
+def test_ivy_fails(checkout: Checkout):
+    checkout.write_java(ivy="echo 'Host repo.example not found. url=...' && exit 1")
+    assert checkout.refusal().startswith(
+        "fetching Delta's jars failed: the network cannot be reached; connect this machine or name a mirror"
+    )
+    checkout.write_java()
+    assert checkout.call("run").returncode == 0
+
+
+def test_a_damaged_jar_is_not_kept(checkout: Checkout):
+    checkout.write_java(ivy=f"for jar in {' '.join(JARS)}; do printf page >jars/$jar; done")
+    assert checkout.refusal().startswith(f"checking Delta's jars failed: {JARS[0]} has SHA-256 ")
+    checkout.write_java()
+    assert checkout.call("run").returncode == 0
+
+
+def test_a_folder_that_cannot_be_written(checkout: Checkout):
+    (checkout.root / ".evenkeel").write_text("in the way, for root too")
+    assert checkout.refusal().startswith(f"cannot write into {checkout.root}, where the first call keeps .venv")
+    assert checkout.refusal("--master", "yarn", "run", SPARK_HOME=str(checkout.spark)).startswith(f"cannot write into {checkout.root}")
+
+
+def test_spark_home_without_spark(checkout: Checkout):
+    assert checkout.refusal(SPARK_HOME="/nowhere").startswith("no Spark in SPARK_HOME=/nowhere (no jars/spark-core_*.jar there)")
+
+
+@pytest.mark.parametrize("version", ["3.5.6", "4.2.0", "40.1.0"])
+@pytest.mark.parametrize("arguments", [["run"], ["--master", "yarn", "run"]])
+def test_spark_home_of_a_wrong_version(checkout: Checkout, version: str, arguments: list[str]):
+    home = checkout.make_spark(checkout.folder / "other", version)
+    assert checkout.refusal(*arguments, SPARK_HOME=str(home)).startswith(
+        f"SPARK_HOME={home} is Spark {version}; Evenkeel runs on Spark 4.0 and 4.1"
+    )
+
+
+def test_spark_home_makes_no_venv(checkout: Checkout):
+    assert checkout.argv("run", SPARK_HOME=str(checkout.spark))[3:] == ["--jars", "DELTA", *MASTER, MAIN, "run"]
+    assert not (checkout.root / ".venv").exists()
+
+
+def test_the_python_beside_spark_home_lacks_packages(checkout: Checkout):
+    setup = (checkout.root / "setup.cfg").read_text().replace("pyyaml>=6", "no-such-distribution[x]>=6")
+    (checkout.root / "setup.cfg").write_text(setup)
+    line = checkout.refusal(SPARK_HOME=str(checkout.spark))
+    assert line.startswith(
+        f"{checkout.bin}/python3 (PYSPARK_PYTHON, else python3) does not fit SPARK_HOME={checkout.spark}: packages are missing"
+    )
+    assert line.endswith('-m pip install "no-such-distribution[x]>=6"')
+
+
+def test_pyspark_python_is_absent(checkout: Checkout):
+    assert checkout.refusal(SPARK_HOME=str(checkout.spark), PYSPARK_PYTHON="/nowhere").startswith(
+        "no Python at /nowhere; set PYSPARK_PYTHON"
+    )
