@@ -193,6 +193,7 @@ def hash_map_order(
     *,
     largest_size: int = 0,
     initial_capacity: int = DEFAULT_CAPACITY,
+    copies: int = 0,
 ) -> list[Key]:
     """Return the distinct keys in the iteration order of a ``HashMap`` or ``HashSet`` filled by ``put`` in the given order.
 
@@ -210,6 +211,7 @@ def hash_map_order(
         order_of: a key's ``compareTo`` as a sort key, used in tree bins only.
         largest_size: the most keys the map ever held, when that is more than now: tables never shrink.
         initial_capacity: the number of buckets before the first insertion.
+        copies: how many more maps of the same kind are filled one from the other; that changes the order within trees only.
 
     >>> hash_map_order(["consumer1", "consumer2", "consumer3"])
     ['consumer3', 'consumer2', 'consumer1']
@@ -220,10 +222,12 @@ def hash_map_order(
         return distinct
     spreads = [(value ^ ((value & _MASK) >> 16)) for value in map(hash_of, distinct)]
     if len(distinct) >= TREEIFY_LENGTH and _reaches(spreads, TREEIFY_LENGTH, capacity, initial_capacity):
-        simulation = HashMapSimulation(initial_capacity)
-        for key in distinct:
-            simulation.put(key, hash_of(key), order_of)
-        return simulation.keys()
+        for _ in range(copies + 1):
+            simulation = HashMapSimulation(initial_capacity)
+            for key in distinct:
+                simulation.put(key, hash_of(key), order_of)
+            distinct = simulation.keys()
+        return distinct
     mask = capacity - 1
     indexed = [spread & mask for spread in spreads]
     return [distinct[position] for position in sorted(range(len(distinct)), key=indexed.__getitem__)]

@@ -35,7 +35,7 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
     if racked:
         for partitions in result.values():
             partitions.sort(key=lambda tp: (java_order(tp[0]), tp[1]))
-    return {member_id: tuple(partitions) for member_id, partitions in result.items()}
+    return {member_id: tuple(result[member_id]) for member_id in hash_map_order(result, copies=1)}
 
 
 class _TopicState:

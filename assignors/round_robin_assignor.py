@@ -22,4 +22,4 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
                 position = (position + 1) % len(ring)
             result[ring[position].member_id].append((name, partition))
             position = (position + 1) % len(ring)
-    return {member_id: tuple(partitions) for member_id, partitions in result.items()}
+    return {member_id: tuple(result[member_id]) for member_id in hash_map_order(result, copies=1)}

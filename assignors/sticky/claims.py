@@ -6,34 +6,75 @@ Source: ``memberData`` of both sticky assignors and ``AbstractStickyAssignor.all
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
-from assignors.model import Member, TopicPartition
+from assignors.model import KafkaAssignorError, Member, TopicPartition
 from assignors.releases import ClientBehaviour
-from assignors.sticky.user_data import NO_GENERATION, read_cooperative_user_data, read_sticky_user_data
+from assignors.sticky.user_data import (
+    NO_GENERATION,
+    MalformedUserDataError,
+    read_cooperative_user_data,
+    read_previous_assignment,
+    read_sticky_user_data,
+)
 
 MemberData = tuple[Sequence[TopicPartition], int | None]
 """What a member says it held, and in which generation; None when it does not say."""
 
-ReadMemberData = Callable[[Member, ClientBehaviour], MemberData]
+
+@dataclass(frozen=True, slots=True)
+class MemberDataReader:
+    """How a sticky assignor reads a subscription.
+
+    Attributes:
+        read: member, release's behaviour -> its data.
+        consumed: user data -> how many bytes reading consumes; where Kafka reads twice, the second time starts there.
+    """
+
+    read: Callable[[Member, ClientBehaviour], MemberData]
+    consumed: Callable[[bytes], int]
 
 
-def read_sticky_member_data(member: Member, behaviour: ClientBehaviour) -> MemberData:
-    """Return what ``StickyAssignor`` makes of a subscription: user data alone counts, the protocol's own claims do not."""
+def _read_sticky(member: Member, behaviour: ClientBehaviour) -> MemberData:
+    """Return what ``StickyAssignor`` reads: user data alone counts, the protocol's own claims do not."""
     if not member.user_data:
         return (), None
-    claims, generation, _ = read_sticky_user_data(member.user_data)
-    return claims, generation
+    if behaviour.reads_generation:
+        claims, generation, _ = read_sticky_user_data(member.user_data)
+        return claims, generation
+    try:
+        return read_previous_assignment(member.user_data)[0], None
+    except MalformedUserDataError as fault:
+        raise KafkaAssignorError("SchemaException", f"the user data of {member.member_id} is {fault}") from fault
 
 
-def read_cooperative_member_data(member: Member, behaviour: ClientBehaviour) -> MemberData:
-    """Return what ``CooperativeStickyAssignor`` makes of a subscription: claims from the protocol, the generation from either."""
+def _read_cooperative(member: Member, behaviour: ClientBehaviour) -> MemberData:
+    """Return what ``CooperativeStickyAssignor`` reads: claims from the protocol, the generation from there or from user data."""
     if behaviour.has_generation_field and (generation := generation_field(member)) != NO_GENERATION:
         return member.owned, generation
     if behaviour.invalidates_double_claims and member.user_data is not None:
         return member.owned, read_cooperative_user_data(member.user_data)
     return member.owned, None
+
+
+STICKY_READER = MemberDataReader(_read_sticky, lambda data: read_sticky_user_data(data)[2])
+COOPERATIVE_READER = MemberDataReader(_read_cooperative, lambda data: 4 if len(data) >= 4 else 0)
+
+
+def read_members(
+    members: Sequence[Member], reader: MemberDataReader, behaviour: ClientBehaviour, *, already_read: int = 0
+) -> list[MemberData]:
+    """Return every member's data, the first few read for the second time.
+
+    A subscription's user data is a buffer with a position. Releases 2.5.1 to 2.8 read it while they compare subscriptions, and in
+    the general algorithm once more without going back: the members compared by then have lost their claims.
+    """
+    second = (
+        member if member.user_data is None else replace(member, user_data=member.user_data[reader.consumed(member.user_data) :])
+        for member in members[:already_read]
+    )
+    return [reader.read(member, behaviour) for member in chain(second, members[already_read:])]
 
 
 def generation_field(member: Member) -> int:
@@ -50,33 +91,31 @@ class Claims:
         owned: for each member the claims it keeps, in its own order.
         contested: partitions claimed twice in one generation; nobody keeps those.
         highest_generation: the highest generation any member states, -1 for none.
-        are_exclusive: no partition is in ``owned`` twice.
     """
 
     owned: list[list[TopicPartition]]
     contested: set[TopicPartition]
     highest_generation: int
-    are_exclusive: bool
 
 
-def are_subscriptions_equal(members: Sequence[Member]) -> bool:
-    """Return whether Kafka takes all subscriptions for equal.
+def first_differing_member(members: Sequence[Member]) -> int | None:
+    """Return the number of the first member whose subscription Kafka takes for different, None when it takes all for equal.
 
     Members with an empty list that come before the first non-empty one pass for equal, and a list with a duplicate does not.
 
-    >>> are_subscriptions_equal([Member("a"), Member("b", ("t",))]), are_subscriptions_equal([Member("b", ("t",)), Member("a")])
-    (True, False)
+    >>> first_differing_member([Member("a"), Member("b", ("t",))]), first_differing_member([Member("b", ("t",)), Member("a")])
+    (None, 1)
     """
     first: set[str] = set()
-    same: Collection[str] | None = None  # the topic list seen last, when it is known to be equal: most groups share one
-    for member in members:
+    same: Collection[str] | None = None  # the list of the first, when it has no duplicates: most groups share one
+    for number, member in enumerate(members):
         topics = member.topics
         if not first:
             first = set(topics)
             same = topics if len(topics) == len(first) else None
         elif topics is not same and topics != same and not (len(topics) == len(first) and first.issuperset(topics)):
-            return False
-    return True
+            return number
+    return None
 
 
 def settle_claims(members: Sequence[Member], data: Sequence[MemberData], topics: Collection[str], behaviour: ClientBehaviour) -> Claims:
@@ -91,11 +130,11 @@ def settle_claims(members: Sequence[Member], data: Sequence[MemberData], topics:
     generations = [NO_GENERATION if generation is None else generation for _, generation in data]
     highest = max(generations, default=NO_GENERATION)
     if not behaviour.keeps_old_generations:
-        return _keep_highest_generation(data, topics, highest)
+        return _keep_highest_generation(data, topics, highest, behaviour)
     owned = [[partition for partition in claims if partition[0] in topics] for claims, _ in data]
     claim_count = sum(map(len, owned))
     if len(set(chain.from_iterable(owned))) == claim_count:
-        return Claims(owned, set(), highest, True)
+        return Claims(owned, set(), highest)
     return _settle_one_by_one(members, owned, generations, highest, behaviour)
 
 
@@ -126,18 +165,17 @@ def _settle_one_by_one(
                 owned[other].pop(partition, None)
             owned[claimant][partition] = None
             claimants[partition] = claimant
-    holders = list(chain.from_iterable(owned))
-    return Claims(list(map(list, owned)), contested, highest, len(set(holders)) == len(holders))
+    return Claims(list(map(list, owned)), contested, highest)
 
 
-def _keep_highest_generation(data: Sequence[MemberData], topics: Collection[str], highest: int) -> Claims:
-    """Return the claims as 2.8.1 to 3.4.0 settle them: a higher generation clears everything seen before."""
-    owned: list[dict[TopicPartition, None]] = []
+def _keep_highest_generation(data: Sequence[MemberData], topics: Collection[str], highest: int, behaviour: ClientBehaviour) -> Claims:
+    """Return the claims as 2.5.1 to 3.4.0 settle them: a higher generation clears everything seen before."""
+    owned: list[list[TopicPartition]] = []
     contested: set[TopicPartition] = set()
     claimants: dict[TopicPartition, int] = {}
     seen = NO_GENERATION
     for claimant, (claims, generation) in enumerate(data):
-        owned.append({})
+        owned.append([])
         if seen > (NO_GENERATION if generation is None else generation):
             continue
         if generation is not None and generation > seen:
@@ -149,10 +187,11 @@ def _keep_highest_generation(data: Sequence[MemberData], topics: Collection[str]
         for partition in claims:
             if partition[0] not in topics:
                 continue
-            if partition in claimants:
-                owned[claimants[partition]].pop(partition, None)
+            if behaviour.invalidates_double_claims and partition in claimants:
                 contested.add(partition)
+                if partition in owned[claimants[partition]]:
+                    owned[claimants[partition]].remove(partition)
             else:
-                owned[claimant][partition] = None
+                owned[claimant].append(partition)
                 claimants[partition] = claimant
-    return Claims(list(map(list, owned)), contested, highest, True)
+    return Claims(owned, contested, highest)

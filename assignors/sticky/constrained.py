@@ -20,9 +20,14 @@ _partition_number = itemgetter(1)
 
 
 def assign_constrained(
-    member_ids: Sequence[str], partition_counts: Mapping[str, int], claims: Claims, racks: RackInfo, behaviour: ClientBehaviour
-) -> ConstrainedAssignment:
-    """Return the assignment of a group whose members subscribe to the same topics.
+    member_ids: Sequence[str],
+    walk: Sequence[str],
+    partition_counts: Mapping[str, int],
+    claims: Claims,
+    racks: RackInfo,
+    behaviour: ClientBehaviour,
+) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
+    """Return each member's partitions, and partition -> new owner for those taken from somebody, equal subscriptions given.
 
     Everybody gets the lower quota, total // members; total % members get one more. A member keeps its claims up to its quota: with
     fewer it keeps all; with the upper quota or more it keeps that many as long as members may have the upper quota, *in hash map
@@ -38,10 +43,11 @@ def assign_constrained(
     Complexity: O(p + m log m) for p partitions and m members, plus sorting claims that are not sorted already.
 
     Args:
-        member_ids: in map order.
+        member_ids: the members by number.
+        walk: the members in the order in which Kafka looks at their claims.
         partition_counts: existing topics.
-        claims: by member, in map order.
-        racks: by member, in map order.
+        claims: by member number.
+        racks: by member number.
         behaviour: what the release does.
 
     Raises:
@@ -50,26 +56,23 @@ def assign_constrained(
     """
     if not member_ids:
         raise KafkaAssignorError("ArithmeticException", "a group without members has no quota")
-    return ConstrainedAssignment(member_ids, partition_counts, claims, racks, behaviour).solve()
+    return _ConstrainedAssignment(member_ids, walk, partition_counts, claims, racks, behaviour).solve()
 
 
-class ConstrainedAssignment:
-    """One constrained assignment in the making, and its result.
-
-    Attributes:
-        partitions: each member's partitions, the kept ones first.
-        transferring: partition -> the member that shall have it next; it was taken from somebody who still has it.
-    """
+class _ConstrainedAssignment:
+    """One constrained assignment in the making."""
 
     def __init__(
         self,
         member_ids: Sequence[str],
+        walk: Sequence[str],
         partition_counts: Mapping[str, int],
         claims: Claims,
         racks: RackInfo,
         behaviour: ClientBehaviour,
     ) -> None:
         self._member_ids = member_ids
+        self._walk = walk
         self._counts = partition_counts
         self._claims = claims
         self._racks = racks
@@ -82,11 +85,11 @@ class ConstrainedAssignment:
         self._under: list[int] = []
         self._exact: list[int] = []
         self._revoked: dict[TopicPartition, int] = {}
-        self.partitions: list[list[TopicPartition]] = [[] for _ in member_ids]
-        self.transferring: dict[TopicPartition, int] = {}
+        self._partitions: list[list[TopicPartition]] = [[] for _ in member_ids]
+        self._transferring: dict[TopicPartition, int] = {}
 
-    def solve(self) -> ConstrainedAssignment:
-        """Fill in the result and return itself."""
+    def solve(self) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
+        """Return each member's partitions, the kept ones first, and what is in transfer."""
         if any(self._claims.owned):
             self._keep_claims()
         else:
@@ -95,14 +98,14 @@ class ConstrainedAssignment:
         rank = ranks(self._member_ids)
         self._under.sort(key=rank.__getitem__)
         self._exact.sort(key=rank.__getitem__)
-        dealt = [len(kept) for kept in self.partitions]
+        dealt = [len(kept) for kept in self._partitions]
         if self._racks.is_active:
             unassigned.sort(key=self._racks.consumers_per_partition.__getitem__)
             unassigned = self._deal_by_rack(unassigned)
         self._deal(unassigned)
         self._check()
         self._find_transfers(dealt)
-        return self
+        return self._partitions, self._transferring
 
     def _start_afresh(self) -> None:
         everybody = range(len(self._member_ids))
@@ -117,11 +120,12 @@ class ConstrainedAssignment:
         sorts = self._behaviour.sorts_owned_partitions
         contested = self._claims.contested
         lower, upper, expected = self._lower, self._upper, self._expected_above
-        for member, owned in enumerate(self._claims.owned):
-            kept = owned
+        numbers = {member_id: number for number, member_id in enumerate(self._member_ids)}
+        for member in map(numbers.__getitem__, self._walk):
+            kept = owned = self._claims.owned[member]
             if self._racks.is_active:
                 kept = [partition for partition in owned if not self._racks.is_mismatch(member, partition)]
-                if len(kept) < len(owned):
+                if sorts and len(kept) < len(owned):
                     self._revoked.update((partition, member) for partition in owned if self._racks.is_mismatch(member, partition))
             if sorts:
                 kept = sorted(kept, key=key)
@@ -141,21 +145,21 @@ class ConstrainedAssignment:
                 quota = lower
                 if self._above < expected:
                     self._exact.append(member)
-            self.partitions[member] = kept[:quota]
+            self._partitions[member] = kept[:quota]
             self._revoked.update((partition, member) for partition in kept[quota:])
 
     def _unassigned(self) -> list[TopicPartition]:
         """Return what nobody kept, by topic and number, as Kafka finds it."""
         topics = [(topic, self._counts[topic]) for topic in sort_strings(self._counts)]
-        kept = sum(map(len, self.partitions))
+        kept = sum(map(len, self._partitions))
         if not kept:
             return list(every_partition(topics))
-        assigned = set(chain.from_iterable(self.partitions))
+        assigned = set(chain.from_iterable(self._partitions))
         unassigned = list(filterfalse(assigned.__contains__, every_partition(topics)))
         if len(unassigned) == self._total - kept:
             return unassigned
         # Something is kept that does not exist, or is kept twice.
-        return unmatched(every_partition(topics), sorted(chain.from_iterable(self.partitions), key=partition_order(self._counts)))
+        return unmatched(every_partition(topics), sorted(chain.from_iterable(self._partitions), key=partition_order(self._counts)))
 
     def _deal_by_rack(self, unassigned: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Deal out partitions to members that share a rack with them; return the others."""
@@ -166,7 +170,7 @@ class ConstrainedAssignment:
         for partition in unassigned:
             if (found := self._next_in_rack(partition, under, position)) is not None:
                 member = under[found]
-                size = len(self.partitions[member]) + 1
+                size = len(self._partitions[member]) + 1
                 if size >= self._lower:
                     del under[found]
                     if size < self._upper and not (counts_above and self._above >= self._expected_above):
@@ -176,7 +180,7 @@ class ConstrainedAssignment:
                 position = found % len(under) if under else 0
             elif (found := self._next_in_rack(partition, exact, 0)) is not None:
                 member = exact[found]
-                if len(self.partitions[member]) + 1 == self._upper:
+                if len(self._partitions[member]) + 1 == self._upper:
                     del exact[found]
                     if counts_above:
                         self._above += 1
@@ -185,7 +189,7 @@ class ConstrainedAssignment:
             else:
                 left.append(partition)
                 continue
-            self.partitions[member].append(partition)
+            self._partitions[member].append(partition)
         return left
 
     def _next_in_rack(self, partition: TopicPartition, members: Sequence[int], start: int) -> int | None:
@@ -204,17 +208,17 @@ class ConstrainedAssignment:
         while self._under and at < len(unassigned):
             under = self._under
             # As long as nobody leaves the circle, each member's share is every n-th partition.
-            rounds = min(self._lower - len(self.partitions[member]) for member in under)
+            rounds = min(self._lower - len(self._partitions[member]) for member in under)
             end = min(at + rounds * len(under), len(unassigned))
             for offset, member in enumerate(under, start=at):
-                self.partitions[member] += unassigned[offset : end : len(under)]
+                self._partitions[member] += unassigned[offset : end : len(under)]
             at = end
-            self._exact += [member for member in under if len(self.partitions[member]) == self._lower]
-            self._under = [member for member in under if len(self.partitions[member]) < self._lower]
+            self._exact += [member for member in under if len(self._partitions[member]) == self._lower]
+            self._under = [member for member in under if len(self._partitions[member]) < self._lower]
         if len(unassigned) - at > len(self._exact):
             raise KafkaAssignorError("IllegalStateException", "No more unfilled consumers to be assigned.")
         for member, partition in zip(self._exact, unassigned[at:], strict=False):
-            self.partitions[member].append(partition)
+            self._partitions[member].append(partition)
 
     def _check(self) -> None:
         """Fail as Kafka fails when somebody is left below the lower quota."""
@@ -227,9 +231,9 @@ class ConstrainedAssignment:
         if not self._revoked and not contested:
             return
         keeps_track = self._behaviour.sorts_owned_partitions
-        for member, (partitions, start) in enumerate(zip(self.partitions, dealt, strict=True)):
+        for member, (partitions, start) in enumerate(zip(self._partitions, dealt, strict=True)):
             for partition in partitions[start:]:
                 if partition in contested or (
                     partition in self._revoked and not (keeps_track and self._revoked[partition] == member)
                 ):
-                    self.transferring[partition] = member
+                    self._transferring[partition] = member

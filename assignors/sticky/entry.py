@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from assignors.budget import StepBudget
 from assignors.model import Assignment, GroupProblem, KafkaVersionError, Member, TopicPartition
 from assignors.ordering import hash_map_order
-from assignors.releases import ClientBehaviour, client_behaviour, parse_release
+from assignors.releases import client_behaviour, parse_release
 from assignors.sticky.claims import (
-    Claims,
-    MemberData,
-    ReadMemberData,
-    are_subscriptions_equal,
-    read_cooperative_member_data,
-    read_sticky_member_data,
+    COOPERATIVE_READER,
+    STICKY_READER,
+    MemberDataReader,
+    first_differing_member,
+    read_members,
     settle_claims,
 )
 from assignors.sticky.constrained import assign_constrained
 from assignors.sticky.cooperative import find_transfers, withhold
-from assignors.sticky.general import GeneralProblem, Rebalance, state_general_problem
+from assignors.sticky.early_constrained import assign_early_constrained
+from assignors.sticky.early_general import state_early_general_problem
+from assignors.sticky.general import Rebalance, state_general_problem
 from assignors.sticky.irregular import IrregularRebalance
 from assignors.sticky.rack_info import RackInfo
 from assignors.subscriptions import existing_partition_counts
@@ -46,7 +47,7 @@ def assign_sticky(problem: GroupProblem, *, kafka_version: str | None = None, st
     """
     if parse_release(kafka_version) < (0, 11):
         raise KafkaVersionError(f"sticky exists since Kafka 0.11, so not in {kafka_version}")
-    solution = _solve(problem, read_sticky_member_data, kafka_version, step_budget)
+    solution = _solve(problem, STICKY_READER, kafka_version, step_budget)
     return solution.assignment(solution.partitions)
 
 
@@ -65,7 +66,7 @@ def assign_cooperative_sticky(problem: GroupProblem, *, kafka_version: str | Non
     """
     if parse_release(kafka_version) < (2, 4):
         raise KafkaVersionError(f"cooperative-sticky exists since Kafka 2.4, so not in {kafka_version}")
-    solution = _solve(problem, read_cooperative_member_data, kafka_version, step_budget)
+    solution = _solve(problem, COOPERATIVE_READER, kafka_version, step_budget)
     transferring = solution.transferring
     if transferring is None:
         transferring = find_transfers(solution.members, solution.partitions)
@@ -94,35 +95,43 @@ class _Solution:
         return {member_id: by_id[member_id] for member_id in self.result_order}
 
 
-def _solve(problem: GroupProblem, read: ReadMemberData, kafka_version: str | None, step_budget: int | None) -> _Solution:
+def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str | None, step_budget: int | None) -> _Solution:
     """Return the result of the algorithm that fits the subscriptions and the release."""
     behaviour = client_behaviour(kafka_version)
     by_id = {member.member_id: member for member in problem.members}
     member_ids = hash_map_order(by_id)
     members = [by_id[member_id] for member_id in member_ids]
     counts = existing_partition_counts(problem)
-    data = [read(member, behaviour) for member in members]
-    claims = settle_claims(members, data, counts, behaviour)
-    racks = RackInfo(members, {name: problem.topics[name] for name in counts} if behaviour.is_rack_aware else {})
     budget = StepBudget(step_budget)
-    if are_subscriptions_equal(members):
-        budget.spend(sum(counts.values()))
-        constrained = assign_constrained(member_ids, counts, claims, racks, behaviour)
-        return _Solution(members, constrained.partitions, constrained.transferring, _constrained_result_order(member_ids))
-    general = state_general_problem(members, data, counts, claims, racks)
+    budget.spend(sum(counts.values()))
+    racks = RackInfo(members, {name: problem.topics[name] for name in counts} if behaviour.is_rack_aware else {})
+    differing = first_differing_member(members) if behaviour.has_constrained_path else 0
+    if differing is None:
+        claims = settle_claims(members, read_members(members, reader, behaviour), counts, behaviour)
+        # Kafka walks a map of the claims here, which was filled in the order of the members' own map.
+        walk = hash_map_order(member_ids)
+        constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
+        partitions, transferring = constrain(member_ids, walk, counts, claims, racks, behaviour)
+        return _Solution(members, partitions, transferring, _constrained_result_order(walk))
+    if behaviour.works_on_topics:
+        data = read_members(members, reader, behaviour)
+        general = state_general_problem(members, data, counts, settle_claims(members, data, counts, behaviour), racks)
+    else:
+        data = read_members(members, reader, behaviour, already_read=differing)
+        topics = hash_map_order(hash_map_order(topic for member in members for topic in member.topics))
+        general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics if topic in counts}, behaviour)
     rebalance = (Rebalance if general.is_regular else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
     return _Solution(members, rebalance.solve(), None, _general_result_order(member_ids, rebalance.fixed_members))
 
 
-def _constrained_result_order(member_ids: Sequence[str]) -> list[str]:
-    """Return the order of a map that was filled from a copy, whose table is larger for 12, 24, 48, ... members (JDK up to 18)."""
-    needed = int(len(member_ids) / 0.75 + 1)
-    return hash_map_order(hash_map_order(member_ids, initial_capacity=1 << (needed - 1).bit_length()))
+def _constrained_result_order(walk: Sequence[str]) -> list[str]:
+    """Return the order of a map filled from a copied one, whose table is larger for 12, 24, 48, ... members (JDK up to 18)."""
+    needed = int(len(walk) / 0.75 + 1)
+    copied = hash_map_order(hash_map_order(walk), initial_capacity=1 << (needed - 1).bit_length())
+    return hash_map_order(copied)
 
 
 def _general_result_order(member_ids: Sequence[str], fixed_members: set[int]) -> list[str]:
     """Return the order of a map out of which the fixed members were taken, and put in again at the end."""
-    if not fixed_members:
-        return list(member_ids)
     movable = [member_id for number, member_id in enumerate(member_ids) if number not in fixed_members]
-    return hash_map_order(movable + [member_ids[number] for number in sorted(fixed_members)])
+    return hash_map_order(movable + [member_ids[number] for number in sorted(fixed_members)], copies=1)

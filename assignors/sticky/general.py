@@ -32,6 +32,7 @@ class GeneralProblem:
         partition_counts: existing topics.
         subscribers: topic -> its members, once for every time a member lists it.
         subscribed: for each member its existing topics in list order.
+        max_sizes: for each member the most partitions it could have, as Kafka counts them.
         current: the claims that stand.
         owners: partition -> who claims it; a claim that was taken back leaves its entry.
         every: all partitions in the order in which they are looked at.
@@ -45,6 +46,7 @@ class GeneralProblem:
     partition_counts: Mapping[str, int]
     subscribers: dict[str, list[int]]
     subscribed: list[list[str]]
+    max_sizes: list[int]
     current: list[list[TopicPartition]]
     owners: dict[TopicPartition, int]
     every: list[TopicPartition]
@@ -52,13 +54,6 @@ class GeneralProblem:
     previous_owners: dict[TopicPartition, int]
     is_revocation_required: bool
     is_regular: bool
-
-    def max_size(self, member: int) -> int:
-        """Return the most partitions the member could ever have, duplicates in its list counted as often as they stand there."""
-        topics = self.subscribed[member]
-        if len(topics) == len(self.partition_counts):
-            return sum(self.partition_counts.values())
-        return sum(map(self.partition_counts.__getitem__, topics))
 
 
 def state_general_problem(
@@ -94,11 +89,14 @@ def state_general_problem(
         unassigned = unmatched(every, kept)
 
     previous_owners = _previous_owners(data, claims.highest_generation)
+    total = len(every)
     return GeneralProblem(
         ranks=ranks([member.member_id for member in members]),
         partition_counts=partition_counts,
         subscribers=subscribers,
         subscribed=subscribed,
+        # A list as long as all existing topics counts as all of them, whatever is in it.
+        max_sizes=[total if len(topics) == len(partition_counts) else sum(map(partition_counts.__getitem__, topics)) for topics in subscribed],
         current=current,
         owners=owners,
         every=every,
@@ -244,7 +242,7 @@ class Rebalance:
     def _can_participate(self, member: int, movable: Collection[str]) -> bool:
         """Return whether the member could get more, or holds something that somebody else could get."""
         held = self._current[member]
-        return len(held) < self._problem.max_size(member) or any(topic in movable for topic, _ in held)
+        return len(held) < self._problem.max_sizes[member] or any(topic in movable for topic, _ in held)
 
     def _score(self, holdings: Sequence[Sized]) -> int:
         """Return Kafka's balance score, the sum of all pairs' differences in size, as the 32-bit number that it is in Java."""

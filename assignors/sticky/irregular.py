@@ -27,7 +27,7 @@ class IrregularRebalance(Rebalance):
         return [list(held) for held in partitions]
 
     def _prepare(self) -> None:
-        self._max_sizes = list(map(self._problem.max_size, range(len(self._current))))
+        """Nothing to prepare."""
 
     def _place(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> list[TopicPartition]:
         left = []
@@ -98,7 +98,7 @@ class IrregularRebalance(Rebalance):
         gain = 1 if self._behaviour.needs_a_gain_of_two else 0
         for member in order:
             held = self._current[member]
-            if len(held) == self._max_sizes[member]:
+            if len(held) == self._problem.max_sizes[member]:
                 continue
             lacked = self._lacked_partitions(member, set(held))
             if any(len(held) + gain < self._size(holders.get(partition)) for partition in lacked):

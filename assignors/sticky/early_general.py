@@ -1,0 +1,163 @@
+"""How releases before 3.0 state the general problem, partition by partition.
+
+Up to 2.5.0 there is no other algorithm. 0.11 to 2.2 know no generations: whoever claims a partition has it. From 2.3 on the newest
+claim counts and the second newest is the previous owner (KIP-341); the claims then come in the order of a hash map of partitions, which
+is why those releases return lists that look shuffled.
+
+Source: ``StickyAssignor`` of 0.11 to 2.3, ``AbstractStickyAssignor`` of 2.4 to 2.8. Differs from source: partitions of different
+topics with equal hash codes in a bucket of nine or more come in insertion order, where Java goes by identity.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
+
+from assignors.model import KafkaAssignorError, Member, TopicPartition
+from assignors.ordering import hash_map_order, order_key, ranks, topic_partition_hash
+from assignors.releases import ClientBehaviour
+from assignors.sticky.claims import MemberData
+from assignors.sticky.general import GeneralProblem
+from assignors.sticky.partitions import every_partition
+from assignors.sticky.user_data import NO_GENERATION
+
+
+def state_early_general_problem(
+    members: Sequence[Member], data: Sequence[MemberData], partition_counts: Mapping[str, int], behaviour: ClientBehaviour
+) -> GeneralProblem:
+    """Return the problem as the release states it.
+
+    Args:
+        members: in map order.
+        data: their claims and generations.
+        partition_counts: existing topics, in the order of Kafka's map of them.
+        behaviour: what the release does.
+
+    Raises:
+        KafkaAssignorError: ``NoSuchElementException`` without members, or with claims but without partitions;
+            ``NullPointerException`` before 2.3 on a subscribed topic without metadata.
+    """
+    if not members:
+        raise KafkaAssignorError("NoSuchElementException", "a group without members has no last member")
+    if not behaviour.tolerates_missing_topics and any(topic not in partition_counts for member in members for topic in member.topics):
+        raise KafkaAssignorError("NullPointerException", "a subscribed topic has no metadata")
+    subscribed = [[topic for topic in member.topics if topic in partition_counts] for member in members]
+    subscribers: dict[str, list[int]] = {topic: [] for topic in partition_counts}
+    for number, topics in enumerate(subscribed):
+        for topic in topics:
+            subscribers[topic].append(number)
+
+    claimed, previous_owners = _newest_claims(data) if behaviour.reads_generation else ([list(claims) for claims, _ in data], {})
+    # The map of assignments is filled with the members that claim something first.
+    numbers = {member.member_id: number for number, member in enumerate(members)}
+    first = [member.member_id for member, (claims, _) in zip(members, data, strict=True) if claims]
+    walk = [numbers[member_id] for member_id in hash_map_order([*first, *numbers])]
+    owners = {partition: number for number in walk for partition in claimed[number]}
+
+    rank = ranks(list(numbers))
+    every = _sorted_partitions(claimed, previous_owners, partition_counts, subscribers, subscribed, walk, rank, behaviour)
+    existing = set(every)
+    current: list[list[TopicPartition]] = [[] for _ in members]
+    kept: dict[TopicPartition, int] = {}
+    is_revocation_required = False
+    for number in walk:
+        topics = set(members[number].topics)
+        for partition in claimed[number]:
+            if partition not in existing:
+                owners.pop(partition, None)
+            elif partition[0] not in topics:
+                is_revocation_required = True
+            else:
+                current[number].append(partition)
+                kept[partition] = kept.get(partition, 0) + 1
+    unassigned = []
+    for partition in every:
+        if kept.get(partition, 0):
+            kept[partition] -= 1
+        else:
+            unassigned.append(partition)
+
+    return GeneralProblem(
+        ranks=rank,
+        partition_counts=partition_counts,
+        subscribers=subscribers,
+        subscribed=subscribed,
+        max_sizes=[sum(map(partition_counts.__getitem__, topics)) for topics in subscribed],
+        current=current,
+        owners=owners,
+        every=every,
+        unassigned=unassigned,
+        previous_owners=previous_owners,
+        is_revocation_required=is_revocation_required,
+        is_regular=len(existing) == len(every)
+        and len(set(chain.from_iterable(current))) == sum(map(len, current))
+        and all(len(topics) == len(set(topics)) for topics in subscribed)
+        and all(partition not in existing or partition[0] in subscribed[owner] for partition, owner in previous_owners.items()),
+    )
+
+
+def _newest_claims(data: Sequence[MemberData]) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
+    """Return each member's claims of partitions that nobody claims in a newer generation, and the second newest claimants."""
+    claimants: dict[TopicPartition, dict[int, int]] = {}
+    for number, (claims, stated) in enumerate(data):
+        generation = NO_GENERATION if stated is None else stated
+        for partition in claims:
+            by_generation = claimants.setdefault(partition, {})
+            # In one generation the first claimant counts; without a generation, the last.
+            if stated is None or generation not in by_generation:
+                by_generation[generation] = number
+    claimed: list[list[TopicPartition]] = [[] for _ in data]
+    previous_owners: dict[TopicPartition, int] = {}
+    for partition in _partition_map_order(claimants):
+        newest, *older = sorted(claimants[partition], reverse=True)
+        claimed[claimants[partition][newest]].append(partition)
+        if older:
+            previous_owners[partition] = claimants[partition][older[0]]
+    return claimed, previous_owners
+
+
+def _partition_map_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return hash_map_order(partitions, lambda partition: topic_partition_hash(*partition), lambda partition: 0)
+
+
+def _sorted_partitions(
+    claimed: Sequence[Sequence[TopicPartition]],
+    previous_owners: Mapping[TopicPartition, int],
+    partition_counts: Mapping[str, int],
+    subscribers: Mapping[str, Sequence[int]],
+    subscribed: Sequence[Sequence[str]],
+    walk: Sequence[int],
+    rank: Sequence[int],
+    behaviour: ClientBehaviour,
+) -> list[TopicPartition]:
+    """Return all partitions in the order in which they are looked at: by number of subscribers, topic and number.
+
+    Up to 2.5.0, when there are claims and all subscriptions are equal, instead one from the largest member at a time, those with a
+    previous owner first, and what nobody claims at the end.
+    """
+    every = list(every_partition(partition_counts.items()))
+    is_sorted = behaviour.has_constrained_path or not any(claimed)
+    if not is_sorted and not every:
+        raise KafkaAssignorError("NoSuchElementException", "there are claims, but no partitions")
+    if is_sorted or any(set(a) != set(b) for a, b in chain(pairwise(subscribers.values()), pairwise(subscribed))):
+        key = order_key(partition_counts)
+        topics = sorted(partition_counts, key=lambda topic: (len(subscribers[topic]), key(topic)))
+        return list(every_partition((topic, partition_counts[topic]) for topic in topics))
+
+    existing = set(every)
+    remaining = {number: [partition for partition in claimed[number] if partition in existing] for number in walk}
+    returnable = _partition_map_order(previous_owners)
+    result = []
+    queue = sorted((len(partitions), rank[number], number) for number, partitions in remaining.items())
+    while queue:
+        number = queue.pop()[2]
+        mine = remaining[number]
+        if not mine:
+            continue
+        partition = next((partition for partition in returnable if partition in mine), mine[0])
+        mine.remove(partition)
+        result.append(partition)
+        insort(queue, (len(mine), rank[number], number))
+    listed = set(result)
+    return result + [partition for partition in _partition_map_order(every) if partition not in listed]
