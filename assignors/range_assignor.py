@@ -3,92 +3,168 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice
 
 from assignors.budget import StepBudget
-from assignors.model import Assignment, GroupProblem, Member, TopicPartition
-from assignors.ordering import hash_map_order, java_order, member_order
+from assignors.model import Assignment, GroupProblem, Member, Topic, TopicPartition
+from assignors.ordering import computed_hash_map_order, hash_map_order, java_order, member_order, partition_order
 from assignors.racks import is_rack_aware, partition_racks
+from assignors.releases import ClientBehaviour, client_behaviour
+from assignors.subscribers import members_in_map_order, subscribers_of_topics
 from assignors.subscriptions import existing_partition_counts
 
 
 def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return what ``RangeAssignor`` gives each member: of every topic a contiguous range.
+
+    The first ``p % c`` of a topic's c subscribers get one partition more than the others, topic after topic the same ones.
+    Where some topic's partitions are not in all racks, ranges give way to racks, and topics with as many partitions and the same
+    subscribers are kept together (KIP-881).
+
+    Worked example: ``t0p0..t0p2 t1p0..t1p2``, a and b subscribe to both: a gets t0p0 t0p1 t1p0 t1p1, b t0p2 t1p2.
+
+    Order: subscribers as static members by instance id, then the others by member id. Each list's topics come in hash map order,
+    not by name; with racks they are sorted.
+    Complexity: O(p + s) for p partitions and s subscriptions; with racks O(p * m) looks for m members.
+    Source: ``RangeAssignor``. Differs from source: nothing. Before 3.5 a topic that a member lists twice counts twice.
+
+    Raises:
+        NoResultError: the budget ran out.
+        KafkaVersionError: the release is no version.
+
+    >>> from assignors.model import Member
+    >>> members = (Member("a", ("t0", "t1")), Member("b", ("t0", "t1")))
+    >>> assign_range(GroupProblem({"t0": Topic(3), "t1": Topic(3)}, members))
+    {'a': (('t0', 0), ('t0', 1), ('t1', 0), ('t1', 1)), 'b': (('t0', 2), ('t1', 2))}
+    """
+    behaviour = client_behaviour(kafka_version)
+    budget = StepBudget(step_budget)
+    members = members_in_map_order(problem)
     counts = existing_partition_counts(problem)
-    order = hash_map_order([member.member_id for member in problem.members])
-    by_id = {member.member_id: member for member in problem.members}
-    names = hash_map_order(dict.fromkeys(name for member_id in order for name in by_id[member_id].topics))
-    topics = hash_map_order([name for name in names if name in counts])
-    ranked = sorted((by_id[m] for m in order), key=member_order)
-    result: dict[str, list[TopicPartition]] = {member_id: [] for member_id in order}
-    states = []
-    for name in topics:
-        consumers = [m for m in ranked if name in m.topics]
-        states.append(_TopicState(name, counts[name], consumers, problem))
-    racked = any(state.needs_racks for state in states)
-    if racked:
-        _assign_with_racks(states, result)
+    budget.spend(sum(counts.values()))
+    ranked = sorted(members, key=member_order if behaviour.orders_static_members_first else lambda member: java_order(member.member_id))
+    subscribers = subscribers_of_topics(ranked, counts, keeps_duplicates=not behaviour.is_rack_aware)
+    held: list[list[TopicPartition]] = [[] for _ in ranked]
+    racks = [member.rack if behaviour.is_rack_aware else None for member in ranked]
+    states = [_TopicState(topic, problem.topics[topic], subscribers[topic], racks) for topic in _topic_order(members, counts, behaviour)]
+    uses_racks = any(state.needs_racks for state in states)
+    if uses_racks:
+        _deal_by_rack(states, held, budget)
     for state in states:
-        for member in state.consumers:
-            share = state.assignable(member.member_id)
-            if share and state.unassigned:
-                state.give(member.member_id, list(state.unassigned)[:share], result)
-    if racked:
-        for partitions in result.values():
-            partitions.sort(key=lambda tp: (java_order(tp[0]), tp[1]))
-    return {member_id: tuple(result[member_id]) for member_id in hash_map_order(result, copies=1)}
+        state.deal_ranges(held)
+    if uses_racks:
+        for partitions in held:
+            partitions.sort(key=partition_order(counts))
+    by_id = {member.member_id: tuple(partitions) for member, partitions in zip(ranked, held, strict=True)}
+    return {member_id: by_id[member_id] for member_id in hash_map_order([member.member_id for member in members], copies=1)}
+
+
+def _topic_order(members: Sequence[Member], topics: Collection[str], behaviour: ClientBehaviour) -> list[str]:
+    """Return the existing topics in the order in which Kafka goes through them."""
+    subscriptions = [topic for member in members for topic in member.topics]
+    if behaviour.is_rack_aware:
+        # A set of names, of which those with metadata are put into a map.
+        return hash_map_order(topic for topic in hash_map_order(subscriptions) if topic in topics)
+    order = computed_hash_map_order(subscriptions) if behaviour.inserts_topics_at_head else hash_map_order(subscriptions)
+    return [topic for topic in order if topic in topics]
 
 
 class _TopicState:
-    def __init__(self, name: str, count: int, consumers: Sequence[Member], problem: GroupProblem) -> None:
+    """What is left to deal out of one topic."""
+
+    def __init__(self, name: str, topic: Topic, consumers: Sequence[int], racks: Sequence[str | None]) -> None:
+        """Set up a topic of which nothing is given yet.
+
+        Args:
+            name: the topic's name.
+            topic: its metadata.
+            consumers: its subscribers in order.
+            racks: the rack of every member; an empty one is none.
+        """
         self.name = name
+        self.count = topic.partition_count
         self.consumers = consumers
-        self.unassigned = dict.fromkeys(range(count))
-        self.per, self.extra = divmod(count, len(consumers)) if consumers else (0, 0)
-        self.given: dict[str, int] = defaultdict(int)
-        racks = {m.rack for m in consumers if m.rack}
-        self.racks = partition_racks(problem.topics[name]) if racks else []
-        self.needs_racks = bool(racks) and is_rack_aware(racks, self.racks)
+        self.share, self._extra = divmod(self.count, len(consumers))
+        self._given: dict[int, int] = {}
+        self._left = dict.fromkeys(range(self.count)) if any(racks) else {}
+        self.racks = {consumer: racks[consumer] for consumer in consumers if racks[consumer]} if any(racks) else {}
+        self.partition_racks = partition_racks(topic) if self.racks else []
+        self.needs_racks = bool(self.racks) and is_rack_aware(self.racks.values(), self.partition_racks)
 
-    def assignable(self, member_id: str) -> int:
-        return max(0, self.per + (1 if self.extra > 0 else 0) - self.given[member_id])
+    def room(self, consumer: int) -> int:
+        """Return how many more partitions the consumer can get; the extra ones go to whoever comes first."""
+        return self.share + (self._extra > 0) - self._given.get(consumer, 0)
 
-    def matches(self, member: Member, partition: int) -> bool:
-        return not member.rack or member.rack in self.racks[partition]
+    def shares_rack(self, consumer: int, partition: int) -> bool:
+        """Return whether the consumer has no rack, or one that holds the partition."""
+        return consumer not in self.racks or self.racks[consumer] in self.partition_racks[partition]
 
-    def give(self, member_id, partitions, result) -> None:
-        result[member_id].extend((self.name, partition) for partition in partitions)
-        self.given[member_id] += len(partitions)
-        if self.given[member_id] > self.per:
-            self.extra -= 1
+    def give(self, consumer: int, partitions: Sequence[int], held: Sequence[list[TopicPartition]]) -> None:
+        """Give partitions to a consumer."""
+        held[consumer] += zip((self.name,) * len(partitions), partitions, strict=True)
+        self._given[consumer] = self._given.get(consumer, 0) + len(partitions)
+        if self._given[consumer] > self.share:
+            self._extra -= 1
         for partition in partitions:
-            del self.unassigned[partition]
+            del self._left[partition]
+
+    def deal_in_rack(self, held: Sequence[list[TopicPartition]]) -> None:
+        """Give every consumer in turn what it has room for out of its rack."""
+        for consumer in self.consumers:
+            near = (partition for partition in self._left if self.shares_rack(consumer, partition))
+            if partitions := list(islice(near, max(0, self.room(consumer)))):
+                self.give(consumer, partitions, held)
+
+    def deal_ranges(self, held: Sequence[list[TopicPartition]]) -> None:
+        """Give every consumer in turn what it has room for."""
+        if not self._given:
+            self._deal_closed_form(held)
+            return
+        for consumer in self.consumers:
+            if partitions := list(islice(self._left, max(0, self.room(consumer)))):
+                self.give(consumer, partitions, held)
+
+    def _deal_closed_form(self, held: Sequence[list[TopicPartition]]) -> None:
+        partitions = list(zip((self.name,) * self.count, range(self.count), strict=True))
+        start = 0
+        for place, consumer in enumerate(self.consumers[: self.count]):
+            end = start + self.share + (place < self._extra)
+            held[consumer] += partitions[start:end]
+            start = end
 
 
-def _assign_with_racks(states, result) -> None:
-    groups = defaultdict(list)
+def _deal_by_rack(states: Sequence[_TopicState], held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:
+    """Deal out what can go to consumers in its own rack.
+
+    Topics with the same consumers and as many partitions are dealt out together, also where racks would not matter to one of
+    them. A topic without consumer racks counts as having no partitions here.
+    """
+    groups: defaultdict[tuple, list[_TopicState]] = defaultdict(list)
     for state in states:
-        groups[(frozenset((m.member_id, m.rack or None) for m in state.consumers), len(state.racks))].append(state)
-    for (_, size), group in groups.items():
+        groups[tuple(state.consumers), len(state.partition_racks)].append(state)
+    for (consumers, partition_count), group in groups.items():
         if len(group) > 1:
-            _co_partition(group, size, result)
+            budget.spend(partition_count * len(consumers) * len(group))
+            _deal_together(group, partition_count, held)
         elif group[0].needs_racks:
-            state = group[0]
-            for member in state.consumers:
-                share = state.assignable(member.member_id)
-                fitting = [p for p in state.unassigned if state.matches(member, p)][:share]
-                if fitting:
-                    state.give(member.member_id, fitting, result)
+            budget.spend(partition_count * len(consumers))
+            group[0].deal_in_rack(held)
 
 
-def _co_partition(group, size, result) -> None:
+def _deal_together(group: Sequence[_TopicState], partition_count: int, held: Sequence[list[TopicPartition]]) -> None:
+    """Give a partition number of all topics to the first consumer that has room and the right rack for each of them."""
     remaining = list(group[0].consumers)
-    for partition in range(size):
-        for member in remaining:
-            if all(s.matches(member, partition) and s.assignable(member.member_id) > 0 for s in group):
-                for state in group:
-                    state.give(member.member_id, [partition], result)
-                if not any(s.assignable(member.member_id) > 0 for s in group):
-                    remaining.remove(member)
-                break
-        if not remaining:
-            break
+    for partition in range(partition_count):
+        fits = (
+            consumer
+            for consumer in remaining
+            if all(state.room(consumer) > 0 and state.shares_rack(consumer, partition) for state in group)
+        )
+        consumer = next(fits, None)
+        if consumer is None:
+            continue
+        for state in group:
+            state.give(consumer, [partition], held)
+        if not any(state.room(consumer) > 0 for state in group):
+            remaining.remove(consumer)

@@ -89,14 +89,15 @@ def state_general_problem(
         unassigned = unmatched(every, kept)
 
     previous_owners = _previous_owners(data, claims.highest_generation)
-    total = len(every)
     return GeneralProblem(
         ranks=ranks([member.member_id for member in members]),
         partition_counts=partition_counts,
         subscribers=subscribers,
         subscribed=subscribed,
         # A list as long as all existing topics counts as all of them, whatever is in it.
-        max_sizes=[total if len(topics) == len(partition_counts) else sum(map(partition_counts.__getitem__, topics)) for topics in subscribed],
+        max_sizes=[
+            len(every) if len(topics) == len(partition_counts) else sum(map(partition_counts.__getitem__, topics)) for topics in subscribed
+        ],
         current=current,
         owners=owners,
         every=every,

@@ -94,7 +94,8 @@ class IrregularRebalance(Rebalance):
             raise KafkaAssignorError("NoSuchElementException", "all members are fixed, and a partition is still to be moved")
         if len(self._current[order[0]]) >= len(self._current[order[-1]]) - 1:
             return True
-        holders = {partition: member for member in range(len(self._current)) if member not in self.fixed_members for partition in self._current[member]}
+        # Of two holders of one partition the later in map order counts.
+        holders = {partition: member for member in sorted(order) for partition in self._current[member]}
         gain = 1 if self._behaviour.needs_a_gain_of_two else 0
         for member in order:
             held = self._current[member]

@@ -14,7 +14,7 @@ def every_partition(topics: Iterable[tuple[str, int]]) -> Iterator[TopicPartitio
     >>> list(every_partition([("t", 2), ("u", 1)]))
     [('t', 0), ('t', 1), ('u', 0)]
     """
-    return chain.from_iterable(zip((topic,) * count, range(count)) for topic, count in topics)
+    return chain.from_iterable(zip((topic,) * count, range(count), strict=True) for topic, count in topics)
 
 
 def unmatched(every: Iterable[TopicPartition], kept: Sequence[TopicPartition]) -> list[TopicPartition]:
