@@ -1,0 +1,233 @@
+"""Who may import, touch and name what: every source file is parsed, none is run.
+
+A rule is a function from one parsed file to its violations. Each comes with a line that breaks it, so that a rule that
+sees nothing fails as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("assignors", "schemas", "jobs")
+STDLIB = sys.stdlib_module_names
+
+ALLOWED_IMPORTS = {
+    "assignors": {"assignors"},
+    "schemas": {"schemas", "pydantic", "pyspark.sql.types"},
+    "jobs": {
+        "jobs",
+        "schemas",
+        "assignors",
+        "pyspark",
+        "pandas",
+        "pyarrow",
+        "pydantic",
+        "yaml",
+        "jinja2",
+        "markupsafe",
+        "confluent_kafka",
+        "great_expectations",
+    },
+}
+# Slow or heavy to import, or a boundary that has one file: the only modules that may.
+ONLY_IN = {
+    "great_expectations": {"jobs.gates"},
+    "confluent_kafka": {"jobs.sources.cluster"},
+    "jinja2": {"jobs.report_page"},
+    "markupsafe": {"jobs.report_page"},
+    "yaml": {"jobs.cli", "jobs.configuration"},
+}
+ARROW = {"pandas", "pyarrow"}
+SESSION = "jobs.session"
+CLOCK = {"jobs.cli"}
+EXITS = {"jobs.cli", "jobs.__main__"}
+# Stages and what reads tables for them; a frame function, a packer or a worker function never starts a Spark job.
+ACTIONS_IN = {f"jobs.{name}" for name in ("warehouse", "land", "assign", "audit", "report", "gates", "whatif", "verify", "maintain")}
+ACTIONS = {"collect", "toPandas", "toArrow", "toLocalIterator", "isEmpty", "foreach", "foreachPartition", "show"}
+BARE_ACTIONS = {"count", "first", "head", "take", "tail"}  # only without arguments: with one they are functions of other things
+NOT_CONNECT = {"sparkContext", "_jvm", "_jdf", "_jsc", "rdd", "cache", "persist", "unpersist"}
+WORKER_MODULES = ("jobs.udfs",)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One parsed file; ``module`` is its dotted name, a package's without ``__init__``."""
+
+    module: str
+    tree: ast.Module
+    is_package: bool = False
+
+    @property
+    def package(self) -> str:
+        """The top-level package."""
+        return self.module.split(".")[0]
+
+    def imports(self) -> Iterator[tuple[int, str]]:
+        """Line and dotted name of everything imported, inside functions too; ``from a import b`` counts as ``a.b``."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                parts = self.module.split(".")
+                base = parts[: len(parts) - node.level + self.is_package] if node.level else []
+                start = ".".join([*base, *([node.module] if node.module else [])])
+                yield from ((node.lineno, f"{start}.{alias.name}") for alias in node.names)
+
+    def attributes(self) -> Iterator[ast.Attribute]:
+        """Every ``something.name`` in the file."""
+        return (node for node in ast.walk(self.tree) if isinstance(node, ast.Attribute))
+
+    def calls(self) -> Iterator[tuple[ast.Call, str]]:
+        """Every call with the text of what is called."""
+        return ((node, ast.unparse(node.func)) for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+
+
+def _parse(path: Path) -> Source:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    is_package = parts[-1] == "__init__"
+    return Source(".".join(parts[:-1] if is_package else parts), ast.parse(path.read_text("utf-8"), str(path)), is_package)
+
+
+SOURCES = {source.module: source for package in PACKAGES for source in map(_parse, sorted((ROOT / package).rglob("*.py")))}
+
+
+def _is_within(name: str, allowed: str) -> bool:
+    return name == allowed or name.startswith(allowed + ".")
+
+
+def imports_only_what_its_layer_may(source: Source) -> Iterator[str]:
+    for line, name in source.imports():
+        if name.split(".")[0] not in STDLIB and not any(_is_within(name, allowed) for allowed in ALLOWED_IMPORTS[source.package]):
+            yield f"{source.module}:{line} imports {name}"
+
+
+def imports_behind_one_file(source: Source) -> Iterator[str]:
+    for line, name in source.imports():
+        if source.module not in ONLY_IN.get(name.split(".")[0], {source.module}):
+            yield f"{source.module}:{line} imports {name}, which only {sorted(ONLY_IN[name.split('.')[0]])} may"
+
+
+def arrow_meets_the_assignors_in_one_file(source: Source) -> Iterator[str]:
+    names = {name.split(".")[0] for _, name in source.imports()}
+    if source.module not in WORKER_MODULES and "assignors" in names and names & ARROW:
+        yield f"{source.module} knows both the assignors and {sorted(names & ARROW)}"
+
+
+def one_session_builder(source: Source) -> Iterator[str]:
+    for node in source.attributes():
+        if node.attr == "builder" and source.module != SESSION:
+            yield f"{source.module}:{node.lineno} builds a session"
+
+
+def works_on_spark_connect(source: Source) -> Iterator[str]:
+    for node in source.attributes():
+        if node.attr in NOT_CONNECT and source.package == "jobs" and source.module != SESSION:
+            yield f"{source.module}:{node.lineno} uses .{node.attr}"
+
+
+def actions_only_in_stages(source: Source) -> Iterator[str]:
+    for node, called in source.calls():
+        name = called.rpartition(".")[2]
+        is_action = name in ACTIONS or (name in BARE_ACTIONS and not node.args and not node.keywords)
+        if is_action and "." in called and source.package == "jobs" and source.module not in ACTIONS_IN:
+            yield f"{source.module}:{node.lineno} runs {called}()"
+
+
+def asks_no_clock(source: Source) -> Iterator[str]:
+    for node, called in source.calls():
+        is_clock = called.endswith(("datetime.now", "utcnow", "date.today", ".current_timestamp", ".current_date", "F.now"))
+        if (is_clock or called in ("time.time", "time.time_ns")) and source.module not in CLOCK:
+            yield f"{source.module}:{node.lineno} asks {called}()"
+
+
+def leaves_the_exit_to_the_command_line(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if (
+            isinstance(node, ast.Name | ast.Attribute)
+            and ast.unparse(node) in ("SystemExit", "sys.exit", "os._exit", "exit")
+            and source.module not in EXITS
+        ):
+            yield f"{source.module}:{node.lineno} ends the process"
+
+
+def documents_what_is_public(source: Source) -> Iterator[str]:
+    def undocumented(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[str]:
+        for child in node.body:
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not child.name.startswith("_"):
+                if not ast.get_docstring(child):
+                    yield f"{source.module}:{child.lineno} {prefix}{child.name} has no docstring"
+                if isinstance(child, ast.ClassDef):
+                    yield from undocumented(child, f"{child.name}.")
+
+    if not ast.get_docstring(source.tree):
+        yield f"{source.module} has no docstring"
+    yield from undocumented(source.tree, "")
+
+
+BROKEN: list[tuple[Callable[[Source], Iterator[str]], str, str]] = [
+    (imports_only_what_its_layer_may, "assignors.a", "import numpy"),
+    (imports_only_what_its_layer_may, "assignors.a", "def f():\n    from schemas import tables"),
+    (imports_only_what_its_layer_may, "assignors.a", "from .. import schemas"),
+    (imports_only_what_its_layer_may, "schemas.a", "from pyspark.sql import functions"),
+    (imports_only_what_its_layer_may, "schemas.a", "import jobs.errors"),
+    (imports_only_what_its_layer_may, "jobs.a", "from tests import builders"),
+    (imports_only_what_its_layer_may, "jobs.a", "import conf"),
+    (imports_behind_one_file, "jobs.udfs", "import great_expectations as gx"),
+    (arrow_meets_the_assignors_in_one_file, "jobs.a", "import pyarrow\nfrom assignors.model import Member"),
+    (one_session_builder, "jobs.a", "SparkSession.builder.getOrCreate()"),
+    (works_on_spark_connect, "jobs.a", "spark.sparkContext.setJobGroup('a', 'b')"),
+    (works_on_spark_connect, "jobs.a", "frame.cache()"),
+    (actions_only_in_stages, "jobs.udfs", "snapshots.count()"),
+    (actions_only_in_stages, "jobs.packing", "snapshots.where('a').collect()"),
+    (asks_no_clock, "jobs.a", "datetime.datetime.now(UTC)"),
+    (asks_no_clock, "jobs.a", "F.current_timestamp()"),
+    (asks_no_clock, "assignors.a", "time.time()"),
+    (leaves_the_exit_to_the_command_line, "jobs.a", "raise SystemExit(2)"),
+    (leaves_the_exit_to_the_command_line, "jobs.a", "sys.exit(2)"),
+    (documents_what_is_public, "jobs.a", '"""A."""\ndef f(): pass'),
+    (documents_what_is_public, "jobs.a", '"""A."""\nclass A:\n    """A."""\n    def f(self): pass'),
+    (documents_what_is_public, "jobs.a", "a = 1"),
+]
+RULES = list(dict.fromkeys(rule for rule, _, _ in BROKEN))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_file(rule: Callable[[Source], Iterator[str]]):
+    assert [violation for source in SOURCES.values() for violation in rule(source)] == []
+
+
+@pytest.mark.parametrize(("rule", "module", "text"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
+def test_the_rule_sees(rule: Callable[[Source], Iterator[str]], module: str, text: str):
+    assert len(list(rule(Source(module, ast.parse(text))))) == 1
+
+
+def test_workers_import_neither_pydantic_nor_great_expectations():
+    """Each Python worker would pay for them: 0.3 s for pydantic's models, seconds for great_expectations."""
+    seen: dict[str, str] = {}
+    pending = [(module, module) for module in WORKER_MODULES]
+    while pending:
+        module, path = pending.pop()
+        parts = module.split(".")
+        for name in (".".join(parts[: end + 1]) for end in range(len(parts))):
+            if name not in seen:
+                seen[name] = path
+                if name in SOURCES:
+                    pending += [(imported, f"{path} -> {imported}") for _, imported in SOURCES[name].imports()]
+    assert "schemas" in seen and "assignors" in seen
+    assert [seen[name] for name in ("pydantic", "great_expectations", "jinja2", "yaml") if name in seen] == []
+
+
+def test_no_file_in_jobs_hides_a_library():
+    """spark-submit puts the folder of ``__main__.py`` first on ``sys.path``: ``jobs/io.py`` would be everybody's ``io``."""
+    names = {path.stem for path in (ROOT / "jobs").iterdir()} - {"__init__", "__main__", "__pycache__"}
+    libraries = {name for name in importlib.metadata.packages_distributions() if name.isidentifier()}
+    assert "pyspark" in libraries and "session" in names
+    assert names & (set(STDLIB) | libraries) == set()
