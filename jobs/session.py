@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.errors import PlatformError
@@ -34,7 +35,10 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
     if not _is_launched():
         for key, value in _local_settings(conf_folder, extra_jars).items():
             builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except PySparkException as error:
+        raise PlatformError(f"Spark does not start ({str(error).splitlines()[0]}); its own messages stand above") from error
     _check(spark)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")

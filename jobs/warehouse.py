@@ -253,7 +253,8 @@ def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
     if problems:
         raise SchemaMismatchError(f"{spec.name}: {'; '.join(problems)}")
     order = [column for column in SORT_COLUMNS if column in spec.schema.names]
-    return rows.select(*spec.schema.names).sortWithinPartitions(*order)
+    selected = rows.select(*spec.schema.names)
+    return selected.sortWithinPartitions(*order) if order else selected
 
 
 def shape_problems(rows: DataFrame, spec: TableSpec) -> list[str]:

@@ -1,0 +1,3 @@
+from jobs.cli import console_main
+
+raise SystemExit(console_main())

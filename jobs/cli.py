@@ -1,0 +1,228 @@
+"""The command line: argv -> settings -> one run. The only place with a clock, exit codes and logging set-up."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+import assignors
+import jobs
+import schemas
+from jobs.errors import EvenkeelError, PlatformError, UsageError
+from schemas.config import Settings, parse_settings
+from schemas.vocabulary import Severity, Source
+
+logger = logging.getLogger(__name__)
+
+EPILOG = """\
+exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing written); 3 another run holds the warehouse;
+4 a gate failed, or a run id was reused with other input.
+A flag beats the settings file, the file beats the default. A warehouse with a slash is a path, a.b or a.b.c a catalog schema."""
+
+COMMANDS = {
+    "run": "land, assign, audit and report in one session; without options on the recorded capture, into ./warehouse",
+    "land": "captures -> group records, subscription, topic and offset snapshots, quarantine",
+    "assign": "snapshots -> observed, recomputed and counterfactual assignments",
+    "audit": "assignments -> movements, generation audits, findings",
+    "report": "tables -> one self-contained HTML page and a summary on stdout, whose last line is the page's path",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of leaving the process, so that a platform sees an exception with an exit code."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; {self.prog} --help tells the options")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = _Parser(
+        prog="evenkeel",
+        description="Compute and audit Kafka consumer-group assignments: who owned what, what every assignor would have given, "
+        "what moved and why.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+        _add_common_options(command)
+        if name in ("run", "land"):
+            command.add_argument("--input", nargs="+", metavar="PATH", help="captures: files or folders (beats `inputs` in the settings)")
+            formats = [str(source) for source in Source]
+            command.add_argument("--format", choices=formats, help="kind of all inputs; recognised from their content when not given")
+        if name in ("run", "audit"):
+            levels = [str(severity) for severity in Severity]
+            command.add_argument("--fail-on", choices=levels, help="publish, then exit 4 when a new finding is this severe or worse")
+        if name == "assign":
+            command.add_argument("--recompute", action="store_true", help="compute all groups again from their beginning")
+            command.add_argument("--since", type=moment, metavar="T", help="with --recompute: only groups with a snapshot at T or later")
+        if name in ("run", "report"):
+            command.add_argument("--output", metavar="FILE", help="the report's file (default: report.html in the warehouse folder)")
+    return parser
+
+
+def _add_common_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--config", metavar="FILE", type=Path, help="settings in YAML (default: the packaged local.yaml)")
+    command.add_argument("--warehouse", metavar="PATH|SCHEMA", help="where the tables are: a path, or catalog.schema")
+    command.add_argument("--cluster-id", metavar="NAME", help="name of the Kafka cluster; beats the capture's own")
+    command.add_argument("--strategies", metavar="LIST", help="assignors to compare, separated by commas")
+    command.add_argument("--run-id", metavar="ID", help="name of the run; a retry with the same name and input does nothing")
+    command.add_argument("--as-of", type=moment, metavar="TIME", help="the run's clock, ISO 8601, UTC when no zone is given")
+    command.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="form of the log lines on stderr")
+
+
+def moment(text: str) -> datetime:
+    """Return a moment as aware UTC from ISO 8601; one without a zone is taken as UTC."""
+    try:
+        parsed = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected ISO 8601 such as 2026-11-21T02:21:13Z, found {text!r}") from None
+    return parsed.replace(tzinfo=timezone.utc) if parsed.tzinfo is None else parsed.astimezone(timezone.utc)
+
+
+def conf_folder() -> Path:
+    """Return the folder of settings: packaged beside this module, or in the checkout that the program was started from."""
+    main_file = getattr(sys.modules["__main__"], "__file__", None)
+    roots = [Path(__file__).parent, Path(__file__).parent.parent]
+    roots += [Path(main_file).resolve().parent.parent] if main_file else []
+    for root in roots:
+        if (root / "conf" / "local.yaml").is_file():
+            return root / "conf"
+    raise PlatformError(f"no conf folder beside the program; looked in {', '.join(str(root) for root in roots)}")
+
+
+def load_settings(arguments: argparse.Namespace, folder: Path) -> Settings:
+    """Return the settings file with the flags on top.
+
+    Raises:
+        UsageError: the file is missing or wrong; one line a mistake.
+    """
+    path = arguments.config or folder / "local.yaml"
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config {path}: not YAML ({' '.join(str(error).split())})") from None
+    try:
+        settings = parse_settings(content, str(path))
+        inputs = arguments.__dict__.get("input") or [_beside(path, name) for name in settings.inputs]
+        flags: dict[str, Any] = {"inputs": tuple(inputs)}
+        for name in ("warehouse", "cluster_id"):
+            if getattr(arguments, name) is not None:
+                flags[name] = getattr(arguments, name)
+        if arguments.strategies is not None:
+            flags["strategies"] = tuple(name.strip() for name in arguments.strategies.split(",") if name.strip())
+        merged = {**settings.model_dump(), **flags}
+        if arguments.__dict__.get("fail_on"):
+            merged["quality"]["fail_on"] = arguments.fail_on
+        merged["report"]["output"] = _report_path(arguments.__dict__.get("output") or settings.report.output, merged["warehouse"])
+        return parse_settings(merged, "command line")
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _beside(settings_file: Path, name: str) -> str:
+    return name if "://" in name or Path(name).is_absolute() else str(settings_file.absolute().parent / name)
+
+
+def _report_path(named: str | None, warehouse: str) -> str:
+    from jobs.warehouse import local_folder
+
+    if named is not None:
+        return str(Path(named).absolute())
+    folder = local_folder(warehouse)
+    return str((folder if folder is not None else Path.cwd()) / "report.html")
+
+
+def _check_packages() -> None:
+    """Refuse to run with parts of two installations: three common names can come from anywhere on the path."""
+    places = {module.__name__: str(Path(module.__file__).resolve().parent.parent) for module in (jobs, assignors, schemas) if module.__file__}
+    if len(set(places.values())) != 1:
+        raise PlatformError(f"packages of different installations: {', '.join(f'{name} from {place}' for name, place in places.items())}")
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
+        return json.dumps({"at": at, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()})
+
+
+def _set_up_logging(log_format: str) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else logging.Formatter("evenkeel: %(message)s"))
+    package = logging.getLogger("jobs")
+    package.handlers, package.propagate = [handler], False
+    package.setLevel(logging.INFO)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command.
+
+    Raises:
+        EvenkeelError: with ``exit_code``; nothing else is raised for what a user or a machine can get wrong.
+    """
+    arguments = build_parser().parse_args(argv)
+    _set_up_logging(arguments.log_format)
+    _check_packages()
+    folder = conf_folder()
+    settings = load_settings(arguments, folder)
+    if arguments.__dict__.get("since") and not arguments.recompute:
+        raise UsageError("--since goes with --recompute")
+    captures = ()
+    if arguments.command in ("run", "land"):
+        from jobs.captures import find_captures
+
+        captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None)
+    summary = _execute(arguments, settings, folder, captures, lambda: datetime.now(timezone.utc))
+    if summary is not None:
+        print(summary)
+
+
+def _execute(arguments: argparse.Namespace, settings: Settings, folder: Path, captures: tuple, now: Callable[[], datetime]) -> str | None:
+    """Open a session and run; Spark is imported only here, so that wrong usage is told at once."""
+    from jobs.pipeline import Request, execute
+    from jobs.session import open_session
+
+    started = now()
+    request = Request(
+        arguments.command,
+        settings,
+        folder,
+        arguments.run_id or started.strftime("%Y%m%dT%H%M%S.%fZ"),
+        arguments.as_of or started,
+        now,
+        captures,
+        arguments.cluster_id,
+        arguments.wait,
+        arguments.__dict__.get("recompute", False),
+        arguments.__dict__.get("since"),
+    )
+    jars = os.environ.get("EVENKEEL_JARS")
+    spark = open_session(folder, Path(jars) if jars else None)
+    return execute(spark, request)
+
+
+def console_main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code, telling errors in one line on stderr."""
+    try:
+        main(argv)
+    except EvenkeelError as error:
+        print(f"evenkeel: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("evenkeel: interrupted", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,141 @@
+"""Gates: expectations on what a run wrote, checked before it is published. The only import of great_expectations.
+
+A suite a table, from ``conf/expectations/<table>.yaml``, over the rows of the run in progress. Only what failed is looked at more
+closely. Results hold counts, never values of the data.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext
+from jobs.errors import GateFailedError, PlatformError
+from schemas.tables import TABLES
+from schemas.vocabulary import Severity
+
+logger = logging.getLogger(__name__)
+
+KEY_GATE = "key_is_unique"
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What one expectation said about one table; the fields of ``runs.gates``."""
+
+    suite: str
+    table: str
+    expectation: str
+    severity: str
+    success: bool
+    unexpected_count: int | None
+
+
+def read_suites(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the expectations by table: ``type``, ``severity`` and the arguments of the expectation.
+
+    Raises:
+        PlatformError: a file is not what a suite looks like; names the file and what is wrong.
+    """
+    suites = {}
+    for path in sorted(folder.glob("*.yaml")):
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if path.stem not in TABLES or not isinstance(content, list):
+            raise PlatformError(f"{path}: expected a list of expectations in a file named after a table")
+        for number, expectation in enumerate(content, 1):
+            missing = {"type", "severity"} - set(expectation)
+            if missing:
+                raise PlatformError(f"{path}: expectation {number} lacks {', '.join(sorted(missing))}")
+        suites[path.stem] = content
+    return suites
+
+
+def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
+    """Return the results over all tables that the run wrote to; empty when it wrote nothing.
+
+    Raises:
+        GateFailedError: a critical expectation failed, or too much of the input is in quarantine; nothing may be published.
+    """
+    _check_quarantine(context)
+    written = [name for name, rows in context.warehouse.rows_written.items() if rows]
+    if not written:
+        return []
+    results = _check_keys(context, written)
+    suites = read_suites(conf_folder / "expectations")
+    for name in written:
+        if name in suites:
+            rows = context.warehouse.read(name).where(F.col("run_sequence") == context.run_sequence)
+            results += _validate(name, suites[name], rows)
+    failed = [result for result in results if not result.success]
+    for result in failed:
+        logger.warning("gate %s on %s failed: %s rows (%s)", result.expectation, result.table, result.unexpected_count, result.severity)
+    critical = [result for result in failed if result.severity == Severity.CRITICAL.value]
+    if critical:
+        named = ", ".join(f"{result.expectation} on {result.table} ({result.unexpected_count} rows)" for result in critical)
+        raise GateFailedError(f"nothing was published, critical gates failed: {named}")
+    return results
+
+
+def _check_quarantine(context: RunContext) -> None:
+    counts, limit = context.input_counts, context.settings.quality.max_quarantined_ratio
+    if counts.get("read") and counts["quarantined"] / counts["read"] > limit:
+        raise GateFailedError(
+            f"nothing was published: {counts['quarantined']} of {counts['read']} records could not be used, more than "
+            f"max_quarantined_ratio {limit:g} allows; look at the capture, or raise quality.max_quarantined_ratio"
+        )
+
+
+def _check_keys(context: RunContext, names: list[str]) -> list[GateResult]:
+    """Check in one query that no key was written twice."""
+
+    def counted(name: str) -> DataFrame:
+        rows = context.warehouse.read(name).where(F.col("run_sequence") == context.run_sequence)
+        keys = rows.groupBy(*TABLES[name].key).count().where("count > 1")
+        return keys.agg(F.lit(name).alias("table"), F.count("*").alias("repeated"))
+
+    rows = reduce(DataFrame.unionByName, [counted(name) for name in names]).collect()
+    return [
+        GateResult(row["table"], row["table"], KEY_GATE, Severity.CRITICAL.value, row["repeated"] == 0, row["repeated"]) for row in rows
+    ]
+
+
+def _validate(table: str, expectations: list[dict[str, Any]], rows: DataFrame) -> list[GateResult]:
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations as gx  # imported where it validates: it costs seconds, and most commands never need it
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    source = context.data_sources.add_spark(table, persist=False)
+    batch = source.add_dataframe_asset(table).add_batch_definition_whole_dataframe("rows").get_batch({"dataframe": rows})
+    configured = [
+        ExpectationConfiguration(
+            type=expectation["type"],
+            kwargs={name: value for name, value in expectation.items() if name not in ("type", "severity")},
+            severity=expectation["severity"],
+        )
+        for expectation in expectations
+    ]
+    suite = gx.ExpectationSuite(name=table, expectations=[configuration.to_domain_obj() for configuration in configured])
+    outcome = batch.validate(suite, result_format="BOOLEAN_ONLY")
+    return [_result(table, result, batch) for result in outcome.results]
+
+
+def _result(table: str, result: Any, batch: Any) -> GateResult:
+    configuration = result.expectation_config
+    if result.exception_info and result.exception_info.get("raised_exception"):
+        logger.error("gate %s on %s could not be checked: %s", configuration.type, table, result.exception_info.get("exception_message"))
+    unexpected_count = None
+    if not result.success:
+        unexpected_count = batch.validate(configuration.to_domain_obj(), result_format="SUMMARY").result.get("unexpected_count")
+    column = configuration.kwargs.get("column")
+    name = configuration.type if column is None else f"{configuration.type}({column})"
+    return GateResult(table, table, name, str(configuration.severity), bool(result.success), unexpected_count)

@@ -1,0 +1,215 @@
+"""One run from lock to publication: the stages in order, and one row in ``runs`` at its end."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from jobs import assign, audit, findings, gates, land, report
+from jobs.captures import Capture, fingerprint
+from jobs.context import RunContext, stage_timer
+from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError
+from jobs.lock import exclusive
+from jobs.warehouse import Warehouse
+from schemas.config import Settings
+from schemas.tables import FINDINGS, RUNS
+from schemas.vocabulary import RunStatus, Severity
+
+logger = logging.getLogger(__name__)
+
+EVENKEEL_VERSION = "0.1.0"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for.
+
+    Attributes:
+        command: run, land, assign, audit or report.
+        as_of: the run's clock, aware UTC.
+        now: gives the time of day; the only clock besides ``as_of``, for the run's own start and end.
+        recompute, since: of the command assign.
+    """
+
+    command: str
+    settings: Settings
+    conf_folder: Path
+    run_id: str
+    as_of: datetime
+    now: Callable[[], datetime]
+    captures: tuple[Capture, ...] = ()
+    cluster_id_flag: str | None = None
+    wait_seconds: float = 0.0
+    recompute: bool = False
+    since: datetime | None = None
+
+
+def execute(spark: SparkSession, request: Request) -> str | None:
+    """Return the summary of the report, None for commands without one.
+
+    Raises:
+        EvenkeelError: one of its kinds; the tables are then as they were.
+    """
+    warehouse = Warehouse(spark, request.settings.warehouse)
+    warehouse.check_location()
+    if request.command not in ("run", "land") and not warehouse.exists():
+        raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; land captures first, or name another with --warehouse")
+    if request.command == "report":
+        return _report(warehouse, request, None)
+    started_at = request.now()
+    with exclusive(warehouse, request.run_id, started_at, request.wait_seconds):
+        with stage_timer("open"):
+            warehouse.create()
+            warehouse.recover()
+        return _run(warehouse, request, started_at)
+
+
+def _run(warehouse: Warehouse, request: Request, started_at: datetime) -> str | None:
+    newest = warehouse.newest_run()
+    input_fingerprint, settings_fingerprint = fingerprint(request.captures), _settings_fingerprint(request)
+    before = warehouse.run_named(request.run_id) if newest is not None else None
+    if before is not None:
+        if (before["input_fingerprint"], before["settings_fingerprint"]) != (input_fingerprint, settings_fingerprint):
+            raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
+        logger.info("run %s is already published: nothing to do", request.run_id)
+        return _report(warehouse, request, None) if request.command == "run" else None
+    published = warehouse.newest_run(RunStatus.PUBLISHED) if newest is not None else None
+    warehouse.run_sequence = (newest["run_sequence"] if newest is not None else 0) + 1
+    warehouse.run_id = request.run_id
+    context = RunContext(
+        warehouse.spark,
+        warehouse,
+        request.settings,
+        request.run_id,
+        request.as_of,
+        request.captures,
+        request.cluster_id_flag,
+        consumed=dict(published["consumed"]) if published is not None else {},
+    )
+    row = {
+        "run_id": request.run_id,
+        "run_sequence": warehouse.run_sequence,
+        "command": request.command,
+        "started_at": started_at,
+        "input_fingerprint": input_fingerprint,
+        "settings_fingerprint": settings_fingerprint,
+    }
+    try:
+        results = _stages(context, request)
+        _close(context, request, row, RunStatus.PUBLISHED, results)
+    except BaseException as error:
+        _undo(context, request, row, error)
+        raise
+    warehouse.clear_staging()
+    summary = _report(warehouse, request, context) if request.command == "run" else None
+    _check_fail_on(context, summary)
+    return summary
+
+
+def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
+    """Run the stages of a command and its gates; return what the gates said."""
+    stages: dict[str, Callable[[], None]] = {
+        "land": lambda: land.run(context),
+        "assign": lambda: assign.run(context, request.recompute, request.since),
+        "audit": lambda: (audit.run(context), findings.run(context)) and None,
+    }
+    for name in stages if request.command == "run" else (request.command,):
+        with stage_timer(name):
+            try:
+                stages[name]()
+            except PySparkException as error:
+                raise StageFailedError(f"{name}: {explain(error)}") from error
+        if name == "land":
+            _log_input(context)
+    with stage_timer("gates"):
+        return gates.run(context, request.conf_folder)
+
+
+def explain(error: Exception) -> str:
+    """Return the line of a Spark error that says what happened: a worker's own words where there are any."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    worker = [line for line in lines if line.startswith(("RuntimeError: cluster ", "jobs.udfs."))]
+    return (worker or lines or [type(error).__name__])[-1 if worker else 0][:2000]
+
+
+def _log_input(context: RunContext) -> None:
+    counts = context.input_counts
+    order = ("landed", "duplicate", "skipped", "quarantined")
+    logger.info("%d records read: %s", counts["read"], ", ".join(f"{counts[outcome]} {outcome}" for outcome in order))
+    for key, count in sorted(counts.items()):
+        source, _, rest = key.partition(".")
+        outcome, _, kind = rest.partition(".")
+        if outcome == "skipped" and kind.startswith("classic_group_metadata:"):
+            logger.info("%s: skipped %d records of groups with protocol type '%s'", source, count, kind.partition(":")[2])
+        if outcome == "quarantined" and kind:
+            logger.warning("%s: %d records of kind %s went to quarantine; see its reason and detail", source, count, kind)
+
+
+def _undo(context: RunContext, request: Request, row: dict[str, Any], error: BaseException) -> None:
+    """Take the tables back to where they were and say so in ``runs``; the error goes on to the caller."""
+    status = RunStatus.REFUSED if isinstance(error, GateFailedError) else RunStatus.FAILED
+    try:
+        context.warehouse.recover()
+        context.warehouse.rows_written.clear()
+        _close(context, request, row, status, [])
+        context.warehouse.clear_staging()
+    except Exception:  # the first error is the one that counts
+        logger.exception("the tables could not be taken back; the next run will")
+
+
+def _close(context: RunContext, request: Request, row: dict[str, Any], status: RunStatus, results: list[gates.GateResult]) -> None:
+    """Append the run's row: the last commit, and for a published run the one that readers follow."""
+    warehouse = context.warehouse
+    complete = {
+        **row,
+        "finished_at": request.now(),
+        "status": str(status),
+        "input_counts": context.input_counts,
+        "output_counts": dict(warehouse.rows_written),
+        "table_versions": warehouse.versions(),
+        "consumed": context.consumed,
+        "gates": [asdict(result) for result in results],
+        "software_versions": software_versions(context.spark),
+    }
+    values = [complete[name] for name in RUNS.schema.names]
+    warehouse.append(RUNS.name, context.spark.createDataFrame([values], RUNS.schema))
+
+
+def software_versions(spark: SparkSession) -> dict[str, str]:
+    """Return what this run ran on."""
+    return {"evenkeel": EVENKEEL_VERSION, "python": platform.python_version(), "spark": spark.version, "pyspark": pyspark.__version__}
+
+
+def _settings_fingerprint(request: Request) -> str:
+    asked = (request.command, request.settings.model_dump_json(), str(request.cluster_id_flag), str(request.recompute), str(request.since))
+    return hashlib.sha256("\n".join(asked).encode()).hexdigest()
+
+
+def _report(warehouse: Warehouse, request: Request, context: RunContext | None) -> str:
+    summary = {"run_id": request.run_id, "input_counts": context.input_counts} if context is not None else None
+    with stage_timer("report"):
+        return report.run(warehouse, request.settings, request.as_of, summary)
+
+
+def _check_fail_on(context: RunContext, summary: str | None) -> None:
+    limit = context.settings.quality.fail_on
+    if limit is None or not context.warehouse.rows_written.get(FINDINGS.name):
+        return
+    findings_now = context.warehouse.read(FINDINGS.name).where(f"run_sequence = {context.run_sequence}")
+    serious = [str(severity) for severity in Severity if severity.rank >= limit.rank]
+    count = findings_now.where(findings_now["severity"].isin(serious)).count()
+    if count:
+        if summary is not None:
+            print(summary)
+        raise GateFailedError(f"published, but {count} findings are of severity {limit} or above (--fail-on)")
+
