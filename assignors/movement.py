@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from assignors.generations import COOPERATIVE, Generation, Owner, owner_of
 from assignors.model import TopicPartition
@@ -78,21 +78,21 @@ class Difference:
             claims cannot tell.
     """
 
-    retained_count: int = 0
-    revoked_count: int = 0
-    reassigned_count: int = 0
-    gained_count: int = 0
-    lost_count: int = 0
-    orphaned_count: int = 0
-    withheld_count: int = 0
-    handed_over_count: int = 0
-    returned_count: int = 0
-    eager_revocation_count: int = 0
-    cooperative_revocation_count: int = 0
-    actual_revocation_count: int | None = None
-    is_eager: bool | None = None
-    movements: tuple[Movement, ...] = ()
-    withheld: Withheld = field(default_factory=dict)
+    retained_count: int
+    revoked_count: int
+    reassigned_count: int
+    gained_count: int
+    lost_count: int
+    orphaned_count: int
+    withheld_count: int
+    handed_over_count: int
+    returned_count: int
+    eager_revocation_count: int
+    cooperative_revocation_count: int
+    actual_revocation_count: int | None
+    is_eager: bool | None
+    movements: tuple[Movement, ...]
+    withheld: Withheld
 
     @property
     def movement_count(self) -> int:

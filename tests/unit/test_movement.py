@@ -98,6 +98,7 @@ def test_hand_over_is_seen_across_generations(taker: str, row: tuple, counts: tu
     still_withheld = diff_generations(second, third, withheld.withheld)
     assert rows(still_withheld) == []
     assert still_withheld.withheld == withheld.withheld == {T1: LastOwner((False, "a"), "a", 1)}
+    assert last_owners(third, fourth, still_withheld.withheld) == {T0: ((False, "a"),), T1: ((False, "a"),)}
     settled = diff_generations(third, fourth, still_withheld.withheld)
     assert rows(settled) == [row]
     assert (settled.handed_over_count, settled.returned_count, settled.movement_count) == counts
@@ -109,6 +110,7 @@ def test_claim_tells_the_last_owner_when_nothing_before_is_known() -> None:
     seed = diff_generations(None, cooperative(7, {"a": (T0,), "b": ()}, replace(CLAIMS_BOTH, owned_generation=6)))
     assert rows(seed) == [("t", 0, None, "a", "gained", None, None)]
     assert seed.withheld == {T1: LastOwner((False, "a"), "a", 6)}
+    assert (seed.retained_count, seed.eager_revocation_count, seed.cooperative_revocation_count) == (0, 0, 0)
 
 
 def test_recreated_topic_has_no_previous_owner() -> None:

@@ -179,6 +179,27 @@ def test_withheld_partitions_may_still_even_out_what_is_uneven(data: st.DataObje
         assert is_accused
 
 
+@pytest.mark.parametrize(
+    ("loads", "withheld_count", "is_accused"),
+    [
+        ((3, 2), 0, False),
+        ((3, 1), 0, True),
+        ((3, 1), 1, False),
+        ((3, 0), 1, True),
+        ((4, 1, 2), 2, True),
+        ((4, 1, 2), 3, False),
+    ],
+)
+def test_withheld_partitions_excuse_as_much_as_they_can_fill_up(loads: tuple[int, ...], withheld_count: int, is_accused: bool) -> None:
+    partitions = [("t", number) for number in range(sum(loads) + withheld_count)]
+    starts = [sum(loads[:number]) for number in range(len(loads))]
+    assignment = {f"m{n}": tuple(partitions[start : start + load]) for n, (start, load) in enumerate(zip(starts, loads, strict=True))}
+    claims = tuple(partitions[sum(loads) :])
+    members = tuple(Member(member_id, ("t",), owned=claims if member_id == "m0" else ()) for member_id in assignment)
+    found = violations(GroupProblem({"t": Topic(len(partitions))}, members), assignment, "cooperative-sticky")
+    assert found == (("unbalanced t",) if is_accused else ())
+
+
 # family: how many of Kafka's own results break a rule, by codes. What is not listed is sound.
 FAULTS_OF_KAFKA = {
     "range": {},
