@@ -13,6 +13,7 @@ from assignors.model import (
     GroupProblem,
     KafkaAssignorError,
     KafkaVersionError,
+    MalformedProblemError,
     Member,
     NoResultError,
     Topic,
@@ -28,6 +29,7 @@ __all__ = [
     "GroupProblem",
     "KafkaAssignorError",
     "KafkaVersionError",
+    "MalformedProblemError",
     "Member",
     "NoResultError",
     "Topic",
@@ -53,6 +55,7 @@ def assign(strategy: str, problem: GroupProblem, kafka_version: str | None = Non
         KafkaAssignorError: Kafka's own class throws on this input.
         NoResultError: Kafka never returns on this input, or the budget ran out.
         KafkaVersionError: the release is not a version, or did not have this assignor.
+        MalformedProblemError: two members have the same id.
         UnknownStrategyError: no assignor of this name is known.
     """
     return find_assignor(strategy)(problem, kafka_version=kafka_version, step_budget=step_budget)

@@ -61,6 +61,10 @@ class UnknownStrategyError(AssignorError):
     """No assignor of this name is known."""
 
 
+class MalformedProblemError(AssignorError):
+    """A problem contradicts itself, so that no group can have posed it."""
+
+
 class KafkaVersionError(AssignorError):
     """A Kafka release is not a version number, or it did not have the assignor that is asked for."""
 

@@ -24,8 +24,8 @@ def is_rack_aware(consumer_racks: Iterable[str], racks_of_partitions: Sequence[f
     """Return whether racks can make a difference: some consumer shares a rack with some partition, and not all partitions are everywhere.
 
     >>> everywhere, only_a = frozenset("ab"), frozenset("a")
-    >>> is_rack_aware({"a"}, [everywhere, only_a]), is_rack_aware({"a"}, [everywhere, everywhere]), is_rack_aware({"c"}, [everywhere, only_a])
-    (True, False, False)
+    >>> [is_rack_aware(*case) for case in (({"a"}, [everywhere, only_a]), ({"a"}, [everywhere]), ({"c"}, [everywhere, only_a]))]
+    [True, False, False]
     """
     all_racks = frozenset().union(*racks_of_partitions)
     if all_racks.isdisjoint(consumer_racks):

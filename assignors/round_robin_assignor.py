@@ -31,8 +31,8 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
         KafkaVersionError: the release is no version.
 
     >>> from assignors.model import Member, Topic
-    >>> problem = GroupProblem({"t0": Topic(3), "t1": Topic(1)}, (Member("a", ("t0", "t1")), Member("b", ("t1",)), Member("c", ("t0", "t1"))))
-    >>> assign_round_robin(problem)
+    >>> members = (Member("a", ("t0", "t1")), Member("b", ("t1",)), Member("c", ("t0", "t1")))
+    >>> assign_round_robin(GroupProblem({"t0": Topic(3), "t1": Topic(1)}, members))
     {'a': (('t0', 0), ('t0', 2)), 'b': (('t1', 0),), 'c': (('t0', 1),)}
     """
     behaviour = client_behaviour(kafka_version)

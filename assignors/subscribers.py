@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from itertools import chain
 
-from assignors.model import GroupProblem, Member
+from assignors.model import GroupProblem, MalformedProblemError, Member
 from assignors.ordering import hash_map_order
 
 
 def members_in_map_order(problem: GroupProblem) -> list[Member]:
-    """Return the members as the leader's map of subscriptions iterates them."""
+    """Return the members as the leader's map of subscriptions iterates them.
+
+    Raises:
+        MalformedProblemError: two members have the same id.
+    """
     members = {member.member_id: member for member in problem.members}
+    if len(members) < len(problem.members):
+        member_id, count = Counter(member.member_id for member in problem.members).most_common(1)[0]
+        raise MalformedProblemError(f"member id {member_id!r} occurs {count} times in one group, expected once")
     return [members[member_id] for member_id in hash_map_order(members)]
 
 

@@ -27,6 +27,7 @@ from assignors.sticky.early_general import state_early_general_problem
 from assignors.sticky.general import Rebalance, state_general_problem
 from assignors.sticky.irregular import IrregularRebalance
 from assignors.sticky.rack_info import RackInfo
+from assignors.subscribers import members_in_map_order
 from assignors.subscriptions import existing_partition_counts
 
 
@@ -98,9 +99,8 @@ class _Solution:
 def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str | None, step_budget: int | None) -> _Solution:
     """Return the result of the algorithm that fits the subscriptions and the release."""
     behaviour = client_behaviour(kafka_version)
-    by_id = {member.member_id: member for member in problem.members}
-    member_ids = hash_map_order(by_id)
-    members = [by_id[member_id] for member_id in member_ids]
+    members = members_in_map_order(problem)
+    member_ids = [member.member_id for member in members]
     counts = existing_partition_counts(problem)
     budget = StepBudget(step_budget)
     budget.spend(sum(counts.values()))
