@@ -159,6 +159,8 @@ def _uneven_loads(subscribers: Mapping[frozenset[str], list[str]], assignment: A
         lowest = min(len(assignment.get(owner, ())) for owner in owners)
         for topic in topics:
             least[topic] = min(lowest, least.get(topic, lowest))
+    if max(map(len, assignment.values()), default=0) - min(least.values(), default=0) <= 1:
+        return []  # the usual case
     most: dict[str, int] = {}
     for partitions in assignment.values():
         for topic in {topic for topic, _ in partitions} & least.keys():
