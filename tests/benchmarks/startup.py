@@ -27,7 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PR_SET_CHILD_SUBREAPER = 36
-STAGE = re.compile(r"^\W*([a-z][a-z -]*?)[: ]+(\d+(?:\.\d+)?) s\b", re.MULTILINE)
+STAGE = re.compile(r"^evenkeel: ([a-z-]+) +(\d+\.\d) s$", re.MULTILINE)
 
 BARE_JOB = """
 import sys

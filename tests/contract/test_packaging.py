@@ -99,7 +99,8 @@ def test_the_command_helps_from_anywhere(installed: Path):
 
 @pytest.mark.slow
 def test_the_demo_runs_from_the_wheel(installed: Path, tmp_path: Path):
-    output = run(installed / "evenkeel", "run", "--warehouse", tmp_path / "warehouse", cwd="/", env=environment())
+    jars = {"EVENKEEL_JARS": str(ROOT / ".evenkeel" / "jars" / f"spark-{SPARK_VERSIONS[-1]}")}
+    output = run(installed / "evenkeel", "run", "--warehouse", tmp_path / "warehouse", cwd="/", env={**environment(), **jars})
     assert output.splitlines()[-1].strip() == str(tmp_path / "warehouse" / "report.html")
     assert (tmp_path / "warehouse" / "report.html").stat().st_size > 10_000
 
