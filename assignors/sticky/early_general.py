@@ -35,8 +35,8 @@ def state_early_general_problem(
         behaviour: what the release does.
 
     Raises:
-        KafkaAssignorError: ``NoSuchElementException`` without members, or with claims but without partitions;
-            ``NullPointerException`` before 2.3 on a subscribed topic without metadata.
+        KafkaAssignorError: ``NoSuchElementException`` without members; ``NullPointerException`` before 2.3 on a subscribed topic
+            without metadata.
     """
     if not members:
         raise KafkaAssignorError("NoSuchElementException", "a group without members has no last member")
@@ -48,15 +48,24 @@ def state_early_general_problem(
         for topic in topics:
             subscribers[topic].append(number)
 
-    claimed, previous_owners = _newest_claims(data) if behaviour.reads_generation else ([list(claims) for claims, _ in data], {})
-    # The map of assignments is filled with the members that claim something first.
+    if behaviour.reads_generation:
+        claimed, previous_owners = _newest_claims(data)
+        returning = [member.member_id for member, claims in zip(members, claimed, strict=True) if claims]
+    else:
+        claimed, previous_owners = [list(claims) for claims, _ in data], {}
+        returning = [member.member_id for member in members if member.user_data]
+    # The map of assignments is filled with the members that had one first.
     numbers = {member.member_id: number for number, member in enumerate(members)}
-    first = [member.member_id for member, (claims, _) in zip(members, data, strict=True) if claims]
-    walk = [numbers[member_id] for member_id in hash_map_order([*first, *numbers])]
+    walk = [numbers[member_id] for member_id in hash_map_order([*returning, *numbers])]
     owners = {partition: number for number in walk for partition in claimed[number]}
 
     rank = ranks(list(numbers))
-    every = _sorted_partitions(claimed, previous_owners, partition_counts, subscribers, subscribed, walk, rank, behaviour)
+    if behaviour.has_constrained_path or not returning or not _are_subscriptions_identical(subscribers, subscribed):
+        key = order_key(partition_counts)
+        topics = sorted(partition_counts, key=lambda topic: (len(subscribers[topic]), key(topic)))
+        every = list(every_partition((topic, partition_counts[topic]) for topic in topics))
+    else:
+        every = _partitions_by_holder(claimed, previous_owners, partition_counts, walk, rank)
     existing = set(every)
     current: list[list[TopicPartition]] = [[] for _ in members]
     kept: dict[TopicPartition, int] = {}
@@ -90,10 +99,6 @@ def state_early_general_problem(
         unassigned=unassigned,
         previous_owners=previous_owners,
         is_revocation_required=is_revocation_required,
-        is_regular=len(existing) == len(every)
-        and len(set(chain.from_iterable(current))) == sum(map(len, current))
-        and all(len(topics) == len(set(topics)) for topics in subscribed)
-        and all(partition not in existing or partition[0] in subscribed[owner] for partition, owner in previous_owners.items()),
     )
 
 
@@ -121,30 +126,20 @@ def _partition_map_order(partitions: Iterable[TopicPartition]) -> list[TopicPart
     return hash_map_order(partitions, lambda partition: topic_partition_hash(*partition), lambda partition: 0)
 
 
-def _sorted_partitions(
+def _are_subscriptions_identical(subscribers: Mapping[str, Sequence[int]], subscribed: Sequence[Sequence[str]]) -> bool:
+    """Return whether all topics have the same subscribers and all members the same topics."""
+    return all(set(one) == set(other) for one, other in chain(pairwise(subscribers.values()), pairwise(subscribed)))
+
+
+def _partitions_by_holder(
     claimed: Sequence[Sequence[TopicPartition]],
     previous_owners: Mapping[TopicPartition, int],
     partition_counts: Mapping[str, int],
-    subscribers: Mapping[str, Sequence[int]],
-    subscribed: Sequence[Sequence[str]],
     walk: Sequence[int],
     rank: Sequence[int],
-    behaviour: ClientBehaviour,
 ) -> list[TopicPartition]:
-    """Return all partitions in the order in which they are looked at: by number of subscribers, topic and number.
-
-    Up to 2.5.0, when there are claims and all subscriptions are equal, instead one from the largest member at a time, those with a
-    previous owner first, and what nobody claims at the end.
-    """
+    """Return all partitions, one from the largest member at a time, those with a previous owner first; unclaimed ones last."""
     every = list(every_partition(partition_counts.items()))
-    is_sorted = behaviour.has_constrained_path or not any(claimed)
-    if not is_sorted and not every:
-        raise KafkaAssignorError("NoSuchElementException", "there are claims, but no partitions")
-    if is_sorted or any(set(a) != set(b) for a, b in chain(pairwise(subscribers.values()), pairwise(subscribed))):
-        key = order_key(partition_counts)
-        topics = sorted(partition_counts, key=lambda topic: (len(subscribers[topic]), key(topic)))
-        return list(every_partition((topic, partition_counts[topic]) for topic in topics))
-
     existing = set(every)
     remaining = {number: [partition for partition in claimed[number] if partition in existing] for number in walk}
     returnable = _partition_map_order(previous_owners)

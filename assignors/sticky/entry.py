@@ -120,7 +120,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         data = read_members(members, reader, behaviour, already_read=differing)
         topics = hash_map_order(hash_map_order(topic for member in members for topic in member.topics))
         general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics if topic in counts}, behaviour)
-    rebalance = (Rebalance if general.is_regular else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
+    rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
     return _Solution(members, rebalance.solve(), None, _general_result_order(member_ids, rebalance.fixed_members))
 
 

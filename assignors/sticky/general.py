@@ -39,7 +39,6 @@ class GeneralProblem:
         unassigned: the partitions to place, in the order of ``every``.
         previous_owners: partition -> the member that had it in an older generation.
         is_revocation_required: a claim was taken back.
-        is_regular: claims, subscriptions and previous owners are such that Kafka's result has a faster equivalent.
     """
 
     ranks: list[int]
@@ -53,7 +52,21 @@ class GeneralProblem:
     unassigned: list[TopicPartition]
     previous_owners: dict[TopicPartition, int]
     is_revocation_required: bool
-    is_regular: bool
+
+    def is_regular(self) -> bool:
+        """Return whether Kafka's accidents cannot show, so that its result has a faster equivalent.
+
+        Every partition is held or unassigned once, and held by its owner; no topic is listed twice; previous owners still subscribe.
+        """
+        kept_count = sum(map(len, self.current))
+        return (
+            kept_count + len(self.unassigned) == len(self.every) == len({*self.unassigned, *chain.from_iterable(self.current)})
+            and all(self.owners[partition] == member for member, held in enumerate(self.current) for partition in held)
+            and all(len(topics) == len(set(topics)) for topics in self.subscribed)
+            and all(
+                topic not in self.partition_counts or topic in self.subscribed[owner] for (topic, _), owner in self.previous_owners.items()
+            )
+        )
 
 
 def state_general_problem(
@@ -82,13 +95,10 @@ def state_general_problem(
     kept_count = sum(map(len, current))
     assigned = set(chain.from_iterable(current))
     unassigned = list(filterfalse(assigned.__contains__, every)) if assigned else every
-    # Otherwise something is kept that does not exist, or is kept twice.
-    are_claims_sound = len(unassigned) == len(every) - kept_count
-    if not are_claims_sound:
+    if len(unassigned) != len(every) - kept_count:
+        # Something is kept that does not exist, or is kept twice.
         kept = sorted(chain.from_iterable(current), key=lambda partition: (topic_keys[partition[0]], partition[1]))
         unassigned = unmatched(every, kept)
-
-    previous_owners = _previous_owners(data, claims.highest_generation)
     return GeneralProblem(
         ranks=ranks([member.member_id for member in members]),
         partition_counts=partition_counts,
@@ -102,11 +112,8 @@ def state_general_problem(
         owners=owners,
         every=every,
         unassigned=unassigned,
-        previous_owners=previous_owners,
+        previous_owners=_previous_owners(data, claims.highest_generation),
         is_revocation_required=is_revocation_required,
-        is_regular=are_claims_sound
-        and all(len(topics) == len(set(topics)) for topics in subscribed)
-        and all(topic not in partition_counts or topic in subscribed[owner] for (topic, _), owner in previous_owners.items()),
     )
 
 
