@@ -35,8 +35,8 @@ def state_early_general_problem(
         behaviour: what the release does.
 
     Raises:
-        KafkaAssignorError: ``NoSuchElementException`` without members; ``NullPointerException`` before 2.3 on a subscribed topic
-            without metadata.
+        KafkaAssignorError: ``NoSuchElementException`` without members, and before 2.3 with user data but without partitions;
+            ``NullPointerException`` before 2.3 on a subscribed topic without metadata.
     """
     if not members:
         raise KafkaAssignorError("NoSuchElementException", "a group without members has no last member")
@@ -54,6 +54,8 @@ def state_early_general_problem(
     else:
         claimed, previous_owners = [list(claims) for claims, _ in data], {}
         returning = [member.member_id for member in members if member.user_data]
+        if returning and not partition_counts:
+            raise KafkaAssignorError("NoSuchElementException", "there are previous assignments, but no partitions")
     # The map of assignments is filled with the members that had one first.
     numbers = {member.member_id: number for number, member in enumerate(members)}
     walk = [numbers[member_id] for member_id in hash_map_order([*returning, *numbers])]
