@@ -1,0 +1,34 @@
+"""Reading warehouse tables in tests the way a user without Spark does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from schemas.tables import TABLES
+
+OF_THE_RUN = {"run_id", "run_sequence", "source", "source_position"}
+"""Columns in which equal warehouses may differ."""
+
+
+def rows(warehouse: Path, name: str) -> list[dict[str, Any]]:
+    """Return all rows of a table as plain dicts."""
+    return DeltaTable(str(warehouse / name)).to_pyarrow_table().to_pylist()
+
+
+def versions(warehouse: Path) -> dict[str, int]:
+    """Return the newest version of every table."""
+    return {name: DeltaTable(str(warehouse / name)).version() for name in TABLES}
+
+
+def content(warehouse: Path, name: str) -> list[str]:
+    """Return the rows of a table without what differs between equal warehouses, in a fixed order."""
+    kept = [{key: value for key, value in row.items() if key not in OF_THE_RUN} for row in rows(warehouse, name)]
+    return sorted(json.dumps(row, sort_keys=True, default=repr) for row in kept)
+
+
+COMPARED = tuple(name for name in TABLES if name not in ("runs", "group_states"))
+"""The tables that make two warehouses equal."""
