@@ -2,8 +2,7 @@
 
 Reads: generation_audits, findings, assignments, movements (current rows).
 Writes: the HTML file; no table.
-Spark aggregates, and the driver collects twice: the fleet with its ranking, then the details of the worst groups. Both
-are unions of small aggregates, one struct column each, since every query costs its start-up.
+Spark aggregates and the driver collects what is shown: first the ranking, then one small query a table.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import logging
 import os
 from collections.abc import Mapping
 from datetime import datetime
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, ReportRows
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS
-from schemas.vocabulary import Basis, Severity, Status
+from schemas.vocabulary import Basis, Rule, Severity
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +32,7 @@ GROUP = ("cluster_id", "group_id")
 
 # Shares of max_detail_rows: of a worst group's part, and of the whole for the findings. The rest is for the fleet.
 GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE, FINDINGS_SHARE = 0.05, 0.15, 0.7, 0.05
-MOST_GENERATIONS, MOST_FINDINGS = 100, 200  # a page that shows more is not read
+MOST_GENERATIONS, MOST_FINDINGS = 100, 50  # a page that shows more is not read
 TOPICS_SHOWN = 30
 PARTITIONS_LISTED = 500  # of one line of what moved; the rest is counted
 
@@ -70,29 +68,6 @@ def _is_settled() -> Column:
 def _milliseconds() -> Column:
     """Return the row's time as a number: a collected timestamp would come in the driver's own time zone."""
     return F.unix_millis("observed_at")
-
-
-def _measures() -> list[Column]:
-    return [column for name in MEASURES for column in (F.sum(name).alias(f"{name}_sum"), F.count(name).alias(f"{name}_known"))]
-
-
-def condense_findings(findings: DataFrame) -> DataFrame:
-    """Return one row per (cluster_id, group_id, rule_id, severity) with how often and where it was found, and its last text.
-
-    Reads: findings as schemas.tables.FINDINGS. Returns: the rows that ``ReportRows.findings`` describes.
-    """
-    last = F.max_by(F.struct(_milliseconds().alias("observed_at_ms"), "message", "evidence", "advice"), "position")
-    return (
-        findings.groupBy(*GROUP, "rule_id", "severity")
-        .agg(
-            F.count("*").alias("finding_count"),
-            F.min("generation").alias("first_generation"),
-            F.max("generation").alias("last_generation"),
-            last.alias("last"),
-        )
-        .select("*", "last.*")
-        .drop("last")
-    )
 
 
 def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
@@ -160,49 +135,28 @@ def rank_groups(figures: DataFrame, worst_groups: int) -> DataFrame:
     )
 
 
-def tally_generations(audits: DataFrame) -> DataFrame:
-    """Return the fleet's generations by (basis, strategy, flavour, status, conformance), with sums of what they cost."""
-    return audits.groupBy("basis", "strategy", "flavour", "status", "conformance").agg(F.count("*").alias("generation_count"), *_measures())
+def tally_generations(audits: DataFrame, is_worst: Column, limit: int) -> DataFrame:
+    """Return generations by (basis, strategy, flavour, status, conformance) with what they cost, worst groups one by one.
 
-
-def count_rules(findings: DataFrame) -> DataFrame:
-    """Return the number of findings and of groups by (severity, rule_id)."""
-    by_group = findings.groupBy("severity", "rule_id", *GROUP).agg(F.count("*").alias("finding_count"))
-    return by_group.groupBy("severity", "rule_id").agg(F.sum("finding_count").alias("finding_count"), F.count("*").alias("group_count"))
-
-
-def latest_generations(audits: DataFrame, limit: int) -> DataFrame:
-    """Return the newest observed generations of each group, at most ``limit``, and how many it has."""
-    group = Window.partitionBy(*GROUP)
-    return (
-        audits.where(_observed())
-        .select(*GROUP, *_GENERATION_COLUMNS, _milliseconds().alias("observed_at_ms"))
-        .withColumns({"generation_total": F.count("*").over(group), "rank": F.row_number().over(group.orderBy(F.desc("position")))})
-        .where(F.col("rank") <= limit)
-        .drop("rank")
-    )
-
-
-def sum_strategies(audits: DataFrame) -> DataFrame:
-    """Return one row per group, basis and strategy with what it cost over the history, observed and counterfactual.
-
-    Balance is that of settled generations. Means are taken over decimals: sums of doubles depend on the order of rows.
+    Observed rows of worst groups carry their newest generations, at most ``limit``, newest first. Balance is that of
+    settled generations. Ratios are summed as decimals: a sum of doubles depends on the order of rows.
+    Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: cluster_id and group_id, for all other groups together.
     """
-    settled_ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
+    generation = F.struct(*_GENERATION_COLUMNS, _milliseconds().alias("observed_at_ms"))
+    generations = F.collect_list(F.when(is_worst & _observed(), generation))
+    ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
     spread = F.when(_is_settled(), F.col("partitions_per_member_max") - F.col("partitions_per_member_min"))
-    is_unsolved = ~F.col("status").isin(str(Status.SOLVED), str(Status.CARRIED))
-    return (
-        audits.where(F.col("basis") != str(Basis.RECOMPUTED))
-        .groupBy(*GROUP, "basis", "strategy")
-        .agg(
-            F.count("*").alias("generation_count"),
-            *_measures(),
-            F.sum("rebalance_count").alias("rebalance_count"),
-            F.avg(settled_ratio.cast("decimal(20,6)")).cast("double").alias("imbalance_ratio_mean"),
-            F.max(settled_ratio).alias("imbalance_ratio_max"),
-            F.max(spread).alias("spread_max"),
-            F.count_if(is_unsolved).alias("unsolved_count"),
-        )
+    return audits.groupBy(
+        *(F.when(is_worst, F.col(name)).alias(name) for name in GROUP), "basis", "strategy", "flavour", "status", "conformance"
+    ).agg(
+        F.count("*").alias("generation_count"),
+        *(column for name in MEASURES for column in (F.sum(name).alias(f"{name}_sum"), F.count(name).alias(f"{name}_known"))),
+        F.sum("rebalance_count").alias("rebalance_count"),
+        F.sum(ratio.cast("decimal(20,6)")).alias("imbalance_ratio_sum"),
+        F.count(ratio).alias("imbalance_ratio_known"),
+        F.max(ratio).alias("imbalance_ratio_max"),
+        F.max(spread).alias("spread_max"),
+        F.slice(F.sort_array(generations, asc=False), 1, limit).alias("generations"),
     )
 
 
@@ -216,13 +170,17 @@ def hold_partitions(assignments: DataFrame, members_shown: int) -> DataFrame:
     group = Window.partitionBy(*GROUP)
     heaviest = F.dense_rank().over(group.orderBy(F.desc("member_partition_count"), "member_id"))
     lightest = F.dense_rank().over(group.orderBy(F.asc("member_partition_count"), F.desc("member_id")))
-    cells = assignments.select(
-        *GROUP,
-        "member_id",
-        "group_instance_id",
-        F.col("partition_count").alias("member_partition_count"),
-        F.explode_outer("partitions").alias("entry"),
-    ).select("*", F.col("entry.topic").alias("topic"), F.size("entry.partitions").alias("topic_partition_count"))
+    cells = (
+        assignments.repartition(*GROUP)
+        .select(  # satisfies the windows too: one shuffle instead of four
+            *GROUP,
+            "member_id",
+            "group_instance_id",
+            F.col("partition_count").alias("member_partition_count"),
+            F.explode_outer("partitions").alias("entry"),
+        )
+        .select("*", F.col("entry.topic").alias("topic"), F.size("entry.partitions").alias("topic_partition_count"))
+    )
     weighed = cells.drop("entry").withColumn("weight", F.sum("topic_partition_count").over(Window.partitionBy(*GROUP, "topic")))
     is_shown = (F.col("topic_rank") <= TOPICS_SHOWN) & F.col("topic").isNotNull()
     return (
@@ -252,6 +210,7 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
     newest = group.orderBy(F.desc("position"), *(name for name in key if name != "position"))
     return (
         movements.where(_observed())
+        .repartition(*GROUP)  # satisfies the windows too: one shuffle instead of two
         .groupBy(*GROUP, *key)
         .agg(F.count("*").alias("partition_count"), F.sort_array(F.collect_list("partition")).alias("partitions"))
         .withColumns(
@@ -266,11 +225,35 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
     )
 
 
-def first_findings(findings: DataFrame, is_worst: Column, limit: int) -> DataFrame:
-    """Return the findings to show, at most ``limit``: those of the worst groups, then the most severe."""
-    severity = reduce(lambda rank, word: rank.when(F.col("severity") == str(word), word.rank), Severity, F.when(F.lit(False), 0))
-    order = (F.desc(is_worst), F.desc(severity), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"), F.asc("rule_id"))
-    return condense_findings(findings).orderBy(*order).limit(limit)
+def condense_findings(findings: DataFrame, is_worst: Column, limit: int) -> DataFrame:
+    """Return one row per group and rule: how often and where it was found, and its last text; at most ``limit`` groups a rule.
+
+    Kept are the worst groups, then those with most findings. Every row also counts all findings and groups of its rule
+    and severity, so that no rule is missing from the fleet's figures.
+    Reads: findings as schemas.tables.FINDINGS. Returns: the rows that ``ReportRows.findings`` describes.
+    """
+    last = F.max_by(F.struct(_milliseconds().alias("observed_at_ms"), "message", "evidence", "advice"), "position")
+    rule = Window.partitionBy("severity", "rule_id")
+    order = (F.desc(is_worst), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"))
+    return (
+        findings.groupBy(*GROUP, "rule_id", "severity")
+        .agg(
+            F.count("*").alias("finding_count"),
+            F.min("generation").alias("first_generation"),
+            F.max("generation").alias("last_generation"),
+            last.alias("last"),
+        )
+        .withColumns(
+            {
+                "rule_finding_count": F.sum("finding_count").over(rule),
+                "rule_group_count": F.count("*").over(rule),
+                "rank": F.row_number().over(rule.orderBy(*order)),
+            }
+        )
+        .where(F.col("rank") <= limit)
+        .select("*", "last.*")
+        .drop("last", "rank")
+    )
 
 
 def _is_one_of(rows: list[dict[str, Any]], *names: str) -> Column:
@@ -281,38 +264,37 @@ def _is_one_of(rows: list[dict[str, Any]], *names: str) -> Column:
     return F.col("group_id").isin([row["group_id"] for row in rows]) & F.struct(*names).isin(tuples)
 
 
-def _collect(parts: Mapping[str, DataFrame]) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of several small frames, collected by one query: each becomes one struct column of a union."""
-    columns = [rows.select(F.struct("*").alias(name)) for name, rows in parts.items()]
-    union = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), columns)
-    collected: dict[str, list[dict[str, Any]]] = {name: [] for name in parts}
-    for row in union.collect():
-        name = next(name for name in parts if row[name] is not None)
-        collected[name].append(row[name].asDict(recursive=True))
-    return collected
+def _collect(rows: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in rows.collect()]
 
 
 def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     """Return everything that the report shows: the fleet in aggregates, and details of the worst groups."""
     audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
-    ranked = rank_groups(figure_groups(audits, findings), settings.worst_groups)
-    fleet = _collect({"groups": ranked, "tallies": tally_generations(audits), "rules": count_rules(findings)})
-    worst = sorted((row["worst"] for row in fleet["groups"] if row["worst"] is not None), key=worst_first)[: settings.worst_groups]
+    groups = _collect(rank_groups(figure_groups(audits, findings), settings.worst_groups))
+    worst = sorted((row["worst"] for row in groups if row["worst"] is not None), key=worst_first)[: settings.worst_groups]
 
     part = settings.max_detail_rows / max(1, len(worst))
     is_worst = _is_one_of(worst, *GROUP)
     settled = [row | {"position": row["settled_position"]} for row in worst if row["settled_position"] is not None]
     held = warehouse.read(ASSIGNMENTS.name).where(_observed() & _is_one_of(settled, *GROUP, "position"))
-    details = _collect(
-        {
-            "generations": latest_generations(audits.where(is_worst), min(MOST_GENERATIONS, max(1, int(GENERATIONS_SHARE * part)))),
-            "strategies": sum_strategies(audits.where(is_worst)),
-            "holdings": hold_partitions(held, max(1, int(HOLDINGS_SHARE * part) // (TOPICS_SHOWN + 1))),
-            "flows": condense_movements(warehouse.read(MOVEMENTS.name).where(is_worst), max(1, int(FLOWS_SHARE * part))),
-            "findings": first_findings(findings, is_worst, min(MOST_FINDINGS, max(1, int(FINDINGS_SHARE * settings.max_detail_rows)))),
-        }
+    moved = warehouse.read(MOVEMENTS.name).where(is_worst)
+    return ReportRows(
+        groups=groups,
+        worst=worst,
+        tallies=_collect(tally_generations(audits, is_worst, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS))),
+        holdings=_collect(hold_partitions(held, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
+        flows=_collect(condense_movements(moved, _share(part, FLOWS_SHARE))),
+        findings=_collect(
+            condense_findings(findings, is_worst, _share(settings.max_detail_rows / len(Rule), FINDINGS_SHARE, MOST_FINDINGS))
+        ),
     )
-    return ReportRows(groups=fleet["groups"], worst=worst, tallies=fleet["tallies"], rules=fleet["rules"], **details)
+
+
+def _share(rows: float, share: float, most: int | None = None) -> int:
+    """Return a share of a number of rows: at least 1, at most ``most``."""
+    wanted = max(1, int(share * rows))
+    return wanted if most is None else min(most, wanted)
 
 
 def _write(html: str, path: Path) -> None:

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from jobs.reporting import fleet
 from jobs.reporting.figures import EN_DASH, Figure, count, moment, visible, words
 from jobs.reporting.groups import anchors, finding_views, group_views, worst_first
-from jobs.reporting.strategies import compare, fleet_rows
+from jobs.reporting.strategies import FLEET_COLUMNS, compare
 from jobs.reporting.timeline import CONFORMANCE_MARKS
 from jobs.reporting.view import Count, GroupView, Page, ReportRows
 from schemas.vocabulary import Outcome
@@ -40,6 +40,7 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
     summary = _printable(summary or {})
     ranking = sorted(rows.worst, key=worst_first)
     findings = finding_views(rows.findings, anchors(ranking))
+    rules = fleet.rule_lines(rows.findings)
     return Page(
         as_of=moment(as_of),
         run_id=summary.get("run_id") or EN_DASH,
@@ -49,13 +50,13 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         headline=fleet.headline(rows),
         conformance=fleet.conformance(rows.tallies),
         statuses=fleet.statuses(rows.tallies),
-        severities=fleet.severities(rows.rules),
-        rules=fleet.rule_lines(rows.rules),
+        severities=fleet.severities(rules),
+        rules=rules,
         imbalance=fleet.imbalance(rows.groups),
-        strategies=compare(fleet_rows(rows.tallies), own=None),
+        strategies=compare(rows.tallies, FLEET_COLUMNS),
         worst=group_views(rows, ranking, findings),
         findings=findings,
-        finding_total=sum(row["group_count"] for row in rows.rules),
+        finding_total=sum(int(line.groups.value or 0) for line in rules),
     )
 
 

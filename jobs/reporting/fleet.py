@@ -66,20 +66,19 @@ def statuses(tallies: Iterable[Row]) -> tuple[StatusLine, ...]:
     return tuple(lines)
 
 
-def severities(rules: Iterable[Row]) -> tuple[Count, ...]:
+def severities(rules: Iterable[RuleLine]) -> tuple[Count, ...]:
     """Return the number of findings by severity, worst first, zeros included."""
     numbers = {str(word): 0 for word in reversed(Severity)}
-    for row in rules:
-        numbers[row["severity"]] += row["finding_count"]
+    for line in rules:
+        numbers[line.severity] += int(line.findings.value or 0)
     return tuple(Count(name, count(number)) for name, number in numbers.items())
 
 
-def rule_lines(rules: Iterable[Row]) -> tuple[RuleLine, ...]:
+def rule_lines(findings: Iterable[Row]) -> tuple[RuleLine, ...]:
     """Return the rules that found something, worst severity and most findings first."""
-    ordered = sorted(rules, key=lambda row: (-Severity(row["severity"]).rank, -row["finding_count"], row["rule_id"]))
-    return tuple(
-        RuleLine(row["severity"], words(row["rule_id"]), count(row["finding_count"]), count(row["group_count"])) for row in ordered
-    )
+    rules = {(row["severity"], row["rule_id"]): (row["rule_finding_count"], row["rule_group_count"]) for row in findings}
+    ordered = sorted(rules.items(), key=lambda item: (-Severity(item[0][0]).rank, -item[1][0], item[0][1]))
+    return tuple(RuleLine(severity, words(rule), count(number), count(groups)) for (severity, rule), (number, groups) in ordered)
 
 
 def imbalance(groups: Iterable[Row]) -> tuple[Count, ...]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jobs.reporting.figures import EN_DASH, Figure, condense, count, from_ms, moment, ratio, short_names, words
 from jobs.reporting.heat import lay_out
-from jobs.reporting.strategies import compare
+from jobs.reporting.strategies import GROUP_COLUMNS, compare
 from jobs.reporting.timeline import KINDS, draw, moved, special
 from jobs.reporting.view import WHY, FindingView, Flow, GenerationLine, GroupView, ReportRows, Row, Tick
-from schemas.vocabulary import Severity
+from schemas.vocabulary import Basis, Severity
 
 GroupKey = tuple[str, str]
 
@@ -79,14 +79,12 @@ def finding_views(findings: Iterable[Row], sections: Mapping[GroupKey, str]) -> 
 def group_views(rows: ReportRows, ranking: Sequence[Row], findings: Sequence[FindingView]) -> tuple[GroupView, ...]:
     """Return the worst groups in the order of ``ranking``, each with everything that its section shows."""
     sections = anchors(ranking)
-    generations, strategies = _by_group(rows.generations), _by_group(rows.strategies)
-    holdings, flows = _by_group(rows.holdings), _by_group(rows.flows)
+    tallies, holdings, flows = _by_group(rows.tallies), _by_group(rows.holdings), _by_group(rows.flows)
     return tuple(
         _group_view(
             row,
             rank,
-            sorted(generations.get(_key(row), ()), key=lambda line: line["position"]),
-            strategies.get(_key(row), []),
+            tallies.get(_key(row), []),
             holdings.get(_key(row), []),
             flows.get(_key(row), []),
             tuple(finding for finding in findings if finding.group_anchor == sections[_key(row)]),
@@ -98,12 +96,12 @@ def group_views(rows: ReportRows, ranking: Sequence[Row], findings: Sequence[Fin
 def _group_view(
     row: Row,
     rank: int,
-    generations: Sequence[Row],
-    strategies: Sequence[Row],
+    tallies: Sequence[Row],
     holdings: Sequence[Row],
     flows: Sequence[Row],
     findings: tuple[FindingView, ...],
 ) -> GroupView:
+    generations = _newest_generations(tallies)
     smallest, largest = row["partitions_per_member_min"], row["partitions_per_member_max"]
     return GroupView(
         rank=rank,
@@ -127,11 +125,24 @@ def _group_view(
         sparkline=_sparkline(generations),
         timeline=draw(generations),
         lines=_generation_lines(generations, flows),
-        cuts=_cuts(generations, flows),
+        cuts=_cuts(len(generations), row["generation_count"], flows),
         heat=lay_out(holdings),
-        strategies=compare(strategies, own=row["strategy"]),
+        strategies=compare(tallies, GROUP_COLUMNS, own=row["strategy"]),
         findings=findings,
     )
+
+
+def _newest_generations(tallies: Sequence[Row]) -> list[Row]:
+    """Return the newest generations in the order of their position.
+
+    Each tally holds the newest of its own: before the newest generation that one of them had to leave out, the others
+    would be shown as if nothing had been between.
+    """
+    observed = [row for row in tallies if row["basis"] == Basis.OBSERVED]
+    oldest_kept = [row["generations"][-1]["position"] for row in observed if len(row["generations"]) < row["generation_count"]]
+    complete_from = max(oldest_kept, default=0)
+    kept = (generation for row in observed for generation in row["generations"] if generation["position"] >= complete_from)
+    return sorted(kept, key=lambda generation: generation["position"])
 
 
 def _settled(row: Row) -> str:
@@ -213,13 +224,13 @@ def _flow(flow: Row, names: Mapping[str, str]) -> Flow:
     )
 
 
-def _cuts(generations: Sequence[Row], flows: Sequence[Row]) -> tuple[str, ...]:
+def _cuts(generations_shown: int, generation_count: int, flows: Sequence[Row]) -> tuple[str, ...]:
     """Return what the section leaves out, in words; a page that cuts in silence would be believed."""
-    cuts = []
-    for rows, total, name in ((generations, "generation_total", "generations"), (flows, "flow_total", "lines of what moved")):
-        if rows and rows[0][total] > len(rows):
-            cuts.append(f"the newest {len(rows):,} of {rows[0][total]:,} {name} are shown")
-    return tuple(cuts)
+    shown = (
+        (generations_shown, generation_count, "generations"),
+        (len(flows), flows[0]["flow_total"] if flows else 0, "lines of what moved"),
+    )
+    return tuple(f"the newest {number:,} of {total:,} {name} are shown" for number, total, name in shown if number < total)
 
 
 def _span(first: int, last: int) -> str:

@@ -9,18 +9,16 @@ from jobs.reporting.figures import Figure, Total, count, ratio
 from jobs.reporting.view import MEASURES, WHY, Row, StrategyLine
 from schemas.vocabulary import STRATEGIES, Basis, Status
 
-COMPARED = (*MEASURES, "rebalance_count", "imbalance_ratio_mean", "imbalance_ratio_max", "spread_max", "unsolved_count")
-"""The figures of a strategy, in the order of the table's columns."""
+FLEET_COLUMNS = (*MEASURES, "unsolved_count")
+"""The figures of a strategy over a fleet, in the order of the table's columns; balance has no meaning there."""
 
-
-def total_of(row: Row, measure: str) -> Total:
-    """Return the sum that a row carries for one of ``MEASURES``."""
-    return Total(row[f"{measure}_sum"] or 0, row[f"{measure}_known"], row["generation_count"])
+GROUP_COLUMNS = (*MEASURES, "rebalance_count", "imbalance_ratio_mean", "imbalance_ratio_max", "spread_max", "unsolved_count")
+"""The same over the history of one group."""
 
 
 def sum_of(rows: Iterable[Row], measure: str) -> Total:
     """Return the sum over all rows for one of ``MEASURES``."""
-    return sum((total_of(row, measure) for row in rows), Total())
+    return sum((Total(row[f"{measure}_sum"] or 0, row[f"{measure}_known"], row["generation_count"]) for row in rows), Total())
 
 
 def by_strategy(name: str) -> tuple[int, str]:
@@ -28,74 +26,68 @@ def by_strategy(name: str) -> tuple[int, str]:
     return (STRATEGIES.index(name) if name in STRATEGIES else len(STRATEGIES), name)
 
 
-def fleet_rows(tallies: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return one row per strategy, and one for what was observed; balance means nothing over a fleet and stays out."""
-    merged: dict[tuple[str, str], list[Row]] = {}
+def compare(tallies: Iterable[Row], columns: Sequence[str], own: str | None = None) -> tuple[StrategyLine, ...]:
+    """Return a line for what happened, then one for each strategy.
+
+    Args:
+        tallies: rows of ``ReportRows.tallies``, of the fleet or of one group.
+        columns: ``FLEET_COLUMNS`` or ``GROUP_COLUMNS``.
+        own: the group's own strategy; None when there is no one group.
+    """
+    grouped: dict[tuple[str, str], list[Row]] = {}
     for row in tallies:
         if row["basis"] != Basis.RECOMPUTED:
-            strategy = "" if row["basis"] == Basis.OBSERVED else row["strategy"]
-            merged.setdefault((row["basis"], strategy), []).append(row)
-    return [_merge(basis, strategy, members) for (basis, strategy), members in merged.items()]
-
-
-def _merge(basis: str, strategy: str, members: Sequence[Row]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "basis": basis,
-        "strategy": strategy,
-        "generation_count": sum(member["generation_count"] for member in members),
-        "unsolved_count": sum(member["generation_count"] for member in members if is_unsolved(member["status"])),
-    }
-    for measure in MEASURES:
-        total = sum_of(members, measure)
-        row |= {f"{measure}_sum": total.value, f"{measure}_known": total.known}
-    return row
-
-
-def is_unsolved(status: str | None) -> bool:
-    """Return whether a status says that there is no assignment."""
-    return status not in (None, Status.SOLVED, Status.CARRIED)
-
-
-def compare(rows: Iterable[Row], own: str | None) -> tuple[StrategyLine, ...]:
-    """Return what happened first, then each strategy; ``own`` is the group's, None when there is no one group.
-
-    Observed rows stay apart by strategy, for a group that changed its own.
-    """
-    ordered = sorted(rows, key=lambda row: (row["basis"] != Basis.OBSERVED, *by_strategy(row["strategy"])))
-    shown = [{name: _figure(row, name) for name in COMPARED} for row in ordered]
-    rivals = [figures for row, figures in zip(ordered, shown, strict=True) if row["basis"] != Basis.OBSERVED]
-    lines = []
-    for row, figures in zip(ordered, shown, strict=True):
-        is_observed = row["basis"] == Basis.OBSERVED
-        lines.append(
-            StrategyLine(
-                name=row["strategy"],
-                is_observed=is_observed,
-                is_own=not is_observed and row["strategy"] == own,
-                is_cooperative=row["strategy"] == "cooperative-sticky",
-                figures=figures,
-                least=frozenset() if is_observed else _least(figures, rivals),
-            )
+            grouped.setdefault((row["basis"], "" if row["basis"] == Basis.OBSERVED else row["strategy"]), []).append(row)
+    ordered = sorted(grouped.items(), key=lambda item: (item[0][0] != Basis.OBSERVED, *by_strategy(item[0][1])))
+    shown = [(basis == Basis.OBSERVED, strategy, _figures(rows, columns)) for (basis, strategy), rows in ordered]
+    rivals = [figures for is_observed, _, figures in shown if not is_observed]
+    return tuple(
+        StrategyLine(
+            name=strategy,
+            is_observed=is_observed,
+            is_own=not is_observed and strategy == own,
+            is_cooperative=strategy == "cooperative-sticky",
+            figures=figures,
+            least=frozenset() if is_observed else _least(figures, rivals),
         )
-    return tuple(lines)
+        for is_observed, strategy, figures in shown
+    )
 
 
-def _figure(row: Row, name: str) -> Figure:
-    if name in MEASURES:
-        is_observation = name == "actual_revocation_count" and row["basis"] != Basis.OBSERVED
-        return total_of(row, name).figure("nobody revoked anything: this did not happen" if is_observation else WHY[name])
-    if name.startswith("imbalance"):
-        return ratio(row[name], WHY["imbalance_ratio"]) if name in row else Figure("")
-    return count(row[name], "not known for any generation") if name in row else Figure("")
+def _figures(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Figure]:
+    known = sum(row["imbalance_ratio_known"] for row in rows)
+    is_observed = rows[0]["basis"] == Basis.OBSERVED
+    why_actual = WHY["actual_revocation_count"] if is_observed else "nobody revoked anything: this did not happen"
+    figures = {measure: sum_of(rows, measure).figure(WHY[measure]) for measure in MEASURES}
+    figures |= {
+        "actual_revocation_count": sum_of(rows, "actual_revocation_count").figure(why_actual),
+        "rebalance_count": count(_known(sum, rows, "rebalance_count"), "not known for any generation"),
+        "imbalance_ratio_mean": ratio(
+            float(sum(row["imbalance_ratio_sum"] or 0 for row in rows) / known) if known else None, WHY["imbalance_ratio"]
+        ),
+        "imbalance_ratio_max": ratio(_known(max, rows, "imbalance_ratio_max"), WHY["imbalance_ratio"]),
+        "spread_max": count(_known(max, rows, "spread_max"), WHY["imbalance_ratio"]),
+        "unsolved_count": count(sum(row["generation_count"] for row in rows if _is_unsolved(row["status"]))),
+    }
+    return {name: figures[name] for name in columns}
+
+
+def _known(combine: Any, rows: Iterable[Row], name: str) -> Any:
+    values = [row[name] for row in rows if row[name] is not None]
+    return combine(values) if values else None
+
+
+def _is_unsolved(status: str | None) -> bool:
+    return status not in (None, Status.SOLVED, Status.CARRIED)
 
 
 def _least(figures: Mapping[str, Figure], rivals: Sequence[Mapping[str, Figure]]) -> frozenset[str]:
     """Return the columns in which nobody does better and somebody worse; sums over unlike parts of a history do not compare."""
     least = set()
-    for name in COMPARED:
+    for name, figure in figures.items():
         values = [rival[name].value for rival in rivals]
         known = [value for value in values if value is not None]
         comparable = len(known) == len(values) and len({rival[name].note for rival in rivals}) == 1
-        if comparable and min(known) < max(known) and figures[name].value == min(known):
+        if comparable and min(known) < max(known) and figure.value == min(known):
             least.add(name)
     return frozenset(least)

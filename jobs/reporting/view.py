@@ -48,25 +48,22 @@ class ReportRows:
             (last snapshot), first_at_ms, last_at_ms; of the last settled generation with members, null without one:
             settled_position, settled_generation, settled_at_ms, strategy, imbalance_ratio, partitions_per_member_min,
             partitions_per_member_max, verdict, better_strategy.
-        tallies: per (basis, strategy, flavour, status, conformance): generation_count and the MEASURES.
-        rules: per (severity, rule_id): finding_count, group_count.
-        generations: observed audit rows of the worst groups with observed_at_ms, and generation_total of the group.
-        strategies: per (cluster_id, group_id, basis, strategy), observed and counterfactual: generation_count, the
-            MEASURES, rebalance_count, imbalance_ratio_mean, imbalance_ratio_max, spread_max, unsolved_count.
+        tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
+            are null for all groups together that are not among the worst: generation_count, the MEASURES,
+            rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations,
+            the newest observed audit rows of a worst group, newest first, with observed_at_ms.
         holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and
             topic_partition_count (null for a member without partitions), member_total and topic_total of the group.
         flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
             partition_count (partitions may be cut), and flow_total of the group.
         findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, and of
-            the last one observed_at_ms, message, evidence, advice.
+            the last one observed_at_ms, message, evidence, advice; rule_finding_count and rule_group_count of all groups.
+            Not all groups of a rule need be there, but one of each rule.
     """
 
     groups: Sequence[Row] = ()
     worst: Sequence[Row] = ()
     tallies: Sequence[Row] = ()
-    rules: Sequence[Row] = ()
-    generations: Sequence[Row] = ()
-    strategies: Sequence[Row] = ()
     holdings: Sequence[Row] = ()
     flows: Sequence[Row] = ()
     findings: Sequence[Row] = ()

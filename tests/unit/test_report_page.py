@@ -9,6 +9,7 @@ import random
 import re
 from dataclasses import fields, replace
 from datetime import datetime, timezone
+from decimal import Decimal
 from html.parser import HTMLParser
 
 import pytest
@@ -19,12 +20,12 @@ from jobs.report_page import build_page, to_html, to_text
 from jobs.reporting.figures import Total, condense, short_names, visible
 from jobs.reporting.groups import worst_first
 from jobs.reporting.heat import lay_out
-from jobs.reporting.strategies import compare
+from jobs.reporting.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
 from jobs.reporting.timeline import draw
 from jobs.reporting.view import MEASURES, ReportRows
 
 AS_OF = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-SUMMARY = {"run_id": "run-7", "input_counts": {"read": 962, "landed": 900, "skipped": 62}}
+SUMMARY = {"run_id": "run-7", "input_counts": {"read": 962, "landed": 900, "skipped": 62, "consumer-offsets.skipped.offset commit": 62}}
 MEMBER = "orders-1-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1"
 OTHER = "orders-2-e76ea8c3-5d30-4299-9005-47eb41f3d3c4"
 DASH = "\N{EN DASH}"
@@ -50,7 +51,7 @@ def generation_row(generation, previous, group_id="orders", **changes):
     row |= {"is_follow_up": False, "is_settled": True, "strategy": "range", "member_count": 2, "idle_member_count": 0, "partition_count": 4}
     row |= {"revoked_count": 1, "reassigned_count": 2, "handed_over_count": 0, "movement_count": 3, "avoidable_movement_count": None}
     row |= {"eager_revocation_count": 4, "cooperative_revocation_count": 1, "actual_revocation_count": None, "imbalance_ratio": 1.5}
-    return row | {"triggers": ["member_joined"], "conformance": "exact", "generation_total": 3} | changes
+    return row | {"triggers": ["member_joined"], "conformance": "exact", "strategy": "range"} | changes
 
 
 def measures(**known):
@@ -61,9 +62,10 @@ def measures(**known):
     return columns
 
 
-def strategy_row(strategy, basis="counterfactual", movements=5, **changes):
-    row = {"cluster_id": "prod", "group_id": "orders", "basis": basis, "strategy": strategy, "generation_count": 3, "rebalance_count": 3}
-    row |= {"imbalance_ratio_mean": 1.25, "imbalance_ratio_max": 1.5, "spread_max": 2, "unsolved_count": 0}
+def tally_row(strategy, basis="counterfactual", movements=5, **changes):
+    row = {"cluster_id": "prod", "group_id": "orders", "basis": basis, "strategy": strategy, "flavour": "java", "status": "solved"}
+    row |= {"conformance": None, "generation_count": 3, "rebalance_count": 3, "imbalance_ratio_sum": Decimal("3.75")}
+    row |= {"imbalance_ratio_known": 3, "imbalance_ratio_max": 1.5, "spread_max": 2, "generations": []}
     return row | measures(movement_count=movements, eager_revocation_count=8, cooperative_revocation_count=2) | changes
 
 
@@ -87,14 +89,18 @@ def flow_row(position=12, **changes):
 def finding_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "rule_id": "conformance_differs", "severity": "warning", "finding_count": 2}
     row |= {"first_generation": 2, "last_generation": 3, "observed_at_ms": 1_790_000_120_000, "message": "2 members differ"}
+    row |= {"rule_finding_count": 4, "rule_group_count": 2}
     return row | {"evidence": {"members": MEMBER}, "advice": "look at the leader's client"} | changes
 
 
 def sample(group_ids=("orders", "billing")):
     """Every kind of row, at least twice each; all groups get the same history."""
     each = [{"group_id": group_id} for group_id in group_ids]
-    tally = {"strategy": "range", "flavour": "java", "status": "solved", "generation_count": 3} | measures(movement_count=3)
     history = [generation_row(1, None, movement_count=None, triggers=["group_created"]), generation_row(2, 1), generation_row(3, 2)]
+    # The newest come first, as the stage collects them.
+    own = tally_row("range", "observed", conformance="exact", generations=history[::-1])
+    tallies = [own, tally_row("sticky", movements=1), tally_row("range"), tally_row("range", "recomputed", conformance="exact")]
+    others = {"cluster_id": None, "group_id": None}
     holdings = [holding_row(MEMBER, 3, "clicks", 2), holding_row(MEMBER, 3, "views", 1), holding_row(OTHER, 0, None, None)]
     return ReportRows(
         groups=[
@@ -102,21 +108,10 @@ def sample(group_ids=("orders", "billing")):
             {"cluster_id": "prod", "imbalance_class": None, "is_even": None, "group_count": 1, "member_count": 0},
         ],
         worst=[group_row(critical_count=rank) | key for rank, key in enumerate(each)],
-        tallies=[
-            tally | {"basis": "observed", "conformance": "exact"},
-            tally | {"basis": "observed", "conformance": "differs", "flavour": None},
-            tally | {"basis": "counterfactual", "conformance": None},
-            tally | {"basis": "counterfactual", "conformance": None, "strategy": "sticky", "status": "no_result"},
-        ],
-        rules=[
-            {"severity": "warning", "rule_id": "conformance_differs", "finding_count": 4, "group_count": 2},
-            {"severity": "critical", "rule_id": "partition_multiply_owned", "finding_count": 1, "group_count": 1},
-        ],
-        generations=[row | key for key in each for row in history],
-        strategies=[
-            row | key
-            for key in each
-            for row in (strategy_row("range", "observed"), strategy_row("sticky", movements=1), strategy_row("range"))
+        tallies=[row | key for key in each for row in tallies]
+        + [
+            tally_row("range", "observed", conformance="differs", flavour=None) | others,
+            tally_row("sticky", status="no_result") | others,
         ],
         holdings=[row | key for key in each for row in holdings],
         flows=[
@@ -208,7 +203,7 @@ def hostile_rows(text):
     ],
 )
 def test_markup_in_names_stays_text(text):
-    plain, seen = outline(sample()), outline(hostile_rows(text), {"run_id": text, "input_counts": {text: 1}})
+    plain, seen = outline(sample()), outline(hostile_rows(text), {"run_id": text, "input_counts": {f"a.{text}": 1}})
     assert {tag for tag, _ in seen.tags} <= {tag for tag, _ in plain.tags}
     assert seen.texts["script"] == plain.texts["script"]
     assert not [name for _, attributes in seen.tags for name in attributes if name.startswith("on")]
@@ -338,12 +333,32 @@ def test_what_moved_names_owners_ranges_and_causes():
 
 def test_what_is_left_out_is_said():
     rows = sample(("orders",))
-    rows = replace(rows, generations=[row | {"generation_total": 500} for row in rows.generations])
-    rows = replace(rows, flows=[flow_row(partition_count=600, flow_total=9)], rules=[row | {"group_count": 400} for row in rows.rules])
+    rows = replace(rows, worst=[group_row(generation_count=500)], flows=[flow_row(partition_count=600, flow_total=9)])
+    rows = replace(rows, findings=[row | {"rule_group_count": 400} for row in rows.findings])
     page = build_page(rows, AS_OF)
     assert page.worst[0].cuts == ("the newest 3 of 500 generations are shown", "the newest 1 of 9 lines of what moved are shown")
     assert page.worst[0].lines[0].flows[0].partitions == "0-1, 3 and 597 more"
     assert "The first 2 of 800;" in to_html(page)
+
+
+def test_tallies_cut_at_different_ages_show_only_what_is_complete():
+    active = tally_row("range", "observed", generation_count=9, generations=[generation_row(number, number - 1) for number in (9, 7, 5)])
+    empty = tally_row("", "observed", generation_count=2, generations=[generation_row(number, number - 1) for number in (8, 2)])
+    page = build_page(ReportRows(worst=[group_row(generation_count=11)], tallies=[active, empty]), AS_OF)
+    assert [line.name for line in page.worst[0].lines] == ["9", "8", "7", "5"]
+    assert page.worst[0].cuts == ("the newest 4 of 11 generations are shown",)
+
+
+def test_rules_are_counted_over_all_groups_shown_or_not():
+    rows = [finding_row(rule_finding_count=90, rule_group_count=30), finding_row("b", rule_finding_count=90, rule_group_count=30)]
+    rows.append(finding_row(rule_id="no_result", severity="critical", rule_finding_count=3, rule_group_count=1))
+    page = build_page(ReportRows(findings=rows), AS_OF)
+    assert [(line.rule, line.findings.text, line.groups.text) for line in page.rules] == [
+        ("no result", "3", "1"),
+        ("conformance differs", "90", "30"),
+    ]
+    assert [(it.name, it.figure.text) for it in page.severities] == [("critical", "3"), ("warning", "90"), ("info", "0")]
+    assert (len(page.findings), page.finding_total) == (3, 31)
 
 
 def test_the_heat_map_counts_and_keeps_members_without_partitions():
@@ -370,14 +385,14 @@ def test_the_heat_map_counts_and_keeps_members_without_partitions():
 
 def test_strategies_start_with_what_happened_and_mark_the_own_and_the_least():
     rows = [
-        strategy_row("other", movements=9),
-        strategy_row("sticky", movements=2),
-        strategy_row("range", "observed", 1),
-        strategy_row("range", movements=7),
+        tally_row("other", movements=9),
+        tally_row("sticky", movements=2),
+        tally_row("range", "observed", 1),
+        tally_row("range", movements=7),
     ]
-    lines = compare(rows, own="range")
+    lines = compare(rows, GROUP_COLUMNS, own="range")
     assert [(line.name, line.is_observed, line.is_own) for line in lines] == [
-        ("range", True, False),
+        ("", True, False),
         ("range", False, True),
         ("sticky", False, False),
         ("other", False, False),
@@ -386,9 +401,30 @@ def test_strategies_start_with_what_happened_and_mark_the_own_and_the_least():
     assert not [line for line in lines if "spread_max" in line.least]  # all equal: nobody is best
 
 
+def test_a_strategys_tallies_are_merged():
+    parts = [
+        tally_row("range", movements=4, status="carried", imbalance_ratio_max=2.5, spread_max=None, rebalance_count=None),
+        tally_row("range", movements=None, movement_count_known=0, status="no_result", imbalance_ratio_sum=None, imbalance_ratio_known=0),
+    ]
+    (line,) = compare(parts, GROUP_COLUMNS)
+    assert {name: figure.text for name, figure in line.figures.items()} == {
+        "movement_count": "4",
+        "avoidable_movement_count": DASH,
+        "eager_revocation_count": "16",
+        "cooperative_revocation_count": "4",
+        "actual_revocation_count": DASH,
+        "rebalance_count": "3",
+        "imbalance_ratio_mean": "1.25",
+        "imbalance_ratio_max": "2.50",
+        "spread_max": "2",
+        "unsolved_count": "3",
+    }
+    assert line.figures["movement_count"].note == "known for 3 of 6 generations"
+
+
 def test_sums_over_unlike_parts_of_a_history_are_not_compared():
-    rows = [strategy_row("sticky", movements=2, movement_count_known=2), strategy_row("range", movements=7)]
-    assert not [line for line in compare(rows, own=None) if "movement_count" in line.least]
+    rows = [tally_row("sticky", movements=2, movement_count_known=2), tally_row("range", movements=7)]
+    assert not [line for line in compare(rows, FLEET_COLUMNS) if "movement_count" in line.least]
 
 
 # --- text --------------------------------------------------------------------------------------------------------------
@@ -403,6 +439,15 @@ def test_the_text_summary_is_aligned_and_ends_with_the_path():
     assert [worst.split()[:2], second.split()[:2]] == [["1", "a-much-longer-group-id"], ["2", "short"]]
     assert [header.index(name) for name in ("cluster", "strategy")] == [second.index(value) for value in ("prod", "range")]
     assert len(header) == len(worst) == len(second)
+
+
+def test_the_run_is_named_with_what_it_read():
+    page = build_page(ReportRows(), AS_OF, SUMMARY)
+    assert page.run_id == "run-7"
+    assert [(it.name, it.figure.text) for it in page.inputs] == [("read", "962"), ("landed", "900"), ("skipped", "62")]
+    assert [(it.name, it.figure.text) for it in page.input_kinds] == [
+        ("consumer-offsets \N{MIDDLE DOT} skipped \N{MIDDLE DOT} offset commit", "62")
+    ]
 
 
 def test_a_fleet_without_groups_makes_a_page():
