@@ -11,7 +11,7 @@ from assignors.model import Assignment, GroupProblem, Member, Topic, TopicPartit
 from assignors.ordering import computed_hash_map_order, hash_map_order, java_order, member_order, partition_order
 from assignors.racks import is_rack_aware, partition_racks
 from assignors.releases import ClientBehaviour, client_behaviour
-from assignors.subscribers import members_in_map_order, subscribers_of_topics
+from assignors.subscribers import members_in_map_order, result_order, subscribers_of_topics
 from assignors.subscriptions import existing_partition_counts
 
 
@@ -40,7 +40,7 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
     """
     behaviour = client_behaviour(kafka_version)
     budget = StepBudget(step_budget)
-    members = members_in_map_order(problem)
+    members, is_stable = members_in_map_order(problem)
     counts = existing_partition_counts(problem)
     budget.spend(sum(counts.values()))
     ranked = sorted(members, key=member_order if behaviour.orders_static_members_first else lambda member: java_order(member.member_id))
@@ -57,7 +57,7 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
         for partitions in held:
             partitions.sort(key=partition_order(counts))
     by_id = {member.member_id: tuple(partitions) for member, partitions in zip(ranked, held, strict=True)}
-    return {member_id: by_id[member_id] for member_id in hash_map_order([member.member_id for member in members], copies=1)}
+    return {member_id: by_id[member_id] for member_id in result_order(members, is_stable)}
 
 
 def _topic_order(members: Sequence[Member], topics: Collection[str], behaviour: ClientBehaviour) -> list[str]:

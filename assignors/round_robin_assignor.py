@@ -6,9 +6,9 @@ from bisect import bisect_left
 
 from assignors.budget import StepBudget
 from assignors.model import Assignment, GroupProblem, KafkaAssignorError, TopicPartition
-from assignors.ordering import hash_map_order, java_order, member_order, sort_strings
+from assignors.ordering import java_order, member_order, sort_strings
 from assignors.releases import client_behaviour
-from assignors.subscribers import members_in_map_order, subscribers_of_topics
+from assignors.subscribers import members_in_map_order, result_order, subscribers_of_topics
 from assignors.subscriptions import existing_partition_counts
 
 
@@ -36,7 +36,7 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
     {'a': (('t0', 0), ('t0', 2)), 'b': (('t1', 0),), 'c': (('t0', 1),)}
     """
     behaviour = client_behaviour(kafka_version)
-    members = members_in_map_order(problem)
+    members, is_stable = members_in_map_order(problem)
     if not members:
         raise KafkaAssignorError("IllegalArgumentException", "a round robin over no members")
     counts = existing_partition_counts(problem)
@@ -54,4 +54,4 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
             held[position] += partitions[place :: len(turn)]
         cursor = (turn[(count - 1) % len(turn)] + 1) % len(ring)
     by_id = {member.member_id: tuple(partitions) for member, partitions in zip(ring, held, strict=True)}
-    return {member_id: by_id[member_id] for member_id in hash_map_order([member.member_id for member in members], copies=1)}
+    return {member_id: by_id[member_id] for member_id in result_order(members, is_stable)}

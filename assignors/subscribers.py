@@ -7,20 +7,32 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 
 from assignors.model import GroupProblem, MalformedProblemError, Member
-from assignors.ordering import hash_map_order
+from assignors.ordering import hash_map_order, string_map_order
 
 
-def members_in_map_order(problem: GroupProblem) -> list[Member]:
-    """Return the members as the leader's map of subscriptions iterates them.
+def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
+    """Return the members as the leader's map of subscriptions iterates them, and whether maps filled from that map iterate alike.
 
     Raises:
         MalformedProblemError: two members have the same id.
     """
-    members = {member.member_id: member for member in problem.members}
-    if len(members) < len(problem.members):
-        member_id, count = Counter(member.member_id for member in problem.members).most_common(1)[0]
+    member_ids = tuple([member.member_id for member in problem.members])
+    if len(set(member_ids)) < len(member_ids):
+        member_id, count = Counter(member_ids).most_common(1)[0]
         raise MalformedProblemError(f"member id {member_id!r} occurs {count} times in one group, expected once")
-    return [members[member_id] for member_id in hash_map_order(members)]
+    order, is_stable = string_map_order(member_ids)
+    return [problem.members[position] for position in order], is_stable
+
+
+def result_order(members: Sequence[Member], is_stable: bool) -> list[str]:
+    """Return the member ids as a result iterates them that was filled from a map filled from the members' map.
+
+    Args:
+        members: in map order.
+        is_stable: whether maps filled from that map iterate alike.
+    """
+    member_ids = [member.member_id for member in members]
+    return member_ids if is_stable else hash_map_order(member_ids, copies=1)
 
 
 def subscribers_of_topics(

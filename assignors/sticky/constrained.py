@@ -21,7 +21,7 @@ _partition_number = itemgetter(1)
 
 def assign_constrained(
     member_ids: Sequence[str],
-    walk: Sequence[str],
+    walk: Sequence[int],
     partition_counts: Mapping[str, int],
     claims: Claims,
     racks: RackInfo,
@@ -44,7 +44,7 @@ def assign_constrained(
 
     Args:
         member_ids: the members by number.
-        walk: the members in the order in which Kafka looks at their claims.
+        walk: the member numbers in the order in which Kafka looks at the claims.
         partition_counts: existing topics.
         claims: by member number.
         racks: by member number.
@@ -65,7 +65,7 @@ class _ConstrainedAssignment:
     def __init__(
         self,
         member_ids: Sequence[str],
-        walk: Sequence[str],
+        walk: Sequence[int],
         partition_counts: Mapping[str, int],
         claims: Claims,
         racks: RackInfo,
@@ -120,8 +120,7 @@ class _ConstrainedAssignment:
         sorts = self._behaviour.sorts_owned_partitions
         contested = self._claims.contested
         lower, upper, expected = self._lower, self._upper, self._expected_above
-        numbers = {member_id: number for number, member_id in enumerate(self._member_ids)}
-        for member in map(numbers.__getitem__, self._walk):
+        for member in self._walk:
             kept = owned = self._claims.owned[member]
             if self._racks.is_active:
                 kept = [partition for partition in owned if not self._racks.is_mismatch(member, partition)]

@@ -18,7 +18,7 @@ from assignors.sticky.rack_info import RackInfo
 
 def assign_early_constrained(
     member_ids: Sequence[str],
-    walk: Sequence[str],
+    walk: Sequence[int],
     partition_counts: Mapping[str, int],
     claims: Claims,
     racks: RackInfo,
@@ -31,7 +31,7 @@ def assign_early_constrained(
 
     Args:
         member_ids: the members by number.
-        walk: the members in the order in which Kafka looks at their claims.
+        walk: the member numbers in the order in which Kafka looks at the claims.
         partition_counts: existing topics.
         claims: by member number.
         racks: not used, these releases know none.
@@ -41,7 +41,6 @@ def assign_early_constrained(
         KafkaAssignorError: ``IllegalStateException`` where a claim of a partition that does not exist spoils Kafka's count.
     """
     unassigned = dict.fromkeys(every_partition((topic, partition_counts[topic]) for topic in sort_strings(partition_counts)))
-    numbers = {member_id: number for number, member_id in enumerate(member_ids)}
     lower, more = divmod(len(unassigned), len(member_ids)) if member_ids else (0, 0)
     upper = lower + (more > 0)
     partitions: list[list[TopicPartition]] = [[] for _ in member_ids]
@@ -51,7 +50,7 @@ def assign_early_constrained(
     at_upper: deque[int] = deque()
     at_lower: deque[int] = deque()
 
-    for member in map(numbers.__getitem__, walk):
+    for member in walk:
         owned = [partition for partition in claims.owned[member] if partition not in claims.contested]
         partitions[member] = owned[:upper]
         taken.update(owned[upper:])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from assignors.budget import StepBudget
 from assignors.model import Assignment, GroupProblem, KafkaVersionError, Member, TopicPartition
-from assignors.ordering import hash_map_order
+from assignors.ordering import hash_map_order, table_capacity
 from assignors.releases import client_behaviour, parse_release
 from assignors.sticky.claims import (
     COOPERATIVE_READER,
@@ -99,7 +99,7 @@ class _Solution:
 def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str | None, step_budget: int | None) -> _Solution:
     """Return the result of the algorithm that fits the subscriptions and the release."""
     behaviour = client_behaviour(kafka_version)
-    members = members_in_map_order(problem)
+    members, is_stable = members_in_map_order(problem)
     member_ids = [member.member_id for member in members]
     counts = existing_partition_counts(problem)
     budget = StepBudget(step_budget)
@@ -108,11 +108,10 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
     differing = first_differing_member(members) if behaviour.has_constrained_path else 0
     if differing is None:
         claims = settle_claims(members, read_members(members, reader, behaviour), counts, behaviour)
-        # Kafka walks a map of the claims here, which was filled in the order of the members' own map.
-        walk = hash_map_order(member_ids)
         constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
+        walk, result_order = _constrained_orders(member_ids, is_stable)
         partitions, transferring = constrain(member_ids, walk, counts, claims, racks, behaviour)
-        return _Solution(members, partitions, transferring, _constrained_result_order(walk))
+        return _Solution(members, partitions, transferring, result_order)
     if behaviour.works_on_topics:
         data = read_members(members, reader, behaviour)
         general = state_general_problem(members, data, counts, settle_claims(members, data, counts, behaviour), racks)
@@ -124,11 +123,22 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
     return _Solution(members, rebalance.solve(), None, _general_result_order(member_ids, rebalance.fixed_members))
 
 
-def _constrained_result_order(walk: Sequence[str]) -> list[str]:
-    """Return the order of a map filled from a copied one, whose table is larger for 12, 24, 48, ... members (JDK up to 18)."""
-    needed = int(len(walk) / 0.75 + 1)
-    copied = hash_map_order(hash_map_order(walk), initial_capacity=1 << (needed - 1).bit_length())
-    return hash_map_order(copied)
+def _constrained_orders(member_ids: Sequence[str], is_stable: bool) -> tuple[Sequence[int], Sequence[str]]:
+    """Return the order in which claims are looked at, by member number, and the order of the result.
+
+    The claims are in a map filled from the members' map. The result's map is filled from one that was filled from a copied one; a copy
+    has a larger table for 12, 24, 48, ... members (JDK up to 18).
+    """
+    capacity = 1 << int(len(member_ids) / 0.75).bit_length()
+    if is_stable:
+        walk = range(len(member_ids))
+        if capacity <= table_capacity(len(member_ids)):
+            return walk, member_ids
+        return walk, hash_map_order(hash_map_order(member_ids, initial_capacity=capacity))
+    numbers = {member_id: number for number, member_id in enumerate(member_ids)}
+    claimants = hash_map_order(member_ids)
+    copied = hash_map_order(hash_map_order(claimants), initial_capacity=capacity)
+    return [numbers[member_id] for member_id in claimants], hash_map_order(copied)
 
 
 def _general_result_order(member_ids: Sequence[str], fixed_members: set[int]) -> list[str]:
