@@ -80,7 +80,7 @@ def _even_out(members: list[int], owners: list[int | None], loads: list[int]) ->
         held[owner].append(partition)
     lowest, highest = _LowestLevel(members, loads), _HighestLevel(members, loads)
     has_moved = False
-    while (giver := highest.next_with(held, lowest)) is not None:
+    while (giver := highest.next_with(held)) is not None:
         taker = lowest.next()
         # Only now have both levels moved on as far as this pair needs.
         if highest.load - lowest.load <= 1:
@@ -132,9 +132,9 @@ class _HighestLevel:
         self.load = loads[members[-1]]
         self._extend()
 
-    def next_with(self, held: Mapping[int, Sequence[int]], lowest: _LowestLevel) -> int | None:
-        """Return the next member that holds something, None when there is none that is above the lowest level by more than one."""
-        while self.load - lowest.load > 1:
+    def next_with(self, held: Mapping[int, Sequence[int]]) -> int | None:
+        """Return the next member that holds something, None when there is none left."""
+        while True:
             if self._next < self._start:
                 if self._start < self._end:
                     self.load -= 1
@@ -152,7 +152,6 @@ class _HighestLevel:
             last = self._end - 1
             self._members[self._next + 1], self._members[last] = self._members[last], member
             self._end = last
-        return None
 
     def _extend(self) -> None:
         while self._start > 0 and self._loads[self._members[self._start - 1]] == self.load:

@@ -36,6 +36,7 @@ def test_releases_whose_assignors_are_not_known_are_refused() -> None:
         assign("uniform", equal, kafka_version="3.8.0")
     with pytest.raises(KafkaVersionError, match=r"3\.9\.1 of the broker is older than 4\.0"):
         assign("uniform", different, kafka_version="3.9.1")
+    assert assign("uniform", different, kafka_version="4.0.0") == {"a": (("t0", 0), ("t0", 1), ("t0", 2)), "b": ()}
     with pytest.raises(KafkaVersionError, match=r"3\.8\.0 of the broker is older than 3\.9"):
         assign("server-range", equal, kafka_version="3.8.0")
     assert assign("server-range", different, kafka_version="3.9.1") == {"a": (("t0", 0), ("t0", 1), ("t0", 2)), "b": ()}
