@@ -60,7 +60,8 @@ def sort_strings(texts: Collection[str]) -> list[str]:
     >>> sort_strings({"b", "a", "B"})
     ['B', 'a', 'b']
     """
-    return sorted(texts, key=order_key(texts))
+    key = order_key(texts)
+    return sorted(texts) if key is str else sorted(texts, key=key)
 
 
 def ranks(texts: Sequence[str]) -> list[int]:
@@ -69,11 +70,21 @@ def ranks(texts: Sequence[str]) -> list[int]:
     >>> ranks(["b", "a", "c"])
     [1, 0, 2]
     """
-    key = order_key(texts)
     result = [0] * len(texts)
-    for rank, position in enumerate(sorted(range(len(texts)), key=[key(text) for text in texts].__getitem__)):
+    for rank, position in enumerate(sort_positions(texts)):
         result[position] = rank
     return result
+
+
+def sort_positions(texts: Sequence[str]) -> list[int]:
+    """Return the positions of the strings in Java's order.
+
+    >>> sort_positions(["b", "c", "a"])
+    [2, 0, 1]
+    """
+    key = order_key(texts)
+    keys = texts if key is str else list(map(key, texts))
+    return sorted(range(len(texts)), key=keys.__getitem__)
 
 
 def partition_order(topics: Collection[str]) -> Callable[[TopicPartition], Any] | None:

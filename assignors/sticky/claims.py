@@ -70,17 +70,25 @@ def read_members(
     A subscription's user data is a buffer with a position. Releases 2.5.1 to 2.8 read it while they compare subscriptions, and in
     the general algorithm once more without going back: the members compared by then have lost their claims.
     """
-    second = (
-        member if member.user_data is None else replace(member, user_data=member.user_data[reader.consumed(member.user_data) :])
-        for member in members[:already_read]
-    )
-    return [reader.read(member, behaviour) for member in chain(second, members[already_read:])]
+    if already_read:
+        second = [
+            member if member.user_data is None else replace(member, user_data=member.user_data[reader.consumed(member.user_data) :])
+            for member in members[:already_read]
+        ]
+        members = [*second, *members[already_read:]]
+    read = reader.read
+    return [read(member, behaviour) for member in members]
 
 
 def generation_field(member: Member) -> int:
     """Return the generation in the subscription itself, -1 when it is absent."""
     generation = member.owned_generation
     return NO_GENERATION if generation is None or generation < 0 else generation
+
+
+def stated(generation: int | None) -> int:
+    """Return the generation as it counts in comparisons."""
+    return NO_GENERATION if generation is None else generation
 
 
 @dataclass(slots=True)
@@ -90,12 +98,10 @@ class Claims:
     Attributes:
         owned: for each member the claims it keeps, in its own order.
         contested: partitions claimed twice in one generation; nobody keeps those.
-        highest_generation: the highest generation any member states, -1 for none.
     """
 
     owned: list[list[TopicPartition]]
     contested: set[TopicPartition]
-    highest_generation: int
 
 
 def first_differing_member(members: Sequence[Member]) -> int | None:
@@ -127,22 +133,20 @@ def settle_claims(members: Sequence[Member], data: Sequence[MemberData], topics:
 
     Complexity: linear in the claims.
     """
-    generations = [NO_GENERATION if generation is None else generation for _, generation in data]
-    highest = max(generations, default=NO_GENERATION)
+    if not any([claims for claims, _ in data]):
+        return Claims([[] for _ in data], set())
     if not behaviour.keeps_old_generations:
-        return _keep_highest_generation(data, topics, highest, behaviour)
+        return _keep_highest_generation(data, topics, behaviour)
     owned = [[partition for partition in claims if partition[0] in topics] for claims, _ in data]
-    claim_count = sum(map(len, owned))
-    if len(set(chain.from_iterable(owned))) == claim_count:
-        return Claims(owned, set(), highest)
-    return _settle_one_by_one(members, owned, generations, highest, behaviour)
+    if len(set(chain.from_iterable(owned))) == sum(map(len, owned)):
+        return Claims(owned, set())
+    return _settle_one_by_one(members, owned, [stated(generation) for _, generation in data], behaviour)
 
 
 def _settle_one_by_one(
     members: Sequence[Member],
     claimed: Sequence[list[TopicPartition]],
     generations: Sequence[int],
-    highest: int,
     behaviour: ClientBehaviour,
 ) -> Claims:
     # Dictionaries for their order and their quick removal; a member cannot keep a partition twice.
@@ -165,10 +169,10 @@ def _settle_one_by_one(
                 owned[other].pop(partition, None)
             owned[claimant][partition] = None
             claimants[partition] = claimant
-    return Claims(list(map(list, owned)), contested, highest)
+    return Claims(list(map(list, owned)), contested)
 
 
-def _keep_highest_generation(data: Sequence[MemberData], topics: Collection[str], highest: int, behaviour: ClientBehaviour) -> Claims:
+def _keep_highest_generation(data: Sequence[MemberData], topics: Collection[str], behaviour: ClientBehaviour) -> Claims:
     """Return the claims as 2.5.1 to 3.4.0 settle them: a higher generation clears everything seen before."""
     owned: list[list[TopicPartition]] = []
     contested: set[TopicPartition] = set()
@@ -176,7 +180,7 @@ def _keep_highest_generation(data: Sequence[MemberData], topics: Collection[str]
     seen = NO_GENERATION
     for claimant, (claims, generation) in enumerate(data):
         owned.append([])
-        if seen > (NO_GENERATION if generation is None else generation):
+        if seen > stated(generation):
             continue
         if generation is not None and generation > seen:
             seen = generation
@@ -194,4 +198,4 @@ def _keep_highest_generation(data: Sequence[MemberData], topics: Collection[str]
             else:
                 owned[claimant].append(partition)
                 claimants[partition] = claimant
-    return Claims(owned, contested, highest)
+    return Claims(owned, contested)

@@ -6,15 +6,18 @@ Source: ``AbstractStickyAssignor.ConstrainedAssignmentBuilder``, Kafka 3.0 and l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, filterfalse
 from operator import itemgetter
 
 from assignors.model import KafkaAssignorError, TopicPartition
-from assignors.ordering import partition_order, ranks, sort_strings
+from assignors.ordering import partition_order, ranks, sort_positions, sort_strings
 from assignors.releases import ClientBehaviour
 from assignors.sticky.claims import Claims
 from assignors.sticky.partitions import every_partition, unmatched
 from assignors.sticky.rack_info import RackInfo
+
+_LARGEST_REMEMBERED_DEAL = 4096
 
 _partition_number = itemgetter(1)
 
@@ -26,7 +29,7 @@ def assign_constrained(
     claims: Claims,
     racks: RackInfo,
     behaviour: ClientBehaviour,
-) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
+) -> tuple[list[Sequence[TopicPartition]], dict[TopicPartition, int]]:
     """Return each member's partitions, and partition -> new owner for those taken from somebody, equal subscriptions given.
 
     Everybody gets the lower quota, total // members; total % members get one more. A member keeps its claims up to its quota: with
@@ -56,7 +59,28 @@ def assign_constrained(
     """
     if not member_ids:
         raise KafkaAssignorError("ArithmeticException", "a group without members has no quota")
+    if not (racks.is_active or claims.contested or any(claims.owned)):
+        return _assign_afresh(member_ids, partition_counts), {}
     return _ConstrainedAssignment(member_ids, walk, partition_counts, claims, racks, behaviour).solve()
+
+
+def _assign_afresh(member_ids: Sequence[str], partition_counts: Mapping[str, int]) -> list[Sequence[TopicPartition]]:
+    """Return the assignment of a group in which nobody keeps anything: every n-th partition to the n-th member."""
+    topics = tuple([(topic, partition_counts[topic]) for topic in sort_strings(partition_counts)])
+    is_small = sum(partition_counts.values()) <= _LARGEST_REMEMBERED_DEAL
+    hands = (_remembered_hands if is_small else _hands)(topics, len(member_ids))
+    partitions: list[Sequence[TopicPartition]] = [()] * len(member_ids)
+    for member, hand in zip(sort_positions(member_ids), hands, strict=True):
+        partitions[member] = hand
+    return partitions
+
+
+def _hands(topics: tuple[tuple[str, int], ...], hand_count: int) -> list[tuple[TopicPartition, ...]]:
+    every = list(every_partition(topics))
+    return [tuple(every[place::hand_count]) for place in range(hand_count)]
+
+
+_remembered_hands = lru_cache(maxsize=64)(_hands)  # the groups of a cluster read the same topics; at most some 30 MB
 
 
 class _ConstrainedAssignment:
@@ -90,10 +114,7 @@ class _ConstrainedAssignment:
 
     def solve(self) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
         """Return each member's partitions, the kept ones first, and what is in transfer."""
-        if any(self._claims.owned):
-            self._keep_claims()
-        else:
-            self._start_afresh()
+        self._keep_claims()
         unassigned = self._unassigned()
         rank = ranks(self._member_ids)
         self._under.sort(key=rank.__getitem__)
@@ -106,13 +127,6 @@ class _ConstrainedAssignment:
         self._check()
         self._find_transfers(dealt)
         return self._partitions, self._transferring
-
-    def _start_afresh(self) -> None:
-        everybody = range(len(self._member_ids))
-        if self._lower:
-            self._under.extend(everybody)
-        elif self._expected_above:
-            self._exact.extend(everybody)
 
     def _keep_claims(self) -> None:
         """Let everybody keep claims up to its quota; remember what was taken from whom."""

@@ -17,10 +17,9 @@ from itertools import chain, pairwise
 from assignors.model import KafkaAssignorError, Member, TopicPartition
 from assignors.ordering import hash_map_order, order_key, ranks, topic_partition_hash
 from assignors.releases import ClientBehaviour
-from assignors.sticky.claims import MemberData
+from assignors.sticky.claims import MemberData, stated
 from assignors.sticky.general import GeneralProblem
 from assignors.sticky.partitions import every_partition
-from assignors.sticky.user_data import NO_GENERATION
 
 
 def state_early_general_problem(
@@ -107,13 +106,12 @@ def state_early_general_problem(
 def _newest_claims(data: Sequence[MemberData]) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
     """Return each member's claims of partitions that nobody claims in a newer generation, and the second newest claimants."""
     claimants: dict[TopicPartition, dict[int, int]] = {}
-    for number, (claims, stated) in enumerate(data):
-        generation = NO_GENERATION if stated is None else stated
+    for number, (claims, generation) in enumerate(data):
         for partition in claims:
             by_generation = claimants.setdefault(partition, {})
             # In one generation the first claimant counts; without a generation, the last.
-            if stated is None or generation not in by_generation:
-                by_generation[generation] = number
+            if generation is None or generation not in by_generation:
+                by_generation[stated(generation)] = number
     claimed: list[list[TopicPartition]] = [[] for _ in data]
     previous_owners: dict[TopicPartition, int] = {}
     for partition in _partition_map_order(claimants):

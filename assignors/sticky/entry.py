@@ -80,20 +80,22 @@ class _Solution:
 
     Attributes:
         members: in map order.
+        member_ids: their ids.
         partitions: each member's partitions.
         transferring: what the constrained algorithm took from one member for another; None after the general one.
         result_order: the member ids in the order of Kafka's result.
     """
 
     members: Sequence[Member]
+    member_ids: Sequence[str]
     partitions: Sequence[Sequence[TopicPartition]]
     transferring: Mapping[TopicPartition, int] | None
-    result_order: Iterable[str]
+    result_order: Sequence[str]
 
     def assignment(self, partitions: Iterable[Sequence[TopicPartition]]) -> Assignment:
         """Return the partitions by member id in result order."""
-        by_id = {member.member_id: tuple(held) for member, held in zip(self.members, partitions, strict=True)}
-        return {member_id: by_id[member_id] for member_id in self.result_order}
+        by_id = dict(zip(self.member_ids, map(tuple, partitions), strict=True))
+        return by_id if self.result_order is self.member_ids else {member_id: by_id[member_id] for member_id in self.result_order}
 
 
 def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str | None, step_budget: int | None) -> _Solution:
@@ -111,7 +113,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
         walk, result_order = _constrained_orders(member_ids, is_stable)
         partitions, transferring = constrain(member_ids, walk, counts, claims, racks, behaviour)
-        return _Solution(members, partitions, transferring, result_order)
+        return _Solution(members, member_ids, partitions, transferring, result_order)
     if behaviour.works_on_topics:
         data = read_members(members, reader, behaviour)
         general = state_general_problem(members, data, counts, settle_claims(members, data, counts, behaviour), racks)
@@ -120,7 +122,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         topics = hash_map_order(hash_map_order(topic for member in members for topic in member.topics))
         general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics if topic in counts}, behaviour)
     rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
-    return _Solution(members, rebalance.solve(), None, _general_result_order(member_ids, rebalance.fixed_members))
+    return _Solution(members, member_ids, rebalance.solve(), None, _general_result_order(member_ids, rebalance.fixed_members))
 
 
 def _constrained_orders(member_ids: Sequence[str], is_stable: bool) -> tuple[Sequence[int], Sequence[str]]:

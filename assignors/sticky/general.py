@@ -14,11 +14,10 @@ from assignors.budget import StepBudget
 from assignors.model import Member, NoResultError, TopicPartition
 from assignors.ordering import order_key, ranks
 from assignors.releases import ClientBehaviour
-from assignors.sticky.claims import Claims, MemberData
+from assignors.sticky.claims import Claims, MemberData, stated
 from assignors.sticky.movements import PartitionMovements
 from assignors.sticky.partitions import every_partition, unmatched
 from assignors.sticky.rack_info import RackInfo
-from assignors.sticky.user_data import NO_GENERATION
 
 _SHOWN_MOVES = 6
 
@@ -112,23 +111,22 @@ def state_general_problem(
         owners=owners,
         every=every,
         unassigned=unassigned,
-        previous_owners=_previous_owners(data, claims.highest_generation),
+        previous_owners=_previous_owners(data),
         is_revocation_required=is_revocation_required,
     )
 
 
-def _previous_owners(data: Sequence[MemberData], highest_generation: int) -> dict[TopicPartition, int]:
+def _previous_owners(data: Sequence[MemberData]) -> dict[TopicPartition, int]:
     """Return who had a partition in an older generation; the newest of these, the first in map order of equal ones."""
+    generations = [stated(generation) for _, generation in data]
+    highest = max(generations)
     owners: dict[TopicPartition, int] = {}
-    generations: dict[TopicPartition, int] = {}
-    for number, (claims, stated) in enumerate(data):
-        generation = NO_GENERATION if stated is None else stated
-        if generation >= highest_generation:
+    for number, ((claims, _), generation) in enumerate(zip(data, generations, strict=True)):
+        if generation == highest:
             continue
         for partition in claims:
-            if partition not in owners or generation > generations[partition]:
+            if partition not in owners or generation > generations[owners[partition]]:
                 owners[partition] = number
-                generations[partition] = generation
     return owners
 
 

@@ -33,9 +33,9 @@ class RackInfo:
         self.consumer_racks: list[str | None] = [None] * len(members)
         self.partition_racks: dict[TopicPartition, frozenset[str]] = {}
         self.consumers_per_partition: dict[TopicPartition, int] = {}
-        members_in = Counter(member.rack for member in members if member.rack)
-        if not members_in:
+        if not topics or not any([member.rack for member in members]):
             return
+        members_in = Counter(member.rack for member in members if member.rack)
         racks = {(name, number): held for name, topic in topics.items() for number, held in enumerate(partition_racks(topic))}
         if not is_rack_aware(members_in, list(racks.values())):
             return
