@@ -5,12 +5,12 @@ Source: ``memberData`` of both sticky assignors and ``AbstractStickyAssignor.all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from assignors.model import KafkaAssignorError, Member, TopicPartition
 from assignors.releases import ClientBehaviour
+from assignors.sticky.partitions import mark
 from assignors.sticky.user_data import (
     NO_GENERATION,
     MalformedUserDataError,
@@ -100,7 +100,7 @@ class Claims:
         contested: partitions claimed twice in one generation; nobody keeps those.
     """
 
-    owned: list[list[TopicPartition]]
+    owned: Sequence[Sequence[TopicPartition]]
     contested: set[TopicPartition]
 
 
@@ -124,7 +124,9 @@ def first_differing_member(members: Sequence[Member]) -> int | None:
     return None
 
 
-def settle_claims(members: Sequence[Member], data: Sequence[MemberData], topics: Collection[str], behaviour: ClientBehaviour) -> Claims:
+def settle_claims(
+    members: Sequence[Member], data: Sequence[MemberData], partition_counts: Mapping[str, int], behaviour: ClientBehaviour
+) -> Claims:
     """Return the claims that stand, members in map order.
 
     A claim of a topic that no longer exists is dropped, a partition number that no longer exists is not noticed. Of two claimants
@@ -136,16 +138,17 @@ def settle_claims(members: Sequence[Member], data: Sequence[MemberData], topics:
     if not any([claims for claims, _ in data]):
         return Claims([[] for _ in data], set())
     if not behaviour.keeps_old_generations:
-        return _keep_highest_generation(data, topics, behaviour)
-    owned = [[partition for partition in claims if partition[0] in topics] for claims, _ in data]
-    if len(set(chain.from_iterable(owned))) == sum(map(len, owned)):
+        return _keep_highest_generation(data, partition_counts, behaviour)
+    owned = [claims for claims, _ in data]
+    if mark(owned, partition_counts) is not None:
         return Claims(owned, set())
+    owned = [[partition for partition in claims if partition[0] in partition_counts] for claims in owned]
     return _settle_one_by_one(members, owned, [stated(generation) for _, generation in data], behaviour)
 
 
 def _settle_one_by_one(
     members: Sequence[Member],
-    claimed: Sequence[list[TopicPartition]],
+    claimed: Sequence[Sequence[TopicPartition]],
     generations: Sequence[int],
     behaviour: ClientBehaviour,
 ) -> Claims:

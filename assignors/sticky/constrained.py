@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, filterfalse
+from itertools import chain
 from operator import itemgetter
 
 from assignors.model import KafkaAssignorError, TopicPartition
 from assignors.ordering import partition_order, ranks, sort_positions, sort_strings
 from assignors.releases import ClientBehaviour
 from assignors.sticky.claims import Claims
-from assignors.sticky.partitions import every_partition, unmatched
+from assignors.sticky.partitions import every_partition, mark, unmarked, unmatched
 from assignors.sticky.rack_info import RackInfo
 
 _LARGEST_REMEMBERED_DEAL = 4096
@@ -101,9 +101,8 @@ class _ConstrainedAssignment:
         self._claims = claims
         self._racks = racks
         self._behaviour = behaviour
-        self._total = sum(partition_counts.values())
         # Members that get more than the lower quota, zero when all get the same.
-        self._lower, self._expected_above = divmod(self._total, len(member_ids))
+        self._lower, self._expected_above = divmod(sum(partition_counts.values()), len(member_ids))
         self._upper = self._lower + (self._expected_above > 0)
         self._above = 0
         self._under: list[int] = []
@@ -135,7 +134,7 @@ class _ConstrainedAssignment:
         contested = self._claims.contested
         lower, upper, expected = self._lower, self._upper, self._expected_above
         for member in self._walk:
-            kept = owned = self._claims.owned[member]
+            kept = owned = list(self._claims.owned[member])
             if self._racks.is_active:
                 kept = [partition for partition in owned if not self._racks.is_mismatch(member, partition)]
                 if sorts and len(kept) < len(owned):
@@ -163,16 +162,12 @@ class _ConstrainedAssignment:
 
     def _unassigned(self) -> list[TopicPartition]:
         """Return what nobody kept, by topic and number, as Kafka finds it."""
-        topics = [(topic, self._counts[topic]) for topic in sort_strings(self._counts)]
-        kept = sum(map(len, self._partitions))
-        if not kept:
-            return list(every_partition(topics))
-        assigned = set(chain.from_iterable(self._partitions))
-        unassigned = list(filterfalse(assigned.__contains__, every_partition(topics)))
-        if len(unassigned) == self._total - kept:
-            return unassigned
-        # Something is kept that does not exist, or is kept twice.
-        return unmatched(every_partition(topics), sorted(chain.from_iterable(self._partitions), key=partition_order(self._counts)))
+        topics = sort_strings(self._counts)
+        marks = mark(self._partitions, self._counts)
+        if marks is not None:
+            return unmarked(marks, topics)
+        kept = sorted(chain.from_iterable(self._partitions), key=partition_order(self._counts))
+        return unmatched(every_partition((topic, self._counts[topic]) for topic in topics), kept)
 
     def _deal_by_rack(self, unassigned: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Deal out partitions to members that share a rack with them; return the others."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from heapq import heapify, heappush, heapreplace
-from itertools import chain, filterfalse
+from itertools import chain
 
 from assignors.budget import StepBudget
 from assignors.model import Member, NoResultError, TopicPartition
@@ -16,7 +16,7 @@ from assignors.ordering import order_key, ranks
 from assignors.releases import ClientBehaviour
 from assignors.sticky.claims import Claims, MemberData, stated
 from assignors.sticky.movements import PartitionMovements
-from assignors.sticky.partitions import every_partition, unmatched
+from assignors.sticky.partitions import every_partition, mark, unmarked, unmatched
 from assignors.sticky.rack_info import RackInfo
 
 _SHOWN_MOVES = 6
@@ -91,11 +91,10 @@ def state_general_problem(
     topic_keys = {topic: (len(subscribers[topic]), key(topic)) for topic in partition_counts}
     sorted_topics = sorted(partition_counts, key=topic_keys.__getitem__)
     every = list(every_partition((topic, partition_counts[topic]) for topic in sorted_topics))
-    kept_count = sum(map(len, current))
-    assigned = set(chain.from_iterable(current))
-    unassigned = list(filterfalse(assigned.__contains__, every)) if assigned else every
-    if len(unassigned) != len(every) - kept_count:
-        # Something is kept that does not exist, or is kept twice.
+    marks = mark(current, partition_counts)
+    if marks is not None:
+        unassigned = unmarked(marks, sorted_topics)
+    else:
         kept = sorted(chain.from_iterable(current), key=lambda partition: (topic_keys[partition[0]], partition[1]))
         unassigned = unmatched(every, kept)
     return GeneralProblem(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from assignors.model import TopicPartition
@@ -15,6 +15,38 @@ def every_partition(topics: Iterable[tuple[str, int]]) -> Iterator[TopicPartitio
     [('t', 0), ('t', 1), ('u', 0)]
     """
     return chain.from_iterable(zip((topic,) * count, range(count), strict=True) for topic, count in topics)
+
+
+def mark(holdings: Iterable[Iterable[TopicPartition]], partition_counts: Mapping[str, int]) -> dict[str, bytearray] | None:
+    """Return topic -> one byte for each of its partitions, set for those that are held; None when some is held twice or does not exist.
+
+    Bytes are an order of magnitude smaller and several times faster than a set of a million partitions.
+
+    >>> mark([[("t", 1)], []], {"t": 3})
+    {'t': bytearray(b'\\x00\\x01\\x00')}
+    >>> mark([[("t", 1)], [("t", 1)]], {"t": 3}), mark([[("t", 7)]], {"t": 3})
+    (None, None)
+    """
+    marks = {topic: bytearray(count) for topic, count in partition_counts.items()}
+    try:
+        for held in holdings:
+            for topic, number in held:
+                row = marks[topic]
+                if number < 0 or row[number]:
+                    return None
+                row[number] = 1
+    except LookupError:
+        return None
+    return marks
+
+
+def unmarked(marks: Mapping[str, bytearray], topics: Iterable[str]) -> list[TopicPartition]:
+    """Return the partitions that are not marked, by topic as given and number.
+
+    >>> unmarked({"t": bytearray(b"\\x00\\x01\\x00")}, ["t"])
+    [('t', 0), ('t', 2)]
+    """
+    return [(topic, number) for topic in topics if not all(marks[topic]) for number, is_held in enumerate(marks[topic]) if not is_held]
 
 
 def unmatched(every: Iterable[TopicPartition], kept: Sequence[TopicPartition]) -> list[TopicPartition]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 
 from assignors.model import TopicPartition
 from assignors.ordering import computed_hash_map_order
@@ -16,8 +17,9 @@ from assignors.ordering import computed_hash_map_order
 NO_GENERATION = -1
 """What an absent generation counts as in comparisons."""
 
-_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
+_read_int16 = struct.Struct(">h").unpack_from
+_read_int32 = _INT32.unpack_from
 
 
 class MalformedUserDataError(Exception):
@@ -49,7 +51,7 @@ def read_sticky_user_data(data: bytes) -> tuple[list[TopicPartition], int | None
         return [], NO_GENERATION, fault.consumed
     if len(data) - end < _INT32.size:
         return claims, None, end
-    return claims, _INT32.unpack_from(data, end)[0], end + _INT32.size
+    return claims, _read_int32(data, end)[0], end + _INT32.size
 
 
 def read_previous_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
@@ -59,27 +61,31 @@ def read_previous_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
         MalformedUserDataError: a count or length is negative or larger than what is left.
     """
     claims: list[TopicPartition] = []
+    size = len(data)
     topic_count, at = _read_count(data, 0)
     for _ in range(topic_count):
-        if len(data) - at < _INT16.size:
+        if size - at < 2:
             raise MalformedUserDataError(at)
-        length = _INT16.unpack_from(data, at)[0]
-        at += _INT16.size
-        if not 0 <= length <= len(data) - at:
+        (length,) = _read_int16(data, at)
+        at += 2
+        if not 0 <= length <= size - at:
             raise MalformedUserDataError(at)
-        topic = data[at : at + length].decode("utf-8", "replace")
+        topic = _topic_name(data[at : at + length])
         count, at = _read_count(data, at + length)
-        end = at + _INT32.size * count
-        if end > len(data):
-            raise MalformedUserDataError(at + (len(data) - at) // _INT32.size * _INT32.size)
-        claims += zip((topic,) * count, struct.unpack_from(f">{count}i", data, at), strict=True)
+        end = at + 4 * count
+        if end > size:
+            raise MalformedUserDataError(size - (size - at) % 4)
+        if count == 1:
+            claims.append((topic, *_read_int32(data, at)))
+        else:
+            claims += zip((topic,) * count, struct.unpack_from(f">{count}i", data, at), strict=True)
         at = end
     return claims, at
 
 
 def read_cooperative_user_data(data: bytes) -> int:
     """Return the generation; bytes too short for one count as -1."""
-    return _INT32.unpack_from(data)[0] if len(data) >= _INT32.size else NO_GENERATION
+    return _read_int32(data)[0] if len(data) >= _INT32.size else NO_GENERATION
 
 
 def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int | None) -> bytes:
@@ -109,11 +115,16 @@ def write_sticky_user_data(partitions: Iterable[TopicPartition], generation: int
     return b"".join(parts)
 
 
+@lru_cache(maxsize=4096)  # one object for equal names: the tuples made of it compare by identity
+def _topic_name(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
 def _read_count(data: bytes, at: int) -> tuple[int, int]:
-    if len(data) - at < _INT32.size:
+    if len(data) - at < 4:
         raise MalformedUserDataError(at)
-    count = _INT32.unpack_from(data, at)[0]
-    at += _INT32.size
+    (count,) = _read_int32(data, at)
+    at += 4
     if not 0 <= count <= len(data) - at:
         raise MalformedUserDataError(at)
     return count, at
