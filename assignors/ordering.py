@@ -125,6 +125,22 @@ def _evaluate(units: Iterable[int]) -> int:
     return total
 
 
+def coordinator_partition(group_id: str, partition_count: int) -> int:
+    """Return the partition of ``__consumer_offsets`` that holds the group, and so decides which broker coordinates it.
+
+    Differs from Java's ``Math.abs``: Kafka's ``Utils.abs`` turns -2**31, the hash of ``polygenelubricants``, into 0.
+
+    Args:
+        group_id: the group.
+        partition_count: partitions of the topic, ``offsets.topic.num.partitions`` when it was created (default 50).
+
+    >>> coordinator_partition("g1", 50), coordinator_partition("polygenelubricants", 50)
+    (42, 0)
+    """
+    group_hash = string_hash(group_id)
+    return 0 if group_hash == -_SIGN else abs(group_hash) % partition_count
+
+
 def topic_partition_hash(topic: str, partition: int) -> int:
     """Return ``TopicPartition.hashCode`` as a signed 32-bit number.
 
