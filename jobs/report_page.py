@@ -115,7 +115,7 @@ def to_text(page: Page, path: str) -> str:
     noted = {name: figure.text + (f" ({figure.note})" if figure.note else "") for name, figure in totals.items()}
     lines = [
         f"Evenkeel report as of {page.as_of} UTC, run {page.run_id}",
-        f"  groups       {noted['groups']} with {noted['members']} members and {noted['generations']} generations; "
+        f"  groups       {noted['groups']} with {noted['members']} members now and {noted['generations']} generations; "
         f"clusters {', '.join(page.clusters) or EN_DASH}",
         f"  movements    {noted['movements']}; avoidable {noted['avoidable']}",
         f"  revocations  {noted['revocations']}; if eager {totals['if eager'].text}, if cooperative {totals['if cooperative'].text}",

@@ -178,22 +178,30 @@ def _generation_lines(generations: Sequence[Row], flows: Sequence[Row]) -> tuple
 
 
 def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str]) -> GenerationLine:
-    parts = moved(row)
     return GenerationLine(
         name=str(row["generation"]),
         at=moment(from_ms(row["observed_at_ms"])),
         special=special(row) or ("" if row["is_settled"] in (None, True) else "not settled"),
         start="" if row["previous_generation"] is not None else "first known",
         gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
-        triggers=Figure(EN_DASH, "not known: no predecessor")
+        triggers=Figure(EN_DASH, "not worked out, or its predecessor is not known")
         if row["triggers"] is None
         else Figure(", ".join(map(words, row["triggers"]))),
         figures={name: count(row[name], why) for name, why in _FIGURES.items()}
         | {"imbalance_ratio": ratio(row["imbalance_ratio"], "no members, or no partitions")},
-        parts="" if parts is None else ", ".join(f"{number:,} {words(kind)}" for kind, number in parts.items() if number),
+        parts=_parts(row),
         conformance=row["conformance"] or "none",
         flows=tuple(_flow(flow, names) for flow in sorted(flows, key=_flow_order)),
     )
+
+
+def _parts(row: Row) -> str:
+    """Return what changed owner by kind, in words; partitions handed over are counted once, though they are also gained."""
+    movements = moved(row)
+    if movements is None:
+        return "what moved is not known"
+    others = {"gained": row["gained_count"] - movements["handed_over"], "lost": row["lost_count"], "orphaned": row["orphaned_count"]}
+    return ", ".join(f"{number:,} {words(kind)}" for kind, number in (movements | others).items() if number)
 
 
 def _flow_order(flow: Row) -> tuple[int | str, ...]:

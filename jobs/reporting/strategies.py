@@ -45,7 +45,7 @@ def compare(tallies: Iterable[Row], columns: Sequence[str], own: str | None = No
         StrategyLine(
             name=strategy,
             is_observed=is_observed,
-            is_own=not is_observed and strategy == own,
+            is_own=strategy == own,
             is_cooperative=strategy == "cooperative-sticky",
             figures=figures,
             least=frozenset() if is_observed else _least(figures, rivals),

@@ -13,7 +13,7 @@ from decimal import Decimal
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs.report_page import build_page, to_html, to_text
@@ -49,7 +49,16 @@ def generation_row(generation, previous, group_id="orders", **changes):
     }
     row |= {"observed_at_ms": 1_790_000_000_000 + generation, "generation_gap": None if previous is None else generation - previous - 1}
     row |= {"is_follow_up": False, "is_settled": True, "strategy": "range", "member_count": 2, "idle_member_count": 0, "partition_count": 4}
-    row |= {"revoked_count": 1, "reassigned_count": 2, "handed_over_count": 0, "movement_count": 3, "avoidable_movement_count": None}
+    row |= {
+        "revoked_count": 1,
+        "reassigned_count": 2,
+        "handed_over_count": 0,
+        "gained_count": 0,
+        "lost_count": 1,
+        "orphaned_count": 0,
+        "movement_count": 3,
+        "avoidable_movement_count": None,
+    }
     row |= {"eager_revocation_count": 4, "cooperative_revocation_count": 1, "actual_revocation_count": None, "imbalance_ratio": 1.5}
     return row | {"triggers": ["member_joined"], "conformance": "exact", "strategy": "range"} | changes
 
@@ -115,7 +124,9 @@ def sample(group_ids=("orders", "billing")):
         ],
         holdings=[row | key for key in each for row in holdings],
         flows=[
-            row | key for key in each for row in (flow_row(), flow_row(11, kind="gained", previous_member_id=None, cause="handed_over"))
+            row | key
+            for key in each
+            for row in (flow_row(), flow_row(topic="alerts"), flow_row(11, kind="gained", previous_member_id=None, cause="handed_over"))
         ],
         findings=[finding_row() | key for key in each]
         + [finding_row(group_ids[0], rule_id="partition_multiply_owned", severity="critical")],
@@ -266,6 +277,48 @@ def test_every_table_has_a_caption_and_every_heading_a_scope():
     assert all("scope" in attributes for tag, attributes in seen.tags if tag == "th")
 
 
+# --- the fleet ---------------------------------------------------------------------------------------------------------
+
+
+def test_conformance_is_counted_once_a_generation_by_assignor_and_leader():
+    rows = [
+        tally_row("sticky", "observed", conformance="differs", flavour=None),
+        tally_row("range", "observed", conformance="exact", generation_count=6),
+        tally_row("range", "observed", conformance=None, generation_count=2),
+        tally_row("range", "recomputed", conformance="exact"),
+        tally_row("", "observed", conformance=None),
+    ]
+    lines = build_page(ReportRows(tallies=rows), AS_OF).conformance
+    assert [(line.strategy, line.flavour.text, line.total) for line in lines] == [("range", "java", 8), ("sticky", DASH, 3)]
+    assert [(it.name, it.figure.text, it.share) for it in lines[0].counts if it.figure.value] == [("exact", "6", 75.0), ("none", "2", 25.0)]
+
+
+def test_statuses_are_those_of_computed_rows():
+    rows = [tally_row("range", "observed"), tally_row("range", "recomputed"), tally_row("sticky", status="no_result"), tally_row("sticky")]
+    lines = build_page(ReportRows(tallies=rows), AS_OF).statuses
+    assert [(line.basis, line.strategy, [it.name for it in line.counts if it.figure.value]) for line in lines] == [
+        ("recomputed", "range", ["solved"]),
+        ("counterfactual", "sticky", ["solved", "no result"]),
+    ]
+
+
+def test_imbalance_classes_hold_all_groups_and_tell_what_cannot_be_better():
+    row = {"cluster_id": "prod", "member_count": 1}
+    rows = [
+        row | {"imbalance_class": 0, "is_even": True, "group_count": 8},
+        row | {"imbalance_class": 3, "is_even": True, "group_count": 1},
+        row | {"imbalance_class": 3, "is_even": False, "group_count": 3},
+        row | {"imbalance_class": None, "is_even": None, "group_count": 2},
+    ]
+    bars = build_page(ReportRows(groups=rows), AS_OF).imbalance
+    assert [(bar.name, bar.figure.text, bar.share) for bar in bars if bar.figure.value] == [
+        ("1.00", "8", 100),
+        ("to 1.50", "4", 50),
+        (DASH, "2", 25),
+    ]
+    assert [bar.note for bar in bars[:-1] if bar.note] == ["1 within one partition"]
+
+
 # --- unknown is never zero ---------------------------------------------------------------------------------------------
 
 
@@ -325,10 +378,17 @@ def test_stacked_movements_add_up_to_the_label_and_to_the_height():
 def test_what_moved_names_owners_ranges_and_causes():
     group = build_page(sample(("orders",)), AS_OF).worst[0]
     newest, before, first = group.lines
-    assert [(line.name, len(line.flows)) for line in group.lines] == [("3", 1), ("2", 1), ("1", 0)]
+    assert [(line.name, len(line.flows)) for line in group.lines] == [("3", 2), ("2", 1), ("1", 0)]
+    assert [flow.topic for flow in newest.flows] == ["alerts", "clicks"]
     assert (newest.flows[0].source_short, newest.flows[0].partitions) == ("orders-1-3fc8d6f1\N{HORIZONTAL ELLIPSIS}", "0-1, 3")
     assert (before.flows[0].source_short, before.flows[0].kind, before.flows[0].cause) == ("nobody", "gained", "handed over")
-    assert first.start == "first known"
+    assert (newest.parts, first.parts, first.start) == ("1 revoked, 2 reassigned, 1 lost", "what moved is not known", "first known")
+
+
+def test_partitions_handed_over_are_not_counted_as_gained_again():
+    row = generation_row(2, 1, revoked_count=0, reassigned_count=0, handed_over_count=3, gained_count=5, lost_count=0, movement_count=3)
+    page = build_page(ReportRows(worst=[group_row()], tallies=[tally_row("range", "observed", generations=[row])]), AS_OF)
+    assert page.worst[0].lines[0].parts == "3 handed over, 2 gained"
 
 
 def test_what_is_left_out_is_said():
@@ -380,6 +440,11 @@ def test_the_heat_map_counts_and_keeps_members_without_partitions():
     assert lay_out([]) is None
 
 
+def test_small_numbers_are_not_painted_as_large_ones():
+    heat = lay_out([holding_row("a", 2, "t", 2), holding_row("b", 1, "t", 1)])
+    assert [cell.level for line in heat.lines for cell in line.cells] == [2, 1]
+
+
 # --- strategies --------------------------------------------------------------------------------------------------------
 
 
@@ -389,6 +454,7 @@ def test_strategies_start_with_what_happened_and_mark_the_own_and_the_least():
         tally_row("sticky", movements=2),
         tally_row("range", "observed", 1),
         tally_row("range", movements=7),
+        tally_row("range", "recomputed", movements=0),
     ]
     lines = compare(rows, GROUP_COLUMNS, own="range")
     assert [(line.name, line.is_observed, line.is_own) for line in lines] == [
@@ -465,6 +531,7 @@ def test_condensed_ranges_hold_exactly_the_partitions_in_as_few_ranges_as_can_be
 
 
 @given(st.text(), st.text())
+@example("\\x1b", "\x1b")
 def test_visible_texts_print_and_stay_different(one, other):
     assert visible(one).isprintable()
     assert (visible(one) == visible(other)) == (one == other)

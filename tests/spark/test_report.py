@@ -1,0 +1,241 @@
+"""The report's frames on small closed examples, and the whole stage on the recorded capture against the tables themselves."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.report import condense_findings, condense_movements, figure_groups, hold_partitions, rank_groups, tally_generations
+from jobs.reporting.groups import worst_first
+from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, TableSpec
+from tests.spark.tables import rows
+
+AT = datetime(2026, 11, 21, 2, 0, tzinfo=timezone.utc)
+AT_MS = int(AT.timestamp() * 1000)
+
+
+def is_orders() -> Column:
+    return (F.col("cluster_id") == "prod") & (F.col("group_id") == "orders")
+
+
+def frame(spark: SparkSession, spec: TableSpec, *given: dict[str, Any]) -> DataFrame:
+    """A frame of a table's shape: columns that a row does not name are those of one place, or null."""
+    place = {"cluster_id": "prod", "group_id": "orders", "generation": 1, "observed_at": AT, "position": 10, "basis": "observed"}
+    return spark.createDataFrame([tuple((place | row).get(name) for name in spec.schema.names) for row in given], spec.schema)
+
+
+def collected(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(spark: SparkSession) -> None:
+    loads = {"strategy": "range", "partitions_per_member_min": 1, "partitions_per_member_max": 3, "imbalance_ratio": 1.5}
+    audits = frame(
+        spark,
+        GENERATION_AUDITS,
+        {"position": 10, "movement_count": None, "member_count": 2, "is_settled": True, **loads, "imbalance_ratio": 1.0},
+        {"position": 12, "generation": 2, "movement_count": 4, "member_count": 2, "is_settled": True, **loads},
+        {"position": 13, "generation": 3, "movement_count": 1, "member_count": 3, "is_settled": False, **loads, "imbalance_ratio": 9.0},
+        {"position": 14, "generation": 4, "movement_count": 0, "member_count": 0, "is_settled": True},
+        {"position": 14, "generation": 4, "movement_count": 70, "member_count": 0, "basis": "counterfactual", "strategy": "sticky"},
+        {"group_id": "idle", "member_count": 0},
+    )
+    findings = frame(spark, FINDINGS, {"rule_id": "a", "severity": "warning"}, {"rule_id": "b", "severity": "critical"})
+    by_group = {row["group_id"]: row for row in collected(figure_groups(audits, findings))}
+    assert by_group["orders"] == {
+        "cluster_id": "prod",
+        "group_id": "orders",
+        "critical_count": 1,
+        "warning_count": 1,
+        "info_count": 0,
+        "movement_count": 5,
+        "avoidable_movement_count": None,
+        "generation_count": 4,
+        "member_count": 0,
+        "first_at_ms": AT_MS,
+        "last_at_ms": AT_MS,
+        "settled_position": 12,
+        "settled_generation": 2,
+        "settled_at_ms": AT_MS,
+        "strategy": "range",
+        "imbalance_ratio": 1.5,
+        "partitions_per_member_min": 1,
+        "partitions_per_member_max": 3,
+        "verdict": None,
+        "better_strategy": None,
+        "imbalance_class": 3,
+        "is_even": False,
+    }
+    idle = by_group["idle"]
+    assert (idle["critical_count"], idle["movement_count"], idle["settled_position"], idle["imbalance_class"]) == (0, None, None, None)
+
+
+def test_the_ranking_in_spark_is_the_pages(spark: SparkSession) -> None:
+    draw = random.Random(20261121)
+    groups = [
+        {
+            "cluster_id": draw.choice("ab"),
+            "group_id": f"g{number:03}",
+            "critical_count": draw.choice((0, 0, 1)),
+            "warning_count": draw.choice((0, 1)),
+            "avoidable_movement_count": draw.choice((None, 0, 2)),
+            "movement_count": draw.choice((None, 0, 3)),
+            "member_count": 2,
+            "imbalance_class": draw.choice((None, 0, 4)),
+            "is_even": draw.choice((None, True, False)),
+        }
+        for number in range(60)
+    ]
+    kinds = dict.fromkeys(groups[0], "int") | {"cluster_id": "string", "group_id": "string", "is_even": "boolean"}
+    figures = spark.createDataFrame([tuple(row.values()) for row in groups], ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
+    fleet = collected(rank_groups(figures, worst_groups=7))
+    worst = sorted((row["worst"] for row in fleet if row["worst"] is not None), key=worst_first)
+    assert len(worst) == 14
+    assert [row["group_id"] for row in worst[:7]] == [row["group_id"] for row in sorted(groups, key=worst_first)[:7]]
+    assert (sum(row["group_count"] for row in fleet), sum(row["member_count"] for row in fleet)) == (60, 120)
+    assert sum(row["group_count"] for row in fleet if row["imbalance_class"] == 4) == sum(row["imbalance_class"] == 4 for row in groups)
+
+
+def test_tallies_keep_worst_groups_apart_and_carry_their_newest_generations(spark: SparkSession) -> None:
+    row = {"strategy": "range", "status": "solved", "is_settled": True, "movement_count": 2, "imbalance_ratio": 1.1}
+    row |= {"partitions_per_member_min": 1, "partitions_per_member_max": 4, "rebalance_count": 1}
+    audits = frame(
+        spark,
+        GENERATION_AUDITS,
+        *({**row, "position": 10 + number, "generation": number} for number in range(4)),
+        {**row, "position": 14, "is_settled": False, "movement_count": None, "imbalance_ratio": 5.0, "partitions_per_member_max": 90},
+        {**row, "basis": "counterfactual"},
+        {**row, "group_id": "other"},
+        {**row, "group_id": "another", "cluster_id": "test"},
+    )
+    tallies = {(row["group_id"], row["basis"]): row for row in collected(tally_generations(audits, is_orders(), limit=2))}
+    assert set(tallies) == {("orders", "observed"), ("orders", "counterfactual"), (None, "observed")}
+    own = tallies["orders", "observed"]
+    assert (own["generation_count"], own["movement_count_sum"], own["movement_count_known"], own["rebalance_count"]) == (5, 8, 4, 5)
+    assert (own["imbalance_ratio_sum"], own["imbalance_ratio_known"]) == (Decimal("4.400000"), 4)
+    assert (own["imbalance_ratio_max"], own["spread_max"]) == (1.1, 3)
+    assert [(row["position"], row["observed_at_ms"]) for row in own["generations"]] == [(14, AT_MS), (13, AT_MS)]
+    assert tallies["orders", "counterfactual"]["generations"] == tallies[None, "observed"]["generations"] == []
+    assert tallies[None, "observed"]["generation_count"] == 2
+
+
+def test_holdings_are_cut_to_a_complete_block_of_extremes(spark: SparkSession) -> None:
+    """Members m1..m6 hold that many topics, and m0 none; topic t00 is held by most, t05 by one; all topics fit."""
+    held = {f"m{load}": [(f"t{topic:02}", [0, 1]) for topic in range(load)] for load in range(7)}
+    assignments = frame(
+        spark,
+        ASSIGNMENTS,
+        *({"member_id": member, "partitions": topics, "partition_count": 2 * len(topics)} for member, topics in held.items()),
+    )
+    shown = collected(hold_partitions(assignments, members_shown=3))
+    assert {row["member_id"] for row in shown} == {"m6", "m5", "m0"}
+    assert {(row["member_total"], row["topic_total"]) for row in shown} == {(7, 6)}
+    assert {row["topic"]: row["topic_partition_count"] for row in shown if row["member_id"] == "m5"} == {
+        f"t{topic:02}": 2 for topic in range(5)
+    }
+    assert [(row["topic"], row["topic_partition_count"]) for row in shown if row["member_id"] == "m0"] == [(None, None)]
+
+
+def test_a_member_whose_topics_do_not_fit_stays(spark: SparkSession) -> None:
+    big = {"member_id": "big", "partitions": [(f"t{topic:02}", [0, 1]) for topic in range(30)], "partition_count": 60}
+    small = {"member_id": "small", "partitions": [("u0", [0]), ("u1", [0])], "partition_count": 2}
+    shown = collected(hold_partitions(frame(spark, ASSIGNMENTS, big, small), members_shown=2))
+    assert sum(row["member_id"] == "big" for row in shown) == 30
+    assert [(row["topic"], row["member_partition_count"]) for row in shown if row["member_id"] == "small"] == [(None, 2)]
+
+
+def test_movements_become_lines_newest_first(spark: SparkSession) -> None:
+    line = {"strategy": "range", "topic": "clicks", "previous_member_id": "a", "member_id": "b", "kind": "revoked"}
+    movements = frame(
+        spark,
+        MOVEMENTS,
+        *({**line, "partition": partition} for partition in (7, 3, 5)),
+        {**line, "partition": 0, "position": 11},
+        {**line, "partition": 1, "position": 12, "previous_member_id": None, "kind": "gained", "cause": "handed_over"},
+        {**line, "partition": 2, "position": 13, "basis": "recomputed"},
+    )
+    lines = collected(condense_movements(movements, limit=2))
+    assert sorted((row["position"], row["partitions"], row["partition_count"], row["flow_total"]) for row in lines) == [
+        (11, [0], 1, 3),
+        (12, [1], 1, 3),
+    ]
+    (oldest,) = (row for row in collected(condense_movements(movements, limit=9)) if row["position"] == 10)
+    assert (oldest["partitions"], oldest["partition_count"]) == ([3, 5, 7], 3)
+
+
+def test_findings_show_the_last_text_and_no_rule_is_missing(spark: SparkSession) -> None:
+    found = {"rule_id": "differs", "severity": "warning", "evidence": {"figure": "1"}, "advice": "look"}
+    findings = frame(
+        spark,
+        FINDINGS,
+        {**found, "position": 12, "generation": 5, "message": "last"},
+        {**found, "position": 11, "generation": 3, "message": "first"},
+        *({**found, "group_id": "loud", "position": position, "generation": position} for position in range(10, 15)),
+        {**found, "group_id": "loud", "rule_id": "rare", "severity": "info"},
+    )
+    shown = {row["rule_id"]: row for row in collected(condense_findings(findings, is_orders(), limit=1))}
+    assert set(shown) == {"differs", "rare"}
+    differs = shown["differs"]
+    assert (differs["group_id"], differs["message"], differs["evidence"]) == ("orders", "last", {"figure": "1"})
+    assert (differs["finding_count"], differs["first_generation"], differs["last_generation"]) == (2, 3, 5)
+    assert (differs["rule_finding_count"], differs["rule_group_count"]) == (7, 2)
+
+
+# --- the recorded capture ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def observed(demo_warehouse: Path) -> list[dict[str, Any]]:
+    return [row for row in rows(demo_warehouse, "generation_audits") if row["basis"] == "observed"]
+
+
+def test_the_summary_says_what_the_tables_say(
+    evenkeel, demo_warehouse: Path, tmp_path: Path, capsys, observed: list[dict[str, Any]]
+) -> None:
+    page = tmp_path / "again.html"
+    assert evenkeel("report", "--warehouse", demo_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == str(page)
+    movements = [row["movement_count"] for row in observed if row["movement_count"] is not None]
+    groups = {row["group_id"] for row in observed}
+    assert f"  groups       {len(groups)} with " in lines[1] and f" {len(observed)} generations;" in lines[1]
+    assert f"  movements    {sum(movements):,}" in lines[2]
+
+    findings = rows(demo_warehouse, "findings")
+    ranking = sorted(groups, key=lambda group: worst_first(_by_hand(group, observed, findings)))
+    assert [line.split()[1] for line in lines if line.split() and line.split()[0].isdigit()] == ranking[:10]
+
+
+def _by_hand(group: str, observed: list[dict[str, Any]], findings: list[dict[str, Any]]) -> dict[str, Any]:
+    def total(name: str) -> int:
+        return sum(row[name] or 0 for row in observed if row["group_id"] == group)
+
+    severities = [row["severity"] for row in findings if row["group_id"] == group]
+    figures = {
+        "group_id": group,
+        "cluster_id": "",
+        "critical_count": severities.count("critical"),
+        "warning_count": severities.count("warning"),
+    }
+    return figures | {name: total(name) for name in ("movement_count", "avoidable_movement_count")}
+
+
+def test_the_same_tables_give_the_same_bytes(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+    pages = [tmp_path / "one.html", tmp_path / "deep" / "two.html"]
+    for page in pages:
+        assert evenkeel("report", "--warehouse", demo_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z") == 0
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "one.html"]
+
+
+def test_a_place_that_cannot_be_written_is_told_in_one_line(evenkeel, demo_warehouse: Path, tmp_path: Path, capsys) -> None:
+    (tmp_path / "file").write_text("")
+    assert evenkeel("report", "--warehouse", demo_warehouse, "--output", tmp_path / "file" / "report.html") == 1
+    assert f"evenkeel: report: cannot write {tmp_path / 'file' / 'report.html'}: " in capsys.readouterr().err
