@@ -18,6 +18,7 @@ import assignors
 import jobs
 import schemas
 from jobs.errors import EvenkeelError, PlatformError, UsageError
+from jobs.location import local_folder
 from schemas.config import Settings, parse_settings
 from schemas.vocabulary import Severity, Source
 
@@ -139,8 +140,6 @@ def _beside(settings_file: Path, name: str) -> str:
 
 
 def _report_path(named: str | None, warehouse: str) -> str:
-    from jobs.warehouse import local_folder
-
     if named is not None:
         return str(Path(named).absolute())
     folder = local_folder(warehouse)

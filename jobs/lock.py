@@ -18,28 +18,30 @@ from datetime import datetime
 from pathlib import Path
 
 from jobs.errors import PlatformError, WarehouseBusyError
-from jobs.warehouse import LOCK_FILE, Warehouse
+from jobs.location import local_folder
 
 logger = logging.getLogger(__name__)
 
+LOCK_FILE = ".evenkeel.lock"
 POLL_SECONDS = 0.5
 
 
 @contextmanager
-def exclusive(warehouse: Warehouse, run_id: str, started_at: datetime, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Hold the warehouse for the length of the block.
+def exclusive(location: str, run_id: str, started_at: datetime, wait_seconds: float = 0.0) -> Iterator[None]:
+    """Hold the warehouse at a location for the length of the block.
 
     Raises:
         WarehouseBusyError: somebody else holds it and still does after ``wait_seconds``.
         PlatformError: the folder cannot be written.
     """
-    if warehouse.folder is None:
-        logger.warning("%s is not on a local file system: nothing keeps a second run out, start one at a time", warehouse.location)
+    folder = local_folder(location)
+    if folder is None:
+        logger.warning("%s is not on a local file system: nothing keeps a second run out, start one at a time", location)
         yield
         return
-    descriptor = _open(warehouse.folder)
+    descriptor = _open(folder)
     try:
-        _acquire(descriptor, warehouse.folder / LOCK_FILE, started_at, wait_seconds, time.sleep)
+        _acquire(descriptor, folder / LOCK_FILE, started_at, wait_seconds, time.sleep)
         holder = {"run_id": run_id, "pid": os.getpid(), "host": socket.gethostname(), "started_at": started_at.isoformat()}
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(holder).encode(), 0)
@@ -78,5 +80,3 @@ def _who_holds(path: Path, now: datetime) -> str:
     except (OSError, ValueError, KeyError):
         who = "another run"
     return f"warehouse {path.parent} is held by {who}; wait for it with --wait SECONDS"
-
-

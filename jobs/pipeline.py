@@ -67,7 +67,7 @@ def execute(spark: SparkSession, request: Request) -> str | None:
     if request.command == "report":
         return _report(warehouse, request, None)
     started_at = request.now()
-    with exclusive(warehouse, request.run_id, started_at, request.wait_seconds):
+    with exclusive(warehouse.location, request.run_id, started_at, request.wait_seconds):
         with stage_timer("open"):
             warehouse.create()
             warehouse.recover()

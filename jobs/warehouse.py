@@ -11,35 +11,21 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.errors import NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from jobs.location import is_path, local_folder
+from jobs.lock import LOCK_FILE
 from schemas.tables import RUNS, TABLES, TableSpec
 from schemas.vocabulary import RunStatus
 
 logger = logging.getLogger(__name__)
 
 STAGING = "_staging"
-LOCK_FILE = ".evenkeel.lock"
 OTHER_ENTRIES = {STAGING, LOCK_FILE, "report.html"}
 SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
-
-
-def is_path(location: str) -> bool:
-    """Return whether a warehouse location is a path; ``a.b`` or ``a.b.c`` names a catalog schema."""
-    return "/" in location or "://" in location or "." not in location
-
-
-def local_folder(location: str) -> Path | None:
-    """Return the folder of a warehouse on a local file system, None for object stores and catalogs."""
-    if not is_path(location):
-        return None
-    if location.startswith("file:"):
-        return Path(location.removeprefix("file:").replace("//", "/", 1) if location.startswith("file://") else location[5:])
-    return None if "://" in location else Path(location).absolute()
 
 
 class Warehouse:
