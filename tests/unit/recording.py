@@ -1,0 +1,24 @@
+"""An assignor that writes down what it is asked, so that tests see the claims a strategy is fed with."""
+
+from __future__ import annotations
+
+from assignors import Assignment, GroupProblem, assign
+
+RECORDING = "tests.unit.recording:assign_recording"
+"""The strategy's name: a path to the function below."""
+
+asked: list[GroupProblem] = []
+failures: list[Exception] = []
+
+
+def assign_recording(problem: GroupProblem, *, kafka_version: str | None, step_budget: int | None) -> Assignment:
+    """Return what range gives; raises the next of ``failures`` first."""
+    asked.append(problem)
+    if failures:
+        raise failures.pop()
+    return assign("range", problem)
+
+
+def claims() -> dict[str, tuple]:
+    """Return the claims in the last problem: member id -> (partitions, generation), without members that claim nothing."""
+    return {member.member_id: (member.owned, member.owned_generation) for member in asked[-1].members if member.owned_generation is not None}

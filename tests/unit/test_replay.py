@@ -1,0 +1,501 @@
+"""A group's history played again, generation by generation: every expected result is worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from assignors import (
+    Assignment,
+    GroupProblem,
+    KafkaAssignorError,
+    KafkaVersionError,
+    MalformedProblemError,
+    NoResultError,
+    UnknownStrategyError,
+    replay,
+)
+from assignors.conformance import Conformance
+from assignors.replay import NEWEST_KAFKA, Replay, Snapshot
+from assignors.topic_looks import ClusterLooks, LookBasis, TopicRun
+from tests.unit import recording
+from tests.unit.histories import counterfactual, held, looks, member, of_basis, play, short, snapshot, statuses
+from tests.unit.recording import RECORDING
+
+COOPERATIVE = "cooperative-sticky"
+
+
+@pytest.fixture(autouse=True)
+def nothing_recorded() -> Iterator[None]:
+    recording.asked.clear()
+    recording.failures.clear()
+    yield
+
+
+# -- first snapshots
+
+
+@pytest.mark.parametrize(
+    ("first", "is_known"),
+    [
+        pytest.param(snapshot(0, {}), True, id="the empty generation that every group writes first"),
+        pytest.param(snapshot(1, {"a": "t0 t1"}), True, id="generation 1"),
+        pytest.param(snapshot(7, {}), True, id="empty, whatever its generation"),
+        pytest.param(snapshot(2, {"a": "t0 t1"}), False, id="what a compacted log has left"),
+    ],
+)
+def test_only_a_later_generation_with_members_lacks_its_predecessor(first: Snapshot, is_known: bool) -> None:
+    (step,) = play(Replay(("range",)), looks(t=2), first)
+    assert step.has_predecessor is is_known
+
+
+def test_first_generation_has_no_claims() -> None:
+    (step,) = play(Replay((RECORDING,)), looks(t=2), snapshot(1, {"a": "t0", "b": "t1"}))
+    assert recording.claims() == {}
+    assert statuses([step], RECORDING) == [("solved", 1)]
+
+
+def test_a_first_snapshot_without_predecessor_seeds_every_chain_with_what_was_observed() -> None:
+    first = snapshot(5, {"a": "t1", "b": "t0"})
+    steps = play(Replay((RECORDING,)), looks(t=2), first, snapshot(6, {"a": "t0", "b": "t1"}))
+    seed = counterfactual(steps[0], RECORDING)
+    assert (seed.status, seed.rebalance_count, short(seed.assignment), seed.conformance) == ("carried", 0, {"a": "t1", "b": "t0"}, None)
+    assert len(recording.asked) == 1, "no assignor is called for a seed"
+    assert recording.claims() == {"a": (held("t1"), 5), "b": (held("t0"), 5)}
+    assert steps[1].has_predecessor
+
+
+def test_a_seeded_generation_is_recomputed_all_the_same() -> None:
+    (step,) = play(Replay(()), looks(t=2), snapshot(5, {"a": "t0", "b": "t1"}))
+    assert (of_basis(step, "recomputed").status, of_basis(step, "recomputed").conformance) == ("solved", Conformance.EXACT)
+
+
+def test_an_empty_generation_is_solved_by_nobody() -> None:
+    (step,) = play(Replay((RECORDING,)), looks(t=2), snapshot(0, {}))
+    assert [(one.basis, one.strategy, one.status, one.assignment, one.rebalance_count) for one in step.solutions] == [
+        ("observed", "", "solved", {}, 0),
+        ("recomputed", "", "solved", {}, 0),
+        ("counterfactual", RECORDING, "solved", {}, 0),
+    ]
+    assert recording.asked == []
+    assert of_basis(step, "observed").conformance is Conformance.NOT_COMPARABLE
+
+
+def test_a_new_incarnation_knows_nothing_of_the_one_before() -> None:
+    first = snapshot(1, {"a": "t0 t1"})
+    second = snapshot(1, {"a": "t0 t1"}, position=9, incarnation=9)
+    steps = play(Replay((RECORDING,)), looks(t=2), first, second)
+    assert recording.claims() == {}
+    assert steps[1].has_predecessor and not steps[1].is_rewrite
+
+
+# -- the strategies of a step
+
+
+@pytest.mark.parametrize(
+    ("strategy", "configured", "expected"),
+    [
+        pytest.param("range", ("sticky",), ["sticky", "range"], id="the group's own is added"),
+        pytest.param("range", ("range", "sticky"), ["range", "sticky"], id="once"),
+        pytest.param("RoundRobinAssigner", ("range",), ["range"], id="one that is not ours is not"),
+    ],
+)
+def test_every_configured_strategy_and_the_groups_own_have_a_counterfactual(strategy: str, configured: tuple, expected: list) -> None:
+    (step,) = play(Replay(configured), looks(t=2), snapshot(1, {"a": "t0 t1"}, strategy=strategy))
+    assert [one.strategy for one in step.solutions if one.basis == "counterfactual"] == expected
+
+
+# -- claims
+
+
+def test_a_strategy_is_fed_with_its_own_last_result_and_not_with_the_recorded_claims() -> None:
+    """Observed are t0 for a and t1 for b; range gives a both partitions of t at first, since b does not subscribe yet."""
+    play(
+        Replay((RECORDING,)),
+        looks(t=2),
+        snapshot(1, {"a": "t0", "b": "t1"}, member("b", "")),
+        snapshot(2, {"a": "t0", "b": "t1"}, member("a", owned="t0", at=1), member("b", owned="t1", at=1)),
+    )
+    assert recording.claims() == {"a": (held("t0 t1"), 1), "b": ((), 1)}
+
+
+def test_claims_are_sorted_by_topic_and_partition() -> None:
+    """Range lists u before t for a member that subscribes in that order; a consumer's claims come from a sorted set."""
+    play(Replay((RECORDING,)), looks(t=1, u=1), snapshot(1, {"a": ""}, member("a", "ut")), snapshot(2, {"a": ""}, member("a", "ut")))
+    assert recording.claims() == {"a": (held("t0 u0"), 1)}
+
+
+def test_a_static_member_claims_what_its_instance_held() -> None:
+    play(
+        Replay((RECORDING,)),
+        looks(t=1),
+        snapshot(1, {"x-1": "t0"}, member("x-1", instance="x")),
+        snapshot(2, {"x-2": "t0"}, member("x-2", instance="x")),
+    )
+    assert recording.claims() == {"x-2": (held("t0"), 1)}
+
+
+def test_partitions_of_vanished_topics_stay_claimed_once() -> None:
+    """Two looks: u is there before 50 ms and gone after it."""
+    cluster = ClusterLooks([0, 50], {"t": [TopicRun(0, 1, 1)], "u": [TopicRun(0, 0, 1)]})
+    history = (
+        snapshot(1, {"a": "t0 u0"}, member("a", "tu"), joined_at_ms=10),
+        snapshot(2, {"a": "t0"}, member("a", "tu"), joined_at_ms=60),
+        snapshot(3, {"a": "t0"}, member("a", "tu"), joined_at_ms=70),
+    )
+    play(Replay((RECORDING,)), cluster, *history[:2])
+    assert recording.claims() == {"a": (held("t0 u0"), 1)}
+    play(Replay((RECORDING,)), cluster, *history)
+    assert recording.claims() == {"a": (held("t0"), 2)}
+
+
+def test_an_empty_snapshot_clears_the_chain() -> None:
+    play(Replay((RECORDING,)), looks(t=1), snapshot(1, {"a": "t0"}), snapshot(2, {}), snapshot(3, {"a": "t0"}))
+    assert recording.claims() == {}
+
+
+def test_a_failed_step_keeps_the_last_result_for_owners_of_the_snapshot_before() -> None:
+    """Generation 2 fails; in generation 3 only a, which is in the snapshot of generation 2, still claims what generation 1 gave."""
+    replay_, cluster = Replay((RECORDING,)), looks(t=3)
+    one = replay_.advance(None, snapshot(1, {"a": "", "b": "", "c": ""}), cluster)
+    recording.failures.append(NoResultError("the same state again", is_cycle=True))
+    two = replay_.advance(one, snapshot(2, {"a": ""}), cluster)
+    failed = counterfactual(two.step, RECORDING)
+    assert (failed.status, failed.assignment, failed.detail) == ("no_result", None, "the same state again")
+    three = replay_.advance(two, snapshot(3, {"a": "", "b": ""}), cluster)
+    assert recording.claims() == {"a": (held("t0"), 1)}
+    assert counterfactual(three.step, RECORDING).status == "solved"
+
+
+def test_sticky_claims_travel_in_its_user_data() -> None:
+    """The layout of sticky's user data, version 1: a topic array, then the generation; here t with partition 0, generation 1."""
+    asked: list[GroupProblem] = []
+
+    def record(strategy: str, problem: GroupProblem, **_: Any) -> Assignment:
+        asked.append(problem)
+        return {one.member_id: held("t0") if one.member_id == "a" else () for one in problem.members}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replay, "assign", record)
+        play(Replay(("sticky",)), looks(t=1), snapshot(1, {"a": "t0"}, strategy="other"), snapshot(2, {"a": "t0", "b": ""}, strategy="other"))
+    expected = bytes.fromhex("00000001" "0001" "74" "00000001" "00000000" "00000001")
+    assert [(one.user_data, one.owned_generation) for one in asked[-1].members] == [(expected, 1), (None, None)]
+
+
+# -- cooperative hand-over
+
+
+def hand_over(**changes: Any) -> list[Snapshot]:
+    """Return a cooperative hand-over: a has t0 and t1, b joins, a gives up t1 (generation 2), b gets it (generation 3)."""
+    third = {"a": "t0", "b": "t1"}
+    members = changes.pop("members", (member("a", owned="t0", at=2), member("b", at=2)))
+    return [
+        snapshot(1, {"a": "t0 t1"}, strategy=COOPERATIVE),
+        snapshot(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE),
+        snapshot(3, {one.member_id: third.get(one.member_id, "") for one in members}, *members, **{"strategy": COOPERATIVE, **changes}),
+    ]
+
+
+def test_the_second_half_of_a_cooperative_hand_over_is_no_cause() -> None:
+    steps = play(Replay((RECORDING, COOPERATIVE)), looks(t=2), *hand_over())
+    assert [step.is_follow_up for step in steps] == [False, False, True]
+    assert statuses(steps, COOPERATIVE) == [("solved", 1), ("solved", 2), ("carried", 0)]
+    assert statuses(steps, RECORDING) == [("solved", 1), ("solved", 1), ("carried", 0)]
+    for strategy in (COOPERATIVE, RECORDING):
+        assert counterfactual(steps[2], strategy).assignment == counterfactual(steps[1], strategy).assignment
+        assert counterfactual(steps[2], strategy).cooperative_revocation_count is None
+
+
+def test_a_cause_is_played_until_the_cooperative_assignor_has_handed_over() -> None:
+    """Call 1 takes t1 from a and gives it to nobody, call 2 gives it to b; one partition was given up in all."""
+    steps = play(Replay((COOPERATIVE,)), looks(t=2), *hand_over()[:2])
+    settled = counterfactual(steps[1], COOPERATIVE)
+    assert short(settled.assignment) == {"a": "t0", "b": "t1"}
+    assert (settled.rebalance_count, settled.cooperative_revocation_count) == (2, 1)
+    assert short(of_basis(steps[1], "recomputed").assignment) == {"a": "t0", "b": ""}, "recomputed is the one call that there was"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"members": (member("a", owned="t0", at=2), member("b", at=2), member("c"))}, id="a member joined"),
+        pytest.param({"members": (member("a", owned="t0", at=2),)}, id="a member left"),
+        pytest.param({"members": (member("a", owned="t0", at=2), member("b", "tu", at=2))}, id="a subscription changed"),
+        pytest.param({"members": (member("a", owned="t0", at=2), member("b", at=2, instance="y"))}, id="a member became static"),
+        pytest.param({"strategy": "sticky"}, id="the strategy changed"),
+    ],
+)
+def test_a_hand_over_in_which_something_else_changed_is_a_cause(changes: dict) -> None:
+    steps = play(Replay((COOPERATIVE,)), looks(t=2, u=1), *hand_over(**changes))
+    assert not steps[2].is_follow_up
+    assert counterfactual(steps[2], COOPERATIVE).status == "solved"
+
+
+def test_a_hand_over_in_which_a_topic_grew_is_a_cause() -> None:
+    cluster = ClusterLooks([0, 200], {"t": [TopicRun(0, 0, 2), TopicRun(1, 1, 3)]})
+    steps = play(Replay(()), cluster, *hand_over(joined_at_ms=300, members=(member("a", owned="t0", at=2), member("b", owned="t2", at=2))))
+    assert not steps[2].is_follow_up
+
+
+def test_an_eager_generation_is_never_followed_up() -> None:
+    history = [
+        snapshot(1, {"a": "t0 t1"}),
+        snapshot(2, {"a": "t0", "b": "t1"}, member("a", owned="t0 t1", at=1)),
+        snapshot(3, {"a": "t0", "b": "t1"}),
+    ]
+    assert [step.is_follow_up for step in play(Replay(()), looks(t=2), *history)] == [False, False, False]
+
+
+def test_a_cooperative_generation_in_which_nobody_gave_up_anything_is_not_followed_up() -> None:
+    history = [snapshot(number, {"a": "t0", "b": "t1"}, strategy=COOPERATIVE) for number in (1, 2)]
+    assert not play(Replay(()), looks(t=2), *history)[1].is_follow_up
+
+
+def test_the_chain_behind_a_follow_up_goes_on_from_the_settled_result() -> None:
+    fourth = snapshot(4, {"a": "t0", "b": "t1", "c": ""}, strategy=COOPERATIVE)
+    steps = play(Replay((RECORDING,)), looks(t=2), *hand_over(), fourth)
+    assert recording.claims() == {"a": (held("t0"), 2), "b": (held("t1"), 2)}
+    assert not steps[3].is_follow_up
+
+
+def test_a_hand_over_without_end_is_over_budget_after_eight_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An assignor that gives each member what the other one claims never comes to rest."""
+    calls: list[str] = []
+
+    def swap(strategy: str, problem: GroupProblem, **_: Any) -> Assignment:
+        calls.append(strategy)
+        one, other = problem.members
+        return {one.member_id: other.owned or held("t0"), other.member_id: one.owned or held("t1")}
+
+    monkeypatch.setattr(replay, "assign", swap)
+    first, second = (snapshot(number, {"a": "t0", "b": "t1"}, strategy="other") for number in (1, 2))
+    steps = play(Replay((COOPERATIVE,)), looks(t=2), first, second)
+    endless = counterfactual(steps[1], COOPERATIVE)
+    assert (endless.status, endless.assignment, endless.rebalance_count) == ("over_budget", None, 8)
+    assert endless.detail == "still handing over after 8 calls"
+
+
+# -- static rewrites
+
+
+def rewrite(**changes: Any) -> list[Snapshot]:
+    """Return a group whose static member x comes back as x-2 in the same generation."""
+    second = {"given": {"b": "t0", "x-2": "t1"}, "instance": "x", "generation": 1, **changes}
+    return [
+        snapshot(1, {"b": "t0", "x-1": "t1"}, member("x-1", instance="x")),
+        snapshot(second["generation"], second["given"], member("x-2", instance=second["instance"]), position=5, joined_at_ms=300),
+    ]
+
+
+def test_a_static_member_that_came_back_makes_no_assignor_run() -> None:
+    """Range gives x its partitions first, being static; observed was the other way round."""
+    steps = play(Replay((RECORDING,)), looks(t=2), *rewrite())
+    assert [step.is_rewrite for step in steps] == [False, True]
+    assert len(recording.asked) == 1
+    assert [(one.basis, one.status, one.rebalance_count, one.cooperative_revocation_count) for one in steps[1].solutions] == [
+        ("observed", "solved", 0, None),
+        ("recomputed", "carried", 0, None),
+        ("counterfactual", "carried", 0, None),
+        ("counterfactual", "carried", 0, None),
+    ]
+    assert short(of_basis(steps[1], "observed").assignment) == {"b": "t0", "x-2": "t1"}
+    assert short(of_basis(steps[1], "recomputed").assignment) == {"x-2": "t0", "b": "t1"}
+    assert of_basis(steps[1], "recomputed").conformance is of_basis(steps[0], "recomputed").conformance is Conformance.EQUAL_BALANCE
+    assert of_basis(steps[1], "observed").conformance is Conformance.EQUAL_BALANCE
+
+
+def test_a_step_that_failed_stays_failed_when_it_is_rewritten() -> None:
+    recording.failures.append(NoResultError("the same state again", is_cycle=True))
+    steps = play(Replay((RECORDING,)), looks(t=2), *rewrite())
+    assert statuses(steps, RECORDING) == [("no_result", 1), ("no_result", 0)]
+
+
+def test_a_rewrite_sees_the_topics_of_the_generation_it_rewrites() -> None:
+    """t grew between the join at 100 ms and the rewrite at 300 ms, and the rewrite shows the same generation."""
+    cluster = ClusterLooks([0, 200], {"t": [TopicRun(0, 0, 2), TopicRun(1, 1, 4)]})
+    steps = play(Replay(()), cluster, *rewrite())
+    assert [step.topics[0].partition_count for step in steps] == [2, 2]
+
+
+def test_the_chain_goes_on_behind_a_rewrite() -> None:
+    third = snapshot(2, {"b": "t0", "x-2": "t1"}, member("x-2", instance="x"), position=6)
+    play(Replay((RECORDING,)), looks(t=2), *rewrite(), third)
+    assert recording.claims() == {"x-2": (held("t0"), 1), "b": (held("t1"), 1)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"given": {"b": "t1", "x-2": "t0"}}, id="assigned anew"),
+        pytest.param({"instance": "y"}, id="another instance"),
+        pytest.param({"instance": None}, id="a dynamic member under a new id"),
+        pytest.param({"given": {"b": "t0", "x-2": "t1", "c": ""}}, id="a member more"),
+        pytest.param({"generation": 2}, id="another generation"),
+    ],
+)
+def test_everything_else_is_a_generation_of_its_own(changes: dict) -> None:
+    steps = play(Replay(()), looks(t=2), *rewrite(**changes))
+    assert not steps[1].is_rewrite
+    assert of_basis(steps[1], "recomputed").status == "solved"
+
+
+def test_a_repeated_generation_with_the_same_members_is_no_static_rewrite() -> None:
+    same = [snapshot(1, {"x-1": "t0"}, member("x-1", instance="x"), position=position) for position in (1, 2)]
+    assert not play(Replay(()), looks(t=1), *same)[1].is_rewrite
+
+
+def test_a_repeated_empty_generation_is_no_static_rewrite() -> None:
+    assert not play(Replay(()), looks(t=1), snapshot(2, {}, position=1), snapshot(2, {}, position=2))[1].is_rewrite
+
+
+# -- recomputed: release and conformance
+
+
+def test_recomputed_uses_the_recorded_claims_and_not_the_chain() -> None:
+    """b holds both by its recorded claims, so sticky lets it keep one of them; fresh it would have given t0 to a."""
+    claiming = member("b", owned="t0 t1", at=1)
+    (step,) = play(Replay(()), looks(t=2), snapshot(1, {"a": "t1", "b": "t0"}, member("a"), claiming, strategy=COOPERATIVE))
+    assert dict(of_basis(step, "recomputed").assignment) == {"a": (), "b": held("t0")}
+
+
+class FakeReleases:
+    """Stands for the assignors: only some releases give what was observed."""
+
+    def __init__(self, observed: Assignment, exact: set[str], errors: dict[str, Exception] | None = None) -> None:
+        self.observed, self.exact, self.errors, self.tried = observed, exact, errors or {}, []
+
+    def __call__(self, strategy: str, problem: GroupProblem, kafka_version: str, step_budget: int | None) -> Assignment:
+        self.tried.append(kafka_version)
+        if kafka_version in self.errors:
+            raise self.errors[kafka_version]
+        return self.observed if kafka_version in self.exact else dict.fromkeys(self.observed, ())
+
+
+def recomputed_by(monkeypatch: pytest.MonkeyPatch, releases: FakeReleases, one: Snapshot, rules: Replay) -> tuple[str | None, str, str]:
+    monkeypatch.setattr(replay, "assign", releases)
+    (step,) = play(rules, looks(t=1), one)
+    found = of_basis(step, "recomputed")
+    return found.kafka_version, found.status, found.conformance.value
+
+
+@pytest.mark.parametrize(
+    ("version", "first"),
+    [(0, "2.3.1"), (1, "3.3.2"), (2, NEWEST_KAFKA), (3, NEWEST_KAFKA), (9, NEWEST_KAFKA), (None, NEWEST_KAFKA), (-1, NEWEST_KAFKA)],
+)
+def test_the_leaders_subscription_version_bounds_the_release(monkeypatch: pytest.MonkeyPatch, version: int | None, first: str) -> None:
+    releases = FakeReleases({"a": held("t0")}, {first})
+    assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}, version=version), Replay(())) == (first, "solved", "exact")
+    assert releases.tried[0] == first
+    assert NEWEST_KAFKA in releases.tried[1:] or len(releases.tried) == 2, "the counterfactual is always the newest"
+
+
+def test_the_version_that_counts_is_the_leaders() -> None:
+    one = snapshot(1, {"a": "t0", "b": "t1"}, leader="b")
+    old_leader = Snapshot(**{**{name: getattr(one, name) for name in one.__slots__}, "subscription_versions": {"a": 3, "b": 0}})
+    (step,) = play(Replay(()), looks(t=2), old_leader)
+    assert of_basis(step, "recomputed").kafka_version == "2.3.1"
+
+
+def test_the_first_release_that_is_exact_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    releases = FakeReleases({"a": held("t0")}, {"3.4.1", "3.5.1"}, {NEWEST_KAFKA: KafkaAssignorError("NullPointerException", "of the newest")})
+    assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}), Replay(())) == ("3.4.1", "solved", "exact")
+
+
+def test_without_an_exact_release_the_likeliest_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    releases = FakeReleases({"a": held("t0")}, set())
+    assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}), Replay(())) == (NEWEST_KAFKA, "solved", "differs")
+    assert set(releases.tried[:-1]) == {NEWEST_KAFKA, "3.4.1", "3.7.0", "3.5.1", "3.4.0"}, "every one that fits was tried"
+
+
+def test_a_setting_overrides_the_release_by_the_leaders_client_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    releases = FakeReleases({"a": held("t0")}, {NEWEST_KAFKA})
+    rules = Replay((), version_override={"client-a": "2.8.0"}.get)
+    assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}), rules) == ("2.8.0", "solved", "differs")
+    assert releases.tried == ["2.8.0", NEWEST_KAFKA], "no other release is tried; the second call is the counterfactual"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (NoResultError("a state repeats", is_cycle=True), "no_result"),
+        (NoResultError("out of steps", is_cycle=False), "over_budget"),
+        (KafkaAssignorError("NullPointerException", "no topic"), "kafka_error"),
+        (KafkaVersionError("too old"), "unsupported"),
+        (UnknownStrategyError("no such"), "unsupported"),
+        (MalformedProblemError("twice the same member"), "unsupported"),
+    ],
+)
+def test_what_stops_an_assignor_is_a_status(monkeypatch: pytest.MonkeyPatch, error: Exception, status: str) -> None:
+    def refuse(*_: Any, **__: Any) -> Assignment:
+        raise error
+
+    monkeypatch.setattr(replay, "assign", refuse)
+    (step,) = play(Replay(("sticky",)), looks(t=1), snapshot(1, {"a": "t0"}))
+    assert [(one.status, one.assignment, one.detail) for one in step.solutions[1:]] == [(status, None, str(error))] * 3
+    assert of_basis(step, "observed").status == "solved"
+    assert of_basis(step, "observed").conformance is Conformance.NOT_COMPARABLE
+
+
+def test_an_assignor_of_ones_own_that_raises_spoils_only_its_own_row() -> None:
+    recording.failures.append(ZeroDivisionError("a bug of the user"))
+    (step,) = play(Replay((RECORDING, "range")), looks(t=1), snapshot(1, {"a": "t0"}))
+    failed = counterfactual(step, RECORDING)
+    assert (failed.status, failed.detail) == ("no_result", "the assignor raised ZeroDivisionError: a bug of the user")
+    assert counterfactual(step, "range").status == "solved"
+
+
+def test_a_defect_of_a_built_in_assignor_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Assignment:
+        raise ZeroDivisionError("a bug of ours")
+
+    monkeypatch.setattr(replay, "assign", fail)
+    with pytest.raises(ZeroDivisionError, match="a bug of ours"):
+        play(Replay(("range",)), looks(t=1), snapshot(1, {"a": "t0"}))
+
+
+def test_a_group_with_a_foreign_assignor_is_observed_only() -> None:
+    (step,) = play(Replay(("range",)), looks(t=1), snapshot(1, {"a": "t0"}, strategy="RoundRobinAssigner"))
+    assert [(one.basis, one.status, one.conformance) for one in step.solutions[:2]] == [
+        ("observed", "solved", Conformance.NOT_COMPARABLE),
+        ("recomputed", "unsupported", Conformance.NOT_COMPARABLE),
+    ]
+
+
+def test_what_the_coordinator_wrote_is_not_comparable() -> None:
+    """The observed assignment is what range would give, but no assignor gave it."""
+    (step,) = play(Replay(()), looks(t=1), snapshot(11, {"a": "t0"}, is_conversion=True))
+    assert of_basis(step, "recomputed").conformance is Conformance.NOT_COMPARABLE
+    assert of_basis(step, "observed").rebalance_count == 0
+
+
+def test_inferred_counts_of_a_subscribed_topic_compare_nothing() -> None:
+    (step,) = play(Replay(()), looks(u=1), snapshot(1, {"a": "t0"}))
+    assert step.topics[0].basis is LookBasis.INFERRED
+    assert short(of_basis(step, "recomputed").assignment) == {"a": "t0"}
+    assert of_basis(step, "recomputed").conformance is Conformance.NOT_COMPARABLE
+
+
+def test_inferred_counts_of_another_topic_do_not_matter() -> None:
+    """a is given a partition of u, to which nobody subscribes and which no look has: range does not give it, so it differs."""
+    (step,) = play(Replay(()), looks(t=1), snapshot(1, {"a": "t0 u0"}))
+    assert [topic.topic for topic in step.topics] == ["t"]
+    assert of_basis(step, "recomputed").conformance is Conformance.DIFFERS
+
+
+# -- topics of a step
+
+
+def test_a_step_has_the_subscribed_topics_and_those_held_before() -> None:
+    """In generation 2 nobody subscribes to u any more; that it still exists tells an abandoned topic from a deleted one."""
+    cluster = ClusterLooks([0], {"t": [TopicRun(0, 0, 1)], "u": [TopicRun(0, 0, 2)]})
+    steps = play(Replay(()), cluster, snapshot(1, {"a": "t0 u0 u1"}, member("a", "ut")), snapshot(2, {"a": "t0"}))
+    assert [[(topic.topic, topic.partition_count) for topic in step.topics] for step in steps] == [[("t", 1), ("u", 2)]] * 2
+
+
+def test_claims_count_for_the_look_that_fits() -> None:
+    """Nobody was given t2, but a claims it: only the later look has it."""
+    cluster = ClusterLooks([0, 200], {"t": [TopicRun(0, 0, 2), TopicRun(1, 1, 3)]})
+    (step,) = play(Replay(()), cluster, snapshot(2, {"a": "t0"}, member("a", owned="t2", at=1), strategy=COOPERATIVE))
+    assert (step.topics[0].partition_count, step.topics[0].basis) == (3, LookBasis.AFTER)
