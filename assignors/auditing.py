@@ -105,22 +105,27 @@ class GroupAudit:
         previous_generation = self._previous.generation if self._previous is not None else None
         if solution.assignment is None:
             return Audit(current.generation, previous_generation, None, None, None, None)
-        generation = Generation(current.generation, solution.strategy, problem, solution.assignment)
         is_counterfactual = solution.basis == COUNTERFACTUAL
         before = self._last.get((COUNTERFACTUAL, solution.strategy) if is_counterfactual else (OBSERVED, ""))
-        compared = diff_generations(
-            before,
-            generation,
-            {} if is_counterfactual else self._withheld,
-            is_follow_up=current.is_follow_up or current.is_rewrite,
-            has_claims=solution.basis == OBSERVED and current.claims_are_known,
-            deleted_topics=current.gone_topics,
-        )
+        withheld = {} if is_counterfactual else self._withheld
+        if current.is_rewrite:
+            compared = _unmoved(solution, withheld)
+        else:
+            compared = diff_generations(
+                before,
+                Generation(current.generation, solution.strategy, problem, solution.assignment),
+                withheld,
+                is_follow_up=current.is_follow_up,
+                has_claims=solution.basis == OBSERVED and current.claims_are_known,
+                deleted_topics=current.gone_topics,
+            )
+        if solution.cooperative_revocation_count is not None:
+            compared = replace(compared, cooperative_revocation_count=solution.cooperative_revocation_count)
         is_known = current.has_predecessor and (before is not None or self._previous is None)
         return Audit(
             current.generation,
             previous_generation,
-            _final(compared, current, solution) if is_known else None,
+            compared if is_known else None,
             measure_balance(problem, solution.assignment),
             compared.is_settled,
             violations(problem, solution.assignment, solution.strategy or None),
@@ -138,17 +143,30 @@ class GroupAudit:
                 )
 
 
-def _final(compared: Difference, current: AuditedGeneration, solution: AuditedSolution) -> Difference:
-    """Return the comparison with the revocations that the whole step cost; where no assignor ran, none."""
-    if current.is_rewrite:
-        return replace(
-            compared,
-            cooperative_revocation_count=0,
-            actual_revocation_count=0 if compared.actual_revocation_count is not None else None,
-        )
-    if solution.cooperative_revocation_count is not None:
-        return replace(compared, cooperative_revocation_count=solution.cooperative_revocation_count)
-    return compared
+def _unmoved(solution: AuditedSolution, withheld: Withheld) -> Difference:
+    """Return the comparison of a static rewrite: no assignor ran, so nothing moved, and what was withheld still is.
+
+    It is not worked out from the members: the one that came back claims nothing any more, and a recomputed assignment that the
+    observed one does not follow would count its movements a second time.
+    """
+    owned = {place for held in (solution.assignment or {}).values() for place in held}
+    return Difference(
+        retained_count=len(owned),
+        revoked_count=0,
+        reassigned_count=0,
+        gained_count=0,
+        lost_count=0,
+        orphaned_count=0,
+        withheld_count=0,
+        handed_over_count=0,
+        returned_count=0,
+        eager_revocation_count=0,
+        cooperative_revocation_count=0,
+        actual_revocation_count=0 if solution.basis == OBSERVED else None,
+        is_eager=None,
+        movements=(),
+        withheld=withheld,
+    )
 
 
 def _without_claims(member: Member) -> Member:

@@ -21,4 +21,5 @@ def assign_recording(problem: GroupProblem, *, kafka_version: str | None, step_b
 
 def claims() -> dict[str, tuple]:
     """Return the claims in the last problem: member id -> (partitions, generation), without members that claim nothing."""
-    return {member.member_id: (member.owned, member.owned_generation) for member in asked[-1].members if member.owned_generation is not None}
+    claiming = [member for member in asked[-1].members if member.owned_generation is not None]
+    return {member.member_id: (member.owned, member.owned_generation) for member in claiming}

@@ -169,7 +169,7 @@ def test_a_failed_step_keeps_the_last_result_for_owners_of_the_snapshot_before()
     assert counterfactual(three.step, RECORDING).status == "solved"
 
 
-def test_sticky_claims_travel_in_its_user_data() -> None:
+def test_sticky_claims_travel_in_its_user_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """The layout of sticky's user data, version 1: a topic array, then the generation; here t with partition 0, generation 1."""
     asked: list[GroupProblem] = []
 
@@ -177,9 +177,9 @@ def test_sticky_claims_travel_in_its_user_data() -> None:
         asked.append(problem)
         return {one.member_id: held("t0") if one.member_id == "a" else () for one in problem.members}
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replay, "assign", record)
-        play(Replay(("sticky",)), looks(t=1), snapshot(1, {"a": "t0"}, strategy="other"), snapshot(2, {"a": "t0", "b": ""}, strategy="other"))
+    monkeypatch.setattr(replay, "assign", record)
+    first, second = snapshot(1, {"a": "t0"}, strategy="other"), snapshot(2, {"a": "t0", "b": ""}, strategy="other")
+    play(Replay(("sticky",)), looks(t=1), first, second)
     expected = bytes.fromhex("00000001" "0001" "74" "00000001" "00000000" "00000001")
     assert [(one.user_data, one.owned_generation) for one in asked[-1].members] == [(expected, 1), (None, None)]
 
@@ -399,7 +399,8 @@ def test_the_version_that_counts_is_the_leaders() -> None:
 
 
 def test_the_first_release_that_is_exact_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    releases = FakeReleases({"a": held("t0")}, {"3.4.1", "3.5.1"}, {NEWEST_KAFKA: KafkaAssignorError("NullPointerException", "of the newest")})
+    newest_fails = {NEWEST_KAFKA: KafkaAssignorError("NullPointerException", "of the newest")}
+    releases = FakeReleases({"a": held("t0")}, {"3.4.1", "3.5.1"}, newest_fails)
     assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}), Replay(())) == ("3.4.1", "solved", "exact")
 
 

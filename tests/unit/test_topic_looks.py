@@ -1,0 +1,84 @@
+"""Which look at the cluster a generation is taken to have seen: one case a row."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors.topic_looks import ClusterLooks, LookBasis, TopicRun
+
+BEFORE, AFTER, EARLIER, INFERRED = LookBasis.BEFORE, LookBasis.AFTER, LookBasis.EARLIER, LookBasis.INFERRED
+JOINED_AT = 25
+
+
+def cluster(*counts: int) -> ClusterLooks:
+    """Return looks at 10, 20, 30 ms with these partition counts of ``t``; 0 is a look that does not show it."""
+    times = [10, 20, 30][: len(counts)]
+    return ClusterLooks(times, {"t": [TopicRun(place, place, count, f"id{place}") for place, count in enumerate(counts) if count]})
+
+
+@pytest.mark.parametrize(
+    ("counts", "needed", "expected"),
+    [
+        pytest.param((3, 3, 3), {0, 1, 2}, (3, BEFORE), id="the last look before has all"),
+        pytest.param((1, 2, 4), {0, 1}, (2, BEFORE), id="looks change around it, but the last before fits"),
+        pytest.param((2, 2, 4), {0, 1, 3}, (4, AFTER), id="a partition that only the look after has"),
+        pytest.param((4, 2, 2), {0, 3}, (4, EARLIER), id="a partition that only the second last before has"),
+        pytest.param((3, 3, 3), {0, 1}, (3, BEFORE), id="a partition nobody was given, and no look lacks it"),
+        pytest.param((4, 4, 2), {0, 1}, (2, AFTER), id="the look after lacks exactly those that nobody has"),
+        pytest.param((2, 4, 3), {0, 1}, (4, BEFORE), id="the look after lacks only some of them"),
+        pytest.param((3, 3, 0), set(), (0, AFTER), id="deleted between join and the look after, nobody has any"),
+        pytest.param((3, 0, 0), {0, 1, 2}, (3, EARLIER), id="deleted, but the leader did not know yet"),
+        pytest.param((0, 0, 3), {0, 1, 2}, (3, AFTER), id="created between the look before and the join"),
+        pytest.param((0, 0, 3), set(), (0, BEFORE), id="created behind the generation"),
+        pytest.param((0, 0, 0), set(), (0, BEFORE), id="a topic that is in no look and of which nobody has anything"),
+    ],
+)
+def test_the_first_look_that_fits(counts: tuple[int, ...], needed: set[int], expected: tuple[int, LookBasis]) -> None:
+    found = cluster(*counts).resolve("t", JOINED_AT, needed)
+    assert (found.partition_count, found.basis, found.is_uncertain) == (*expected, False)
+
+
+@pytest.mark.parametrize(
+    ("joined_at", "expected"),
+    [(10, "id0"), (19, "id0"), (20, "id1"), (29, "id1"), (30, "id2"), (99, "id2")],
+)
+def test_before_includes_the_moment_itself(joined_at: int, expected: str) -> None:
+    assert cluster(2, 2, 2).resolve("t", joined_at, {0, 1}).topic_id == expected
+
+
+def test_without_a_look_before_the_first_one_after_is_taken() -> None:
+    found = cluster(2, 4).resolve("t", 5, {0, 1})
+    assert (found.partition_count, found.basis, found.is_uncertain) == (2, AFTER, False)
+
+
+@pytest.mark.parametrize(
+    ("joined_at", "expected"), [pytest.param(25, (3, BEFORE), id="the last before"), pytest.param(5, (1, AFTER), id="else the first after")]
+)
+def test_when_no_look_fits_it_is_uncertain(joined_at: int, expected: tuple[int, LookBasis]) -> None:
+    found = cluster(1, 3, 2).resolve("t", joined_at, {0, 7})
+    assert (found.partition_count, found.basis, found.is_uncertain) == (*expected, True)
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param(ClusterLooks([], {}), id="no look at all"),
+        pytest.param(ClusterLooks([10], {"u": [TopicRun(0, 0, 5)]}), id="none of the topic"),
+    ],
+)
+def test_without_any_look_the_partitions_are_inferred(looks: ClusterLooks) -> None:
+    found = looks.resolve("t", JOINED_AT, {0, 4})
+    assert (found.partition_count, found.topic_id, found.basis, found.is_uncertain) == (5, None, INFERRED, True)
+    assert ClusterLooks([], {}).resolve("t", JOINED_AT, set()).partition_count == 0
+
+
+def test_a_run_stands_for_every_look_from_its_first_to_its_last() -> None:
+    looks = ClusterLooks([10, 20, 30, 40], {"t": [TopicRun(0, 1, 2, "old"), TopicRun(3, 3, 2, "new")]})
+    assert [looks.resolve("t", time, {0, 1}).topic_id for time in (10, 20, 40)] == ["old", "old", "new"]
+    assert looks.resolve("t", 30, set()).partition_count == 0, "between two runs the topic was gone"
+
+
+def test_racks_come_with_the_look() -> None:
+    racks = (("r1",), ("r2", None))
+    looks = ClusterLooks([10], {"t": [TopicRun(0, 0, 2, "id", racks)]})
+    assert looks.resolve("t", JOINED_AT, {0}).partition_racks == racks
