@@ -1,0 +1,268 @@
+"""A slow, obvious audit of one group on plain dicts: written from the definitions of the figures, sharing no code with the product.
+
+Every function looks at one partition, one owner or one member at a time. Nothing here is imported outside tests.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from statistics import pstdev
+from typing import Any
+
+Row = dict[str, Any]
+Place = tuple[str, int]
+
+MOVEMENT_COUNTS = ("retained", "revoked", "reassigned", "gained", "lost", "orphaned", "withheld", "handed_over", "returned")
+
+
+def owner(member: Row) -> tuple[str, str]:
+    """Return who a member is across generations."""
+    if member["group_instance_id"] is not None:
+        return ("static", member["group_instance_id"])
+    return ("dynamic", member["member_id"])
+
+
+def places(entries: list[Row]) -> list[Place]:
+    """Return the partitions in a list of (topic, partitions) entries."""
+    return [(entry["topic"], partition) for entry in entries for partition in entry["partitions"]]
+
+
+# -- the history of a group
+
+
+def name_incarnations(snapshots: list[Row], tombstones: list[int]) -> list[int]:
+    """Return the incarnation of each snapshot: it ends with a tombstone or a lower generation id, and is named by its first position."""
+    names: list[int] = []
+    for before, now in zip([None, *snapshots[:-1]], snapshots, strict=True):
+        is_new = before is None or now["generation"] < before["generation"]
+        is_new = is_new or any(before["position"] < tombstone < now["position"] for tombstone in tombstones)
+        names.append(now["position"] if is_new else names[-1])
+    return names
+
+
+def is_static_rewrite(before: Row, now: Row) -> bool:
+    """Return whether a static member only came back under a new member id."""
+    instances = [sorted(str(owner(member)) for member in side["members"]) for side in (before, now)]
+    held = [{owner(member): places(member["assigned"]) for member in side["members"]} for side in (before, now)]
+    ids = [{member["member_id"] for member in side["members"]} for side in (before, now)]
+    return before["generation"] == now["generation"] and instances[0] == instances[1] and held[0] == held[1] and ids[0] != ids[1]
+
+
+def is_follow_up(before: Row, before_topics: dict[str, Row], now: Row, topics: dict[str, Row]) -> bool:
+    """Return whether a generation only completes the cooperative hand-over that the one before began."""
+    if before["strategy"] != "cooperative-sticky" or now["strategy"] != before["strategy"]:
+        return False
+    gave_up = any(set(places(member["owned"])) - set(places(member["assigned"])) for member in before["members"])
+    joined = [
+        sorted((member["member_id"], str(member["group_instance_id"]), sorted(set(member["topics"]))) for member in side["members"])
+        for side in (before, now)
+    ]
+    counts = [
+        {name: known[name]["partition_count"] for member in side["members"] for name in member["topics"] if exists(known, name)}
+        for side, known in ((before, before_topics), (now, topics))
+    ]
+    return gave_up and joined[0] == joined[1] and counts[0] == counts[1]
+
+
+def exists(topics: dict[str, Row], topic: str, partition: int = 0) -> bool:
+    """Return whether a topic has a partition."""
+    return topic in topics and partition < topics[topic]["partition_count"]
+
+
+# -- movements
+
+
+def owners_of(place: Place, side: Row) -> list[Row]:
+    """Return the members that hold a partition, in record order."""
+    return [member for member in side["members"] if place in side["held"][member["member_id"]]]
+
+
+def movements(before: Row | None, now: Row, withheld: dict[Place, Row]) -> tuple[list[Row], list[Place], dict[Place, Row]]:
+    """Return the movements of every partition, the retained ones, and what is withheld now.
+
+    Args:
+        before, now: ``generation``, ``strategy``, ``members``, ``held`` (member id -> set of partitions), ``topics`` (name -> row).
+        withheld: partition -> its last owner and generation.
+    """
+    moved, retained, withheld_now = [], [], {}
+    sides = [now] if before is None else [before, now]
+    every = {place for side in sides for held in side["held"].values() for place in held} | set(withheld)
+    before_generation = None if before is None else before["generation"]
+    for place in sorted(every):
+        previous = [] if before is None else owners_of(place, before)
+        current = owners_of(place, now)
+        was_recreated = before is not None and _id_changed(place[0], before["topics"], now["topics"])
+        if previous and current and was_recreated:
+            moved.append(_movement(place, None, current[0], before_generation, "gained", "topic_recreated"))
+        elif {owner(member) for member in previous} & {owner(member) for member in current}:
+            retained.append(place)
+        elif previous and current:
+            kind = "revoked" if _is_member(previous[0], now) else "reassigned"
+            moved.append(_movement(place, previous[0], current[0], before_generation, kind, None))
+        elif current:
+            last = None if was_recreated else withheld.get(place)
+            if last is None:
+                moved.append(_movement(place, None, current[0], before_generation, "gained", "topic_recreated" if was_recreated else None))
+            else:
+                cause = "returned" if owner(last["member"]) in map(owner, current) else "handed_over"
+                moved.append(_movement(place, last["member"], current[0], last["generation"], "gained", cause))
+        elif previous:
+            cause = _cause_of_loss(place, previous[0], now)
+            kind = "lost" if _is_member(previous[0], now) else "orphaned"
+            moved.append(_movement(place, previous[0], None, before_generation, kind, cause))
+            if cause == "withheld":
+                withheld_now[place] = {"member": previous[0], "generation": before_generation}
+        elif exists(now["topics"], *place) and _has_subscriber(place[0], now):
+            withheld_now[place] = withheld[place]
+    return moved, retained, withheld_now
+
+
+def _id_changed(topic: str, before: dict[str, Row], now: dict[str, Row]) -> bool:
+    ids = [known[topic]["topic_id"] if exists(known, topic) else None for known in (before, now)]
+    return None not in ids and ids[0] != ids[1]
+
+
+def _is_member(member: Row, side: Row) -> bool:
+    return owner(member) in {owner(other) for other in side["members"]}
+
+
+def _has_subscriber(topic: str, side: Row) -> bool:
+    return any(topic in member["topics"] for member in side["members"])
+
+
+def _cause_of_loss(place: Place, last: Row, now: Row) -> str:
+    if not exists(now["topics"], *place):
+        return "topic_deleted"
+    if not _has_subscriber(place[0], now):
+        return "unsubscribed"
+    claims = {claimed for member in now["members"] if owner(member) == owner(last) for claimed in now["claims"][member["member_id"]]}
+    if now["strategy"] == "cooperative-sticky" and place in claims:
+        return "withheld"
+    return "left_out"
+
+
+def _movement(place: Place, previous: Row | None, current: Row | None, generation: int | None, kind: str, cause: str | None) -> Row:
+    return {
+        "topic": place[0],
+        "partition": place[1],
+        "previous_generation": generation,
+        "previous_member_id": None if previous is None else previous["member_id"],
+        "member_id": None if current is None else current["member_id"],
+        "kind": kind,
+        "cause": cause,
+    }
+
+
+def movement_counts(moved: list[Row], retained: list[Place]) -> Row:
+    """Return the counts of each kind and cause, and of all movements."""
+    kinds = [row["kind"] for row in moved]
+    causes = [row["cause"] for row in moved]
+    counts = {name: kinds.count(name) + causes.count(name) for name in MOVEMENT_COUNTS}
+    counts["retained"] = len(retained)
+    counts["movement"] = counts["revoked"] + counts["reassigned"] + counts["handed_over"]
+    return {f"{name}_count": count for name, count in counts.items()}
+
+
+# -- revocations
+
+
+def live_pairs(before: Row, now: Row) -> list[tuple[Row, Row]]:
+    """Return the members of owners that are in both generations: before and now."""
+    return [(earlier, later) for earlier in before["members"] for later in now["members"] if owner(earlier) == owner(later)]
+
+
+def revocations(before: Row | None, now: Row) -> tuple[int, int]:
+    """Return the partitions given up by live owners under the eager and the cooperative protocol."""
+    eager = cooperative = 0
+    for earlier, later in live_pairs(before, now) if before is not None else ():
+        held, given = before["held"][earlier["member_id"]], now["held"][later["member_id"]]
+        eager += len(held)
+        cooperative += len([place for place in held if place not in given])
+    return eager, cooperative
+
+
+def actual_revocations(before: Row | None, now: Row) -> tuple[int | None, bool | None]:
+    """Return what live members did give up by their claims, and whether each of them gave up everything.
+
+    None, None for a first snapshot, in which nobody had anything to claim.
+    """
+    if before is None or now["strategy"] == "sticky" or any((member["subscription_version"] or 0) < 1 for member in now["members"]):
+        return None, None
+    count, claims_nothing = 0, []
+    for earlier, later in live_pairs(before, now):
+        held, given = before["held"][earlier["member_id"]], now["held"][later["member_id"]]
+        is_same = earlier["member_id"] == later["member_id"]
+        gave_up_all = is_same and not now["claims"][later["member_id"]]
+        count += len(held) if gave_up_all else len([place for place in held if place not in given])
+        if is_same and held:
+            claims_nothing.append(gave_up_all)
+    return count, all(claims_nothing) if claims_nothing else None
+
+
+# -- balance
+
+
+def balance(now: Row) -> Row:
+    """Return the figures of one assignment alone: loads, idle members, partitions without or with several owners."""
+    topics, members = now["topics"], now["members"]
+    subscribed = {topic for member in members for topic in member["topics"] if exists(topics, topic)}
+    everything = [(topic, partition) for topic in sorted(subscribed) for partition in range(topics[topic]["partition_count"])]
+    owned = {place for held in now["held"].values() for place in held}
+    loads = [len(now["held"][member["member_id"]]) for member in members]
+    mean = sum(loads) / len(loads) if loads else None
+    differences = [abs(one - other) for one, other in combinations(loads, 2)]
+    return {
+        "member_count": len(members),
+        "idle_member_count": sum(
+            1 for member in members if not now["held"][member["member_id"]] and any(exists(topics, topic) for topic in member["topics"])
+        ),
+        "partition_count": len(owned),
+        "unassigned_count": sum(1 for place in everything if not owners_of(place, now)),
+        "multiply_owned_count": sum(1 for place in owned if len(owners_of(place, now)) > 1),
+        "partitions_per_member_min": min(loads, default=None),
+        "partitions_per_member_max": max(loads, default=None),
+        "partitions_per_member_mean": mean,
+        "partitions_per_member_stddev": pstdev(loads) if loads else None,
+        "imbalance_ratio": max(loads) / mean if mean else None,
+        "gini": 2 * sum(differences) / (2 * len(loads) ** 2 * mean) if mean else None,
+        "balance_score": sum(differences),
+        "topic_skew_max": max((_skew(topic, now) for topic in subscribed), default=0),
+    }
+
+
+def _skew(topic: str, now: Row) -> int:
+    subscribers = [member["member_id"] for member in now["members"] if topic in member["topics"]]
+    loads = [len([place for place in now["held"][subscriber] if place[0] == topic]) for subscriber in subscribers]
+    return max(loads) - min(loads)
+
+
+# -- conformance and coordinator
+
+
+def compare(observed: Row, computed: Row) -> str:
+    """Return the closest relation between two assignments: member id -> list of partitions."""
+    members = sorted(set(observed) | set(computed))
+    sides = [(observed.get(member, []), computed.get(member, [])) for member in members]
+    topics = {place[0] for pair in sides for held in pair for place in held}
+
+    def of_topic(held: list[Place], topic: str) -> list[Place]:
+        return [place for place in held if place[0] == topic]
+
+    if all(of_topic(one, topic) == of_topic(two, topic) for one, two in sides for topic in topics):
+        return "exact"
+    if all(set(one) == set(two) for one, two in sides):
+        return "equal_sets"
+    loads = [sorted(map(len, column)) for column in zip(*sides, strict=True)]
+    union = [{place for held in column for place in held} for column in zip(*sides, strict=True)]
+    return "equal_balance" if loads[0] == loads[1] and union[0] == union[1] else "differs"
+
+
+def coordinator_partition(group_id: str, count: int) -> int:
+    """Return the partition of a group: Java's String hash, absolute, modulo the count."""
+    units = group_id.encode("utf-16-be")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = value * 31 + int.from_bytes(units[at : at + 2], "big")
+    value %= 2**32
+    signed = value - 2**32 if value >= 2**31 else value
+    return 0 if signed == -(2**31) else abs(signed) % count

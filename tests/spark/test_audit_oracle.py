@@ -1,0 +1,218 @@
+"""Every audit and movement of the recorded capture, held against a slow re-implementation of the definitions."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.oracles import audit_oracle as oracle
+from tests.spark.tables import rows
+
+Row = dict[str, Any]
+OURS = {"range", "roundrobin", "sticky", "cooperative-sticky"}
+RESULT_STATUSES = {"solved", "carried"}
+CONSUMER_TOMBSTONE = 3
+
+
+class History:
+    """The tables of one group in the shape that the oracle reads."""
+
+    def __init__(self, tables: dict[str, list[Row]], group_id: str) -> None:
+        def of_group(name: str) -> list[Row]:
+            return [row for row in tables[name] if row["group_id"] == group_id]
+
+        self.snapshots = sorted(of_group("subscription_snapshots"), key=lambda row: row["position"])
+        self.tombstones = [row["offset"] for row in of_group("group_records") if row["value"] is None]
+        self.consumer_tombstones = {row["offset"] for row in of_group("group_records") if row["type"] == CONSUMER_TOMBSTONE}
+        self.topics = {row["topics_hash"]: {topic["topic"]: topic for topic in row["topics"]} for row in tables["generation_topics"]}
+        self.solutions: dict[int, list[Row]] = defaultdict(list)
+        self.lists: dict[tuple, dict[str, list]] = defaultdict(dict)
+        for row in of_group("solutions"):
+            self.solutions[row["position"]].append(row)
+        for row in of_group("assignments"):
+            self.lists[row["position"], row["basis"], row["strategy"]][row["member_id"]] = oracle.places(row["partitions"])
+
+    def side(self, snapshot: Row, solution: Row) -> Row | None:
+        """Return one solution with its snapshot, None without an assignment."""
+        if solution["status"] not in RESULT_STATUSES:
+            return None
+        lists = self.lists[snapshot["position"], solution["basis"], solution["strategy"]]
+        is_own_history = solution["basis"] == "counterfactual"
+        return {
+            "generation": snapshot["generation"],
+            "strategy": solution["strategy"],
+            "members": snapshot["members"],
+            "held": {member["member_id"]: set(lists[member["member_id"]]) for member in snapshot["members"]},
+            "claims": {member["member_id"]: [] if is_own_history else oracle.places(member["owned"]) for member in snapshot["members"]},
+            "topics": self.topics[solution["topics_hash"]],
+        }
+
+    def topics_of(self, snapshot: Row) -> dict[str, Row]:
+        return self.topics[self.solutions[snapshot["position"]][0]["topics_hash"]]
+
+
+def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None]]:
+    """Yield the key, the expected figures and the expected movements of each solution of one group."""
+    incarnations = oracle.name_incarnations(history.snapshots, history.tombstones)
+    before: Row | None = None
+    last: dict[str, Row] = {}
+    withheld: dict = {}
+    for place, snapshot in enumerate(history.snapshots):
+        is_first = snapshot["position"] == incarnations[place]
+        before = None if is_first else history.snapshots[place - 1]
+        if is_first:
+            last, withheld = {}, {}
+        is_known = before is not None or snapshot["generation"] <= 1 or not snapshot["members"]
+        is_rewrite = before is not None and oracle.is_static_rewrite(before, snapshot)
+        follows = before is not None and not is_rewrite
+        follows = follows and oracle.is_follow_up(before, history.topics_of(before), snapshot, history.topics_of(snapshot))
+        common = {
+            "incarnation": incarnations[place],
+            "is_rewrite": is_rewrite,
+            "has_predecessor": is_known,
+            "is_follow_up": follows,
+            "previous_generation": before["generation"] if before is not None else None,
+            "generation_gap": snapshot["generation"] - before["generation"] - 1 if before is not None else None,
+            "member_count": len(snapshot["members"]),
+        }
+        next_last, next_withheld = dict(last), {}
+        for solution in history.solutions[snapshot["position"]]:
+            key = (snapshot["position"], solution["basis"], solution["strategy"])
+            side = history.side(snapshot, solution)
+            if side is None:
+                yield key, {**common, "is_settled": None, **dict.fromkeys(DIFFERENCE + BALANCE)}, None
+                continue
+            own = solution["strategy"] if solution["basis"] == "counterfactual" else ""
+            compared, moved, kept_back = _compare(solution, side, last.get(own), {} if own else withheld, is_rewrite, follows)
+            if own or solution["basis"] == "observed":
+                next_last[own] = side
+            if solution["basis"] == "observed":
+                next_withheld = kept_back if is_known else {}
+            is_new_chain = bool(own) and before is not None and own not in last
+            if not is_known or is_new_chain:
+                compared, moved = dict.fromkeys(DIFFERENCE), None
+            yield key, {**common, **compared, **oracle.balance(side), "is_settled": not kept_back}, moved
+        last, withheld = next_last, next_withheld
+
+
+COUNTS = tuple(f"{name}_count" for name in (*oracle.MOVEMENT_COUNTS, "movement"))
+DIFFERENCE = (*COUNTS, "eager_revocation_count", "cooperative_revocation_count", "actual_revocation_count", "is_eager")
+BALANCE = (
+    "idle_member_count",
+    "partition_count",
+    "unassigned_count",
+    "multiply_owned_count",
+    "partitions_per_member_min",
+    "partitions_per_member_max",
+    "partitions_per_member_mean",
+    "partitions_per_member_stddev",
+    "imbalance_ratio",
+    "gini",
+    "balance_score",
+    "topic_skew_max",
+)
+
+
+def _compare(solution: Row, now: Row, before: Row | None, withheld: dict, is_rewrite: bool, follows: bool) -> tuple[Row, list[Row], dict]:
+    moved, retained, kept_back = oracle.movements(before, now, withheld)
+    if is_rewrite:
+        moved, retained = [], sorted({place for held in now["held"].values() for place in held})
+    figures = oracle.movement_counts(moved, retained)
+    eager, cooperative = oracle.revocations(before, now)
+    actual, is_eager = oracle.actual_revocations(before, now) if solution["basis"] == "observed" else (None, None)
+    if is_rewrite:
+        eager = cooperative = 0
+        actual = 0 if solution["basis"] == "observed" else None
+        is_eager = None
+    if follows:
+        eager = 0
+    if solution["basis"] == "counterfactual" and solution["strategy"] == "cooperative-sticky" and (solution["rebalance_count"] or 0) > 1:
+        cooperative = solution["cooperative_revocation_count"]  # the calls in between are not stored
+    figures |= {"eager_revocation_count": eager, "cooperative_revocation_count": cooperative}
+    return figures | {"actual_revocation_count": actual, "is_eager": is_eager}, moved, kept_back
+
+
+@pytest.fixture(scope="module")
+def tables(demo_warehouse: Path) -> dict[str, list[Row]]:
+    names = ("subscription_snapshots", "group_records", "generation_topics", "solutions", "assignments", "generation_audits", "movements")
+    return {name: rows(demo_warehouse, name) for name in names}
+
+
+@pytest.fixture(scope="module")
+def expected(tables: dict[str, list[Row]]) -> dict[tuple, tuple[Row, list[Row] | None]]:
+    """(group, position, basis, strategy) -> figures and movements as the oracle has them."""
+    groups = sorted({row["group_id"] for row in tables["subscription_snapshots"]})
+    return {(group, *key): (figures, moved) for group in groups for key, figures, moved in audit_group(History(tables, group))}
+
+
+def _differs(expected: Any, found: Any) -> bool:
+    if isinstance(expected, float) and isinstance(found, float):
+        return not math.isclose(expected, found, rel_tol=1e-9, abs_tol=1e-12)
+    return expected != found
+
+
+def test_every_figure_is_the_oracles(tables: dict[str, list[Row]], expected: dict[tuple, tuple[Row, list[Row] | None]]) -> None:
+    audits = {_key(row): row for row in tables["generation_audits"]}
+    assert audits.keys() == expected.keys()
+    in_solutions = {_key(row): row for row in tables["solutions"]}
+    different = [
+        (key, name, wanted, found)
+        for key, (figures, _) in expected.items()
+        for name, wanted in figures.items()
+        if _differs(wanted, found := {**in_solutions[key], **audits[key]}[name])
+    ]
+    assert different == []
+
+
+def test_every_movement_is_the_oracles(tables: dict[str, list[Row]], expected: dict[tuple, tuple[Row, list[Row] | None]]) -> None:
+    conformance = {_key(row): row["conformance"] for row in tables["solutions"]}
+    wanted = {
+        (*key, *row.values())
+        for key, (_, moved) in expected.items()
+        for row in moved or ()
+        if key[2] == "observed" or (key[2] == "recomputed" and conformance[key] != "exact")
+    }
+    names = ("topic", "partition", "previous_generation", "previous_member_id", "member_id", "kind", "cause")
+    found = [(*_key(row), *(row[name] for name in names)) for row in tables["movements"]]
+    assert len(found) == len(set(found))
+    assert (sorted(map(str, wanted - set(found))), sorted(map(str, set(found) - wanted))) == ([], [])
+
+
+def test_conformance_is_the_oracles(tables: dict[str, list[Row]]) -> None:
+    for group in sorted({row["group_id"] for row in tables["subscription_snapshots"]}):
+        history = History(tables, group)
+        for snapshot in history.snapshots:
+            by_basis = {row["basis"]: row for row in history.solutions[snapshot["position"]] if row["basis"] != "counterfactual"}
+            recomputed = by_basis["recomputed"]
+            assert by_basis["observed"]["conformance"] == recomputed["conformance"]
+            if recomputed["conformance"] == "not_comparable":
+                assert _cannot_be_compared(history, snapshot, recomputed)
+                continue
+            sides = [history.lists[snapshot["position"], basis, recomputed["strategy"]] for basis in ("observed", "recomputed")]
+            assert recomputed["conformance"] == oracle.compare(*sides)
+
+
+def _cannot_be_compared(history: History, snapshot: Row, recomputed: Row) -> bool:
+    topics = history.topics_of(snapshot)
+    is_inferred = any(topics[topic]["basis"] == "inferred" for member in snapshot["members"] for topic in member["topics"])
+    is_ours = recomputed["strategy"] in OURS and recomputed["status"] in RESULT_STATUSES
+    is_conversion = any(tombstone < snapshot["position"] for tombstone in history.consumer_tombstones) and snapshot["is_conversion"]
+    return is_inferred or not is_ours or is_conversion
+
+
+def test_coordinator_partition_is_the_hash_of_the_group(tables: dict[str, list[Row]]) -> None:
+    """The broker itself put each group's records where the hash says: its own records are the second witness."""
+    stored = {row["group_id"]: row["offsets_partition"] for row in tables["subscription_snapshots"]}
+    found = {row["group_id"]: row["coordinator_partition"] for row in tables["generation_audits"]}
+    assert found == stored
+    count = 50 if max(stored.values()) >= 5 else 5
+    assert found == {group: oracle.coordinator_partition(group, count) for group in found}
+
+
+def _key(row: Row) -> tuple:
+    return row["group_id"], row["position"], row["basis"], row["strategy"]
