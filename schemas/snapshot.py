@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.vocabulary import Source
 
 
-class RawRecord(BaseModel):
+class _Envelope(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class RawRecord(_Envelope):
     """One record of ``__consumer_offsets``; keys and values are base64, a null value is a tombstone."""
 
     partition: int = Field(ge=0)
@@ -19,7 +23,7 @@ class RawRecord(BaseModel):
     value_b64: str | None
 
 
-class PartitionLook(BaseModel):
+class PartitionLook(_Envelope):
     """One partition in a look; broker ids, -1 for a partition without leader."""
 
     partition: int = Field(ge=0)
@@ -29,7 +33,7 @@ class PartitionLook(BaseModel):
     end_offset: int | None = None
 
 
-class TopicLook(BaseModel):
+class TopicLook(_Envelope):
     """One topic in a look."""
 
     topic: str
@@ -37,14 +41,14 @@ class TopicLook(BaseModel):
     partitions: list[PartitionLook]
 
 
-class BrokerLook(BaseModel):
+class BrokerLook(_Envelope):
     """One live broker in a look."""
 
     id: int
     rack: str | None = None
 
 
-class ClusterLook(BaseModel):
+class ClusterLook(_Envelope):
     """One look at the cluster: its brokers and all topics it had."""
 
     observed_at_ms: int
@@ -64,7 +68,7 @@ def recognise_line(line: str) -> tuple[Source | None, str]:
     """
     try:
         content = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None, "the first line is not JSON"
     if not isinstance(content, dict):
         return None, "the first line is not a JSON object"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from jobs.sources.decoded import LAST_MS, Row, landed, micros, quarantined
+from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, text
 
 KIND = "topic_look"
 
@@ -19,11 +19,12 @@ def decode_line(line: str) -> Iterator[Row]:
     """
     try:
         look = json.loads(line)
-        observed_at_ms = int(look["observed_at_ms"])
+        observed_at_ms = integer(look["observed_at_ms"], 64)
         if not 0 <= observed_at_ms < LAST_MS:
             raise ValueError(f"observed_at_ms is {observed_at_ms}, expected a time from 1970 to 2200")
-        racks = {int(broker["id"]): broker.get("rack") for broker in look["brokers"]}
-        rows = [_topic_row(topic, racks, observed_at_ms, look.get("cluster_id")) for topic in look["topics"]]
+        racks = {integer(broker["id"], 32): _optional(text, broker.get("rack")) for broker in _list(look["brokers"])}
+        cluster_id = _optional(text, look.get("cluster_id"))
+        rows = [_topic_row(topic, racks, observed_at_ms, cluster_id) for topic in _list(look["topics"])]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         payload = line.encode("utf-8", "surrogatepass")
         detail = f"expected a look at the cluster, found {type(error).__name__}: {error}"
@@ -33,33 +34,45 @@ def decode_line(line: str) -> Iterator[Row]:
 
 
 def _topic_row(topic: dict[str, Any], racks: dict[int, str | None], observed_at_ms: int, cluster_id: str | None) -> Row:
-    partitions = sorted((_partition(partition, racks) for partition in topic["partitions"]), key=lambda partition: partition["partition"])
+    name, topic_id = text(topic["topic"]), _optional(text, topic.get("topic_id"))
+    partitions = [_partition(partition, racks) for partition in _list(topic["partitions"])]
+    partitions.sort(key=lambda partition: partition["partition"])
     numbers = [partition["partition"] for partition in partitions]
     if numbers != list(range(len(numbers))):
-        raise ValueError(f"topic {topic['topic']}: found partitions {numbers[:20]}, expected 0 to {len(numbers) - 1}")
-    described = json.dumps([topic.get("topic_id"), partitions], sort_keys=True)
+        raise ValueError(f"topic {name}: found partitions {numbers[:20]}, expected 0 to {len(numbers) - 1}")
+    described = json.dumps([topic_id, partitions], sort_keys=True)
     content = {
-        "topic": str(topic["topic"]),
+        "topic": name,
         "observed_at": micros(observed_at_ms),
-        "topic_id": topic.get("topic_id"),
+        "topic_id": topic_id,
         "partition_count": len(partitions),
         "partitions": partitions,
-        "fingerprint": hashlib.sha256(described.encode("utf-8", "surrogatepass")).hexdigest(),
+        "fingerprint": hashlib.sha256(described.encode()).hexdigest(),
     }
     row = landed(KIND, "look", content)
-    row["source_position"] = f"{observed_at_ms} {topic['topic']}"
+    row["source_position"] = f"{observed_at_ms} {name}"
     if cluster_id is not None:
         row["cluster_id"] = cluster_id
     return row
 
 
 def _partition(partition: dict[str, Any], racks: dict[int, str | None]) -> Row:
-    leader = partition.get("leader")
+    leader = _optional(integer, partition.get("leader"), 32)
     return {
-        "partition": int(partition["partition"]),
+        "partition": integer(partition["partition"], 32),
         "leader": leader,
         "leader_rack": racks.get(leader) if leader is not None else None,
-        "replica_racks": [racks.get(int(replica)) for replica in partition.get("replicas") or ()],
-        "begin_offset": partition.get("begin_offset"),
-        "end_offset": partition.get("end_offset"),
+        "replica_racks": [racks.get(integer(replica, 32)) for replica in _optional(_list, partition.get("replicas")) or ()],
+        "begin_offset": _optional(integer, partition.get("begin_offset"), 64),
+        "end_offset": _optional(integer, partition.get("end_offset"), 64),
     }
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list, found {repr(value)[:100]}")
+    return value
+
+
+def _optional(check: Callable[..., Any], value: Any, *arguments: Any) -> Any:
+    return None if value is None else check(value, *arguments)

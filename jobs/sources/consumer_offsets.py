@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 
-from jobs.sources.decoded import LAST_MS, Row, landed, micros, quarantined, skipped
+from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped
 from schemas.vocabulary import GroupState, GroupType
 from schemas.wire import (
     GroupMember,
@@ -30,13 +29,13 @@ CONSUMER_PROTOCOL_TYPES = ("consumer", "")
 
 
 def decode_line(line: str) -> Row:
-    """Return the decoded row of one NDJSON line."""
+    """Return the decoded row of one NDJSON line; never raises, whatever the line is."""
     payload = line.encode("utf-8", "surrogatepass")
     try:
         record = json.loads(line)
         key, value = (None if record[name] is None else base64.b64decode(record[name], validate=True) for name in ("key_b64", "value_b64"))
-        place = int(record["partition"]), int(record["offset"]), int(record["timestamp_ms"])
-    except (ValueError, KeyError, TypeError, binascii.Error, RecursionError) as error:
+        place = integer(record["partition"], 32), integer(record["offset"], 64), integer(record["timestamp_ms"], 64)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         return quarantined("unreadable_line", "malformed_line", f"expected a JSON record, found {type(error).__name__}: {error}", payload)
     return decode_record(key, value, *place)
 

@@ -39,3 +39,27 @@ def quarantined(kind: str, reason: str, detail: str, payload: bytes) -> Row:
 def micros(milliseconds: int | None) -> int | None:
     """Return a time in microseconds for a timestamp column, None outside 1970 to 2200."""
     return milliseconds * 1000 if milliseconds is not None and 0 <= milliseconds < LAST_MS else None
+
+
+def integer(value: Any, bits: int) -> int:
+    """Return a number out of JSON, for a column of so many bits.
+
+    Raises:
+        ValueError: it is no whole number, or too large: ``1e400`` and ``true`` are numbers too, and a number that does not
+            fit its column would end the worker.
+    """
+    if type(value) is not int or not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ValueError(f"expected a whole number of {bits} bits, found {repr(value)[:100]}")
+    return value
+
+
+def text(value: Any) -> str:
+    """Return a string out of JSON, for a column.
+
+    Raises:
+        ValueError: it is no string, or has half a surrogate pair, which no column can hold.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"expected a string, found {repr(value)[:100]}")
+    value.encode()
+    return value
