@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import logging
+import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow
@@ -32,7 +33,7 @@ class Capture:
         source: which kind of capture it is.
         encoding: ``parquet`` or ``ndjson``.
         size_bytes: size of the file.
-        cluster_id: the capture's own id, shared by the files of one folder; None when it has none.
+        cluster_id: the capture's own id, or that of the captures beside it; None when there is none.
     """
 
     path: str
@@ -50,21 +51,40 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
     Raises:
         InputError: nothing there, an empty or unreadable file, a kind that is not known, missing columns.
     """
-    found: list[Capture] = []
+    found: dict[Path, Capture] = {}
     for name in inputs:
-        root = Path(name)
+        root = Path(name).absolute()
         if not root.exists():
             raise InputError(f"input {name}: no such file or folder")
         if root.is_dir():
             captures = [capture for path in _files(root) if (capture := _recognise(path, forced, is_named=False))]
             if not captures:
                 raise InputError(f"input {name}: no capture in this folder; expected consumer-offsets or cluster-metadata files")
-            found += _with_shared_cluster_id(captures)
         else:
-            found.append(_recognise(root, forced, is_named=True))
+            captures = [_recognise(root, forced, is_named=True)]
+        found.update((Path(capture.path), capture) for capture in captures)
     if not found:
         raise InputError("no input: name captures with --input, or under inputs in the settings")
-    return tuple(sorted(set(found), key=lambda capture: capture.path))
+    return _with_cluster_ids([found[path] for path in sorted(found)])
+
+
+def _with_cluster_ids(captures: list[Capture]) -> tuple[Capture, ...]:
+    """Return the captures, those without an id with the one that the smallest folder around them names.
+
+    So files of one folder belong together, also below a folder of several clusters, and also when they are named one by one.
+    """
+    ids: dict[Path, set[str]] = {}
+    for capture in captures:
+        for folder in Path(capture.path).parents if capture.cluster_id is not None else ():
+            ids.setdefault(folder, set()).add(capture.cluster_id)
+    return tuple(replace(capture, cluster_id=capture.cluster_id or _id_around(capture, ids)) for capture in captures)
+
+
+def _id_around(capture: Capture, ids: dict[Path, set[str]]) -> str | None:
+    known = next((ids[folder] for folder in Path(capture.path).parents if folder in ids), set())
+    if len(known) > 1:
+        logger.warning("%s has no cluster id, and those beside it differ: %s; name one with --cluster-id", capture.path, sorted(known))
+    return min(known) if len(known) == 1 else None
 
 
 def fingerprint(captures: tuple[Capture, ...]) -> str:
@@ -89,11 +109,6 @@ def _files(folder: Path) -> Iterator[Path]:
         parts = path.relative_to(folder).parts
         if path.is_file() and not any(part.startswith((".", "_")) for part in parts):
             yield path
-
-
-def _with_shared_cluster_id(captures: list[Capture]) -> list[Capture]:
-    own = next((capture.cluster_id for capture in captures if capture.cluster_id is not None), None)
-    return [Capture(capture.path, capture.source, capture.encoding, capture.size_bytes, capture.cluster_id or own) for capture in captures]
 
 
 def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture | None:
@@ -136,19 +151,22 @@ def _parquet_capture(path: Path, size: int, forced: Source | None) -> Capture:
 
 
 def _ndjson_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bool) -> Capture:
-    if is_gzip and path.suffix != ".gz":
-        raise InputError(f"input {path}: gzip data in a file not called .gz, which Spark would not unpack; rename it")
     try:
         with gzip.open(path, "rt", encoding="utf-8") if is_gzip else path.open(encoding="utf-8") as lines:
             first = lines.readline().strip()
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error) as error:
+        raise InputError(f"input {path}: damaged gzip data ({error})") from None
+    except UnicodeDecodeError as error:
         raise _OtherKindError(f"not a text file ({error})") from None
     source, problem = recognise_line(first)
     if forced is not None and source not in (None, forced):
         raise InputError(f"input {path}: asked to read it as {forced}, found {source}")
-    if source is None and forced is None:
+    if source is None:
         raise _OtherKindError(problem)
     if problem:
         raise InputError(f"input {path}: {problem}")
+    if is_gzip != (path.suffix == ".gz"):
+        found = "gzip data under another name" if is_gzip else "a file called .gz that is not gzip"
+        raise InputError(f"input {path}: found {found}; Spark goes by the name: rename it")
     cluster_id = line_cluster_id(first) if source is Source.CLUSTER_METADATA else None
     return Capture(str(path.absolute()), source, NDJSON, size, cluster_id)

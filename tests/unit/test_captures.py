@@ -1,0 +1,198 @@
+"""Which files a run takes in, which it passes over, and which it refuses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from jobs.captures import Capture, find_captures, fingerprint
+from jobs.errors import InputError
+from schemas.vocabulary import Source
+from tests.unit import records
+
+RAW_RECORDS = {
+    "key": pyarrow.array([b"k"], pyarrow.binary()),
+    "value": pyarrow.array([None], pyarrow.binary()),
+    "partition": pyarrow.array([0], pyarrow.int32()),
+    "offset": pyarrow.array([1], pyarrow.int64()),
+    "timestamp": pyarrow.array([datetime(2026, 1, 1, tzinfo=timezone.utc)], pyarrow.timestamp("us", "UTC")),
+    "timestampType": pyarrow.array([0], pyarrow.int32()),
+}
+
+
+def parquet(path: Path, **changes: pyarrow.Array | None) -> Path:
+    columns = {name: column for name, column in {**RAW_RECORDS, **changes}.items() if column is not None}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+def lines(path: Path, *texts: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = "".join(f"{text}\n" for text in texts).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def look_line(cluster_id: str | None = None) -> str:
+    return json.dumps(records.look(cluster_id=cluster_id))
+
+
+def found(*inputs: Path, forced: Source | None = None) -> dict[str, tuple[str, str, str | None]]:
+    captures = find_captures(tuple(map(str, inputs)), forced)
+    return {Path(one.path).name: (str(one.source), one.encoding, one.cluster_id) for one in captures}
+
+
+def test_kinds_are_recognised_by_content_and_not_by_name(tmp_path: Path) -> None:
+    parquet(tmp_path / "no-suffix")
+    lines(tmp_path / "records.txt", records.record_line())
+    lines(tmp_path / "looks.json.gz", look_line())
+    assert found(tmp_path) == {
+        "looks.json.gz": ("cluster-metadata", "ndjson", None),
+        "no-suffix": ("consumer-offsets", "parquet", None),
+        "records.txt": ("consumer-offsets", "ndjson", None),
+    }
+
+
+def test_captures_come_in_an_order_of_their_own(tmp_path: Path) -> None:
+    for name in ("b", "a", "c"):
+        lines(tmp_path / name, records.record_line())
+    captures = find_captures((str(tmp_path / "b"), str(tmp_path)))
+    assert [Path(one.path).name for one in captures] == ["a", "b", "c"]
+    size = (tmp_path / "a").stat().st_size
+    assert captures[0] == Capture(str(tmp_path / "a"), Source.CONSUMER_OFFSETS, "ndjson", size)
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines(tmp_path / "looks", look_line("own"))
+    lines(tmp_path / "records", records.record_line())
+    monkeypatch.chdir(tmp_path)
+    captures = find_captures((str(tmp_path), str(tmp_path / "records"), "records"))
+    assert [(Path(one.path).name, one.cluster_id) for one in captures] == [("looks", "own"), ("records", "own")]
+
+
+def test_other_files_of_a_folder_are_passed_over(tmp_path: Path) -> None:
+    lines(tmp_path / "records", records.record_line())
+    lines(tmp_path / "README.md", "# A capture")
+    lines(tmp_path / "summary.json", json.dumps({"records": 1}))
+    (tmp_path / "image").write_bytes(b"\xff\xfe\xfd")
+    parquet(tmp_path / "_temporary" / "part-0")
+    parquet(tmp_path / ".hidden")
+    assert list(found(tmp_path)) == ["records"]
+
+
+# -- the cluster
+
+
+def test_files_of_a_folder_share_its_cluster_id(tmp_path: Path) -> None:
+    """Spark writes a folder of parts: they lie one level below the looks."""
+    parquet(tmp_path / "offsets" / "part-0")
+    lines(tmp_path / "looks", look_line("own"))
+    assert {name: cluster_id for name, (_, _, cluster_id) in found(tmp_path).items()} == {"part-0": "own", "looks": "own"}
+
+
+def test_files_that_are_named_one_by_one_share_it_too(tmp_path: Path) -> None:
+    offsets, looks = parquet(tmp_path / "offsets"), lines(tmp_path / "looks", look_line("own"))
+    assert found(offsets, looks)["offsets"][2] == "own"
+
+
+def test_each_cluster_below_one_folder_keeps_its_own_id(tmp_path: Path) -> None:
+    for cluster in ("eu", "us"):
+        parquet(tmp_path / cluster / f"{cluster}-offsets")
+        lines(tmp_path / cluster / f"{cluster}-looks", look_line(cluster))
+    parquet(tmp_path / "stray")
+    ids = {name: cluster_id for name, (_, _, cluster_id) in found(tmp_path).items()}
+    assert ids == {"eu-offsets": "eu", "eu-looks": "eu", "us-offsets": "us", "us-looks": "us", "stray": None}
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        pytest.param(lambda folder: folder / "absent", "no such file or folder", id="nothing there"),
+        pytest.param(lambda folder: folder, "no capture in this folder", id="an empty folder"),
+        pytest.param(lambda folder: lines(folder / "f"), "the file is empty", id="an empty file"),
+        pytest.param(lambda folder: lines(folder / "f", "text"), "the first line is not JSON; expected consumer-offsets", id="text"),
+        pytest.param(lambda folder: lines(folder / "f", "[1]"), "the first line is not a JSON object", id="a list"),
+        pytest.param(lambda folder: lines(folder / "f", "[" * 200_000), "the first line is not JSON", id="nested too deep"),
+        pytest.param(lambda folder: lines(folder / "f", '{"b": 1, "a": 2}'), "no known kind of capture has the keys a, b", id="unknown"),
+        pytest.param(lambda folder: lines(folder / "f", records.record_line(offset=-1)), "line 1, offset: ", id="a negative offset"),
+        pytest.param(lambda folder: lines(folder / "f", records.record_line(offset="9")), "line 1, offset: ", id="a string for an offset"),
+        pytest.param(lambda folder: lines(folder / "f", '{"brokers": [], "topics": []}'), "line 1, observed_at_ms: ", id="no time"),
+        pytest.param(
+            lambda folder: parquet(folder / "f", offset=None, key=pyarrow.array(["k"])),
+            "missing or of another type: key binary, offset bigint; found key string",
+            id="other columns",
+        ),
+    ],
+)
+def test_what_is_no_capture_is_refused_by_name(tmp_path: Path, make: Callable[[Path], Path], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        find_captures((str(make(tmp_path)),))
+    assert str(refused.value).startswith(f"input {tmp_path}")
+    assert message in str(refused.value)
+
+
+def test_without_any_input() -> None:
+    with pytest.raises(InputError, match="no input: name captures with --input"):
+        find_captures(())
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "f")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        find_captures((str(path),))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:15], lambda data: data[:10] + b"\xff" * 20])
+def test_damaged_gzip_is_refused_also_in_a_folder(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = lines(tmp_path / "f.gz", records.record_line())
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match="damaged gzip data"):
+        find_captures((str(tmp_path),))
+
+
+def test_a_name_that_hides_whether_a_file_is_packed_is_refused(tmp_path: Path) -> None:
+    packed = tmp_path / "packed.json"
+    packed.write_bytes(gzip.compress(records.record_line().encode()))
+    plain = tmp_path / "plain.gz"
+    plain.write_text(records.record_line())
+    for path, message in ((packed, "gzip data under another name"), (plain, "a file called .gz that is not gzip")):
+        with pytest.raises(InputError, match=message):
+            find_captures((str(path),))
+
+
+def test_a_forced_kind_is_held_against_the_content(tmp_path: Path) -> None:
+    looks, offsets = lines(tmp_path / "looks", look_line()), parquet(tmp_path / "offsets")
+    assert found(looks, forced=Source.CLUSTER_METADATA) == {"looks": ("cluster-metadata", "ndjson", None)}
+    with pytest.raises(InputError, match="asked to read it as consumer-offsets, found cluster-metadata"):
+        find_captures((str(looks),), Source.CONSUMER_OFFSETS)
+    with pytest.raises(InputError, match="cluster-metadata is NDJSON, found Parquet"):
+        find_captures((str(offsets),), Source.CLUSTER_METADATA)
+    with pytest.raises(InputError, match="the first line is not JSON"):
+        find_captures((str(lines(tmp_path / "text", "text")),), Source.CLUSTER_METADATA)
+
+
+# -- the fingerprint
+
+
+def test_a_fingerprint_is_of_the_content_alone(tmp_path: Path) -> None:
+    first = lines(tmp_path / "one" / "a", records.record_line())
+    lines(tmp_path / "one" / "b", look_line())
+    lines(tmp_path / "two" / "x", look_line())
+    lines(tmp_path / "two" / "y", records.record_line())
+    one, two = (fingerprint(find_captures((str(tmp_path / name),))) for name in ("one", "two"))
+    assert one == two
+    lines(first, records.record_line(offset=10))
+    assert fingerprint(find_captures((str(tmp_path / "one"),))) != one
+    assert fingerprint(()) != one
