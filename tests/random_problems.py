@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
-from assignors import Assignment, GroupProblem, Member, Topic, TopicPartition
+from assignors import GroupProblem, Member, Topic, TopicPartition
 from assignors.sticky.user_data import write_sticky_user_data
 
 RACKS = ("r1", "r2", "r3")
@@ -24,7 +24,7 @@ def random_problem(random: Random) -> GroupProblem:
     members = [
         Member(
             f"{stem}{number}",
-            common if are_equal else tuple(random.sample(subscribable, random.randint(0 if random.random() < 0.1 else 1, len(subscribable)))),
+            common if are_equal else _some(random, subscribable, least=0 if random.random() < 0.1 else 1),
             group_instance_id=f"i{random.randint(0, 99)}-{number}" if random.random() < 0.2 else None,
             rack=random.choice(RACKS) if has_racks and random.random() < 0.8 else None,
         )
@@ -47,7 +47,7 @@ def random_successor(random: Random, problem: GroupProblem, assignment: Mapping[
             stated = random.choice([generation - 1, generation, None])
         if is_dirty and random.random() < 0.2:
             claims.append((random.choice([*problem.topics, "deleted"]), random.randint(0, 9)))
-        topics = tuple(random.sample(list(problem.topics), random.randint(1, len(problem.topics)))) if random.random() < 0.1 else member.topics
+        topics = _some(random, list(problem.topics)) if random.random() < 0.1 else member.topics
         members.append(_claiming(random, replace(member, topics=topics), claims, stated))
     for number in random.sample(range(10**6), random.choice([0, 0, 1, 2])):
         members.append(Member(f"new-{number}", random.choice(problem.members).topics, rack=problem.members[0].rack))
@@ -57,6 +57,10 @@ def random_successor(random: Random, problem: GroupProblem, assignment: Mapping[
         topics[name] = _random_topic(random, topics[name].partition_racks is not None)
     random.shuffle(members)
     return GroupProblem(topics, tuple(members) or problem.members[:1])
+
+
+def _some(random: Random, names: list[str], least: int = 1) -> tuple[str, ...]:
+    return tuple(random.sample(names, random.randint(least, len(names))))
 
 
 def _random_topic(random: Random, has_racks: bool) -> Topic:
@@ -71,6 +75,3 @@ def _claiming(random: Random, member: Member, claims: list[TopicPartition], gene
     layout = None if random.random() < 0.05 else generation
     user_data = None if random.random() < 0.05 else write_sticky_user_data(claims, layout)
     return replace(member, owned=tuple(claims), owned_generation=generation, user_data=user_data)
-
-
-__all__ = ["Assignment", "random_problem", "random_successor"]

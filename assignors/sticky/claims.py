@@ -98,10 +98,12 @@ class Claims:
     Attributes:
         owned: for each member the claims it keeps, in its own order.
         contested: partitions claimed twice in one generation; nobody keeps those.
+        marks: the claimed partitions as ``mark`` gives them, where they are known to exist and to be claimed once.
     """
 
     owned: Sequence[Sequence[TopicPartition]]
     contested: set[TopicPartition]
+    marks: dict[str, bytearray] | None = None
 
 
 def first_differing_member(members: Sequence[Member]) -> int | None:
@@ -140,8 +142,9 @@ def settle_claims(
     if not behaviour.keeps_old_generations:
         return _keep_highest_generation(data, partition_counts, behaviour)
     owned = [claims for claims, _ in data]
-    if mark(owned, partition_counts) is not None:
-        return Claims(owned, set())
+    marks = mark(owned, partition_counts)
+    if marks is not None:
+        return Claims(owned, set(), marks)
     owned = [[partition for partition in claims if partition[0] in partition_counts] for claims in owned]
     return _settle_one_by_one(members, owned, [stated(generation) for _, generation in data], behaviour)
 

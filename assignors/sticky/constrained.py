@@ -158,12 +158,18 @@ class _ConstrainedAssignment:
                 if self._above < expected:
                     self._exact.append(member)
             self._partitions[member] = kept[:quota]
-            self._revoked.update((partition, member) for partition in kept[quota:])
+            if quota < size:
+                self._revoked.update((partition, member) for partition in kept[quota:])
 
     def _unassigned(self) -> list[TopicPartition]:
         """Return what nobody kept, by topic and number, as Kafka finds it."""
         topics = sort_strings(self._counts)
-        marks = mark(self._partitions, self._counts)
+        if self._claims.marks is None or self._racks.is_active:
+            marks = mark(self._partitions, self._counts)
+        else:
+            marks = self._claims.marks
+            for topic, number in self._revoked:
+                marks[topic][number] = 0
         if marks is not None:
             return unmarked(marks, topics)
         kept = sorted(chain.from_iterable(self._partitions), key=partition_order(self._counts))

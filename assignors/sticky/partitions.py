@@ -29,12 +29,11 @@ def mark(holdings: Iterable[Iterable[TopicPartition]], partition_counts: Mapping
     """
     marks = {topic: bytearray(count) for topic, count in partition_counts.items()}
     try:
-        for held in holdings:
-            for topic, number in held:
-                row = marks[topic]
-                if number < 0 or row[number]:
-                    return None
-                row[number] = 1
+        for topic, number in chain.from_iterable(holdings):
+            row = marks[topic]
+            if row[number] or number < 0:
+                return None
+            row[number] = 1
     except LookupError:
         return None
     return marks
