@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ import yaml
 import assignors
 import jobs
 import schemas
+from assignors.registry import find_assignor
 from jobs.errors import EvenkeelError, PlatformError, UsageError
 from jobs.location import local_folder
 from schemas.config import Settings, parse_settings
@@ -47,16 +49,17 @@ class _Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
+    # An abbreviation that works today would stop to, or mean something else, with the next option.
+    shape: dict[str, Any] = {"epilog": EPILOG, "formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = _Parser(
         prog="evenkeel",
         description="Compute and audit Kafka consumer-group assignments: who owned what, what every assignor would have given, "
         "what moved and why.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **shape,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+        command = commands.add_parser(name, help=text, description=text, **shape)
         _add_common_options(command)
         if name in ("run", "land"):
             command.add_argument("--input", nargs="+", metavar="PATH", help="captures: files or folders (beats `inputs` in the settings)")
@@ -80,7 +83,7 @@ def _add_common_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--strategies", metavar="LIST", help="assignors to compare, separated by commas")
     command.add_argument("--run-id", metavar="ID", help="name of the run; a retry with the same name and input does nothing")
     command.add_argument("--as-of", type=moment, metavar="TIME", help="the run's clock, ISO 8601, UTC when no zone is given")
-    command.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
+    command.add_argument("--wait", type=seconds, default=0.0, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="form of the log lines on stderr")
 
 
@@ -91,6 +94,17 @@ def moment(text: str) -> datetime:
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected ISO 8601 such as 2026-11-21T02:21:13Z, found {text!r}") from None
     return parsed.replace(tzinfo=timezone.utc) if parsed.tzinfo is None else parsed.astimezone(timezone.utc)
+
+
+def seconds(text: str) -> float:
+    """Return a length of time; ``inf`` is one too, ``nan`` would never be over."""
+    try:
+        parsed = float(text)
+    except ValueError:
+        parsed = math.nan
+    if not parsed >= 0:
+        raise argparse.ArgumentTypeError(f"expected seconds, found {text!r}")
+    return parsed
 
 
 def conf_folder() -> Path:
@@ -146,9 +160,19 @@ def _report_path(named: str | None, warehouse: str) -> str:
     return str((folder if folder is not None else Path.cwd()) / "report.html")
 
 
+def _check_strategies(settings: Settings) -> None:
+    """Refuse a strategy that is not there before the workers find out group by group."""
+    try:
+        for strategy in settings.strategies:
+            find_assignor(strategy)
+    except assignors.UnknownStrategyError as error:
+        raise UsageError(f"strategies: {error}") from None
+
+
 def _check_packages() -> None:
     """Refuse to run with parts of two installations: three common names can come from anywhere on the path."""
-    places = {module.__name__: str(Path(module.__file__).resolve().parent.parent) for module in (jobs, assignors, schemas) if module.__file__}
+    modules = [module for module in (jobs, assignors, schemas) if module.__file__]
+    places = {module.__name__: str(Path(module.__file__).resolve().parent.parent) for module in modules}
     if len(set(places.values())) != 1:
         raise PlatformError(f"packages of different installations: {', '.join(f'{name} from {place}' for name, place in places.items())}")
 
@@ -178,6 +202,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check_packages()
     folder = conf_folder()
     settings = load_settings(arguments, folder)
+    _check_strategies(settings)
     if arguments.__dict__.get("since") and not arguments.recompute:
         raise UsageError("--since goes with --recompute")
     captures = ()

@@ -77,6 +77,6 @@ def _who_holds(path: Path, now: datetime) -> str:
         holder = json.loads(path.read_text(encoding="utf-8"))
         age = now - datetime.fromisoformat(holder["started_at"])
         who = f"run {holder['run_id']} (process {holder['pid']} on {holder['host']}), started {max(0, int(age.total_seconds()))} s ago"
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         who = "another run"
     return f"warehouse {path.parent} is held by {who}; wait for it with --wait SECONDS"
