@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import sys
 from collections import Counter
 from random import Random
 
@@ -51,7 +52,7 @@ def kafka(spark: SparkSession, kafka_clients_jars: list[str]) -> KafkaClasses:
 def kafkas_answer(kafka: KafkaClasses, strategy: str, problem: GroupProblem) -> Assignment | str:
     """Return Kafka's assignment or the class it throws."""
     # Should Kafka never answer where we did, the run ends with a traceback instead of waiting for ever.
-    faulthandler.dump_traceback_later(LONGEST_ANSWER_S, exit=True)
+    faulthandler.dump_traceback_later(LONGEST_ANSWER_S, exit=True, file=sys.__stderr__)
     try:
         return kafka.assign(strategy, problem)
     except KafkaAssignorError as error:
