@@ -42,11 +42,11 @@ def pending_groups(snapshots: DataFrame, states: DataFrame, consumed: int) -> Da
     )
 
 
-def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame) -> DataFrame:
+def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -> DataFrame:
     """Return the rows of ``SOLVED_ROWS`` for the snapshots of some groups.
 
     Args:
-        groups: cluster_id, group_id, state.
+        groups: cluster_id, group_id, state; None when no group has one.
     """
     settings, looks = context.settings, context.warehouse.read(TOPIC_SNAPSHOTS.name)
     times = looks.groupBy("cluster_id").agg(F.sort_array(F.collect_set(F.unix_millis("observed_at"))).alias("times")).collect()
@@ -57,12 +57,10 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame) -> DataF
         {row["cluster_id"]: tuple(row["times"]) for row in times},
     )
     chunks = pack_chunks(snapshots, settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes)
-    problems = (
-        chunks.join(runs_by_group(snapshots, topic_runs(looks)), list(GROUP), "left")
-        .join(groups.select(*GROUP, "state"), list(GROUP), "left")
-        .repartition(*GROUP)
-        .sortWithinPartitions(*GROUP, "ordinal")
-    )
+    chunks = chunks.join(runs_by_group(snapshots, topic_runs(looks)), list(GROUP), "left")
+    no_state = F.lit(None).cast("binary").alias("state")
+    chunks = chunks.select("*", no_state) if groups is None else chunks.join(groups.select(*GROUP, "state"), list(GROUP), "left")
+    problems = chunks.repartition(*GROUP).sortWithinPartitions(*GROUP, "ordinal")
     return problems.mapInPandas(partial(udfs.solve_chunks, settings=solve_settings), SOLVED_ROWS)
 
 
@@ -133,11 +131,13 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
         since: with ``recompute``, only groups with a snapshot at or after this moment.
     """
     warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
-    if warehouse.is_empty(name):
+    consumed = 0 if recompute else context.unread(name)
+    if consumed is None or warehouse.is_empty(name):
         return
     snapshots = warehouse.read(name)
-    consumed = 0 if recompute else context.consumed.get(name, 0)
-    if snapshots.where(F.col("run_sequence") > consumed).isEmpty():
+    if warehouse.is_empty(GROUP_STATES.name):
+        _write(context, warehouse.stage("assign", solve(context, snapshots, None)))
+        context.consumed[name] = context.run_sequence
         return
     groups = pending_groups(snapshots, warehouse.read(GROUP_STATES.name), consumed)
     if recompute:
@@ -145,12 +145,9 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
         groups = groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi").withColumns(
             {"behind": F.lit(-1), "state": F.lit(None).cast("binary"), "is_redone": F.lit(True)}
         )
-    has_history = not warehouse.is_empty(GROUP_STATES.name)
-    if has_history:
-        groups = warehouse.stage("groups", groups)
+    groups = warehouse.stage("groups", groups)
     pending = snapshots.join(groups.select(*GROUP, "behind"), list(GROUP)).where(F.col("position") > F.col("behind")).drop("behind")
     solved = warehouse.stage("assign", solve(context, pending, groups))
-    if has_history:
-        _forget(warehouse, groups)
+    _forget(warehouse, groups)
     _write(context, solved)
     context.consumed[name] = context.run_sequence

@@ -49,19 +49,24 @@ def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> Da
     return begins.join(starts, list(GROUP), "left").withColumn("read_from", F.coalesce("read_from", F.lit(-1)))
 
 
-def history_rows(warehouse: Warehouse, groups: DataFrame) -> DataFrame:
+def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
     """Return everything the audit reads, in the order in which it reads it: each snapshot, its solutions, their members' partitions.
 
     One shuffle brings a group's rows together; the workers carry the open group from batch to batch. ``first_position`` is
     null on rows of other kinds than snapshots.
+
+    Args:
+        groups: see ``audited_groups``; None for everything, as in the first run.
     """
 
     def of_groups(name: str) -> DataFrame:
         rows = warehouse.read(name)
+        if groups is None:
+            return rows.withColumn("first_position", F.lit(-1).cast("bigint"))
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    wide = flatten_snapshots(snapshots).join(snapshots.select(*PLACE, "first_position", "offsets_partition"), list(PLACE))
+    wide = flatten_snapshots(snapshots, "first_position", "offsets_partition")
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id", "topics_hash", *[F.col("topics")[name].alias(f"topic_{name}") for name in ("topic", "topic_id", "partition_count")],
         F.to_json(F.col("topics")["partition_racks"]).alias("topic_racks"),
@@ -92,8 +97,6 @@ def offsets_partition_counts(looks: DataFrame) -> dict[str, int]:
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     """Delete the audits, movements and findings that are made anew."""
-    if warehouse.is_empty(GENERATION_AUDITS.name):
-        return
     audits = warehouse.read(GENERATION_AUDITS.name)
     stale = audits.join(groups, list(GROUP)).where(F.col("position") >= F.col("first_position")).select(*PLACE).distinct()
     stale = warehouse.stage("stale_audits", stale)
@@ -114,20 +117,22 @@ def _rows_of(staged: DataFrame, column: str, spec: TableSpec, context: RunContex
     return staged.where(F.col(column).isNotNull()).select(f"{column}.*").withColumns(added).select(*spec.schema.names)
 
 
-def run(context: RunContext) -> None:
-    """Audit what has been assigned since the last time."""
+def run(context: RunContext) -> int | None:
+    """Audit what has been assigned since the last time; return the run_sequence behind which that is, None for nothing."""
     warehouse, name = context.warehouse, SOLUTIONS.name
-    if warehouse.is_empty(name):
-        return
-    consumed = context.consumed.get(name, 0)
-    solutions = warehouse.read(name)
-    if solutions.where(F.col("run_sequence") > consumed).isEmpty():
-        return
-    groups = warehouse.stage("audit_groups", audited_groups(solutions, warehouse.read(GENERATION_AUDITS.name), consumed))
+    consumed = context.unread(name)
+    if consumed is None:
+        return None
+    groups = None
+    if not warehouse.is_empty(GENERATION_AUDITS.name):
+        audits = warehouse.read(GENERATION_AUDITS.name)
+        groups = warehouse.stage("audit_groups", audited_groups(warehouse.read(name), audits, consumed))
     counts = offsets_partition_counts(warehouse.read(TOPIC_SNAPSHOTS.name))
     rows = history_rows(warehouse, groups).mapInArrow(partial(udfs.audit_history, offsets_partition_counts=counts), AUDITED_ROWS)
     staged = warehouse.stage("audit", rows)
-    _forget(warehouse, groups)
+    if groups is not None:
+        _forget(warehouse, groups)
     warehouse.append(GENERATION_AUDITS.name, _rows_of(staged, "audit", GENERATION_AUDITS, context))
     warehouse.append(MOVEMENTS.name, _rows_of(staged, "movement", MOVEMENTS, context))
     context.consumed[name] = context.run_sequence
+    return consumed

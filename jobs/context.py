@@ -29,6 +29,7 @@ class RunContext:
         cluster_id_flag: ``--cluster-id``, which beats the captures' own; None when not given.
         input_counts: records by where they ended, filled by land.
         consumed: by table the run_sequence up to which its rows have been used; starts with the last run's.
+        written_before: by table the last run before this one that wrote rows.
     """
 
     spark: SparkSession
@@ -40,11 +41,22 @@ class RunContext:
     cluster_id_flag: str | None = None
     input_counts: dict[str, int] = field(default_factory=dict)
     consumed: dict[str, int] = field(default_factory=dict)
+    written_before: dict[str, int] = field(default_factory=dict)
 
     @property
     def run_sequence(self) -> int:
         """Return the number of this run."""
         return self.warehouse.run_sequence
+
+    @property
+    def written(self) -> dict[str, int]:
+        """Return by table the last run that wrote rows, this one included."""
+        return {**self.written_before, **{name: self.run_sequence for name, rows in self.warehouse.rows_written.items() if rows}}
+
+    def unread(self, table: str) -> int | None:
+        """Return the run_sequence behind which a table's rows have not been used; None when all have."""
+        consumed = self.consumed.get(table, 0)
+        return consumed if self.written.get(table, 0) > consumed else None
 
 
 @contextmanager

@@ -106,15 +106,15 @@ def find_missing_results(solutions: DataFrame) -> DataFrame:
     )
 
 
-def run(context: RunContext) -> None:
-    """Find what this run's audits show."""
+def run(context: RunContext, consumed: int) -> None:
+    """Find what this run's audits show.
+
+    Args:
+        consumed: the audited solutions are those with a larger run_sequence.
+    """
     warehouse = context.warehouse
-    if not warehouse.rows_written.get(GENERATION_AUDITS.name):
-        return
-    is_new = F.col("run_sequence") == context.run_sequence
-    audits = warehouse.read(GENERATION_AUDITS.name).where(is_new)
-    keys = audits.select(*SNAPSHOT_KEY, "basis", "strategy")
-    solutions = warehouse.read(SOLUTIONS.name).join(keys, [*SNAPSHOT_KEY, "basis", "strategy"], "left_semi")
+    audits = warehouse.read(GENERATION_AUDITS.name).where(F.col("run_sequence") == context.run_sequence)
+    solutions = warehouse.read(SOLUTIONS.name).where(F.col("run_sequence") > consumed)
     found = (
         find_uncertain_topics(solutions, warehouse.read(GENERATION_TOPICS.name)),
         find_nonconformance(solutions),

@@ -8,6 +8,7 @@ look, by its topic and time.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -17,6 +18,7 @@ from jobs import udfs
 from jobs.captures import PARQUET, Capture
 from jobs.context import RunContext
 from jobs.errors import CountsDoNotBalanceError
+from jobs.sources.consumer_offsets import PARQUET_COLUMNS
 from jobs.warehouse import Warehouse
 from schemas.staging import DECODED_ROWS, TARGETS
 from schemas.tables import GROUP_RECORDS, QUARANTINE, SUBSCRIPTION_SNAPSHOTS
@@ -53,12 +55,26 @@ def _grouped(captures: tuple[Capture, ...]) -> dict[tuple[Source, str, str | Non
 
 
 def _read_parquet(spark: SparkSession, paths: list[str]) -> DataFrame:
-    return spark.read.parquet(*paths).select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
+    declared = ", ".join(f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items())  # inferring them would cost a job
+    milliseconds = F.unix_millis("timestamp").alias("timestamp_ms")
+    return spark.read.schema(declared).parquet(*paths).select("key", "value", "partition", "offset", milliseconds)
 
 
 def _read_lines(spark: SparkSession, paths: list[str]) -> DataFrame:
     block = F.col("_metadata.file_block_start")
     return spark.read.text(paths).select("value", F.col("_metadata.file_name").alias("file_name"), block.alias("block_start"))
+
+
+def place_of(target: str, column: Callable[[str], Column]) -> Column:
+    """Return the key of a table's row within its cluster as one text; numbers first, so that no name can imitate another key."""
+    parts = {
+        "group_record": ("offsets_partition", "offset"),
+        "snapshot": ("position", "group_id"),
+        "offset_commit": ("position", "partition", F.length(column("topic")), "topic", "group_id"),
+        "look": (F.unix_millis(column("observed_at")), "topic"),
+        QUARANTINE.name: ("source_position",),
+    }
+    return F.concat_ws(" ", *[column(part) if isinstance(part, str) else part for part in parts[target]])
 
 
 def settle_outcomes(decoded: DataFrame, known: DataFrame | None) -> DataFrame:
@@ -68,12 +84,16 @@ def settle_outcomes(decoded: DataFrame, known: DataFrame | None) -> DataFrame:
     and quarantined when it is not.
 
     Args:
-        known: (cluster_id, target, source_position, known_fingerprint) of the tables; None when they are empty.
+        known: (cluster_id, target, place, known_fingerprint) of the tables; None when they are empty.
     """
     target = F.coalesce(*[F.when(F.col(name).isNotNull(), F.lit(name)) for name in TARGETS], F.lit(QUARANTINE.name))
     content = F.coalesce(*[F.col(f"{name}.fingerprint") for name in TARGETS], F.concat_ws(" ", "reason", "payload_hash"))
-    place = ["cluster_id", "target", "source_position"]
-    rows = decoded.withColumns({"target": target, "fingerprint": content})
+    key = F.coalesce(
+        *[F.when(F.col(name).isNotNull(), place_of(name, lambda part, name=name: F.col(f"{name}.{part}"))) for name in TARGETS],
+        F.col("source_position"),
+    )
+    place = ["cluster_id", "target", "place"]
+    rows = decoded.withColumns({"target": target, "fingerprint": content, "place": key})
     same_place = Window.partitionBy(*place).orderBy(F.col("outcome") == str(Outcome.SKIPPED), "fingerprint")
     rows = rows.withColumns({"repeat": F.row_number().over(same_place), "first_fingerprint": F.first("fingerprint").over(same_place)})
     if known is None:
@@ -99,19 +119,21 @@ def settle_outcomes(decoded: DataFrame, known: DataFrame | None) -> DataFrame:
             "detail": F.when(is_conflict, detail).otherwise(F.col("detail")),
             "payload_hash": F.when(is_conflict, F.col("fingerprint")).otherwise(F.col("payload_hash")),
         }
-    ).drop("repeat", "first_fingerprint", "known_fingerprint")
+    ).drop("repeat", "first_fingerprint", "known_fingerprint", "place")
 
 
 def known_places(warehouse: Warehouse) -> DataFrame | None:
-    """Return where each landed and quarantined record came from, with its fingerprint; None in an empty warehouse."""
+    """Return the key of each landed and quarantined record, with its fingerprint; None in an empty warehouse."""
     content = {name: (spec.name, F.col("fingerprint")) for name, spec in TARGETS.items()}
     content[QUARANTINE.name] = (QUARANTINE.name, F.concat_ws(" ", "reason", "payload_hash"))
     frames = [
-        warehouse.read(table).select("cluster_id", F.lit(target).alias("target"), "source_position", fingerprint.alias("known_fingerprint"))
+        warehouse.read(table).select(
+            "cluster_id", F.lit(target).alias("target"), place_of(target, F.col).alias("place"), fingerprint.alias("known_fingerprint")
+        )
         for target, (table, fingerprint) in content.items()
         if not warehouse.is_empty(table)
     ]
-    return reduce(DataFrame.unionByName, frames).dropDuplicates(["cluster_id", "target", "source_position"]) if frames else None
+    return reduce(DataFrame.unionByName, frames).dropDuplicates(["cluster_id", "target", "place"]) if frames else None
 
 
 def first_of_month(moment: str) -> Column:
@@ -120,29 +142,25 @@ def first_of_month(moment: str) -> Column:
 
 
 def name_incarnations(snapshots: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """Return (cluster_id, group_id, position) of each snapshot with its ``incarnation`` and ``is_conversion``.
+    """Return the snapshots with their ``incarnation`` and ``is_conversion``.
 
     An incarnation ends with a tombstone, or a generation id lower than the one before; it is named by the position of its
     first known snapshot. The first classic value behind a tombstone of a consumer-protocol group, with members and a
     generation above 1, was written by the coordinator when it turned the group back: no assignor made it.
 
     Args:
-        snapshots: at least cluster_id, group_id, position, generation, state.
+        snapshots: at least cluster_id, group_id, position, generation, state; all of the groups concerned.
         tombstones: cluster_id, group_id, position, type.
     """
-    events = snapshots.select(*GROUP_COLUMNS, "position", "generation", "state", F.lit(None).cast("int").alias("type")).unionByName(
-        tombstones.select(*GROUP_COLUMNS, "position", "type"), allowMissingColumns=True
-    )
+    events = snapshots.unionByName(tombstones.select(*GROUP_COLUMNS, "position", F.col("type").alias("ended")), allowMissingColumns=True)
     in_order = Window.partitionBy(*GROUP_COLUMNS).orderBy("position")
-    is_snapshot = F.col("type").isNull()
-    follows_tombstone = F.lag("type").over(in_order).isNotNull()
-    previous = F.lag("generation").over(in_order)
-    starts = is_snapshot & (follows_tombstone | previous.isNull() | (F.col("generation") < previous))
-    was_consumer = F.lag("type").over(in_order) == CONSUMER_GROUP_METADATA
-    is_conversion = starts & was_consumer & (F.col("generation") > 1) & (F.col("state") != "Empty")
+    is_snapshot = F.col("ended").isNull()
+    ended_before, previous = F.lag("ended").over(in_order), F.lag("generation").over(in_order)
+    starts = is_snapshot & (ended_before.isNotNull() | previous.isNull() | (F.col("generation") < previous))
+    is_conversion = starts & (ended_before == CONSUMER_GROUP_METADATA) & (F.col("generation") > 1) & (F.col("state") != "Empty")
     marked = events.withColumns({"start": F.when(starts, F.col("position")), "is_conversion": F.coalesce(is_conversion, F.lit(False))})
     named = marked.withColumn("incarnation", F.last("start", ignorenulls=True).over(in_order))
-    return named.where(is_snapshot).select(*GROUP_COLUMNS, "position", "incarnation", "is_conversion")
+    return named.where(is_snapshot).drop("ended", "start")
 
 
 def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFrame:
@@ -164,25 +182,22 @@ def _run_columns(context: RunContext) -> dict[str, Column]:
 
 def _append_snapshots(context: RunContext, snapshots: DataFrame) -> int:
     """Append new snapshots with their incarnations, rewrite stored ones whose incarnation they change; return how many are new."""
-    warehouse, name, key = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name, [*GROUP_COLUMNS, "position"]
+    warehouse, name, key = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name, (*GROUP_COLUMNS, "position")
     tombstones = warehouse.read(GROUP_RECORDS.name).where(F.col("value").isNull()).withColumnRenamed("offset", "position")
     if warehouse.is_empty(name):
-        return warehouse.append(name, snapshots.join(name_incarnations(snapshots, tombstones), key))
+        return warehouse.append(name, name_incarnations(snapshots, tombstones))
     stored = warehouse.read(name).join(_touched_groups(context, snapshots), list(GROUP_COLUMNS), "left_semi")
-    events = ("cluster_id", "group_id", "position", "generation", "state")
-    named = name_incarnations(snapshots.select(*events).unionByName(stored.select(*events)), tombstones)
-    new = snapshots.join(named, key)
     old = {"incarnation": "old_incarnation", "is_conversion": "old_is_conversion"}
+    events = stored.withColumnsRenamed(old).unionByName(snapshots, allowMissingColumns=True)
+    is_new = F.col("run_sequence") == context.run_sequence
     is_changed = reduce(Column.__or__, [~F.col(now).eqNullSafe(F.col(before)) for now, before in old.items()])
-    renamed = stored.withColumnsRenamed(old).join(named, key).where(is_changed).drop(*old.values()).withColumns(_run_columns(context))
-    rewritten = warehouse.stage("incarnations", renamed)
-    if rewritten.isEmpty():
-        return warehouse.append(name, new)
-    logger.info("late records change the incarnation of stored snapshots: rewriting these")
+    named = warehouse.stage("snapshots", name_incarnations(events, tombstones).where(is_new | is_changed))
+    rewritten = named.where(~is_new)
     rewritten_count = rewritten.count()
-    new_and_rewritten = warehouse.stage("snapshots", new.unionByName(rewritten))
-    warehouse.delete(name, rewritten, tuple(key))
-    return warehouse.append(name, new_and_rewritten) - rewritten_count
+    if rewritten_count:
+        logger.info("late records change the incarnation of %d stored snapshots: rewriting these", rewritten_count)
+        warehouse.delete(name, rewritten, key)
+    return warehouse.append(name, named.drop(*old.values()).withColumns(_run_columns(context))) - rewritten_count
 
 
 def _touched_groups(context: RunContext, snapshots: DataFrame) -> DataFrame:

@@ -45,8 +45,8 @@ SNAPSHOT_FIELDS = (
 """Columns of a packed chunk that hold its snapshots; one value a generation, a member, a list entry, or a partition."""
 
 
-def flatten_snapshots(snapshots: DataFrame) -> DataFrame:
-    """Return one row a snapshot with its members as parallel arrays."""
+def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
+    """Return one row a snapshot with its members as parallel arrays, and the other columns named."""
     member = F.col("members")
     columns: dict[str, Column] = {
         "observed_at_ms": F.unix_millis("observed_at"),
@@ -64,7 +64,7 @@ def flatten_snapshots(snapshots: DataFrame) -> DataFrame:
         columns[f"{name}_topics"] = entries["topic"]
         columns[f"{name}_counts"] = F.transform(entries["partitions"], F.size)
         columns[f"{name}_partitions"] = F.flatten(entries["partitions"])
-    return snapshots.withColumns(columns).select(*GROUP, *SNAPSHOT_FIELDS)
+    return snapshots.withColumns(columns).select(*GROUP, *SNAPSHOT_FIELDS, *others)
 
 
 def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> DataFrame:

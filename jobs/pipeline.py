@@ -95,6 +95,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime) -> str | 
         request.captures,
         request.cluster_id_flag,
         consumed=dict(published["consumed"]) if published is not None else {},
+        written_before=dict(published["written"]) if published is not None else {},
     )
     row = {
         "run_id": request.run_id,
@@ -121,7 +122,7 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
     stages: dict[str, Callable[[], None]] = {
         "land": lambda: land.run(context),
         "assign": lambda: assign.run(context, request.recompute, request.since),
-        "audit": lambda: (audit.run(context), findings.run(context)) and None,
+        "audit": lambda: _audit(context),
     }
     for name in stages if request.command == "run" else (request.command,):
         with stage_timer(name):
@@ -133,6 +134,12 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
             _log_input(context)
     with stage_timer("gates"):
         return gates.run(context, request.conf_folder)
+
+
+def _audit(context: RunContext) -> None:
+    consumed = audit.run(context)
+    if consumed is not None:
+        findings.run(context, consumed)
 
 
 def explain(error: Exception) -> str:
@@ -178,6 +185,7 @@ def _close(context: RunContext, request: Request, row: dict[str, Any], status: R
         "output_counts": dict(warehouse.rows_written),
         "table_versions": warehouse.versions(),
         "consumed": context.consumed,
+        "written": context.written,
         "gates": [asdict(result) for result in results],
         "software_versions": software_versions(context.spark),
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -291,6 +292,7 @@ def _audit_snapshot(
 ) -> Iterator[dict[str, Any]]:
     solved = [other for other in others if other["row_order"] == 1]
     members = [other for other in others if other["row_order"] == 2]
+    _refuse_repeats(row, others)
     snapshot = unpack_snapshot_row(row)
     generation = unpack_generation(snapshot, solved, members)
     audits = audit.advance(generation)
@@ -309,6 +311,18 @@ def _audit_snapshot(
         if is_stored and figures.difference is not None:
             for movement in figures.difference.movements:
                 yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
+
+
+class RepeatedKeyError(RuntimeError):
+    """A table holds two rows of one key."""
+
+
+def _refuse_repeats(row: dict[str, Any], others: list[dict[str, Any]]) -> None:
+    """Check that the key of every row that is read is there once: the snapshot's, its solutions', their members'."""
+    keys = Counter((other["row_order"], other["basis"], other["strategy"], other["member_id"]) for other in others)
+    (repeated, count), *_ = keys.most_common(1) or [((0, "", "", None), 1)]
+    if row["row_order"] != 0 or repeated[0] == 0 or count > 1:
+        raise RepeatedKeyError(f"found {max(count, 2)} rows, expected one: {('snapshot', 'solution', 'member')[repeated[0]]} {repeated[1:]}")
 
 
 MOVEMENT_COLUMNS = ("topic", "partition", "previous_generation", "previous_member_id", "member_id", "kind", "cause")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections import Counter
 
 from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped
 from schemas.vocabulary import GroupState, GroupType
@@ -91,6 +92,10 @@ def _group_metadata(parsed: Key, value: bytes, partition: int, offset: int, time
     group = decode_group_metadata(value)
     if group.protocol_type not in CONSUMER_PROTOCOL_TYPES:
         return skipped(f"classic_group_metadata:{group.protocol_type}")
+    repeated = [member_id for member_id, count in Counter(member.member_id for member in group.members).items() if count > 1]
+    if repeated:
+        detail = f"group '{parsed.group_id}', generation {group.generation}: found member '{repeated[0]}' more than once, expected each once"
+        return quarantined(parsed.kind, "duplicate_member", detail, value)
     return landed(
         parsed.kind,
         "snapshot",
