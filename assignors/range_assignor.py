@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
 from assignors.budget import StepBudget
@@ -46,7 +46,7 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
     ranked = sorted(members, key=member_order if behaviour.orders_static_members_first else lambda member: java_order(member.member_id))
     subscribers = subscribers_of_topics(ranked, counts, keeps_duplicates=not behaviour.is_rack_aware)
     held: list[list[TopicPartition]] = [[] for _ in ranked]
-    racks = [member.rack if behaviour.is_rack_aware else None for member in ranked]
+    racks = {position: member.rack for position, member in enumerate(ranked) if member.rack} if behaviour.is_rack_aware else {}
     states = [_TopicState(topic, problem.topics[topic], subscribers[topic], racks) for topic in _topic_order(members, counts, behaviour)]
     uses_racks = any(state.needs_racks for state in states)
     if uses_racks:
@@ -62,33 +62,35 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
 
 def _topic_order(members: Sequence[Member], topics: Collection[str], behaviour: ClientBehaviour) -> list[str]:
     """Return the existing topics in the order in which Kafka goes through them."""
-    subscriptions = [topic for member in members for topic in member.topics]
+    # Members with equal lists add nothing new, except that Kafka's map may grow at the very last call.
+    calls = [topic for subscription in dict.fromkeys(member.topics for member in members) for topic in subscription]
     if behaviour.is_rack_aware:
         # A set of names, of which those with metadata are put into a map.
-        return hash_map_order(topic for topic in hash_map_order(subscriptions) if topic in topics)
-    order = computed_hash_map_order(subscriptions) if behaviour.inserts_topics_at_head else hash_map_order(subscriptions)
+        return hash_map_order(topic for topic in hash_map_order(calls) if topic in topics)
+    calls += [topic for member in members for topic in member.topics[-1:]][-1:]
+    order = computed_hash_map_order(calls) if behaviour.inserts_topics_at_head else hash_map_order(calls)
     return [topic for topic in order if topic in topics]
 
 
 class _TopicState:
     """What is left to deal out of one topic."""
 
-    def __init__(self, name: str, topic: Topic, consumers: Sequence[int], racks: Sequence[str | None]) -> None:
+    def __init__(self, name: str, topic: Topic, consumers: Sequence[int], racks: Mapping[int, str]) -> None:
         """Set up a topic of which nothing is given yet.
 
         Args:
             name: the topic's name.
             topic: its metadata.
             consumers: its subscribers in order.
-            racks: the rack of every member; an empty one is none.
+            racks: the rack of every member that has one.
         """
         self.name = name
         self.count = topic.partition_count
         self.consumers = consumers
         self.share, self._extra = divmod(self.count, len(consumers))
         self._given: dict[int, int] = {}
-        self._left = dict.fromkeys(range(self.count)) if any(racks) else {}
-        self.racks = {consumer: racks[consumer] for consumer in consumers if racks[consumer]} if any(racks) else {}
+        self._left = dict.fromkeys(range(self.count)) if racks else {}
+        self.racks = {consumer: racks[consumer] for consumer in consumers if consumer in racks} if racks else {}
         self.partition_racks = partition_racks(topic) if self.racks else []
         self.needs_racks = bool(self.racks) and is_rack_aware(self.racks.values(), self.partition_racks)
 
@@ -126,12 +128,13 @@ class _TopicState:
                 self.give(consumer, partitions, held)
 
     def _deal_closed_form(self, held: Sequence[list[TopicPartition]]) -> None:
-        partitions = list(zip((self.name,) * self.count, range(self.count), strict=True))
-        start = 0
-        for place, consumer in enumerate(self.consumers[: self.count]):
-            end = start + self.share + (place < self._extra)
-            held[consumer] += partitions[start:end]
-            start = end
+        partitions = zip((self.name,) * self.count, range(self.count), strict=True)
+        if not self.share:
+            for consumer, partition in zip(self.consumers, partitions, strict=False):
+                held[consumer].append(partition)
+            return
+        for place, consumer in enumerate(self.consumers):
+            held[consumer] += islice(partitions, self.share + (place < self._extra))
 
 
 def _deal_by_rack(states: Sequence[_TopicState], held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:

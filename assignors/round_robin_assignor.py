@@ -50,8 +50,12 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
         first = bisect_left(positions, cursor)
         turn = [*positions[first:], *positions[:first]]
         partitions = list(zip((topic,) * count, range(count), strict=True))
-        for place, position in enumerate(turn[:count]):
-            held[position] += partitions[place :: len(turn)]
+        if count <= len(turn):
+            for position, partition in zip(turn, partitions, strict=False):
+                held[position].append(partition)
+        else:
+            for place, position in enumerate(turn):
+                held[position] += partitions[place :: len(turn)]
         cursor = (turn[(count - 1) % len(turn)] + 1) % len(ring)
     by_id = {member.member_id: tuple(partitions) for member, partitions in zip(ring, held, strict=True)}
     return {member_id: by_id[member_id] for member_id in result_order(members, is_stable)}

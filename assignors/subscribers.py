@@ -50,19 +50,23 @@ def subscribers_of_topics(
     >>> subscribers_of_topics([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))], {"t", "u"})
     {'t': [0, 2], 'u': [0, 1, 2]}
     """
-    by_subscription: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    numbers: dict[tuple[str, ...], int] = {}
+    positions_of: list[list[int]] = []  # by number of subscription
     for position, member in enumerate(members):
-        by_subscription[member.topics].append(position)
-    parts: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for subscription in by_subscription:
+        number = numbers.setdefault(member.topics, len(positions_of))
+        if number == len(positions_of):
+            positions_of.append([])
+        positions_of[number].append(position)
+    subscribed_by: defaultdict[str, list[int]] = defaultdict(list)
+    for subscription, number in numbers.items():
         for topic in subscription if keeps_duplicates else dict.fromkeys(subscription):
             if topic in topics:
-                parts[topic].append(subscription)
-    merged: dict[tuple[tuple[str, ...], ...], list[int]] = {}
-    return {topic: _merge(merged, tuple(subscriptions), by_subscription) for topic, subscriptions in parts.items()}
-
-
-def _merge(merged: dict, subscriptions: tuple, by_subscription: dict[tuple[str, ...], list[int]]) -> list[int]:
-    if subscriptions not in merged:
-        merged[subscriptions] = sorted(chain.from_iterable(map(by_subscription.__getitem__, subscriptions)))
-    return merged[subscriptions]
+                subscribed_by[topic].append(number)
+    merged: dict[tuple[int, ...], list[int]] = {}
+    result: dict[str, Sequence[int]] = {}
+    for topic, parts in subscribed_by.items():
+        key = tuple(parts)
+        if key not in merged:
+            merged[key] = sorted(chain.from_iterable(map(positions_of.__getitem__, parts)))
+        result[topic] = merged[key]
+    return result

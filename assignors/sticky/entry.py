@@ -119,7 +119,8 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         general = state_general_problem(members, data, counts, settle_claims(members, data, counts, behaviour), racks)
     else:
         data = read_members(members, reader, behaviour, already_read=differing)
-        topics = hash_map_order(hash_map_order(topic for member in members for topic in member.topics))
+        subscriptions = dict.fromkeys(member.topics for member in members)
+        topics = hash_map_order(hash_map_order(topic for subscription in subscriptions for topic in subscription))
         general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics if topic in counts}, behaviour)
     rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
     return _Solution(members, member_ids, rebalance.solve(), None, _general_result_order(member_ids, rebalance.fixed_members))

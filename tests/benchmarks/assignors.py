@@ -96,6 +96,10 @@ def cases() -> Iterator[Case]:
     yield Case("sticky, 200 members, 40 x 50 partitions, uneven, fresh", "sticky", [uneven_group(200, 40, 50)], repeat=5)
     yield Case("range, 1,000 members, 100 x 10,000 partitions", "range", [even_group(1000, 100, 10_000)])
     yield Case("roundrobin, 1,000 members, 100 x 10,000 partitions", "roundrobin", [even_group(1000, 100, 10_000)])
+    many = even_group(1000, 10_000, 100)
+    yield Case("range, 1,000 members, 10,000 x 100 partitions", "range", [many])
+    yield Case("roundrobin, 1,000 members, 10,000 x 100 partitions", "roundrobin", [many])
+    del many
     huge = joined(even_group(2001, 500, 2000), "cooperative-sticky")
     yield Case("cooperative-sticky, 2,001 members, 500 x 2,000 partitions, one joins", "cooperative-sticky", [huge], has_peers=False)
 
