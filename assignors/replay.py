@@ -1,8 +1,8 @@
 """A group's history played again: what its own assignor would have given, and what every other one would have, step by step.
 
-Each stored generation is one step. *Recomputed* is the group's own assignor on the recorded subscriptions and claims. *Counterfactual* is a strategy that
-had run the group from the beginning: it is fed with its own previous result in place of the recorded claims, so that strategies
-are compared over the same history. A state small enough to be stored carries the replay across runs.
+Each stored generation is one step. *Recomputed* is the group's own assignor on the recorded subscriptions and claims. *Counterfactual* is a
+strategy that had run the group from the beginning: it is fed with its own previous result in place of the recorded claims, so that
+strategies are compared over the same history. A state small enough to be stored carries the replay across runs.
 """
 
 from __future__ import annotations
@@ -152,10 +152,17 @@ class Replay:
         recomputed = self._recompute(snapshot, problem, topics)
         was_assigned = bool(snapshot.members) and not snapshot.is_conversion
         observed = Solution(
-            OBSERVED, snapshot.strategy or "", SOLVED, snapshot.assigned, rebalance_count=int(was_assigned), conformance=recomputed.conformance
+            OBSERVED,
+            snapshot.strategy or "",
+            SOLVED,
+            snapshot.assigned,
+            rebalance_count=int(was_assigned),
+            conformance=recomputed.conformance,
         )
         counterfactuals, chains = self._counterfactuals(snapshot, problem, before, chains, follows)
-        step = Step(snapshot, topics, before is not None or _is_beginning(snapshot), False, follows, (observed, recomputed, *counterfactuals))
+        step = Step(
+            snapshot, topics, before is not None or _is_beginning(snapshot), False, follows, (observed, recomputed, *counterfactuals)
+        )
         return State(step, chains)
 
     def _rewritten(self, before: Step, chains: Mapping[str, Settled], snapshot: Snapshot, looks: ClusterLooks) -> State:
@@ -316,7 +323,8 @@ def _given_and_claimed(snapshot: Snapshot) -> Iterable[tuple[str, int]]:
 
 def _problem(members: tuple[Member, ...], topics: Sequence[ResolvedTopic]) -> GroupProblem:
     return GroupProblem(
-        {topic.topic: Topic(topic.partition_count, topic.partition_racks, topic.topic_id) for topic in topics if topic.partition_count}, members
+        {topic.topic: Topic(topic.partition_count, topic.partition_racks, topic.topic_id) for topic in topics if topic.partition_count},
+        members,
     )
 
 

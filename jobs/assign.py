@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from jobs import udfs
 from jobs.context import RunContext
-from jobs.land import first_of_month
 from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs
 from jobs.warehouse import Warehouse
 from schemas.staging import SOLVED_ROWS

@@ -68,18 +68,38 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
     wide = flatten_snapshots(snapshots, "first_position", "offsets_partition")
     topics = warehouse.read(GENERATION_TOPICS.name).select(
-        "cluster_id", "topics_hash", *[F.col("topics")[name].alias(f"topic_{name}") for name in ("topic", "topic_id", "partition_count")],
+        "cluster_id",
+        "topics_hash",
+        *[F.col("topics")[name].alias(f"topic_{name}") for name in ("topic", "topic_id", "partition_count")],
         F.to_json(F.col("topics")["partition_racks"]).alias("topic_racks"),
     )
-    solved = of_groups(SOLUTIONS.name).select(
-        *PLACE, "basis", "strategy", "topics_hash", "status", "kafka_version", "conformance", "has_predecessor", "is_rewrite",
-        "is_follow_up", "rebalance_count", "cooperative_revocation_count",
-    ).join(topics, ["cluster_id", "topics_hash"])
+    solved = (
+        of_groups(SOLUTIONS.name)
+        .select(
+            *PLACE,
+            "basis",
+            "strategy",
+            "topics_hash",
+            "status",
+            "kafka_version",
+            "conformance",
+            "has_predecessor",
+            "is_rewrite",
+            "is_follow_up",
+            "rebalance_count",
+            "cooperative_revocation_count",
+        )
+        .join(topics, ["cluster_id", "topics_hash"])
+    )
     is_observed = F.col("basis") == str(Basis.OBSERVED)
     for name in ("topic_topic", "topic_topic_id", "topic_partition_count", "topic_racks"):
         solved = solved.withColumn(name, F.when(is_observed, F.col(name)))
     held = of_groups(ASSIGNMENTS.name).select(
-        *PLACE, "basis", "strategy", "member_id", F.col("partitions.topic").alias("held_topics"),
+        *PLACE,
+        "basis",
+        "strategy",
+        "member_id",
+        F.col("partitions.topic").alias("held_topics"),
         F.col("partitions.partitions").alias("held_partitions"),
     )
     kinds = (wide.withColumnRenamed("strategy", "own_strategy"), solved, held)

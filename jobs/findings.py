@@ -93,7 +93,9 @@ def find_missing_results(solutions: DataFrame) -> DataFrame:
     failed = solutions.where(F.col("status").isin([str(status) for status in WITHOUT_RESULT]))
     reason = F.concat_ws(" ", F.col("basis"), F.concat("strategy", F.lit(":")), "status", F.concat(F.lit("("), "detail", F.lit(")")))
     rows = failed.groupBy(*PLACE).agg(
-        F.max(is_own).alias("is_own"), F.sort_array(F.collect_set("strategy")).alias("strategies"), F.sort_array(F.collect_set(reason)).alias("reasons")
+        F.max(is_own).alias("is_own"),
+        F.sort_array(F.collect_set("strategy")).alias("strategies"),
+        F.sort_array(F.collect_set(reason)).alias("reasons"),
     )
     listed = F.concat_ws(", ", "strategies")
     return _finding(

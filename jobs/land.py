@@ -72,19 +72,19 @@ def place_of(target: str, column: Callable[[str], Column]) -> Column:
         "snapshot": ("position", "group_id"),
         "offset_commit": ("position", "partition", F.length(column("topic")), "topic", "group_id"),
         "look": (F.unix_millis(column("observed_at")), "topic"),
-        QUARANTINE.name: ("source_position",),
     }
     return F.concat_ws(" ", *[column(part) if isinstance(part, str) else part for part in parts[target]])
 
 
-def settle_outcomes(decoded: DataFrame, known: DataFrame | None) -> DataFrame:
+def settle_outcomes(decoded: DataFrame, known: DataFrame | None, quarantined: DataFrame | None) -> DataFrame:
     """Return the decoded rows with their final ``outcome``, and ``is_new`` where the row has to be written.
 
     A record that is there already, in the warehouse or earlier in the input, is a duplicate when its content is the same
-    and quarantined when it is not.
+    and quarantined when it is not. Quarantine takes each content at each place once.
 
     Args:
         known: (cluster_id, target, place, known_fingerprint) of the tables; None when they are empty.
+        quarantined: the keys of ``quarantine``; None when it is empty.
     """
     target = F.coalesce(*[F.when(F.col(name).isNotNull(), F.lit(name)) for name in TARGETS], F.lit(QUARANTINE.name))
     content = F.coalesce(*[F.col(f"{name}.fingerprint") for name in TARGETS], F.concat_ws(" ", "reason", "payload_hash"))
@@ -93,47 +93,55 @@ def settle_outcomes(decoded: DataFrame, known: DataFrame | None) -> DataFrame:
         F.col("source_position"),
     )
     place = ["cluster_id", "target", "place"]
-    rows = decoded.withColumns({"target": target, "fingerprint": content, "place": key})
-    same_place = Window.partitionBy(*place).orderBy(F.col("outcome") == str(Outcome.SKIPPED), "fingerprint")
-    rows = rows.withColumns({"repeat": F.row_number().over(same_place), "first_fingerprint": F.first("fingerprint").over(same_place)})
+    same_place = Window.partitionBy(*place).orderBy("fingerprint")
+    same_content = Window.partitionBy(*place, "fingerprint").orderBy("source_position")
+    rows = decoded.withColumns({"target": target, "fingerprint": content, "place": key}).withColumns(
+        {"repeat": F.row_number().over(same_content), "first_fingerprint": F.first("fingerprint").over(same_place)}
+    )
     if known is None:
         rows = rows.withColumn("known_fingerprint", F.lit(None).cast("string"))
     else:
         rows = rows.join(known, place, "left")
     expected = F.coalesce("known_fingerprint", "first_fingerprint")
-    is_repeat = (F.col("repeat") > 1) | F.col("known_fingerprint").isNotNull()
     is_landed = F.col("outcome") == str(Outcome.LANDED)
-    is_conflict = is_landed & is_repeat & ~F.col("fingerprint").eqNullSafe(expected)
-    outcome = (
-        F.when(is_conflict, str(Outcome.QUARANTINED)).when(is_landed & is_repeat, str(Outcome.DUPLICATE)).otherwise(F.col("outcome"))
-    )
-    is_written = (outcome == str(Outcome.LANDED)) | ((outcome == str(Outcome.QUARANTINED)) & (is_conflict | ~is_repeat))
-    detail = F.concat_ws(
-        "", F.lit("found another content at the same place: fingerprint "), "fingerprint", F.lit(", expected "), expected
-    )
-    return rows.withColumns(
+    is_conflict = is_landed & ~F.col("fingerprint").eqNullSafe(expected)
+    is_duplicate = is_landed & ~is_conflict & ((F.col("repeat") > 1) | F.col("known_fingerprint").isNotNull())
+    detail = F.concat(F.lit("found another content at the same place: fingerprint "), "fingerprint", F.lit(", expected "), expected)
+    settled = rows.withColumns(
         {
-            "outcome": outcome,
-            "is_new": is_written,
+            "outcome": F.when(is_conflict, str(Outcome.QUARANTINED)).when(is_duplicate, str(Outcome.DUPLICATE)).otherwise(F.col("outcome")),
             "reason": F.when(is_conflict, CONFLICT).otherwise(F.col("reason")),
             "detail": F.when(is_conflict, detail).otherwise(F.col("detail")),
             "payload_hash": F.when(is_conflict, F.col("fingerprint")).otherwise(F.col("payload_hash")),
         }
-    ).drop("repeat", "first_fingerprint", "known_fingerprint", "place")
+    )
+    if quarantined is None:
+        settled = settled.withColumn("is_kept", F.lit(None).cast("boolean"))
+    else:
+        settled = settled.join(quarantined.withColumn("is_kept", F.lit(True)), list(QUARANTINE.key), "left")
+    is_first = (F.col("repeat") == 1) & F.col("is_kept").isNull()
+    is_new = (F.col("outcome") == str(Outcome.LANDED)) | ((F.col("outcome") == str(Outcome.QUARANTINED)) & is_first)
+    return settled.withColumn("is_new", is_new).drop("repeat", "first_fingerprint", "known_fingerprint", "place", "is_kept")
 
 
 def known_places(warehouse: Warehouse) -> DataFrame | None:
-    """Return the key of each landed and quarantined record, with its fingerprint; None in an empty warehouse."""
-    content = {name: (spec.name, F.col("fingerprint")) for name, spec in TARGETS.items()}
-    content[QUARANTINE.name] = (QUARANTINE.name, F.concat_ws(" ", "reason", "payload_hash"))
+    """Return the key of each landed record, with its fingerprint; None in an empty warehouse."""
     frames = [
-        warehouse.read(table).select(
-            "cluster_id", F.lit(target).alias("target"), place_of(target, F.col).alias("place"), fingerprint.alias("known_fingerprint")
+        warehouse.read(spec.name).select(
+            "cluster_id",
+            F.lit(target).alias("target"),
+            place_of(target, F.col).alias("place"),
+            F.col("fingerprint").alias("known_fingerprint"),
         )
-        for target, (table, fingerprint) in content.items()
-        if not warehouse.is_empty(table)
+        for target, spec in TARGETS.items()
+        if not warehouse.is_empty(spec.name)
     ]
-    return reduce(DataFrame.unionByName, frames).dropDuplicates(["cluster_id", "target", "place"]) if frames else None
+    return reduce(DataFrame.unionByName, frames) if frames else None
+
+
+def quarantined_keys(warehouse: Warehouse) -> DataFrame | None:
+    """Return the keys of ``quarantine``; None when nothing was ever put there."""
+    return None if warehouse.is_empty(QUARANTINE.name) else warehouse.read(QUARANTINE.name).select(*QUARANTINE.key)
 
 
 def first_of_month(moment: str) -> Column:
@@ -235,7 +243,7 @@ def run(context: RunContext) -> None:
     """Land the captures of a run; tables that get nothing new are not touched."""
     spark, warehouse = context.spark, context.warehouse
     decoded = decode_captures(spark, context.captures, context.cluster_id_flag, context.settings.cluster_id)
-    staged = warehouse.stage("land", settle_outcomes(decoded, known_places(warehouse)))
+    staged = warehouse.stage("land", settle_outcomes(decoded, known_places(warehouse), quarantined_keys(warehouse)))
     to_write = _count(context, staged)
     for target, spec in TARGETS.items():
         has_new_tombstones = spec is SUBSCRIPTION_SNAPSHOTS and to_write.get("group_record")

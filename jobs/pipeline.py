@@ -220,4 +220,3 @@ def _check_fail_on(context: RunContext, summary: str | None) -> None:
         if summary is not None:
             print(summary)
         raise GateFailedError(f"published, but {count} findings are of severity {limit} or above (--fail-on)")
-

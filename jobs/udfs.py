@@ -179,7 +179,9 @@ def _solved_rows(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Ite
                 state = decode_state(bytes(chunk["state"])) if chunk["state"] is not None else None
                 replay, looks = settings.replay_of(*key), ClusterLooks(settings.look_times_ms.get(key[0], ()), unpack_runs(chunk))
             if chunk["ordinal"] != expected:
-                raise ChunkOrderError(f"cluster {key[0]}, group {key[1]}: expected the chunk from snapshot {expected}, found {chunk['ordinal']}")
+                raise ChunkOrderError(
+                    f"cluster {key[0]}, group {key[1]}: expected the chunk from snapshot {expected}, found {chunk['ordinal']}"
+                )
             for snapshot, observed_at_ms in unpack_snapshots(chunk):
                 try:
                     state = replay.advance(state, snapshot, looks)
@@ -276,7 +278,9 @@ def audit_history(batches: Batches, offsets_partition_counts: dict[str, int]) ->
 def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int]) -> Iterator[dict[str, Any]]:
     rows = (row for batch in batches for row in batch.to_pylist())
     group, audit = None, GroupAudit()
-    for (cluster_id, group_id, position), of_snapshot in groupby(rows, key=lambda row: (row["cluster_id"], row["group_id"], row["position"])):
+    for (cluster_id, group_id, position), of_snapshot in groupby(
+        rows, key=lambda row: (row["cluster_id"], row["group_id"], row["position"])
+    ):
         if (cluster_id, group_id) != group:
             group, audit = (cluster_id, group_id), GroupAudit()
         snapshot, *others = of_snapshot
@@ -307,7 +311,9 @@ def _audit_snapshot(
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         yield {"audit": {**key, **_audit_columns(solution, figures)}}
-        is_stored = solution["basis"] == OBSERVED or (solution["basis"] == RECOMPUTED and solution["conformance"] != Conformance.EXACT.value)
+        is_stored = solution["basis"] == OBSERVED or (
+            solution["basis"] == RECOMPUTED and solution["conformance"] != Conformance.EXACT.value
+        )
         if is_stored and figures.difference is not None:
             for movement in figures.difference.movements:
                 yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
@@ -322,7 +328,9 @@ def _refuse_repeats(row: dict[str, Any], others: list[dict[str, Any]]) -> None:
     keys = Counter((other["row_order"], other["basis"], other["strategy"], other["member_id"]) for other in others)
     (repeated, count), *_ = keys.most_common(1) or [((0, "", "", None), 1)]
     if row["row_order"] != 0 or repeated[0] == 0 or count > 1:
-        raise RepeatedKeyError(f"found {max(count, 2)} rows, expected one: {('snapshot', 'solution', 'member')[repeated[0]]} {repeated[1:]}")
+        raise RepeatedKeyError(
+            f"found {max(count, 2)} rows, expected one: {('snapshot', 'solution', 'member')[repeated[0]]} {repeated[1:]}"
+        )
 
 
 MOVEMENT_COLUMNS = ("topic", "partition", "previous_generation", "previous_member_id", "member_id", "kind", "cause")

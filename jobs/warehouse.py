@@ -121,7 +121,9 @@ class Warehouse:
             )
         for name in tables:
             if not (self.folder / name / "_delta_log").is_dir():
-                raise NotAWarehouseError(f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another with --warehouse")
+                raise NotAWarehouseError(
+                    f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another with --warehouse"
+                )
 
     def exists(self) -> bool:
         """Return whether the tables are there."""
@@ -217,7 +219,9 @@ class Warehouse:
 
 def create_statement(spec: TableSpec, identifier: str) -> str:
     """Return the SQL that makes a table with its comments, partitioning and statistics columns."""
-    columns = ",\n  ".join(f"`{column.name}` {column.dataType.simpleString()} COMMENT {_quoted(column.metadata['comment'])}" for column in spec.schema)
+    columns = ",\n  ".join(
+        f"`{column.name}` {column.dataType.simpleString()} COMMENT {_quoted(column.metadata['comment'])}" for column in spec.schema
+    )
     partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {_quoted(spec.comment)}\n"
@@ -249,5 +253,7 @@ def shape_problems(rows: DataFrame, spec: TableSpec) -> list[str]:
     declared = {column.name: column.dataType.simpleString() for column in spec.schema}
     missing = [f"missing {name}" for name in declared if name not in found]
     unexpected = [f"unexpected {name}" for name in found if name not in declared]
-    mistyped = [f"{name} is {found[name]}, declared {declared[name]}" for name in declared if name in found and found[name] != declared[name]]
+    mistyped = [
+        f"{name} is {found[name]}, declared {declared[name]}" for name in declared if name in found and found[name] != declared[name]
+    ]
     return missing + unexpected + mistyped

@@ -388,7 +388,7 @@ GENERATION_AUDITS = TableSpec(
             _column("avoidable_movement_count", INT, "movement_count - least_movement_count"),
             _column("unassigned_count", INT, "existing partitions of subscribed topics without owner"),
             _column("multiply_owned_count", INT, "partitions with more than one owner"),
-            _column("eager_revocation_count", INT, "partitions that members present in both generations would give up under the eager protocol"),
+            _column("eager_revocation_count", INT, "partitions that members present in both would give up under the eager protocol"),
             _column("cooperative_revocation_count", INT, "those of them not given back to the same owner"),
             _column("actual_revocation_count", INT, "observed rows: what the members did give up; null where claims cannot tell"),
             _column("is_eager", BOOLEAN, "observed rows: every live member gave up everything; null where claims cannot tell"),

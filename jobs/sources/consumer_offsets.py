@@ -43,25 +43,26 @@ def decode_line(line: str) -> Row:
 
 def decode_record(key: bytes | None, value: bytes | None, partition: int | None, offset: int | None, timestamp_ms: int | None) -> Row:
     """Return the decoded row of one record; never raises, whatever the bytes are."""
+    return {**_decode(key, value, partition, offset, timestamp_ms), "source_position": f"{partition}@{offset}"}
+
+
+def _decode(key: bytes | None, value: bytes | None, partition: int | None, offset: int | None, timestamp_ms: int | None) -> Row:
     payload = (key or b"") + (value or b"")
     if key is None:
-        return {**quarantined("no_key", "missing_key", "found a record without key", payload), "source_position": f"{partition}@{offset}"}
+        return quarantined("no_key", "missing_key", "found a record without key", payload)
     if partition is None or offset is None or partition < 0 or offset < 0:
         return quarantined("no_position", "missing_position", f"found partition {partition}, offset {offset}, expected both", payload)
-    position = f"{partition}@{offset}"
     try:
         parsed = decode_key(key)
     except WireError as error:
-        return {**quarantined("unreadable_key", error.reason, f"key: {error.detail}", payload), "source_position": position}
+        return quarantined("unreadable_key", error.reason, f"key: {error.detail}", payload)
     if timestamp_ms is None or not 0 <= timestamp_ms < LAST_MS:
-        row = quarantined(parsed.kind, "timestamp_out_of_range", f"found {timestamp_ms} ms, expected a time from 1970 to 2200", payload)
-    else:
-        try:
-            row = _decode_value(parsed, key, value, partition, offset, timestamp_ms)
-        except WireError as error:
-            where = f"group '{parsed.group_id}', " if parsed.group_id is not None else ""
-            row = quarantined(parsed.kind, error.reason, f"{where}{error.detail}", payload)
-    return {**row, "source_position": position}
+        return quarantined(parsed.kind, "timestamp_out_of_range", f"found {timestamp_ms} ms, expected a time from 1970 to 2200", payload)
+    try:
+        return _decode_value(parsed, key, value, partition, offset, timestamp_ms)
+    except WireError as error:
+        where = f"group '{parsed.group_id}', " if parsed.group_id is not None else ""
+        return quarantined(parsed.kind, error.reason, f"{where}{error.detail}", payload)
 
 
 def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:
@@ -94,7 +95,9 @@ def _group_metadata(parsed: Key, value: bytes, partition: int, offset: int, time
         return skipped(f"classic_group_metadata:{group.protocol_type}")
     repeated = [member_id for member_id, count in Counter(member.member_id for member in group.members).items() if count > 1]
     if repeated:
-        detail = f"group '{parsed.group_id}', generation {group.generation}: found member '{repeated[0]}' more than once, expected each once"
+        detail = (
+            f"group '{parsed.group_id}', generation {group.generation}: found member '{repeated[0]}' more than once, expected each once"
+        )
         return quarantined(parsed.kind, "duplicate_member", detail, value)
     return landed(
         parsed.kind,

@@ -37,9 +37,9 @@ def snapshots(demo_warehouse: Path) -> list[dict]:
 
 
 def test_every_table_can_be_read_without_spark(demo_warehouse: Path) -> None:
-    assert {name: set(rows(demo_warehouse, name)[0] if rows(demo_warehouse, name) else spec.schema.names) for name, spec in TABLES.items()} == {
-        name: set(spec.schema.names) for name, spec in TABLES.items()
-    }
+    assert {
+        name: set(rows(demo_warehouse, name)[0] if rows(demo_warehouse, name) else spec.schema.names) for name, spec in TABLES.items()
+    } == {name: set(spec.schema.names) for name, spec in TABLES.items()}
 
 
 def test_input_counts_balance_and_equal_the_recorders(demo_warehouse: Path) -> None:
@@ -71,7 +71,10 @@ def test_generations_and_members_of_each_group_are_the_recorders(snapshots: list
     found = {}
     for name in {row["group_id"] for row in snapshots}:
         of_group = [row for row in snapshots if row["group_id"] == name and row["members"]]
-        found[name] = (len({row["generation"] for row in of_group}), len({member["member_id"] for row in of_group for member in row["members"]}))
+        found[name] = (
+            len({row["generation"] for row in of_group}),
+            len({member["member_id"] for row in of_group for member in row["members"]}),
+        )
     assert {name: found[name] for name in expected} == expected
     assert found["cache-connect"] == (0, 0)
 
@@ -90,10 +93,23 @@ def test_snapshots_are_what_kafkas_formatter_prints(snapshots: list[dict]) -> No
 def _as_formatted(row: dict) -> dict:
     joined_at = row["joined_at"]
     members = [
-        [member["member_id"], member["group_instance_id"], member["client_id"], member["topics"], _entries(member["owned"]), _entries(member["assigned"])]
+        [
+            member["member_id"],
+            member["group_instance_id"],
+            member["client_id"],
+            member["topics"],
+            _entries(member["owned"]),
+            _entries(member["assigned"]),
+        ]
         for member in row["members"]
     ]
-    head = [row["group_id"], row["generation"], row["strategy"], row["leader_member_id"], round(joined_at.timestamp() * 1000) if joined_at else -1]
+    head = [
+        row["group_id"],
+        row["generation"],
+        row["strategy"],
+        row["leader_member_id"],
+        round(joined_at.timestamp() * 1000) if joined_at else -1,
+    ]
     return {"head": head, "members": members}
 
 
@@ -200,7 +216,9 @@ def test_movements_are_the_audits_counts(demo_warehouse: Path) -> None:
     for row in rows(demo_warehouse, "generation_audits"):
         is_stored = row["basis"] == "observed" or (row["basis"] == "recomputed" and row["conformance"] != "exact")
         if is_stored and row["retained_count"] is not None:
-            counted = {kind: row[f"{kind}_count"] for kind in ("revoked", "reassigned", "gained", "lost", "orphaned") if row[f"{kind}_count"]}
+            counted = {
+                kind: row[f"{kind}_count"] for kind in ("revoked", "reassigned", "gained", "lost", "orphaned") if row[f"{kind}_count"]
+            }
             assert kinds.pop((row["group_id"], row["position"], row["basis"]), Counter()) == counted
     assert kinds == {}
 
