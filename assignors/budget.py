@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from assignors.model import NoResultError
 
-DEFAULT_STEP_BUDGET = 200_000_000
-"""Enough for ten passes over twenty million partitions; more than Kafka could finish within its own rebalance timeouts."""
+DEFAULT_STEP_BUDGET = 100_000_000
+"""Ten passes over ten million partitions; more than Kafka could finish within its own rebalance timeouts."""
 
 
 class StepBudget:

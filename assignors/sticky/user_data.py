@@ -8,8 +8,9 @@ Source: ``StickyAssignor.deserializeTopicPartitionAssignment``, ``CooperativeSti
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import repeat
 
 from assignors.model import TopicPartition
 from assignors.ordering import computed_hash_map_order
@@ -61,25 +62,22 @@ def read_previous_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
         MalformedUserDataError: a count or length is negative or larger than what is left.
     """
     claims: list[TopicPartition] = []
-    size = len(data)
-    topic_count, at = _read_count(data, 0)
-    for _ in range(topic_count):
-        if size - at < 2:
-            raise MalformedUserDataError(at)
-        (length,) = _read_int16(data, at)
-        at += 2
-        if not 0 <= length <= size - at:
-            raise MalformedUserDataError(at)
-        topic = _topic_name(data[at : at + length])
-        count, at = _read_count(data, at + length)
-        end = at + 4 * count
-        if end > size:
-            raise MalformedUserDataError(size - (size - at) % 4)
-        if count == 1:
-            claims.append((topic, *_read_int32(data, at)))
-        else:
-            claims += zip((topic,) * count, struct.unpack_from(f">{count}i", data, at), strict=True)
-        at = end
+    try:
+        topic_count = _natural(_read_int32(data)[0])
+        at = 4
+        for _ in range(topic_count):
+            start = at + 2
+            at = start + _natural(_read_int16(data, at)[0])
+            topic = _topic_name(data[start:at])
+            (count,) = _read_int32(data, at)
+            at += 4
+            if count == 1:
+                claims.append((topic, _read_int32(data, at)[0]))
+            else:
+                claims += zip(repeat(topic), _reader_of(_natural(count))(data, at), strict=False)
+            at += 4 * count
+    except struct.error:
+        raise MalformedUserDataError(_sound_length(data)) from None
     return claims, at
 
 
@@ -120,11 +118,39 @@ def _topic_name(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _read_count(data: bytes, at: int) -> tuple[int, int]:
-    if len(data) - at < 4:
-        raise MalformedUserDataError(at)
-    (count,) = _read_int32(data, at)
-    at += 4
-    if not 0 <= count <= len(data) - at:
-        raise MalformedUserDataError(at)
-    return count, at
+@lru_cache(maxsize=1024)
+def _reader_of(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
+    return struct.Struct(f">{count}i").unpack_from
+
+
+def _natural(number: int) -> int:
+    if number < 0:
+        raise struct.error
+    return number
+
+
+def _sound_length(data: bytes) -> int:
+    """Return how many bytes of a damaged assignment Kafka reads before it gives up: a number is read before it is found wrong."""
+    at = 0
+
+    def read_size(reader: Callable, width: int) -> int | None:
+        nonlocal at
+        if len(data) - at < width:
+            return None
+        (size,) = reader(data, at)
+        at += width
+        return size if 0 <= size <= len(data) - at else None
+
+    topic_count = read_size(_read_int32, 4)
+    for _ in range(topic_count or 0):
+        length = read_size(_read_int16, 2)
+        if length is None:
+            break
+        at += length
+        count = read_size(_read_int32, 4)
+        if count is None:
+            break
+        if 4 * count > len(data) - at:
+            return len(data) - (len(data) - at) % 4
+        at += 4 * count
+    return at

@@ -309,3 +309,19 @@ def test_user_data_is_read_as_written(claims: list, generation: int) -> None:
     assert {topic: [number for name, number in claims if name == topic] for topic, _ in claims} == {
         topic: [number for name, number in read if name == topic] for topic, _ in read
     }
+
+
+@pytest.mark.parametrize(
+    ("data", "consumed"),
+    [
+        ("", 0),
+        ("0000", 0),
+        ("ffffffff", 4),
+        ("00000001 0001 74 7fffffff 00000000", 11),
+        ("00000001 0001 74 00000002 00000000", 15),
+        ("00000001 ffff 74 00000001 00000000", 6),
+    ],
+)
+def test_damaged_user_data_is_no_claim_and_costs_nothing(data: str, consumed: int) -> None:
+    """Even a count of two billion: where Kafka stops reading matters to releases that read twice."""
+    assert read_sticky_user_data(bytes.fromhex(data)) == ([], -1, consumed)
