@@ -111,9 +111,10 @@ class _TopicState:
         for partition in partitions:
             del self._left[partition]
 
-    def deal_in_rack(self, held: Sequence[list[TopicPartition]]) -> None:
+    def deal_in_rack(self, held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:
         """Give every consumer in turn what it has room for out of its rack."""
         for consumer in self.consumers:
+            budget.spend(len(self._left))
             near = (partition for partition in self._left if self.shares_rack(consumer, partition))
             if partitions := list(islice(near, max(0, self.room(consumer)))):
                 self.give(consumer, partitions, held)
@@ -146,25 +147,26 @@ def _deal_by_rack(states: Sequence[_TopicState], held: Sequence[list[TopicPartit
     groups: defaultdict[tuple, list[_TopicState]] = defaultdict(list)
     for state in states:
         groups[tuple(state.consumers), len(state.partition_racks)].append(state)
-    for (consumers, partition_count), group in groups.items():
+    for (_, partition_count), group in groups.items():
         if len(group) > 1:
-            budget.spend(partition_count * len(consumers) * len(group))
-            _deal_together(group, partition_count, held)
+            _deal_together(group, partition_count, held, budget)
         elif group[0].needs_racks:
-            budget.spend(partition_count * len(consumers))
-            group[0].deal_in_rack(held)
+            group[0].deal_in_rack(held, budget)
 
 
-def _deal_together(group: Sequence[_TopicState], partition_count: int, held: Sequence[list[TopicPartition]]) -> None:
+def _deal_together(
+    group: Sequence[_TopicState], partition_count: int, held: Sequence[list[TopicPartition]], budget: StepBudget
+) -> None:
     """Give a partition number of all topics to the first consumer that has room and the right rack for each of them."""
     remaining = list(group[0].consumers)
     for partition in range(partition_count):
         fits = (
-            consumer
-            for consumer in remaining
+            (looks, consumer)
+            for looks, consumer in enumerate(remaining, start=1)
             if all(state.room(consumer) > 0 and state.shares_rack(consumer, partition) for state in group)
         )
-        consumer = next(fits, None)
+        looks, consumer = next(fits, (len(remaining), None))
+        budget.spend(looks)
         if consumer is None:
             continue
         for state in group:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 
+from assignors.budget import StepBudget
 from assignors.model import KafkaAssignorError, TopicPartition
 from assignors.ordering import partition_order, ranks, sort_positions, sort_strings
 from assignors.releases import ClientBehaviour
@@ -29,6 +30,7 @@ def assign_constrained(
     claims: Claims,
     racks: RackInfo,
     behaviour: ClientBehaviour,
+    budget: StepBudget,
 ) -> tuple[list[Sequence[TopicPartition]], dict[TopicPartition, int]]:
     """Return each member's partitions, and partition -> new owner for those taken from somebody, equal subscriptions given.
 
@@ -52,8 +54,10 @@ def assign_constrained(
         claims: by member number.
         racks: by member number.
         behaviour: what the release does.
+        budget: pays for looks at racks; dealing itself is linear.
 
     Raises:
+        NoResultError: the budget ran out.
         KafkaAssignorError: ``ArithmeticException`` without members; ``IllegalStateException`` where a claimed partition number that
             does not exist spoils Kafka's count.
     """
@@ -61,7 +65,7 @@ def assign_constrained(
         raise KafkaAssignorError("ArithmeticException", "a group without members has no quota")
     if not (racks.is_active or claims.contested or any(claims.owned)):
         return _assign_afresh(member_ids, partition_counts), {}
-    return _ConstrainedAssignment(member_ids, walk, partition_counts, claims, racks, behaviour).solve()
+    return _ConstrainedAssignment(member_ids, walk, partition_counts, claims, racks, behaviour, budget).solve()
 
 
 def _assign_afresh(member_ids: Sequence[str], partition_counts: Mapping[str, int]) -> list[Sequence[TopicPartition]]:
@@ -94,6 +98,7 @@ class _ConstrainedAssignment:
         claims: Claims,
         racks: RackInfo,
         behaviour: ClientBehaviour,
+        budget: StepBudget,
     ) -> None:
         self._member_ids = member_ids
         self._walk = walk
@@ -101,6 +106,7 @@ class _ConstrainedAssignment:
         self._claims = claims
         self._racks = racks
         self._behaviour = behaviour
+        self._budget = budget
         # Members that get more than the lower quota, zero when all get the same.
         self._lower, self._expected_above = divmod(sum(partition_counts.values()), len(member_ids))
         self._upper = self._lower + (self._expected_above > 0)
@@ -211,9 +217,11 @@ class _ConstrainedAssignment:
         if not racks:
             return None
         held = self._racks.consumer_racks
-        for position in chain(range(start, len(members)), range(start)):
+        for looks, position in enumerate(chain(range(start, len(members)), range(start)), start=1):
             if held[members[position]] in racks:
+                self._budget.spend(looks)
                 return position
+        self._budget.spend(len(members))
         return None
 
     def _deal(self, unassigned: Sequence[TopicPartition]) -> None:

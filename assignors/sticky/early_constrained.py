@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from assignors.budget import StepBudget
 from assignors.model import KafkaAssignorError, TopicPartition
 from assignors.ordering import ranks, sort_strings
 from assignors.releases import ClientBehaviour
@@ -23,6 +24,7 @@ def assign_early_constrained(
     claims: Claims,
     racks: RackInfo,
     behaviour: ClientBehaviour,
+    budget: StepBudget,
 ) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
     """Return each member's partitions, and partition -> new owner for those taken from somebody.
 
@@ -36,6 +38,7 @@ def assign_early_constrained(
         claims: by member number.
         racks: not used, these releases know none.
         behaviour: not used.
+        budget: not used, dealing is linear.
 
     Raises:
         KafkaAssignorError: ``IllegalStateException`` where a claim of a partition that does not exist spoils Kafka's count.

@@ -112,7 +112,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         claims = settle_claims(members, read_members(members, reader, behaviour), counts, behaviour)
         constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
         walk, result_order = _constrained_orders(member_ids, is_stable)
-        partitions, transferring = constrain(member_ids, walk, counts, claims, racks, behaviour)
+        partitions, transferring = constrain(member_ids, walk, counts, claims, racks, behaviour, budget)
         return _Solution(members, member_ids, partitions, transferring, result_order)
     if behaviour.works_on_topics:
         data = read_members(members, reader, behaviour)
