@@ -1,0 +1,58 @@
+"""What the documents promise: the page on tables is the declarations', and every command block of the README runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from schemas.table_docs import to_markdown
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(bash|python)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+THIS_VERY_RUN = ".ci/run\n"
+"""The one block that is not started here: it would start this test again, and is what runs it."""
+
+
+def test_the_page_on_tables_is_made_from_the_declarations() -> None:
+    assert (ROOT / "docs" / "tables.md").read_text(encoding="utf-8") == to_markdown()
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = {name for name in re.findall(r"`([\w./-]+)`", page) if "/" in name and not name.startswith("./")}
+    assert named and {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_the_readme_shows_how_to_run_every_test() -> None:
+    assert [text for _, text in BLOCKS].count(THIS_VERY_RUN) == 1
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert links and [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:
+    """In order, in a copy of the checkout, as a reader would: later blocks read what earlier ones wrote."""
+    checkout = tmp_path / "checkout"
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    for name in filter(None, files):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, checkout / name)
+    for made in (".venv", ".evenkeel"):
+        (checkout / made).symlink_to(ROOT / made)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON", "EVENKEEL"))}
+    for language, text in BLOCKS:
+        if text == THIS_VERY_RUN:
+            continue
+        command = ["bash", "-euc", text] if language == "bash" else [sys.executable, "-c", text]
+        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    assert (checkout / "warehouse" / "report.html").stat().st_size > 10_000
+    assert (checkout / "audit" / "report.html").exists()
