@@ -154,9 +154,7 @@ def _deal_by_rack(states: Sequence[_TopicState], held: Sequence[list[TopicPartit
             group[0].deal_in_rack(held, budget)
 
 
-def _deal_together(
-    group: Sequence[_TopicState], partition_count: int, held: Sequence[list[TopicPartition]], budget: StepBudget
-) -> None:
+def _deal_together(group: Sequence[_TopicState], partition_count: int, held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:
     """Give a partition number of all topics to the first consumer that has room and the right rack for each of them."""
     remaining = list(group[0].consumers)
     for partition in range(partition_count):

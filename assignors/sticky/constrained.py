@@ -255,7 +255,5 @@ class _ConstrainedAssignment:
         keeps_track = self._behaviour.sorts_owned_partitions
         for member, (partitions, start) in enumerate(zip(self._partitions, dealt, strict=True)):
             for partition in partitions[start:]:
-                if partition in contested or (
-                    partition in self._revoked and not (keeps_track and self._revoked[partition] == member)
-                ):
+                if partition in contested or (partition in self._revoked and not (keeps_track and self._revoked[partition] == member)):
                     self._transferring[partition] = member

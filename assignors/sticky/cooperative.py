@@ -29,9 +29,7 @@ def find_transfers(members: Sequence[Member], partitions: Sequence[Sequence[Topi
     return {partition: number for partition, number in added.items() if partition in revoked}
 
 
-def withhold(
-    partitions: Sequence[Sequence[TopicPartition]], transferring: Mapping[TopicPartition, int]
-) -> list[Sequence[TopicPartition]]:
+def withhold(partitions: Sequence[Sequence[TopicPartition]], transferring: Mapping[TopicPartition, int]) -> list[Sequence[TopicPartition]]:
     """Return the assignment without the partitions in transfer, of each the first occurrence in its new owner's list.
 
     >>> withhold([[], [("t", 0), ("t", 1)]], {("t", 0): 1})

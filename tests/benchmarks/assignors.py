@@ -171,9 +171,7 @@ def print_memory_case() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
     def build() -> Assignment:
-        return {
-            member.member_id: tuple([(name, number) for name in problem.topics]) for number, member in enumerate(problem.members)
-        }
+        return {member.member_id: tuple([(name, number) for name in problem.topics]) for number, member in enumerate(problem.members)}
 
     plain = cpu_seconds(build, 3)
     print(

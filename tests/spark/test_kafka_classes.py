@@ -31,7 +31,9 @@ def kafka_clients_jars(spark: SparkSession) -> list[str]:
 
     jvm = spark.sparkContext._jvm
     try:
-        found = jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(jvm.java.net.URI(f"ivy://{KAFKA_CLIENTS}?transitive=false"))
+        found = jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(
+            jvm.java.net.URI(f"ivy://{KAFKA_CLIENTS}?transitive=false")
+        )
     except Py4JJavaError as error:
         message = f"{KAFKA_CLIENTS} cannot be had, so nothing was compared with Kafka: {error.java_exception.getMessage()}"
         if os.environ.get("CI") == "true":

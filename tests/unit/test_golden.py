@@ -132,8 +132,7 @@ def test_members_come_in_the_order_of_kafkas_map(family: str) -> None:
     unlike = [
         vector
         for vector in read_vectors(family)
-        if vector["expected"]["kind"] == "assignment"
-        and list(answer_to(vector)["assignment"]) != list(vector["expected"]["assignment"])
+        if vector["expected"]["kind"] == "assignment" and list(answer_to(vector)["assignment"]) != list(vector["expected"]["assignment"])
     ]
     assert [vector["id"] for vector in unlike if "hash_collisions" not in vector.get("tags", ())] == []
     assert len(unlike) == UNSETTLED_MEMBER_ORDERS.get(family, 0)
