@@ -1,8 +1,8 @@
 """Time one assignment by kafka-python or aiokafka; run by ``assignors.py`` with a Python that has both installed.
 
-Reads a JSON object from standard input: ``library``, ``strategy``, ``topics`` (name -> partition count), ``members`` (id -> topics
-and claims) and ``repeat``; prints the least CPU time of one call. The peers get claims as objects, so that reading user data is not
-on their bill.
+Reads a JSON object from standard input: ``library``, ``strategy``, ``topics`` (name -> partition count), ``subscriptions`` (lists of
+topics), ``members`` (id -> number of the subscription, and claims) and ``repeat``; prints the least CPU time of one call. The peers get
+claims as objects, so that reading user data is not on their bill.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def prepare(request: dict):
         request["strategy"]
     ]()
     members = {}
-    for member_id, (topics, claims) in request["members"].items():
+    for member_id, (subscription, claims) in request["members"].items():
+        topics = request["subscriptions"][subscription]
         if is_sticky:
             held = [TopicPartition(topic, number) for topic, number in claims]
             metadata = StickyPartitionAssignor._metadata(topics, held or None, 1)
