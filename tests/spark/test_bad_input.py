@@ -1,0 +1,176 @@
+"""Wrong input, settings and warehouses: one clear line, the right exit code, and what was there stays as it was."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.tables import rows, versions
+
+DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
+LOOKS = DEMO / "cluster_metadata.jsonl.gz"
+
+
+@pytest.fixture
+def told(evenkeel, capsys):
+    """Runs a command that fails and returns its exit code and its one line."""
+
+    def run(*argv: str | Path) -> tuple[int, str]:
+        capsys.readouterr()
+        code = evenkeel(*argv)
+        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("evenkeel: ")]
+        return code, lines[-1] if lines else ""
+
+    return run
+
+
+def fingerprints(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".evenkeel.lock"
+    }
+
+
+def test_inputs_that_are_refused_before_anything_is_written(told, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    columns = tmp_path / "columns.parquet"
+    pq.write_table(pa.table({"key": [b"k"], "partition": ["x"]}), columns)
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(b"PAR1 and then nothing")
+    prose = tmp_path / "notes.txt"
+    prose.write_text("hello\n")
+    look = tmp_path / "look.jsonl"
+    look.write_text('{"observed_at_ms": 1, "brokers": [], "topics": [{"topic": "t", "partitions": [{"partition": -1}]}]}\n')
+    expected = {
+        tmp_path / "missing": "missing: no such file or folder",
+        empty: "empty.jsonl: the file is empty",
+        columns: "columns.parquet: expected the columns of Spark's Kafka source, missing or of another type: value binary, partition int",
+        damaged: "damaged.parquet: not a readable Parquet file",
+        prose: "notes.txt: the first line is not JSON; expected consumer-offsets or cluster-metadata",
+        look: "look.jsonl: line 1, topics.0.partitions.0.partition: Input should be greater than or equal to 0",
+    }
+    warehouse = tmp_path / "warehouse"
+    for path, message in expected.items():
+        code, line = told("run", "--warehouse", warehouse, "--input", path)
+        assert (code, message in line) == (2, True), line
+        assert str(path) in line
+    assert not warehouse.exists()
+
+
+def test_settings_with_a_misspelt_key(told, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("report:\n  worst_group: 3\n")
+    code, line = told("run", "--config", settings, "--warehouse", tmp_path / "w")
+    assert (code, line) == (2, f"evenkeel: {settings}: unknown key 'report.worst_group': did you mean 'worst_groups'?")
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_folder_that_is_no_warehouse_stays_untouched(told, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"meow")
+    code, line = told("run", "--warehouse", tmp_path / "photos")
+    assert code == 2 and "expected an empty folder or Evenkeel's tables, found cat.jpg" in line
+    assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
+    (tmp_path / "half" / "runs").mkdir(parents=True)
+    code, line = told("run", "--warehouse", tmp_path / "half")
+    assert code == 2 and "runs is not a Delta table (no _delta_log)" in line
+    code, line = told("audit", "--warehouse", tmp_path / "nothing")
+    assert code == 2 and "no tables here; land captures first" in line
+    assert not (tmp_path / "nothing").exists()
+
+
+def damaged_records() -> list[dict]:
+    """Return records each of which must be accounted for without stopping the run, with the reason it ends with."""
+
+    def record(offset: int, key: bytes | None, value: bytes | None, timestamp_ms: int = 1_795_228_071_804) -> dict:
+        encoded = [None if data is None else base64.b64encode(data).decode() for data in (key, value)]
+        return {"partition": 1, "offset": offset, "timestamp_ms": timestamp_ms, "key_b64": encoded[0], "value_b64": encoded[1]}
+
+    group = bytes.fromhex("000200026731")
+    good = bytes.fromhex("00030008636f6e73756d657200000004000572616e676500026d3100000000000003e800000000")
+    negative = good[:-4] + bytes.fromhex("fffffffe")
+    foreign = good.replace(b"\x00\x08consumer", b"\x00\x08strangeX")
+    return [
+        record(0, group, good),
+        record(1, group, good[:-3]),
+        record(2, group, negative),
+        record(3, group, foreign),
+        record(4, b"\x00", good),
+        record(5, None, good),
+        record(6, group, good, timestamp_ms=-5),
+        record(7, b"\x7f\xff", good),
+        record(8, group, b"\x00\x63"),
+    ]
+
+
+def test_damaged_records_end_in_quarantine(evenkeel, tmp_path: Path) -> None:
+    capture = tmp_path / "damaged.jsonl.gz"
+    with gzip.open(capture, "wt") as lines:
+        lines.writelines(json.dumps(record) + "\n" for record in damaged_records())
+        lines.write("{not json\n")
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("quality:\n  max_quarantined_ratio: 1.0\n")
+    warehouse = tmp_path / "warehouse"
+    assert evenkeel("run", "--config", settings, "--warehouse", warehouse, "--input", capture) == 0
+    (run,) = rows(warehouse, "runs")
+    counts = dict(run["input_counts"])
+    assert (counts["read"], counts["landed"], counts["skipped"], counts["quarantined"]) == (10, 1, 2, 7)
+    assert counts["consumer-offsets.skipped.classic_group_metadata:strangeX"] == 1
+    assert counts["consumer-offsets.skipped.unknown_32767"] == 1
+    found = {row["source_position"]: row["reason"] for row in rows(warehouse, "quarantine")}
+    assert found == {
+        "1@1": "truncated",
+        "1@2": "negative_length",
+        "1@4": "truncated",
+        "1@5": "missing_key",
+        "1@6": "timestamp_out_of_range",
+        "1@8": "unsupported_version",
+        "damaged.jsonl.gz line 10": "malformed_line",
+    }
+    assert "group 'g1'" in next(row["detail"] for row in rows(warehouse, "quarantine") if row["source_position"] == "1@2")
+    before = versions(warehouse)
+    assert evenkeel("run", "--config", settings, "--warehouse", warehouse, "--input", capture) == 0
+    assert {name for name, version in versions(warehouse).items() if version != before[name]} == {"runs"}
+
+
+def test_too_much_damage_publishes_nothing(told, demo_warehouse: Path, tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    shutil.copytree(demo_warehouse, warehouse)
+    capture = tmp_path / "damaged.jsonl"
+    capture.write_text("".join(json.dumps(record) + "\n" for record in damaged_records()))
+    before = {name: rows(warehouse, name) for name in ("quarantine", "subscription_snapshots", "generation_audits")}
+    code, line = told("run", "--warehouse", warehouse, "--input", capture)
+    assert code == 4 and "6 of 9 records could not be used, more than max_quarantined_ratio 0.05 allows" in line
+    assert {name: rows(warehouse, name) for name in before} == before
+    newest = max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
+    assert newest["status"] == "refused"
+    code, _ = told("run", "--warehouse", warehouse)
+    assert code == 0
+
+
+def test_a_run_id_is_retried_but_not_reused(told, demo_warehouse: Path, tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    shutil.copytree(demo_warehouse, warehouse)
+    before = fingerprints(warehouse / "runs")
+    code, line = told("run", "--warehouse", warehouse, "--run-id", "demo", "--input", LOOKS)
+    assert code == 4 and "run id demo was used before with other input or settings" in line
+    assert fingerprints(warehouse / "runs") == before
+
+
+def test_fail_on_publishes_first(told, demo_warehouse: Path, tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    code, line = told("run", "--warehouse", warehouse, "--fail-on", "warning")
+    assert code == 4 and line == "evenkeel: published, but 10 findings are of severity warning or above (--fail-on)"
+    (run,) = rows(warehouse, "runs")
+    assert run["status"] == "published"
+    assert len(rows(warehouse, "findings")) == len(rows(demo_warehouse, "findings"))
