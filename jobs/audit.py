@@ -28,7 +28,7 @@ from schemas.tables import (
     TOPIC_SNAPSHOTS,
     TableSpec,
 )
-from schemas.vocabulary import Basis
+from schemas.vocabulary import WITHOUT_RESULT, Basis
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +39,19 @@ PLACE = (*GROUP, "position")
 def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
     """Return the groups with solutions newer than ``consumed``: where these begin, and where reading has to.
 
-    Rows: (cluster_id, group_id). ``read_from`` is the last generation before them in which nothing was withheld; -1 where there is
-    none.
+    Rows: (cluster_id, group_id). ``read_from`` is the last generation before them that tells all that later ones are compared with:
+    nothing is withheld, and no strategy is without a result, so that an older one would be its last. -1 where there is none.
     """
     begins = solutions.where(F.col("run_sequence") > consumed).groupBy(*GROUP).agg(F.min("position").alias("first_position"))
-    settled = audits.where((F.col("basis") == str(Basis.OBSERVED)) & F.col("is_settled")).select(*PLACE)
-    last = begins.join(settled, list(GROUP)).where(F.col("position") < F.col("first_position"))
-    starts = last.groupBy(*GROUP).agg(F.max("position").alias("read_from"))
+    before = audits.join(F.broadcast(begins), list(GROUP)).where(F.col("position") < F.col("first_position"))
+    has_result = ~F.col("status").isin([str(status) for status in WITHOUT_RESULT])
+    tells_all = (
+        F.when(F.col("basis") == str(Basis.OBSERVED), F.col("is_settled"))
+        .when(F.col("basis") == str(Basis.COUNTERFACTUAL), has_result)
+        .otherwise(F.lit(True))
+    )
+    telling = before.groupBy(*PLACE).agg(F.bool_and(tells_all).alias("tells_all")).where("tells_all")
+    starts = telling.groupBy(*GROUP).agg(F.max("position").alias("read_from"))
     return begins.join(starts, list(GROUP), "left").withColumn("read_from", F.coalesce("read_from", F.lit(-1)))
 
 

@@ -12,10 +12,9 @@ from pyspark.sql import functions as F
 
 from jobs.context import RunContext
 from schemas.tables import FINDINGS, GENERATION_AUDITS, GENERATION_TOPICS, SNAPSHOT_KEY, SOLUTIONS
-from schemas.vocabulary import Basis, Conformance, Rule, Severity, Status
+from schemas.vocabulary import WITHOUT_RESULT, Basis, Conformance, Rule, Severity
 
 PLACE = (*SNAPSHOT_KEY, "observed_month")
-WITHOUT_RESULT = (Status.NO_RESULT, Status.KAFKA_ERROR, Status.OVER_BUDGET)
 LISTED = 5
 """Names that a message lists before it only counts."""
 

@@ -45,6 +45,10 @@ class Status(Word):
     UNSUPPORTED = "unsupported"
 
 
+WITHOUT_RESULT = (Status.NO_RESULT, Status.KAFKA_ERROR, Status.OVER_BUDGET)
+"""The assignor is there and gave nothing; it may give something in the next generation."""
+
+
 class Conformance(Word):
     """How a recomputed assignment compares with the observed one."""
 
