@@ -171,4 +171,3 @@ def _unmoved(solution: AuditedSolution, withheld: Withheld) -> Difference:
 
 def _without_claims(member: Member) -> Member:
     return replace(member, owned=(), owned_generation=None, user_data=None)
-

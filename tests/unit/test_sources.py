@@ -115,6 +115,7 @@ def test_what_cannot_be_used_says_why(arguments: tuple, kind: str, reason: str, 
     row = decode(*arguments)
     assert (row["outcome"], row["kind"], row["reason"]) == ("quarantined", kind, reason)
     assert row["detail"].startswith(detail)
+    assert row["source_position"], "quarantine finds a record by its place"
 
 
 def test_a_snapshot_row_has_all_that_is_needed_to_compute_it_again() -> None:

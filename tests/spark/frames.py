@@ -1,0 +1,81 @@
+"""Frames of three or four rows with the shapes of the tables: a test names only the columns it is about."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from schemas.staging import DECODED_ROWS
+from schemas.tables import SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+Row = dict[str, Any]
+
+
+def moment(milliseconds: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def frame(spark: SparkSession, schema: StructType, rows: list[Row]) -> DataFrame:
+    """Return a frame of a declared schema; columns that a row does not name are null."""
+    strange = {name for row in rows for name in row} - set(schema.names)
+    assert not strange, f"no columns of this frame: {strange}"
+    return spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
+
+
+def entries(**partitions: list[int]) -> list[Row]:
+    """Return partitions as tables hold them: ``entries(t=[1, 0])``."""
+    return [{"topic": topic, "partitions": numbers} for topic, numbers in partitions.items()]
+
+
+def member_row(member_id: str, **changes: Any) -> Row:
+    """Return a member that subscribes to ``t`` and has nothing."""
+    return {"member_id": member_id, "topics": ["t"], "owned": [], "assigned": [], **changes}
+
+
+def snapshot_row(group_id: str, generation: int, *members: Row, **changes: Any) -> Row:
+    """Return a snapshot of a range group whose first member leads; its position is its generation."""
+    return {
+        "cluster_id": "c",
+        "group_id": group_id,
+        "generation": generation,
+        "observed_at": moment(generation * 1_000),
+        "position": generation,
+        "incarnation": 0,
+        "run_sequence": 1,
+        "state": "Stable" if members else "Empty",
+        "strategy": "range" if members else None,
+        "leader_member_id": members[0]["member_id"] if members else None,
+        "is_conversion": False,
+        "members": list(members),
+        **changes,
+    }
+
+
+def snapshots(spark: SparkSession, *rows: Row) -> DataFrame:
+    return frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, list(rows))
+
+
+def look_row(topic: str, at_ms: int, racks: list[list[str | None]], **changes: Any) -> Row:
+    """Return a look at a topic, one list of replica racks a partition."""
+    partitions = [{"partition": number, "replica_racks": of_partition} for number, of_partition in enumerate(racks)]
+    return {
+        "cluster_id": "c",
+        "topic": topic,
+        "observed_at": moment(at_ms),
+        "topic_id": f"id-{topic}",
+        "partition_count": len(racks),
+        "partitions": partitions,
+        **changes,
+    }
+
+
+def looks(spark: SparkSession, *rows: Row) -> DataFrame:
+    return frame(spark, TOPIC_SNAPSHOTS.schema, list(rows))
+
+
+def decoded(spark: SparkSession, *rows: Row) -> DataFrame:
+    return frame(spark, DECODED_ROWS, [{"cluster_id": "c", "source": "consumer-offsets", **row} for row in rows])

@@ -1,0 +1,216 @@
+"""Landing on three to six rows: where each record ends, and which life of its group a snapshot belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.land import name_incarnations, place_of, settle_outcomes
+from schemas.staging import TARGETS
+from schemas.tables import QUARANTINE
+from tests.spark.frames import decoded, moment, snapshots
+
+CLASSIC, CONSUMER = 2, 3
+TOMBSTONES = "cluster_id string, group_id string, position bigint, type int"
+
+
+# -- outcomes
+
+
+def commit(offset: int, content: str, **changes: Any) -> dict[str, Any]:
+    place = {"group_id": "g", "topic": "t", "partition": 0, "position": offset, "fingerprint": content}
+    position = changes.pop("source_position", f"3@{offset}")
+    return {"outcome": "landed", "kind": "offset_commit", "source_position": position, "offset_commit": {**place, **changes}}
+
+
+def bad(position: str, payload_hash: str, reason: str = "truncated") -> dict[str, Any]:
+    texts = {"kind": "offset_commit", "reason": reason, "detail": "cut", "payload_hash": payload_hash}
+    return {"outcome": "quarantined", "source_position": position, **texts}
+
+
+def settled(
+    spark: SparkSession, *rows: dict[str, Any], known: DataFrame | None = None, quarantined: DataFrame | None = None
+) -> list[tuple]:
+    """Return (place in the capture, outcome, whether it is written, reason) of each record, in a fixed order."""
+    found = settle_outcomes(decoded(spark, *rows), known, quarantined)
+    assert found.where("is_new is null").isEmpty()
+    return sorted((row["source_position"], row["outcome"], row["is_new"], row["reason"] or "") for row in found.collect())
+
+
+def kept(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
+    """Return what ``quarantine`` holds after a first run on these rows."""
+    found = settle_outcomes(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'")
+    return found.select(*QUARANTINE.key).localCheckpoint()
+
+
+def landed_before(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
+    """Return the keys that the tables hold after these rows landed."""
+    commits = decoded(spark, *rows).select("cluster_id", "offset_commit.*")
+    place = place_of("offset_commit", commits.__getitem__)
+    return commits.selectExpr("cluster_id", "'offset_commit' AS target", "*").select(
+        "cluster_id", "target", place.alias("place"), commits["fingerprint"].alias("known_fingerprint")
+    )
+
+
+def test_the_same_record_twice_lands_once(spark: SparkSession) -> None:
+    rows = [commit(1, "x"), commit(1, "x"), commit(2, "x")]  # the same place twice; the same content at another place
+    assert settled(spark, *rows) == [("3@1", "duplicate", False, ""), ("3@1", "landed", True, ""), ("3@2", "landed", True, "")]
+
+
+def test_a_record_that_landed_before_is_a_duplicate(spark: SparkSession) -> None:
+    known = landed_before(spark, commit(1, "x"))
+    assert settled(spark, commit(1, "x"), commit(1, "x"), commit(2, "y"), known=known) == [
+        ("3@1", "duplicate", False, ""),
+        ("3@1", "duplicate", False, ""),
+        ("3@2", "landed", True, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"group_id": "h"}, {"topic": "u"}, {"partition": 1}, {"position": 9}],
+)
+def test_every_part_of_the_key_makes_another_record(spark: SparkSession, changes: dict[str, Any]) -> None:
+    found = settled(spark, commit(1, "x"), commit(1, "y", **changes))
+    assert [outcome for _, outcome, _, _ in found] == ["landed", "landed"]
+
+
+def test_keys_cannot_imitate_each_other(spark: SparkSession) -> None:
+    """Group ids may hold spaces: the topic 'a' of 'b c' is not the topic 'a b' of 'c'."""
+    found = settled(spark, commit(1, "x", topic="a", group_id="b c"), commit(1, "y", topic="a b", group_id="c"))
+    assert [outcome for _, outcome, _, _ in found] == ["landed", "landed"]
+
+
+def test_other_clusters_have_the_same_places(spark: SparkSession) -> None:
+    found = settled(spark, commit(1, "x"), {**commit(1, "y"), "cluster_id": "d"})
+    assert [outcome for _, outcome, _, _ in found] == ["landed", "landed"]
+
+
+def test_another_content_at_the_same_place_is_a_conflict(spark: SparkSession) -> None:
+    """Which of them lands does not depend on their order in the input."""
+    rows = [commit(1, "y"), commit(1, "x"), commit(1, "y")]
+    expected = [
+        ("3@1", "landed", True, ""),
+        ("3@1", "quarantined", False, "conflicting_content"),
+        ("3@1", "quarantined", True, "conflicting_content"),
+    ]
+    assert settled(spark, *rows) == settled(spark, *rows[::-1]) == expected
+    (conflict,) = settle_outcomes(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'").collect()
+    assert conflict["detail"] == "found another content at the same place: fingerprint y, expected x"
+    assert conflict["payload_hash"] == "y"
+
+
+def test_a_conflict_is_kept_once_however_often_it_is_landed(spark: SparkSession) -> None:
+    rows = [commit(1, "x"), commit(1, "y")]
+    again = settled(spark, *rows, known=landed_before(spark, rows[0]), quarantined=kept(spark, *rows))
+    assert again == [("3@1", "duplicate", False, ""), ("3@1", "quarantined", False, "conflicting_content")]
+
+
+def test_what_landed_first_stays(spark: SparkSession) -> None:
+    """x would have landed before y in one run, but y is there."""
+    found = settled(spark, commit(1, "x"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
+    assert found == [("3@1", "duplicate", False, ""), ("3@1", "quarantined", True, "conflicting_content")]
+
+
+def test_quarantine_keeps_each_content_at_each_place_once(spark: SparkSession) -> None:
+    """Two files of one name have their first lines at the same place."""
+    rows = [bad("f line 1", "p"), bad("f line 1", "q"), bad("f line 1", "p"), bad("f line 2", "p")]
+    assert settled(spark, *rows) == [
+        ("f line 1", "quarantined", False, "truncated"),
+        ("f line 1", "quarantined", True, "truncated"),
+        ("f line 1", "quarantined", True, "truncated"),
+        ("f line 2", "quarantined", True, "truncated"),
+    ]
+    again = settled(spark, *rows, bad("f line 2", "r"), quarantined=kept(spark, *rows))
+    assert [place for place, _, is_new, _ in again if is_new] == ["f line 2"]
+
+
+def test_skipped_records_are_written_nowhere(spark: SparkSession) -> None:
+    skipped = {"outcome": "skipped", "kind": "unknown_99", "source_position": "3@1"}
+    assert settled(spark, skipped, skipped, bad("3@1", "p")) == [
+        ("3@1", "quarantined", True, "truncated"),
+        ("3@1", "skipped", False, ""),
+        ("3@1", "skipped", False, ""),
+    ]
+
+
+def test_every_target_has_a_key(spark: SparkSession) -> None:
+    rows = [
+        {"group_record": {"offsets_partition": 3, "offset": 9, "group_id": "g"}},
+        {"snapshot": {"group_id": "g", "position": 9}},
+        {"offset_commit": {"group_id": "g", "topic": "t", "partition": 0, "position": 9}},
+        {"look": {"topic": "t", "observed_at": moment(1_000)}},
+    ]
+    assert {name for row in rows for name in row} == set(TARGETS)
+    frame_ = decoded(spark, *rows)
+    places = [frame_.where(frame_[name].isNotNull()).select(place_of(name, frame_[name].getField)).collect()[0][0] for name in TARGETS]
+    assert sorted(places) == sorted(["3 9", "9 g", "9 0 1 t g", "1000 t"])
+
+
+# -- incarnations
+
+
+def incarnations(spark: SparkSession, *events: tuple[int, int | None, str]) -> list[tuple[int, bool]]:
+    """Return incarnation and is_conversion of each snapshot.
+
+    Args:
+        events: (position, generation, state) of a snapshot, or (position, None, record type) of a tombstone.
+    """
+    rows = [{"cluster_id": "c", "group_id": "g", "position": place, "generation": number, "state": text} for place, number, text in events]
+    alive = snapshots(spark, *[row for row in rows if row["generation"] is not None]).drop("incarnation", "is_conversion")
+    ended = [(row["group_id"], row["position"], int(row["state"])) for row in rows if row["generation"] is None]
+    tombstones = spark.createDataFrame([("c", *row) for row in ended], TOMBSTONES)
+    named = name_incarnations(alive, tombstones).orderBy("position").collect()
+    return [(row["incarnation"], row["is_conversion"]) for row in named]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([(5, 0, "Empty"), (6, 1, "Stable"), (9, 2, "Empty"), (11, 3, "Stable")], [5] * 4, id="one life, emptied between"),
+        pytest.param([(5, 1, "Stable"), (6, 1, "Stable")], [5, 5], id="a repeated generation"),
+        pytest.param([(5, 7, "Stable"), (6, 2, "Stable"), (7, 3, "Stable")], [5, 6, 6], id="a lower generation"),
+        pytest.param([(5, 1, "Stable"), (7, None, "2"), (8, 2, "Stable")], [5, 8], id="a tombstone between, though generations go on"),
+        pytest.param([(4, None, "2"), (5, 1, "Stable")], [5], id="a tombstone first"),
+        pytest.param([(5, 1, "Stable"), (6, None, "2"), (7, None, "2"), (8, 0, "Empty"), (9, 1, "Stable")], [5, 8, 8], id="two tombstones"),
+        pytest.param([(5, 1, "Stable"), (6, None, "2")], [5], id="a tombstone last"),
+    ],
+)
+def test_a_life_ends_with_a_tombstone_or_a_lower_generation(spark: SparkSession, events: list, expected: list[int]) -> None:
+    assert incarnations(spark, *events) == [(position, False) for position in expected]
+
+
+@pytest.mark.parametrize(
+    ("tombstone", "generation", "state", "is_conversion"),
+    [
+        pytest.param(CONSUMER, 11, "Stable", True, id="the coordinator turned the group back"),
+        pytest.param(CLASSIC, 11, "Stable", False, id="a classic group ended"),
+        pytest.param(CONSUMER, 11, "Empty", False, id="nobody is given anything"),
+        pytest.param(CONSUMER, 1, "Stable", False, id="the group began anew"),
+    ],
+)
+def test_the_first_value_behind_a_consumer_groups_end(
+    spark: SparkSession, tombstone: int, generation: int, state: str, is_conversion: bool
+) -> None:
+    events = [(5, None, str(tombstone)), (6, generation, state), (7, generation + 1, "Stable")]
+    assert incarnations(spark, *events) == [(6, is_conversion), (6, False)]
+
+
+def test_a_late_first_snapshot_renames_the_incarnation(spark: SparkSession) -> None:
+    """Positions 6 and 7 were stored as incarnation 6; then 5, of an older piece of the log, arrives."""
+    late = (5, 1, "Stable")
+    stored = [(6, 2, "Stable"), (7, 3, "Stable")]
+    assert incarnations(spark, *stored) == [(6, False)] * 2
+    assert incarnations(spark, *stored, late) == [(5, False)] * 3
+
+
+def test_groups_and_clusters_have_lives_of_their_own(spark: SparkSession) -> None:
+    rows = [
+        {"cluster_id": cluster, "group_id": group, "position": position, "generation": position, "state": "Stable"}
+        for cluster, group, position in (("c", "g", 1), ("c", "h", 2), ("d", "g", 3), ("c", "g", 4))
+    ]
+    none = spark.createDataFrame([], TOMBSTONES)
+    named = name_incarnations(snapshots(spark, *rows).drop("incarnation", "is_conversion"), none).orderBy("position").collect()
+    assert [row["incarnation"] for row in named] == [1, 2, 3, 1]

@@ -1,0 +1,212 @@
+"""The replay in the workers: the same rows however Spark cuts the data up, and a loud end where a group was cut wrongly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from assignors import Assignment
+from assignors.replay import Replay, State
+from jobs import assign, udfs
+from jobs.carry import decode_state
+from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
+from jobs.udfs import ChunkOrderError, SolveSettings, solve_chunks
+from schemas.config import Settings
+from schemas.staging import SOLVED_ROWS
+from schemas.tables import GROUP_STATES
+from tests.spark.frames import entries, frame, look_row, looks, member_row, snapshot_row, snapshots
+
+LOOKS = [look_row("t", at, [["r1"]] * 4) for at in (0, 2_500)] + [look_row("u", 0, [["r2"], [None]])]
+STRATEGIES = ("sticky", "cooperative-sticky")
+SETTINGS = SolveSettings(STRATEGIES, None, (), {"c": (0, 2_500)})
+
+
+def history() -> list[dict[str, Any]]:
+    """Return three groups of five, three and one generations: static, cooperative, emptied, and without any known topic."""
+    static = member_row("x", group_instance_id="i", topics=["t", "u"], assigned=entries(t=[0, 1], u=[0, 1]))
+    a, b = member_row("a", assigned=entries(t=[2, 3])), member_row("b")
+    return [
+        snapshot_row("g", 0),
+        snapshot_row("g", 1, static, a),
+        snapshot_row("g", 2, static, a, b),
+        snapshot_row("g", 3),
+        snapshot_row("g", 4, b),
+        snapshot_row("h", 1, a, strategy="cooperative-sticky"),
+        snapshot_row("h", 2, member_row("a", owned=entries(t=[2, 3]), owned_generation=1), b, strategy="cooperative-sticky"),
+        snapshot_row("h", 3, a, b, strategy="cooperative-sticky"),
+        snapshot_row("k", 7, member_row("m", topics=["gone"], assigned=entries(gone=[1]))),
+    ]
+
+
+@contextmanager
+def conf(spark: SparkSession, **settings: int) -> Iterator[None]:
+    names = {"partitions": "spark.sql.shuffle.partitions", "batch": "spark.sql.execution.arrow.maxRecordsPerBatch"}
+    before = {names[name]: spark.conf.get(names[name]) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(names[name], value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def solve(spark: SparkSession, rows: list[dict], max_generations: int = 500, states: DataFrame | None = None) -> list[dict]:
+    """Return what ``assign.solve`` gives."""
+    stub = SimpleNamespace(
+        settings=Settings(strategies=STRATEGIES, assign={"max_generations_per_chunk": max_generations}),
+        warehouse=SimpleNamespace(read=lambda name: looks(spark, *LOOKS)),
+    )
+    return assign.solve(stub, snapshots(spark, *rows), states).toArrow().to_pylist()
+
+
+def lines(rows: list[dict], kind: str) -> list[str]:
+    """Return the rows of a kind as text, in a fixed order."""
+    return sorted(json.dumps(row, default=repr) for row in rows if row["row_kind"] == kind)
+
+
+def test_solved_rows_do_not_depend_on_how_spark_cuts_the_data(spark: SparkSession) -> None:
+    rows = history()
+    with conf(spark, partitions=1, batch=200):
+        reference = solve(spark, rows)
+    assert len(lines(reference, "solution")) == 9 * 2 + 9 * 2 + 4  # range has a counterfactual where it is the group's own
+    for partitions, batch, max_generations in ((3, 1, 1), (7, 2, 2), (1, 1, 2), (3, 2, 500)):
+        Random(partitions).shuffle(rows)
+        with conf(spark, partitions=partitions, batch=batch):
+            found = solve(spark, rows, max_generations)
+        for kind in ("solution", "state"):
+            assert lines(found, kind) == lines(reference, kind), f"{partitions} partitions, {batch} a batch, {max_generations} a chunk"
+
+
+def test_a_run_goes_on_where_the_last_one_ended(spark: SparkSession) -> None:
+    """The first run sees generations 0 to 2 of g, the second the others, with nothing but the state between them."""
+    rows = [row for row in history() if row["group_id"] == "g"]
+    whole, first = solve(spark, rows), solve(spark, rows[:3])
+    states = [row for row in first if row["row_kind"] == "state"]
+    (state,) = [{name: row[name] for name in ("cluster_id", "group_id", "position", "state")} for row in states]
+    assert decode_state(state["state"]).step.snapshot.generation == 2
+    second = solve(spark, rows[3:], states=frame(spark, GROUP_STATES.schema, [state]))
+    assert lines(first + second, "solution") == lines(whole, "solution")
+    assert lines(second, "state") == lines(whole, "state")
+
+
+# -- in this process, chunk by chunk
+
+
+@pytest.fixture(scope="module")
+def chunks(spark: SparkSession) -> list[dict[str, Any]]:
+    """Chunks of one generation each, as a worker gets them."""
+    history_ = snapshots(spark, *history())
+    runs = runs_by_group(history_, topic_runs(looks(spark, *LOOKS)))
+    packed = pack_chunks(history_, 1, 2**23).join(runs, list(GROUP), "left").orderBy(*GROUP, "ordinal")
+    return [{**chunk, "state": None} for chunk in packed.toArrow().to_pandas().to_dict("records")]
+
+
+def run(*batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    frames = solve_chunks(iter([pd.DataFrame(batch) for batch in batches]), SETTINGS)
+    return [row for rows in frames for row in rows.to_dict("records")]
+
+
+def test_solutions_are_those_of_the_replay(chunks: list[dict[str, Any]]) -> None:
+    """What the worker writes for a group is what a plain loop over its snapshots gives."""
+    of_g = [chunk for chunk in chunks if chunk["group_id"] == "g"]
+    replay, state, expected = SETTINGS.replay_of("c", "g"), None, []
+    for chunk in of_g:
+        ((snapshot, _),) = unpack_snapshots(chunk)
+        state: State | None = replay.advance(state, snapshot, udfs.ClusterLooks((0, 2_500), unpack_runs(of_g[0])))
+        expected += [
+            (snapshot.position, one.basis, one.strategy, one.status, one.rebalance_count, grouped(one.assignment))
+            for one in state.step.solutions
+        ]
+    found = [
+        (row["position"], row["basis"], row["strategy"], row["status"], row["rebalance_count"], assignment_of(row))
+        for row in run(of_g)
+        if row["row_kind"] == "solution"
+    ]
+    assert found == expected
+
+
+def grouped(assignment: Assignment | None) -> dict[str, dict[str, list[int]]] | None:
+    if assignment is None:
+        return None
+    held: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in assignment}
+    for member_id, places in assignment.items():
+        for topic, partition in places:
+            held[member_id].setdefault(topic, []).append(partition)
+    return held
+
+
+def assignment_of(row: dict[str, Any]) -> dict[str, dict[str, list[int]]] | None:
+    if row["held_topics"] is None:
+        return None
+    held = zip(row["held_topics"], row["held_partitions"], strict=True)
+    return dict(zip(row["member_ids"], [dict(zip(*one, strict=True)) for one in held], strict=True))
+
+
+def test_topics_are_written_once_a_task(chunks: list[dict[str, Any]]) -> None:
+    topics = [row for row in run(chunks) if row["row_kind"] == "topics"]
+    names = [(row["topic_names"], row["bases"], row["are_uncertain"]) for row in topics]
+    assert len({row["topics_hash"] for row in topics}) == len(topics)
+    assert (["gone"], ["inferred"], [True]) in names
+    assert names.count((["t"], ["before"], [False])) == 1, "g and h see the same t"
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        pytest.param([1], "expected the chunk from snapshot 0, found 1", id="the first is missing"),
+        pytest.param([0, 2], "expected the chunk from snapshot 1, found 2", id="one is missing"),
+        pytest.param([0, 0], "expected the chunk from snapshot 1, found 0", id="one comes twice"),
+        pytest.param([0, 2, 1], "expected the chunk from snapshot 1, found 2", id="out of order"),
+        pytest.param([0, 5, 1], "expected the chunk from snapshot 0, found 1", id="another group between"),
+    ],
+)
+@pytest.mark.parametrize("is_one_batch", [True, False])
+def test_chunks_that_do_not_follow_stop_the_run(
+    chunks: list[dict[str, Any]], order: list[int], message: str, is_one_batch: bool
+) -> None:
+    chosen = [chunks[place] for place in order]
+    with pytest.raises(ChunkOrderError, match=f"cluster c, group g: {message}"):
+        run(chosen) if is_one_batch else run(*[[chunk] for chunk in chosen])
+
+
+def test_an_unexpected_error_names_where_it_happened(chunks: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    advance = Replay.advance
+
+    def fail_at_two(self: Replay, state: Any, snapshot: Any, looks: Any) -> Any:
+        if snapshot.generation == 2:
+            raise ZeroDivisionError("a defect")
+        return advance(self, state, snapshot, looks)
+
+    monkeypatch.setattr(Replay, "advance", fail_at_two)
+    with pytest.raises(RuntimeError, match=r"^cluster c, group g, generation 2, position 2: ZeroDivisionError: a defect$"):
+        run(chunks)
+
+
+def test_large_numbers_and_absent_ones_share_a_column() -> None:
+    """Beside a null pandas would turn 2**53 + 1 into 2**53."""
+    rows = [{"row_kind": "solution", "position": 2**53 + 1}, {"row_kind": "topics"}]
+    (frame_,) = udfs._to_frames(rows, SOLVED_ROWS)
+    assert frame_["position"].tolist() == [2**53 + 1, pd.NA]
+    assert list(frame_.columns) == SOLVED_ROWS.names
+
+
+@pytest.mark.parametrize(
+    ("cluster", "group", "client", "expected"),
+    [
+        pytest.param("eu", "billing-1", "x", "2.8.2", id="the group's pattern"),
+        pytest.param("us", "billing-1", "x", None, id="another cluster"),
+        pytest.param("eu", "orders", "java-7", "3.3.2", id="the client's pattern"),
+        pytest.param("eu", "billing-1", "java-7", "2.8.2", id="the first that matches"),
+        pytest.param("eu", "Billing-1", "x", None, id="upper and lower case differ"),
+    ],
+)
+def test_release_patterns(cluster: str, group: str, client: str, expected: str | None) -> None:
+    settings = SolveSettings((), None, (("2.8.2", "eu", "billing-*", "*"), ("3.3.2", "*", "*", "java-*")), {})
+    assert settings.replay_of(cluster, group).version_override(client) == expected
