@@ -1,0 +1,67 @@
+"""New captures of a cluster only add what is new, and pieces give what the whole gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.tables import COMPARED, content, rows, versions
+
+DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
+LOOKS = DEMO / "cluster_metadata.jsonl.gz"
+
+
+def piece(folder: Path, name: str, first: int, behind: int) -> Path:
+    """Write the records whose place in their own partition lies in a range, in eighths of the partition's length."""
+    table = pq.read_table(DEMO / "consumer_offsets.parquet")
+    places = list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+    length: dict[int, int] = {}
+    for partition, offset in places:
+        length[partition] = max(length.get(partition, 0), offset + 1)
+    keep = [first * length[partition] <= 8 * offset < behind * length[partition] for partition, offset in places]
+    pq.write_table(table.filter(pa.array(keep)), folder / name)
+    return folder / name
+
+
+def assert_equal_warehouses(found: Path, expected: Path) -> None:
+    for name in COMPARED:
+        ours, theirs = content(found, name), content(expected, name)
+        strange = [row for row in ours if row not in set(theirs)][:2]
+        assert ours == theirs, f"{name}: {len(ours)} rows, expected {len(theirs)}; not expected: {json.dumps(strange)[:1500]}"
+
+
+@pytest.mark.parametrize("order", ["in order", "late", "overlapping"])
+def test_pieces_give_what_the_whole_gives(order: str, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+    """The second piece goes on from stored states, or, when it is the earlier one, plays its groups again."""
+    halves = [piece(tmp_path, "a.parquet", 0, 5 if order == "overlapping" else 4), piece(tmp_path, "b.parquet", 4, 8)]
+    if order == "late":
+        halves.reverse()
+    warehouse = tmp_path / "warehouse"
+    for half in halves:
+        assert evenkeel("run", "--warehouse", warehouse, "--input", half, LOOKS) == 0
+    runs = sorted(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
+    assert [run["status"] for run in runs] == ["published", "published"]
+    if order == "overlapping":
+        assert dict(runs[1]["input_counts"])["consumer-offsets.duplicate"] > 0
+    assert_equal_warehouses(warehouse, demo_warehouse)
+
+
+def test_stages_one_by_one_give_what_the_run_gives(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    assert evenkeel("land", "--warehouse", warehouse) == 0
+    assert evenkeel("assign", "--warehouse", warehouse) == 0
+    assert evenkeel("audit", "--warehouse", warehouse) == 0
+    assert evenkeel("report", "--warehouse", warehouse) == 0
+    assert (warehouse / "report.html").stat().st_size > 10_000
+    assert_equal_warehouses(warehouse, demo_warehouse)
+    before = versions(warehouse)
+    assert evenkeel("assign", "--warehouse", warehouse) == 0
+    assert evenkeel("audit", "--warehouse", warehouse) == 0
+    assert {name for name, version in versions(warehouse).items() if version != before[name]} == {"runs"}
+    assert evenkeel("assign", "--recompute", "--warehouse", warehouse) == 0
+    assert evenkeel("audit", "--warehouse", warehouse) == 0
+    assert_equal_warehouses(warehouse, demo_warehouse)
