@@ -3,8 +3,11 @@
 #
 # With a local master this checkout looks after itself: Python packages in .venv, Delta's jars in .evenkeel, both made by the first
 # call and only checked, without starting a process that could be spared, by later ones. With SPARK_HOME or a cluster's master the
-# installation is somebody else's: it is used as it is. Written for bash 3.2 and no tools beyond POSIX's, as on a Mac.
-set -euo pipefail
+# installation is somebody else's: it is used as it is. Written for bash 3.2 and no tools beyond POSIX's, as on a Mac; one file, since
+# nothing else is there yet when it starts.
+set -Eeuo pipefail
+# Whatever else fails before Spark starts is a matter of the environment too.
+trap 'exit 2' ERR
 
 # ---------------------------------------------------------------------------------------------------------------- messages
 
@@ -210,7 +213,7 @@ find_base_python() {
   fail "no fitting Python on PATH (${found:-there is no python3}); Evenkeel runs on Python 3.10 to 3.14: install one, or put it on PATH"
 }
 
-# Takes the setup lock, once, and keeps it until the setup is over. The lock belongs to descriptor 9, which Python only borrows: no flock(1) on a Mac.
+# Takes the setup lock, once, and keeps it until the setup is over. It belongs to descriptor 9, which Python borrows: a Mac has no flock(1).
 lock_setup() {
   [[ -z $is_locked ]] || return 0
   { mkdir -p "$state" && : >>"$state/lock"; } 2>/dev/null ||
@@ -238,7 +241,7 @@ attempt() {
   elif grep -qE 'NewConnection|NameResolution|name resolution|UnknownHost|Host .* not found|Network is unreachable|Connection refused|ConnectTimeout|timed out|ProxyError' "$log"; then
     cause='the network cannot be reached'
   else
-    cause=$(grep -E '^ERROR|Exception' "$log" || grep -v '^[[:space:]]*$' "$log" | tail -n 1)
+    cause=$(grep -E '^ERROR|Exception' "$log" || grep -v '^[[:space:]]*$' "$log" | tail -n 1) || true
     cause=${cause%%$'\n'*}
   fi
   rm -f "$log.probe"
@@ -255,8 +258,12 @@ make_venv() {
     rm -rf "$venv"
     attempt 'making .venv' 'see the cause' "$base_python" -m venv "$venv"
   fi
-  rm -f "$venv/complete"
-  install_packages spark quality report kafka
+  # Unfinished until pip is: a killed pip leaves no stamp, so that all is made anew; a pip that refuses (offline) has changed nothing.
+  [[ ! -f $venv/complete ]] || mv "$venv/complete" "$venv/complete.before"
+  (install_packages spark quality report kafka) || {
+    [[ ! -f $venv/complete.before ]] || mv "$venv/complete.before" "$venv/complete"
+    exit 2
+  }
   stamp >"$venv/complete.part"
   mv "$venv/complete.part" "$venv/complete"
   say ".venv is ready ($((SECONDS - started)) s)"
@@ -302,26 +309,32 @@ resolve_jars() {
     -settings settings.xml -ivy ivy.xml -cache cache -types jar -retrieve 'jars/[artifact]-[revision].[ext]')
 }
 
-# Makes what is not there yet and sets SPARK_HOME, python, spark_version, jar_files.
-prepare() {
+# Sets SPARK_HOME, python and spark_version; makes .venv when no installation is named.
+prepare_spark() {
   if [[ -n ${SPARK_HOME:-} ]]; then
     python=${PYSPARK_PYTHON:-python3}
     find_spark_version
     check_packages
-    for delta in "$SPARK_HOME"/jars/delta-spark_*.jar; do [[ -f $delta ]] && return; done
-  elif venv_is_complete; then
-    use_venv
-    find_spark_version
-  else
+    return
+  fi
+  if ! venv_is_complete; then
     find_base_python
     lock_setup "$base_python"
     venv_is_complete || make_venv
-    use_venv
-    find_spark_version
   fi
-  find_jars && return
-  lock_setup "$python"
-  find_jars || fetch_jars
+  use_venv
+  find_spark_version
+}
+
+# Sets jar_files; fetches them when they are neither here nor part of the installation.
+prepare_jars() {
+  local jar
+  jar_files=()
+  for jar in "$SPARK_HOME"/jars/delta-spark_*.jar; do [[ ! -f $jar ]] || return 0; done
+  if ! find_jars; then
+    lock_setup "$python"
+    find_jars || fetch_jars
+  fi
 }
 
 # Writes .evenkeel/evenkeel.zip, what a cluster imports, when a source is newer. conf/ is found as jobs/conf in it.
@@ -350,16 +363,14 @@ PYTHON
 # ------------------------------------------------------------------------------------------------------------------ start
 
 submit_locally() {
-  prepare
+  prepare_spark
+  prepare_jars
   # From the sources, not from a zip: Python keeps their compiled form. conf/ is Spark's conf folder too, for spark-defaults.conf and log4j2.
   export SPARK_HOME PYSPARK_PYTHON=$python PYSPARK_DRIVER_PYTHON=$python SPARK_CONF_DIR=$root/conf PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
   # Driver and executors talk on this machine only; no start fails on a host name without an address, as in many containers.
   export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
   [[ -n $master ]] || spark_options=(--master 'local[*,4]' ${spark_options[@]+"${spark_options[@]}"})
   jars=$(join ${jar_files[@]+"${jar_files[@]}"} "$jars")
-  [[ -z $jars ]] || spark_options=(--jars "$jars" ${spark_options[@]+"${spark_options[@]}"})
-  [[ -z $packages ]] || spark_options=(--packages "$packages" ${spark_options[@]+"${spark_options[@]}"})
-  [[ -z $py_files ]] || spark_options=(--py-files "$py_files" ${spark_options[@]+"${spark_options[@]}"})
   # spark-submit runs the driver's Python with stderr merged into stdout; this names the real one (Linux), so that the two stay apart.
   # A terminal is named itself; a file only through the filter below, because a second opening would not share its position.
   exec 8>&2 9>&-
@@ -368,8 +379,7 @@ submit_locally() {
     [[ ! -t 8 ]] || EVENKEEL_STDERR=/proc/$$/fd/8
   fi
   # The JVM's notice about its vector module comes with every start of Spark 4 and has no switch.
-  exec "$SPARK_HOME/bin/spark-submit" --load-spark-defaults --properties-file "$root/conf/spark-local.conf" \
-    "${spark_options[@]}" "$root/jobs/__main__.py" ${command[@]+"${command[@]}"} 2> >(exec grep --line-buffered -vF 'WARNING: Using incubator modules: jdk.incubator.vector' >&8)
+  start spark-local.conf 2> >(exec grep --line-buffered -vF 'WARNING: Using incubator modules: jdk.incubator.vector' >&8)
 }
 
 submit_to_cluster() {
@@ -384,18 +394,34 @@ submit_to_cluster() {
   export SPARK_HOME
   find_spark_version
   build_zip
+  py_files=$(join "$state/evenkeel.zip" "$py_files")
   # Delta comes from the command line, from the installation, from .evenkeel, or is resolved by Spark, in this order.
   if [[ "$jars $packages ${spark_options[*]}" != *delta-spark_* && -z $(find "$SPARK_HOME/jars" -name 'delta-spark_*') ]]; then
     if find_jars; then jars=$(join "${jar_files[@]}" "$jars"); else packages=$(join "$delta_package" "$packages"); fi
   fi
-  exec "$SPARK_HOME/bin/spark-submit" --load-spark-defaults --properties-file "$root/conf/spark-defaults.conf" \
-    --py-files "$(join "$state/evenkeel.zip" "$py_files")" ${jars:+--jars "$jars"} ${packages:+--packages "$packages"} \
-    "${spark_options[@]}" "$root/jobs/__main__.py" ${command[@]+"${command[@]}"}
+  start spark-defaults.conf
 }
 
-# Prints a command's own help: Python only, no Spark.
+# Becomes spark-submit, with a settings file of conf/.
+start() {
+  exec "$SPARK_HOME/bin/spark-submit" --load-spark-defaults --properties-file "$root/conf/$1" ${py_files:+--py-files "$py_files"} \
+    ${jars:+--jars "$jars"} ${packages:+--packages "$packages"} "${spark_options[@]}" "$root/jobs/__main__.py" ${command[@]+"${command[@]}"}
+}
+
+# Makes .venv and fetches the jars; installs the extras that are named.
+set_up() {
+  find_java
+  prepare_spark
+  prepare_jars
+  ((${#command[@]})) || return 0
+  [[ $python == "$venv"/* ]] || fail "--setup installs extras into .venv only; unset SPARK_HOME"
+  lock_setup "$python"
+  install_packages "${command[@]}"
+}
+
+# Prints a command's own help: Python only, neither Java nor jars.
 show_command_help() {
-  prepare
+  prepare_spark
   PYTHONPATH=$root exec "$python" -m jobs "${command[@]}"
 }
 
@@ -413,21 +439,15 @@ is_locked=''
 
 read_arguments "$@"
 if [[ -n $setup_only ]]; then
-  find_java
-  prepare
-  if ((${#command[@]})); then
-    [[ $python == "$venv"/* ]] || fail "--setup installs extras into .venv only; unset SPARK_HOME"
-    lock_setup "$python"
-    install_packages "${command[@]}"
-  fi
+  set_up
 elif ((${#command[@]} == 0)) && [[ " ${spark_options[*]-} " != *' --version '* ]]; then
   usage >&2
   exit 2
+elif [[ -n $master && $master != local* ]]; then
+  submit_to_cluster
 elif wants_help; then
   show_command_help
-elif [[ -z $master || $master == local* ]]; then
+else
   find_java
   submit_locally
-else
-  submit_to_cluster
 fi

@@ -165,7 +165,7 @@ ARGV = {
     "own jars are added": (["--jars", "/x.jar", "run"], [*LOCAL, "--jars", "DELTA,/x.jar", *MASTER, MAIN, "run"]),
     "own packages and files are kept": (
         ["--packages", "a:b:1", "--py-files", "c.zip", "run"],
-        [*LOCAL, "--py-files", "c.zip", "--packages", "a:b:1", "--jars", "DELTA", *MASTER, MAIN, "run"],
+        [*LOCAL, "--py-files", "c.zip", "--jars", "DELTA", "--packages", "a:b:1", *MASTER, MAIN, "run"],
     ),
     "a version needs no command": (["--version"], [*LOCAL, "--jars", "DELTA", *MASTER, "--version", MAIN]),
     "a cluster's master": (["--master", "yarn", "run"], [*CLUSTER, ZIP, "--jars", "DELTA", "--master", "yarn", MAIN, "run"]),
@@ -221,8 +221,9 @@ def test_help_needs_nothing(checkout: Checkout):
     assert (lost.returncode, lost.stdout, lost.stderr) == (2, "", helped.stdout)
 
 
-def test_the_help_of_a_command_needs_no_java(ready: Checkout):
-    result = ready.call("land", "--help", JAVA_HOME="/nowhere")
+def test_the_help_of_a_command_needs_neither_java_nor_jars(checkout: Checkout):
+    result = checkout.call("land", "--help", JAVA_HOME="/nowhere")
+    assert checkout.count("ivy") == 0
     assert (result.returncode, result.stdout) == (0, "help of ['land', '--help']\n")
 
 
@@ -286,6 +287,17 @@ def test_changed_requirements_are_installed_into_the_same_venv(checkout: Checkou
     with (checkout.root / "setup.cfg").open("a") as file:
         file.write("more =\n    thing\n")
     checkout.call("--setup")
+    assert (checkout.count("-m venv"), checkout.count("-m pip")) == (1, 2)
+
+
+def test_new_requirements_that_cannot_be_had_leave_the_venv_as_it_was(checkout: Checkout):
+    checkout.call("--setup")
+    before = (checkout.root / "setup.cfg").read_text()
+    (checkout.root / "setup.cfg").write_text(before + "more =\n    thing\n")
+    (checkout.root / ".venv" / "bin" / "python").write_text((checkout.bin / "python3").read_text().replace("true && cd", "exit 1 && cd"))
+    assert checkout.refusal().startswith("installing the packages of setup.cfg failed")
+    (checkout.root / "setup.cfg").write_text(before)
+    assert checkout.call("run").returncode == 0
     assert (checkout.count("-m venv"), checkout.count("-m pip")) == (1, 2)
 
 
@@ -443,11 +455,13 @@ def test_pip_fails(checkout: Checkout, output: str, message: str):
     assert checkout.call("run").returncode == 0
 
 
-def test_ivy_fails(checkout: Checkout):
-    checkout.write_java(ivy="echo 'Host repo.example not found. url=...' && exit 1")
-    assert checkout.refusal().startswith(
-        "fetching Delta's jars failed: the network cannot be reached; connect this machine or name a mirror"
-    )
+@pytest.mark.parametrize(
+    ("ivy", "cause"),
+    [("echo 'Host repo.example not found. url=...' && exit 1", "the network cannot be reached"), ("exit 1", "it printed nothing")],
+)
+def test_ivy_fails(checkout: Checkout, ivy: str, cause: str):
+    checkout.write_java(ivy=ivy)
+    assert checkout.refusal().startswith(f"fetching Delta's jars failed: {cause}; connect this machine or name a mirror")
     checkout.write_java()
     assert checkout.call("run").returncode == 0
 
