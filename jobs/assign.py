@@ -31,12 +31,13 @@ def pending_groups(snapshots: DataFrame, states: DataFrame, consumed: int) -> Da
     """
     fresh = snapshots.where(F.col("run_sequence") > consumed)
     begins = fresh.groupBy(*GROUP).agg(F.min("position").alias("first_position"))
-    known = states.select(*GROUP, F.col("position").alias("state_position"), "state")
+    known = states.select(*GROUP, F.col("position").alias("state_position"), "topics", "state")
     goes_on = F.col("state_position") < F.col("first_position")
     return begins.join(known, list(GROUP), "left").select(
         *GROUP,
         F.when(goes_on, F.col("state_position")).otherwise(F.lit(-1)).alias("behind"),
         F.when(goes_on, F.col("state")).alias("state"),
+        F.when(goes_on, F.col("topics")).alias("topics"),
         F.coalesce(~goes_on, F.lit(False)).alias("is_redone"),
     )
 
@@ -45,7 +46,7 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
     """Return the rows of ``SOLVED_ROWS`` for the snapshots of some groups.
 
     Args:
-        groups: cluster_id, group_id, state; None when no group has one.
+        groups: cluster_id, group_id, state, and the topics held in it; None when no group has one.
     """
     settings, looks = context.settings, context.warehouse.read(TOPIC_SNAPSHOTS.name)
     times = looks.groupBy("cluster_id").agg(F.sort_array(F.collect_set(F.unix_millis("observed_at"))).alias("times")).collect()
@@ -56,7 +57,7 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
         {row["cluster_id"]: tuple(row["times"]) for row in times},
     )
     chunks = pack_chunks(snapshots, settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes)
-    chunks = chunks.join(runs_by_group(snapshots, topic_runs(looks)), list(GROUP), "left")
+    chunks = chunks.join(runs_by_group(snapshots, topic_runs(looks), groups), list(GROUP), "left")
     no_state = F.lit(None).cast("binary").alias("state")
     chunks = chunks.select("*", no_state) if groups is None else chunks.join(groups.select(*GROUP, "state"), list(GROUP), "left")
     problems = chunks.repartition(*GROUP).sortWithinPartitions(*GROUP, "ordinal")
@@ -106,7 +107,12 @@ def _write(context: RunContext, solved: DataFrame) -> None:
     if not warehouse.is_empty(GENERATION_TOPICS.name):
         topics = topics.join(warehouse.read(GENERATION_TOPICS.name), ["cluster_id", "topics_hash"], "left_anti")
     warehouse.append(GENERATION_TOPICS.name, topics.withColumns(sequence).select(*GENERATION_TOPICS.schema.names))
-    states = solved.where(F.col("row_kind") == "state").withColumns(sequence).select(*GROUP_STATES.schema.names)
+    states = (
+        solved.where(F.col("row_kind") == "state")
+        .withColumnRenamed("topic_names", "topics")
+        .withColumns(sequence)
+        .select(*GROUP_STATES.schema.names)
+    )
     if not warehouse.is_empty(GROUP_STATES.name):
         warehouse.delete(GROUP_STATES.name, states, GROUP)
     warehouse.append(GROUP_STATES.name, states)
@@ -142,7 +148,12 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     if recompute:
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
         groups = groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi").withColumns(
-            {"behind": F.lit(-1), "state": F.lit(None).cast("binary"), "is_redone": F.lit(True)}
+            {
+                "behind": F.lit(-1),
+                "state": F.lit(None).cast("binary"),
+                "topics": F.lit(None).cast("array<string>"),
+                "is_redone": F.lit(True),
+            }
         )
     groups = warehouse.stage("groups", groups)
     pending = snapshots.join(groups.select(*GROUP, "behind"), list(GROUP)).where(F.col("position") > F.col("behind")).drop("behind")

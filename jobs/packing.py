@@ -116,11 +116,18 @@ def topic_runs(looks: DataFrame) -> DataFrame:
 RUN_FIELDS = ("topic", "first_look", "last_look", "partition_count", "topic_id", "racks")
 
 
-def runs_by_group(snapshots: DataFrame, runs: DataFrame) -> DataFrame:
-    """Return one row a group with the runs of all topics its snapshots name, as parallel arrays ``run_*``."""
+def runs_by_group(snapshots: DataFrame, runs: DataFrame, held_before: DataFrame | None = None) -> DataFrame:
+    """Return one row a group with the runs of all topics its snapshots name, as parallel arrays ``run_*``.
+
+    Args:
+        held_before: (cluster_id, group_id, topics) that were held in the generation before the snapshots; None when there was none.
+    """
     entries = F.flatten(F.col("members.assigned"))
     names = F.array_union(F.flatten(F.col("members.topics")), entries["topic"])
-    topics = snapshots.select(*GROUP, F.explode(names).alias("topic")).distinct()
+    topics = snapshots.select(*GROUP, F.explode(names).alias("topic"))
+    if held_before is not None:
+        topics = topics.unionByName(held_before.select(*GROUP, F.explode("topics").alias("topic")))
+    topics = topics.distinct()
     rows = F.sort_array(F.collect_list(F.struct(*RUN_FIELDS)))
     packed = topics.join(runs, ["cluster_id", "topic"]).groupBy(*GROUP).agg(rows.alias("runs"))
     return packed.select(*GROUP, *[F.col("runs")[name].alias(f"run_{name}") for name in RUN_FIELDS])

@@ -256,6 +256,7 @@ def _state_row(group: tuple[str, str], state: State) -> dict[str, Any]:
         "generation": snapshot.generation,
         "position": snapshot.position,
         "incarnation": snapshot.incarnation,
+        "topic_names": sorted({topic for held in snapshot.assigned.values() for topic, _ in held}),
         "state": encode_state(state),
     }
 

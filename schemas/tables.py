@@ -170,6 +170,7 @@ GROUP_STATES = TableSpec(
             POSITION,
             GENERATION,
             INCARNATION,
+            _column("topics", ArrayType(STRING), "topics that members held, to be looked up for the next generation too"),
             _column("state", BINARY, "the last snapshot and every strategy's last result, coded"),
         ]
     ),
