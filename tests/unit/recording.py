@@ -12,11 +12,11 @@ failures: list[Exception] = []
 
 
 def assign_recording(problem: GroupProblem, *, kafka_version: str | None, step_budget: int | None) -> Assignment:
-    """Return what range gives; raises the next of ``failures`` first."""
+    """Return what range gives, each list from its end; raises the next of ``failures`` first."""
     asked.append(problem)
     if failures:
         raise failures.pop()
-    return assign("range", problem)
+    return {member_id: held[::-1] for member_id, held in assign("range", problem).items()}
 
 
 def claims() -> dict[str, tuple]:

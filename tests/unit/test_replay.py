@@ -122,9 +122,11 @@ def test_a_strategy_is_fed_with_its_own_last_result_and_not_with_the_recorded_cl
 
 
 def test_claims_are_sorted_by_topic_and_partition() -> None:
-    """Range lists u before t for a member that subscribes in that order; a consumer's claims come from a sorted set."""
-    play(Replay((RECORDING,)), looks(t=1, u=1), snapshot(1, {"a": ""}, member("a", "ut")), snapshot(2, {"a": ""}, member("a", "ut")))
-    assert recording.claims() == {"a": (held("t0 u0"), 1)}
+    """The result lists them the other way round; a consumer's claims come from a sorted set."""
+    history = (snapshot(generation, {"a": ""}, member("a", "ut")) for generation in (1, 2))
+    steps = play(Replay((RECORDING,)), looks(t=2, u=1), *history)
+    assert short(counterfactual(steps[0], RECORDING).assignment) == {"a": "u0 t1 t0"}
+    assert recording.claims() == {"a": (held("t0 t1 u0"), 1)}
 
 
 def test_a_static_member_claims_what_its_instance_held() -> None:
@@ -153,6 +155,16 @@ def test_partitions_of_vanished_topics_stay_claimed_once() -> None:
 
 def test_an_empty_snapshot_clears_the_chain() -> None:
     play(Replay((RECORDING,)), looks(t=1), snapshot(1, {"a": "t0"}), snapshot(2, {}), snapshot(3, {"a": "t0"}))
+    assert recording.claims() == {}
+
+
+def test_what_an_empty_snapshot_cleared_does_not_come_back_behind_a_failed_step() -> None:
+    replay_, cluster = Replay((RECORDING,)), looks(t=1)
+    state = replay_.advance(None, snapshot(1, {"a": "t0"}), cluster)
+    state = replay_.advance(state, snapshot(2, {}), cluster)
+    recording.failures.append(NoResultError("the same state again", is_cycle=True))
+    state = replay_.advance(state, snapshot(3, {"a": "t0"}), cluster)
+    replay_.advance(state, snapshot(4, {"a": "t0"}), cluster)
     assert recording.claims() == {}
 
 

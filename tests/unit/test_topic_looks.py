@@ -11,8 +11,8 @@ JOINED_AT = 25
 
 
 def cluster(*counts: int) -> ClusterLooks:
-    """Return looks at 10, 20, 30 ms with these partition counts of ``t``; 0 is a look that does not show it."""
-    times = [10, 20, 30][: len(counts)]
+    """Return looks at 10, 20, 30 ms and so on with these partition counts of ``t``; 0 is a look that does not show it."""
+    times = [10 * place for place in range(1, len(counts) + 1)]
     return ClusterLooks(times, {"t": [TopicRun(place, place, count, f"id{place}") for place, count in enumerate(counts) if count]})
 
 
@@ -36,6 +36,12 @@ def cluster(*counts: int) -> ClusterLooks:
 def test_the_first_look_that_fits(counts: tuple[int, ...], needed: set[int], expected: tuple[int, LookBasis]) -> None:
     found = cluster(*counts).resolve("t", JOINED_AT, needed)
     assert (found.partition_count, found.basis, found.is_uncertain) == (*expected, False)
+
+
+def test_other_looks_than_these_three_do_not_count() -> None:
+    """Seen from 25 ms, the look at 40 lacks exactly what nobody has of the look at 30; seen from 35, so does the one at 10."""
+    assert cluster(1, 1, 4, 2).resolve("t", 25, {0, 1}).partition_count == 4
+    assert cluster(2, 4, 1, 1).resolve("t", 35, {0, 1}).partition_count == 4
 
 
 @pytest.mark.parametrize(
