@@ -65,7 +65,8 @@ def execute(spark: SparkSession, request: Request) -> str | None:
     if request.command not in ("run", "land") and not warehouse.exists():
         raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; land captures first, or name another with --warehouse")
     if request.command == "report":
-        return _report(warehouse, request, None)
+        published = warehouse.read_published()
+        return _report(warehouse, request, {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])})
     started_at = request.now()
     with exclusive(warehouse.location, request.run_id, started_at, request.wait_seconds):
         with stage_timer("open"):
@@ -82,7 +83,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime) -> str | 
         if (before["input_fingerprint"], before["settings_fingerprint"]) != (input_fingerprint, settings_fingerprint):
             raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
         logger.info("run %s is already published: nothing to do", request.run_id)
-        return _report(warehouse, request, None) if request.command == "run" else None
+        told = {"run_id": before["run_id"], "input_counts": dict(before["input_counts"])}
+        return _report(warehouse, request, told) if request.command == "run" else None
     published = warehouse.newest_run(RunStatus.PUBLISHED) if newest is not None else None
     warehouse.run_sequence = (newest["run_sequence"] if newest is not None else 0) + 1
     warehouse.run_id = request.run_id
@@ -112,7 +114,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime) -> str | 
         _undo(context, request, row, error)
         raise
     warehouse.clear_staging()
-    summary = _report(warehouse, request, context) if request.command == "run" else None
+    told = {"run_id": request.run_id, "input_counts": context.input_counts}
+    summary = _report(warehouse, request, told) if request.command == "run" else None
     _check_fail_on(context, summary)
     return summary
 
@@ -203,8 +206,7 @@ def _settings_fingerprint(request: Request) -> str:
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()
 
 
-def _report(warehouse: Warehouse, request: Request, context: RunContext | None) -> str:
-    summary = {"run_id": request.run_id, "input_counts": context.input_counts} if context is not None else None
+def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any]) -> str:
     with stage_timer("report"):
         return report.run(warehouse, request.settings, request.as_of, summary)
 

@@ -44,6 +44,7 @@ class Warehouse:
         self.run_sequence = 0
         self.run_id = ""
         self.rows_written: dict[str, int] = {}
+        self._published: dict[str, int] = {}
 
     def identifier(self, name: str) -> str:
         """Return the SQL name of a table."""
@@ -57,12 +58,22 @@ class Warehouse:
     # -- reading
 
     def read(self, name: str) -> DataFrame:
-        """Return the current rows of a table; inside a run these are the run's own."""
+        """Return the rows of a table: the published ones for a reader, inside a run the newest, which are the run's own."""
+        if name in self._published:
+            return self.spark.sql(f"SELECT * FROM {self.identifier(name)} VERSION AS OF {self._published[name]}")
         return self.spark.table(self.identifier(name))
 
-    def read_version(self, name: str, version: int) -> DataFrame:
-        """Return the rows of a table as of one version."""
-        return self.spark.sql(f"SELECT * FROM {self.identifier(name)} VERSION AS OF {int(version)}")
+    def read_published(self) -> Row:
+        """Make ``read`` give what the newest published run left, whatever a run in progress writes; return that run's row.
+
+        Raises:
+            NotAWarehouseError: nothing was published yet.
+        """
+        newest = self.newest_run(RunStatus.PUBLISHED)
+        if newest is None:
+            raise NotAWarehouseError(f"warehouse {self.location}: nothing is published yet; run first")
+        self._published = dict(newest["table_versions"])
+        return newest
 
     def is_empty(self, name: str) -> bool:
         """Return True when nothing was ever written to a table; costs no Spark job on a local file system."""
@@ -74,7 +85,9 @@ class Warehouse:
             return int(self._history(name)["version"])
         versions = [int(entry.stem) for entry in (self.folder / name / "_delta_log").glob("*.json") if entry.stem.isdigit()]
         if not versions:
-            raise WarehouseDamagedError(f"{self.folder / name}: the Delta log has no commit; run verify")
+            raise WarehouseDamagedError(
+                f"{self.folder / name}: the Delta log has no commit; restore the folder from a copy, or rebuild the warehouse"
+            )
         return max(versions)
 
     def versions(self) -> dict[str, int]:

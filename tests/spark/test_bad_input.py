@@ -174,3 +174,17 @@ def test_fail_on_publishes_first(told, demo_warehouse: Path, tmp_path: Path) -> 
     (run,) = rows(warehouse, "runs")
     assert run["status"] == "published"
     assert len(rows(warehouse, "findings")) == len(rows(demo_warehouse, "findings"))
+
+
+def test_a_reader_sees_the_published_run_and_the_next_run_takes_back_what_was_left(
+    evenkeel, spark, demo_warehouse: Path, tmp_path: Path
+) -> None:
+    """A run that died behind its first commits left rows that no `runs` row names."""
+    warehouse = tmp_path / "warehouse"
+    shutil.copytree(demo_warehouse, warehouse)
+    published = rows(warehouse, "findings")
+    spark.sql(f"INSERT INTO delta.`{warehouse}/findings` SELECT * FROM delta.`{warehouse}/findings`")
+    assert evenkeel("report", "--warehouse", warehouse, "--as-of", "2026-11-22T00:00:00Z", "--output", tmp_path / "again.html") == 0
+    assert (tmp_path / "again.html").read_bytes() == (demo_warehouse / "report.html").read_bytes()
+    assert evenkeel("run", "--warehouse", warehouse) == 0
+    assert sorted(map(str, rows(warehouse, "findings"))) == sorted(map(str, published))
