@@ -21,10 +21,6 @@ Computes and audits Kafka consumer-group assignments. Commands (COMMAND --help t
   assign     snapshots -> what each assignor gives to each member
   audit      assignments -> movements, imbalance, findings
   report     tables -> one HTML page and a summary
-  collect    a live cluster -> capture files for land
-  what-if    the latest snapshots under other members, partitions or assignors
-  verify     check a warehouse; changes nothing
-  maintain   compact, vacuum and retire old months
 
 Spark options go before the command and are passed on to spark-submit, for example:
   ./spark-submit.sh run
@@ -370,6 +366,8 @@ submit_locally() {
   # Driver and executors talk on this machine only; no start fails on a host name without an address, as in many containers.
   export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
   [[ -n $master ]] || spark_options=(--master 'local[*,4]' ${spark_options[@]+"${spark_options[@]}"})
+  # Spark makes this folder for tables without a path, of which there are none; its default is in the caller's folder.
+  spark_options=(--conf "spark.sql.warehouse.dir=${TMPDIR:-/tmp}/spark-warehouse" "${spark_options[@]}")
   jars=$(join ${jar_files[@]+"${jar_files[@]}"} "$jars")
   # spark-submit runs the driver's Python with stderr merged into stdout; this names the real one (Linux), so that the two stay apart.
   # A terminal is named itself; a file only through the filter below, because a second opening would not share its position.

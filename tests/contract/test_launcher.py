@@ -139,7 +139,9 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 LOCAL = ["--load-spark-defaults", "--properties-file", "ROOT/conf/spark-local.conf"]
 CLUSTER = ["--load-spark-defaults", "--properties-file", "ROOT/conf/spark-defaults.conf", "--py-files"]
-ZIP, MAIN, MASTER = "ROOT/.evenkeel/evenkeel.zip", "ROOT/jobs/__main__.py", ["--master", "local[*,4]"]
+ZIP, MAIN = "ROOT/.evenkeel/evenkeel.zip", "ROOT/jobs/__main__.py"
+SCRATCH = ["--conf", "spark.sql.warehouse.dir=/tmp/spark-warehouse"]
+MASTER = [*SCRATCH, "--master", "local[*,4]"]
 PACKAGE = "g:delta-spark_4.1_2.13:4.4.0"
 
 ARGV = {
@@ -157,10 +159,10 @@ ARGV = {
         [*LOCAL, "--jars", "DELTA", *MASTER, "--verbose", "-v", "--supervise", "--load-spark-defaults", MAIN, "run"],
     ),
     "an equals sign": (["--conf=spark.a=b=c", "run"], [*LOCAL, "--jars", "DELTA", *MASTER, "--conf", "spark.a=b=c", MAIN, "run"]),
-    "own local master": (["--master", "local[2]", "run"], [*LOCAL, "--jars", "DELTA", "--master", "local[2]", MAIN, "run"]),
+    "own local master": (["--master", "local[2]", "run"], [*LOCAL, "--jars", "DELTA", *SCRATCH, "--master", "local[2]", MAIN, "run"]),
     "own local master by --conf": (
         ["-c", "spark.master=local[2]", "run"],
-        [*LOCAL, "--jars", "DELTA", "-c", "spark.master=local[2]", MAIN, "run"],
+        [*LOCAL, "--jars", "DELTA", *SCRATCH, "-c", "spark.master=local[2]", MAIN, "run"],
     ),
     "own jars are added": (["--jars", "/x.jar", "run"], [*LOCAL, "--jars", "DELTA,/x.jar", *MASTER, MAIN, "run"]),
     "own packages and files are kept": (
