@@ -169,7 +169,7 @@ def diff_generations(
     kinds = Counter(row.kind for row in movements)
     causes = Counter((row.kind, row.cause) for row in movements)
     eager, cooperative = revocations(previous, current) if previous is not None else (0, 0)
-    actual, is_eager = actual_revocations(previous, current) if previous is not None and has_claims else (None, None)
+    actual, is_eager = actual_revocations(previous, current) if has_claims else (None, None)
     return Difference(
         retained_count=sides.retained_count,
         revoked_count=kinds[REVOKED],

@@ -24,17 +24,18 @@ def revocations(previous: Generation, current: Generation) -> tuple[int, int]:
     return eager, cooperative
 
 
-def actual_revocations(previous: Generation, current: Generation) -> tuple[int | None, bool | None]:
+def actual_revocations(previous: Generation | None, current: Generation) -> tuple[int | None, bool | None]:
     """Return how many partitions were given up by what the members claim, and whether all that could claim did so eagerly.
 
     A member that claims nothing under the member id it had before gave up everything before it joined; for the others the cooperative
-    figure counts. None, None for ``sticky``, whose claims are in its user data; the flag is None where nobody had anything to claim.
+    figure counts. None, None for ``sticky``, whose claims are in its user data; the flag is None where nobody had anything to claim,
+    as in a first generation, which takes nothing away.
     """
     if current.strategy == "sticky":
         return None, None
     count = 0
     claims_nothing = set()
-    for earlier, member, held, given in _live_members(previous, current):
+    for earlier, member, held, given in _live_members(previous, current) if previous is not None else ():
         is_same = earlier.member_id == member.member_id
         count += len(held) if is_same and not member.owned else len(held - given)
         if is_same and held:

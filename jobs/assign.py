@@ -18,9 +18,11 @@ from jobs.context import RunContext
 from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs
 from jobs.warehouse import Warehouse
 from schemas.staging import SOLVED_ROWS
-from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 
 logger = logging.getLogger(__name__)
+
+CLASSIC_GROUP_METADATA = 2
 
 
 def pending_groups(snapshots: DataFrame, states: DataFrame, consumed: int) -> DataFrame:
@@ -40,6 +42,13 @@ def pending_groups(snapshots: DataFrame, states: DataFrame, consumed: int) -> Da
         F.when(goes_on, F.col("topics")).alias("topics"),
         F.coalesce(~goes_on, F.lit(False)).alias("is_redone"),
     )
+
+
+def of_consumers(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
+    """Return the snapshots without those of groups that are known under other protocol types only, such as Kafka Connect's."""
+    foreign = group_records.where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNotNull()).select(*GROUP)
+    consumers = snapshots.where(F.col("protocol_type") == "consumer").select(*GROUP)
+    return snapshots.join(foreign.join(consumers, list(GROUP), "left_anti"), list(GROUP), "left_anti")
 
 
 def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -> DataFrame:
@@ -139,7 +148,7 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     consumed = 0 if recompute else context.unread(name)
     if consumed is None or warehouse.is_empty(name):
         return
-    snapshots = warehouse.read(name)
+    snapshots = of_consumers(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
     if warehouse.is_empty(GROUP_STATES.name):
         _write(context, warehouse.stage("assign", solve(context, snapshots, None)))
         context.consumed[name] = context.run_sequence

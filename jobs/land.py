@@ -120,7 +120,12 @@ def settle_outcomes(decoded: DataFrame, known: DataFrame | None, quarantined: Da
     else:
         settled = settled.join(quarantined.withColumn("is_kept", F.lit(True)), list(QUARANTINE.key), "left")
     is_first = (F.col("repeat") == 1) & F.col("is_kept").isNull()
-    is_new = (F.col("outcome") == str(Outcome.LANDED)) | ((F.col("outcome") == str(Outcome.QUARANTINED)) & is_first)
+    is_noted = F.col("group_record").isNotNull() & (F.col("repeat") == 1) & F.col("known_fingerprint").isNull()
+    is_new = (
+        (F.col("outcome") == str(Outcome.LANDED))
+        | ((F.col("outcome") == str(Outcome.QUARANTINED)) & is_first)
+        | ((F.col("outcome") == str(Outcome.SKIPPED)) & is_noted)
+    )
     return settled.withColumn("is_new", is_new).drop("repeat", "first_fingerprint", "known_fingerprint", "place", "is_kept")
 
 
@@ -174,7 +179,7 @@ def name_incarnations(snapshots: DataFrame, tombstones: DataFrame) -> DataFrame:
 def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFrame:
     """Return the new rows of one table, all but incarnations filled in."""
     observed_at = "timestamp" if target == "group_record" else "observed_at"
-    content = staged.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") == str(Outcome.LANDED)))
+    content = staged.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
     rows = content.select("cluster_id", "source", "source_position", f"{target}.*")
     return rows.withColumns({**_run_columns(context), "observed_month": first_of_month(observed_at)})
 

@@ -285,6 +285,8 @@ def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int]) ->
         if (cluster_id, group_id) != group:
             group, audit = (cluster_id, group_id), GroupAudit()
         snapshot, *others = of_snapshot
+        if not others:
+            continue  # of a group that is left out of audits
         try:
             yield from _audit_snapshot(audit, snapshot, others, offsets_partition_counts)
         except Exception as error:
@@ -327,7 +329,7 @@ class RepeatedKeyError(RuntimeError):
 def _refuse_repeats(row: dict[str, Any], others: list[dict[str, Any]]) -> None:
     """Check that the key of every row that is read is there once: the snapshot's, its solutions', their members'."""
     keys = Counter((other["row_order"], other["basis"], other["strategy"], other["member_id"]) for other in others)
-    (repeated, count), *_ = keys.most_common(1) or [((0, "", "", None), 1)]
+    (repeated, count), *_ = keys.most_common(1)
     if row["row_order"] != 0 or repeated[0] == 0 or count > 1:
         raise RepeatedKeyError(
             f"found {max(count, 2)} rows, expected one: {('snapshot', 'solution', 'member')[repeated[0]]} {repeated[1:]}"

@@ -67,32 +67,34 @@ def _decode(key: bytes | None, value: bytes | None, partition: int | None, offse
 
 def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:
     if parsed.record_type in GROUP_RECORD_TYPES and value is None:
-        return landed(f"{parsed.kind}_tombstone", "group_record", _group_record(parsed, key, partition, offset, timestamp_ms))
+        return landed(f"{parsed.kind}_tombstone", "group_record", _group_record(parsed, key, None, partition, offset, timestamp_ms))
     if parsed.kind == "classic_group_metadata" and value is not None:
-        return _group_metadata(parsed, value, partition, offset, timestamp_ms)
+        return _group_metadata(parsed, key, value, partition, offset, timestamp_ms)
     if parsed.kind == "offset_commit":
         kind = parsed.kind if value is not None else f"{parsed.kind}_tombstone"
         return landed(kind, "offset_commit", _offset_commit(parsed, value, partition, offset, timestamp_ms))
     return skipped(parsed.kind if value is not None else f"{parsed.kind}_tombstone")
 
 
-def _group_record(parsed: Key, key: bytes, partition: int, offset: int, timestamp_ms: int) -> Row:
+def _group_record(parsed: Key, key: bytes, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:
     return {
         "offsets_partition": partition,
         "offset": offset,
         "type": parsed.record_type,
         "group_id": parsed.group_id,
         "key": key,
-        "value": None,
+        "value": value,
         "timestamp": micros(timestamp_ms),
-        "fingerprint": hashlib.sha256(key).hexdigest(),
+        "fingerprint": hashlib.sha256(key + (value or b"")).hexdigest(),
     }
 
 
-def _group_metadata(parsed: Key, value: bytes, partition: int, offset: int, timestamp_ms: int) -> Row:
+def _group_metadata(parsed: Key, key: bytes, value: bytes, partition: int, offset: int, timestamp_ms: int) -> Row:
     group = decode_group_metadata(value)
     if group.protocol_type not in CONSUMER_PROTOCOL_TYPES:
-        return skipped(f"classic_group_metadata:{group.protocol_type}")
+        # Kept all the same: it tells that the group's empty snapshots are not of consumers either.
+        known = _group_record(parsed, key, value, partition, offset, timestamp_ms)
+        return {**skipped(f"classic_group_metadata:{group.protocol_type}"), "group_record": known}
     repeated = [member_id for member_id, count in Counter(member.member_id for member in group.members).items() if count > 1]
     if repeated:
         detail = (

@@ -184,12 +184,12 @@ def revocations(before: Row | None, now: Row) -> tuple[int, int]:
 def actual_revocations(before: Row | None, now: Row) -> tuple[int | None, bool | None]:
     """Return what live members did give up by their claims, and whether each of them gave up everything.
 
-    None, None for a first snapshot, in which nobody had anything to claim.
+    Nothing, None for a first snapshot, in which nobody had anything to claim.
     """
-    if before is None or now["strategy"] == "sticky" or any((member["subscription_version"] or 0) < 1 for member in now["members"]):
+    if now["strategy"] == "sticky" or any((member["subscription_version"] or 0) < 1 for member in now["members"]):
         return None, None
     count, claims_nothing = 0, []
-    for earlier, later in live_pairs(before, now):
+    for earlier, later in live_pairs(before, now) if before is not None else ():
         held, given = before["held"][earlier["member_id"]], now["held"][later["member_id"]]
         is_same = earlier["member_id"] == later["member_id"]
         gave_up_all = is_same and not now["claims"][later["member_id"]]
