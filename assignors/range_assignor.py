@@ -11,8 +11,9 @@ from assignors.model import Assignment, GroupProblem, Member, Topic, TopicPartit
 from assignors.ordering import computed_hash_map_order, hash_map_order, java_order, member_order, partition_order
 from assignors.racks import is_rack_aware, partition_racks
 from assignors.releases import ClientBehaviour, client_behaviour
+from assignors.remembering import partitions_of
 from assignors.subscribers import members_in_map_order, result_order, subscribers_of_topics
-from assignors.subscriptions import existing_partition_counts
+from assignors.subscriptions import distinct_subscriptions, existing_partition_counts
 
 
 def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
@@ -63,7 +64,7 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
 def _topic_order(members: Sequence[Member], topics: Collection[str], behaviour: ClientBehaviour) -> list[str]:
     """Return the existing topics in the order in which Kafka goes through them."""
     # Members with equal lists add nothing new, except that Kafka's map may grow at the very last call.
-    calls = [topic for subscription in dict.fromkeys(member.topics for member in members) for topic in subscription]
+    calls = [topic for subscription in distinct_subscriptions(members) for topic in subscription]
     if behaviour.is_rack_aware:
         # A set of names, of which those with metadata are put into a map.
         return hash_map_order(topic for topic in hash_map_order(calls) if topic in topics)
@@ -129,13 +130,16 @@ class _TopicState:
                 self.give(consumer, partitions, held)
 
     def _deal_closed_form(self, held: Sequence[list[TopicPartition]]) -> None:
-        partitions = zip((self.name,) * self.count, range(self.count), strict=True)
+        partitions = partitions_of(self.name, self.count)
         if not self.share:
             for consumer, partition in zip(self.consumers, partitions, strict=False):
                 held[consumer].append(partition)
             return
+        start = 0
         for place, consumer in enumerate(self.consumers):
-            held[consumer] += islice(partitions, self.share + (place < self._extra))
+            end = start + self.share + (place < self._extra)
+            held[consumer] += partitions[start:end]
+            start = end
 
 
 def _deal_by_rack(states: Sequence[_TopicState], held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:

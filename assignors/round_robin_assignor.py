@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import chain, groupby
 
 from assignors.budget import StepBudget
 from assignors.model import Assignment, GroupProblem, KafkaAssignorError, TopicPartition
 from assignors.ordering import java_order, member_order, sort_strings
 from assignors.releases import client_behaviour
+from assignors.remembering import partitions_of
 from assignors.subscribers import members_in_map_order, result_order, subscribers_of_topics
 from assignors.subscriptions import existing_partition_counts
 
@@ -45,17 +47,19 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
     subscribers = subscribers_of_topics(ring, counts)
     held: list[list[TopicPartition]] = [[] for _ in ring]
     cursor = 0
-    for topic in sort_strings(counts):
-        count, positions = counts[topic], subscribers[topic]
+    # Topics with equal subscribers share one sequence of positions, and are dealt out as if they were one topic.
+    for _, topics in groupby(sort_strings(counts), key=lambda topic: id(subscribers[topic])):
+        names = list(topics)
+        positions = subscribers[names[0]]
+        partitions = list(chain.from_iterable(partitions_of(topic, counts[topic]) for topic in names))
         first = bisect_left(positions, cursor)
         turn = [*positions[first:], *positions[:first]]
-        partitions = list(zip((topic,) * count, range(count), strict=True))
-        if count <= len(turn):
+        if len(partitions) <= len(turn):
             for position, partition in zip(turn, partitions, strict=False):
                 held[position].append(partition)
         else:
             for place, position in enumerate(turn):
                 held[position] += partitions[place :: len(turn)]
-        cursor = (turn[(count - 1) % len(turn)] + 1) % len(ring)
+        cursor = (turn[(len(partitions) - 1) % len(turn)] + 1) % len(ring)
     by_id = {member.member_id: tuple(partitions) for member, partitions in zip(ring, held, strict=True)}
     return {member_id: by_id[member_id] for member_id in result_order(members, is_stable)}

@@ -8,6 +8,7 @@ from itertools import chain
 
 from assignors.model import GroupProblem, MalformedProblemError, Member
 from assignors.ordering import hash_map_order, string_map_order
+from assignors.subscriptions import distinct_subscriptions
 
 
 def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
@@ -50,13 +51,14 @@ def subscribers_of_topics(
     >>> subscribers_of_topics([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))], {"t", "u"})
     {'t': [0, 2], 'u': [0, 1, 2]}
     """
-    numbers: dict[tuple[str, ...], int] = {}
-    positions_of: list[list[int]] = []  # by number of subscription
+    numbers = {subscription: number for number, subscription in enumerate(distinct_subscriptions(members))}
+    positions_of: list[list[int]] = [[] for _ in numbers]  # by number of subscription
+    same: tuple[str, ...] | None = None
     for position, member in enumerate(members):
-        number = numbers.setdefault(member.topics, len(positions_of))
-        if number == len(positions_of):
-            positions_of.append([])
-        positions_of[number].append(position)
+        if member.topics is not same:
+            same = member.topics
+            of_same = positions_of[numbers[same]]
+        of_same.append(position)
     subscribed_by: defaultdict[str, list[int]] = defaultdict(list)
     for subscription, number in numbers.items():
         for topic in subscription if keeps_duplicates else dict.fromkeys(subscription):

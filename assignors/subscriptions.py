@@ -38,13 +38,24 @@ def thread_id(member: Member, number: int) -> str:
     return f"{member.member_id}-{number}"
 
 
+def distinct_subscriptions(members: Iterable[Member]) -> dict[tuple[str, ...], None]:
+    """Return the members' topic lists, equal ones once, in the order in which members first have them.
+
+    Most groups share one list. Hashing it for every member would take longer than a round robin over a million partitions.
+
+    >>> list(distinct_subscriptions([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))]))
+    [('t', 'u'), ('u',)]
+    """
+    return dict.fromkeys({id(member.topics): member.topics for member in members}.values())
+
+
 def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
     """Return the partition count of every topic that exists with partitions and that some member subscribes to.
 
     Order: as the members first name them.
     """
     counts = {}
-    for topics in dict.fromkeys(member.topics for member in problem.members):
+    for topics in distinct_subscriptions(problem.members):
         for name in topics:
             topic = problem.topics.get(name)
             if topic is not None and topic.partition_count:

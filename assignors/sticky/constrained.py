@@ -140,13 +140,13 @@ class _ConstrainedAssignment:
         contested = self._claims.contested
         lower, upper, expected = self._lower, self._upper, self._expected_above
         for member in self._walk:
-            kept = owned = list(self._claims.owned[member])
+            kept = owned = self._claims.owned[member]
             if self._racks.is_active:
                 kept = [partition for partition in owned if not self._racks.is_mismatch(member, partition)]
                 if sorts and len(kept) < len(owned):
                     self._revoked.update((partition, member) for partition in owned if self._racks.is_mismatch(member, partition))
+            kept = sorted(kept, key=key) if sorts else list(kept)
             if sorts:
-                kept = sorted(kept, key=key)
                 kept.sort(key=_partition_number)
             if contested:
                 kept = [partition for partition in kept if partition not in contested]
@@ -163,9 +163,10 @@ class _ConstrainedAssignment:
                 quota = lower
                 if self._above < expected:
                     self._exact.append(member)
-            self._partitions[member] = kept[:quota]
+            self._partitions[member] = kept
             if quota < size:
                 self._revoked.update((partition, member) for partition in kept[quota:])
+                del kept[quota:]
 
     def _unassigned(self) -> list[TopicPartition]:
         """Return what nobody kept, by topic and number, as Kafka finds it."""

@@ -28,7 +28,7 @@ from assignors.sticky.general import Rebalance, state_general_problem
 from assignors.sticky.irregular import IrregularRebalance
 from assignors.sticky.rack_info import RackInfo
 from assignors.subscribers import members_in_map_order
-from assignors.subscriptions import existing_partition_counts
+from assignors.subscriptions import distinct_subscriptions, existing_partition_counts
 
 
 def assign_sticky(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
@@ -119,7 +119,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         general = state_general_problem(members, data, counts, settle_claims(members, data, counts, behaviour), racks)
     else:
         data = read_members(members, reader, behaviour, already_read=differing)
-        subscriptions = dict.fromkeys(member.topics for member in members)
+        subscriptions = distinct_subscriptions(members)
         topics = hash_map_order(hash_map_order(topic for subscription in subscriptions for topic in subscription))
         general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics if topic in counts}, behaviour)
     rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap
 
 from assignors.model import TopicPartition
+from assignors.remembering import partitions_of
 
 
 def every_partition(topics: Iterable[tuple[str, int]]) -> Iterator[TopicPartition]:
@@ -14,7 +15,7 @@ def every_partition(topics: Iterable[tuple[str, int]]) -> Iterator[TopicPartitio
     >>> list(every_partition([("t", 2), ("u", 1)]))
     [('t', 0), ('t', 1), ('u', 0)]
     """
-    return chain.from_iterable(zip((topic,) * count, range(count), strict=True) for topic, count in topics)
+    return chain.from_iterable(starmap(partitions_of, topics))
 
 
 def mark(holdings: Iterable[Iterable[TopicPartition]], partition_counts: Mapping[str, int]) -> dict[str, bytearray] | None:
