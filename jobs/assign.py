@@ -58,12 +58,11 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
         groups: cluster_id, group_id, state, and the topics held in it; None when no group has one.
     """
     settings, looks = context.settings, context.warehouse.read(TOPIC_SNAPSHOTS.name)
-    times = looks.groupBy("cluster_id").agg(F.sort_array(F.collect_set(F.unix_millis("observed_at"))).alias("times")).collect()
     solve_settings = udfs.SolveSettings(
         settings.strategies,
         settings.assign.step_budget,
         tuple((rule.version, rule.cluster, rule.group, rule.client_id) for rule in settings.assign.kafka_versions),
-        {row["cluster_id"]: tuple(row["times"]) for row in times},
+        context.look_facts.times_ms,
     )
     chunks = pack_chunks(snapshots, settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes)
     chunks = chunks.join(runs_by_group(snapshots, topic_runs(looks), groups), list(GROUP), "left")

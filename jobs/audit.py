@@ -25,14 +25,12 @@ from schemas.tables import (
     MOVEMENTS,
     SOLUTIONS,
     SUBSCRIPTION_SNAPSHOTS,
-    TOPIC_SNAPSHOTS,
     TableSpec,
 )
 from schemas.vocabulary import WITHOUT_RESULT, Basis
 
 logger = logging.getLogger(__name__)
 
-OFFSETS_TOPIC = "__consumer_offsets"
 PLACE = (*GROUP, "position")
 
 
@@ -114,13 +112,6 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
     return united.repartition(*GROUP).sortWithinPartitions(*PLACE, "row_order", "basis", "strategy")
 
 
-def offsets_partition_counts(looks: DataFrame) -> dict[str, int]:
-    """Return the partition count of ``__consumer_offsets`` by cluster, as far as looks tell."""
-    of_topic = looks.where(F.col("topic") == OFFSETS_TOPIC)
-    rows = of_topic.groupBy("cluster_id").agg(F.max_by("partition_count", "observed_at").alias("count")).collect()
-    return {row["cluster_id"]: row["count"] for row in rows}
-
-
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     """Delete the audits, movements and findings that are made anew."""
     audits = warehouse.read(GENERATION_AUDITS.name)
@@ -153,7 +144,7 @@ def run(context: RunContext) -> int | None:
     if not warehouse.is_empty(GENERATION_AUDITS.name):
         audits = warehouse.read(GENERATION_AUDITS.name)
         groups = warehouse.stage("audit_groups", audited_groups(warehouse.read(name), audits, consumed))
-    counts = offsets_partition_counts(warehouse.read(TOPIC_SNAPSHOTS.name))
+    counts = context.look_facts.offsets_partition_counts
     rows = history_rows(warehouse, groups).mapInArrow(partial(udfs.audit_history, offsets_partition_counts=counts), AUDITED_ROWS)
     staged = warehouse.stage("audit", rows)
     if groups is not None:

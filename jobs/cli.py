@@ -239,8 +239,16 @@ def _execute(arguments: argparse.Namespace, settings: Settings, folder: Path, ca
     return execute(spark, request)
 
 
+def _restore_stderr() -> None:
+    """Write to the launcher's own stderr again: spark-submit mixes what a Python driver writes there into its stdout."""
+    path = os.environ.get("EVENKEEL_STDERR")
+    if path:
+        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), 2)
+
+
 def console_main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, telling errors in one line on stderr."""
+    _restore_stderr()
     try:
         main(argv)
     except EvenkeelError as error:

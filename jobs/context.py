@@ -9,14 +9,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs.captures import Capture
 from jobs.warehouse import Warehouse
 from schemas.config import Settings
+from schemas.tables import TOPIC_SNAPSHOTS
 
 logger = logging.getLogger(__name__)
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+@dataclass(frozen=True)
+class LookFacts:
+    """What is known of the looks at each cluster.
+
+    Attributes:
+        times_ms: cluster id -> times of all looks, ascending.
+        offsets_partition_counts: cluster id -> partition count of ``__consumer_offsets`` in the newest look that has it.
+    """
+
+    times_ms: dict[str, tuple[int, ...]]
+    offsets_partition_counts: dict[str, int]
 
 
 @dataclass
@@ -52,6 +70,20 @@ class RunContext:
     def written(self) -> dict[str, int]:
         """Return by table the last run that wrote rows, this one included."""
         return {**self.written_before, **{name: self.run_sequence for name, rows in self.warehouse.rows_written.items() if rows}}
+
+    @cached_property
+    def look_facts(self) -> LookFacts:
+        """Return what several stages ask of the looks; asked once, when landing is over."""
+        looks = self.warehouse.read(TOPIC_SNAPSHOTS.name)
+        offsets_count = F.max_by(
+            F.when(F.col("topic") == OFFSETS_TOPIC, F.col("partition_count")), F.when(F.col("topic") == OFFSETS_TOPIC, F.col("observed_at"))
+        )
+        times = F.sort_array(F.collect_set(F.unix_millis("observed_at")))
+        rows = looks.groupBy("cluster_id").agg(times.alias("times"), offsets_count.alias("offsets_count")).collect()
+        return LookFacts(
+            {row["cluster_id"]: tuple(row["times"]) for row in rows},
+            {row["cluster_id"]: row["offsets_count"] for row in rows if row["offsets_count"] is not None},
+        )
 
     def unread(self, table: str) -> int | None:
         """Return the run_sequence behind which a table's rows have not been used; None when all have."""

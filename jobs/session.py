@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pyspark
@@ -24,13 +25,16 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
 
     Args:
         conf_folder: holds ``spark-defaults.conf`` and ``spark-local.conf``.
-        extra_jars: folder of Delta's jars; without it Spark resolves them by name, which needs the network once.
+        extra_jars: folder of Delta's jars; without it those that the launcher has fetched into the checkout, else Spark resolves them
+            by name, which needs the network once.
 
     Raises:
         PlatformError: the session is of a Spark that is not supported, or lacks Delta.
     """
     if not _is_launched():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name that resolves to nothing would end the start
+        os.environ.setdefault("SPARK_CONF_DIR", str(conf_folder))  # its log4j2.properties keeps Spark quiet
     builder = SparkSession.builder.appName("evenkeel")
     if not _is_launched():
         for key, value in _local_settings(conf_folder, extra_jars).items():
@@ -56,15 +60,21 @@ def _is_launched() -> bool:
 
 
 def _local_settings(conf_folder: Path, extra_jars: Path | None) -> dict[str, str]:
-    settings = {"spark.master": "local[*,4]"}
+    # Nothing of ours is kept in Spark's own warehouse, but it would leave a folder of that name where it is started.
+    settings = {"spark.master": "local[*,4]", "spark.sql.warehouse.dir": tempfile.gettempdir()}
     for name in ("spark-defaults.conf", "spark-local.conf"):
         settings.update(read_conf_file(conf_folder / name))
+    if extra_jars is None:
+        extra_jars = next(iter(conf_folder.parent.glob(f".evenkeel/jars/spark-{_spark_minor()}")), None)
     if extra_jars is not None:
         settings["spark.jars"] = ",".join(sorted(str(jar) for jar in extra_jars.glob("*.jar")))
     else:
-        minor = ".".join(pyspark.__version__.split(".")[:2])
-        settings["spark.jars.packages"] = f"io.delta:delta-spark_{minor}_2.13:{DELTA_VERSION}"
+        settings["spark.jars.packages"] = f"io.delta:delta-spark_{_spark_minor()}_2.13:{DELTA_VERSION}"
     return settings
+
+
+def _spark_minor() -> str:
+    return ".".join(pyspark.__version__.split(".")[:2])
 
 
 def _check(spark: SparkSession) -> None:

@@ -22,7 +22,6 @@ from schemas.wire import (
 from schemas.wire.classic_group import decode_legacy_offset_commit
 
 PARQUET_COLUMNS = {"key": "binary", "value": "binary", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
-OFFSETS_TOPIC = "__consumer_offsets"
 GROUP_RECORD_TYPES = (2, 3)
 """Group metadata, classic and consumer protocol: their tombstones end a group."""
 
