@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from assignors.model import Assignment, GroupProblem, KafkaAssignorError, KafkaVersionError, TopicPartition
-from assignors.ordering import sort_strings, string_hash
+from assignors.ordering import sort_strings
 from assignors.releases import Release, parse_release
+from assignors.string_hashes import string_hashes
 from assignors.subscriptions import thread_subscriptions_of
 
 _REMOVED: Release = (2, 0)
@@ -85,7 +86,8 @@ def assign_legacy_round_robin(problem: GroupProblem, *, kafka_version: str | Non
         _require_equal_threads(threads_by_topic)
     text = "{}-{}" if release >= _DASHED_PARTITIONS_SINCE else "[{},{}]"
     places = [(topic, partition) for topic in threads_by_topic for partition in range(_partition_count(problem, topic))]
-    places.sort(key=lambda place: string_hash(text.format(*place)))
+    hashes = dict(zip(places, string_hashes([text.format(*place) for place in places]), strict=True))
+    places.sort(key=hashes.__getitem__)
     readers = {topic: frozenset(threads) for topic, threads in threads_by_topic.items()}
     ring = cycle(sort_strings(frozenset().union(*readers.values())))
     owned: dict[str, list[TopicPartition]] = defaultdict(list)

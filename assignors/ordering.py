@@ -12,24 +12,19 @@ from __future__ import annotations
 
 import base64
 import struct
-from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
-from sys import byteorder
 from typing import Any, TypeVar
 
 from assignors.hash_map import TREEIFY_LENGTH, HashMapSimulation
 from assignors.model import Member, TopicPartition
+from assignors.string_hashes import string_hashes
 
 Key = TypeVar("Key", bound=Hashable)
 
 DEFAULT_CAPACITY = 16
-_LONGEST_NUMERAL = 600  # Python can be told to refuse longer ones than 640
-_DIGITS = b"0123456789abcdefghijklmnopqrstu"
-_REMAINDERS = bytes(_DIGITS[unit % 31] for unit in range(256))
-_QUOTIENTS = bytes(_DIGITS[unit // 31] for unit in range(256))
 _MASK = 0xFFFFFFFF
 _SIGN = 0x80000000
 
@@ -100,29 +95,7 @@ def string_hash(text: str) -> int:
     >>> string_hash("orders"), string_hash("polygenelubricants"), string_hash("")
     (-1008770331, -2147483648, 0)
     """
-    try:
-        units = text.encode("latin-1")
-    except UnicodeEncodeError:
-        return _signed(_evaluate(_utf16_units(text)))
-    if not 0 < len(units) <= _LONGEST_NUMERAL:
-        return _signed(_evaluate(units))
-    # The hash is the text read as a numeral to base 31 whose digits may be too large. Every unit is 31 * quotient + remainder,
-    # and two numerals with proper digits are read in C: three to five times as fast as a loop.
-    return _signed(int(units.translate(_REMAINDERS), 31) + 31 * int(units.translate(_QUOTIENTS), 31))
-
-
-def _utf16_units(text: str) -> Iterable[int]:
-    units = array("H", text.encode("utf-16-le", "surrogatepass"))
-    if byteorder == "big":
-        units.byteswap()
-    return units
-
-
-def _evaluate(units: Iterable[int]) -> int:
-    total = 0
-    for unit in units:
-        total = (31 * total + unit) & _MASK
-    return total
+    return string_hashes((text,))[0]
 
 
 def coordinator_partition(group_id: str, partition_count: int) -> int:
@@ -269,7 +242,7 @@ def string_map_order(keys: tuple[str, ...]) -> tuple[tuple[int, ...], bool]:
     ((2, 1, 0), True)
     """
     capacity = table_capacity(len(keys))
-    spreads = _spreads(keys, string_hash)
+    spreads = [value ^ ((value & _MASK) >> 16) for value in string_hashes(keys)]
     if _reaches(spreads, TREEIFY_LENGTH, capacity, DEFAULT_CAPACITY):
         positions = {key: position for position, key in enumerate(keys)}
         return tuple(positions[key] for key in hash_map_order(keys)), False

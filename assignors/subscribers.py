@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from itertools import chain
+from operator import attrgetter
 
 from assignors.model import GroupProblem, MalformedProblemError, Member
 from assignors.ordering import hash_map_order, string_map_order
 from assignors.subscriptions import distinct_subscriptions
+
+_member_id = attrgetter("member_id")
 
 
 def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
@@ -17,12 +20,12 @@ def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
     Raises:
         MalformedProblemError: two members have the same id.
     """
-    member_ids = tuple([member.member_id for member in problem.members])
+    member_ids = tuple(map(_member_id, problem.members))
     if len(set(member_ids)) < len(member_ids):
         member_id, count = Counter(member_ids).most_common(1)[0]
         raise MalformedProblemError(f"member id {member_id!r} occurs {count} times in one group, expected once")
     order, is_stable = string_map_order(member_ids)
-    return [problem.members[position] for position in order], is_stable
+    return list(map(problem.members.__getitem__, order)), is_stable
 
 
 def result_order(members: Sequence[Member], is_stable: bool) -> list[str]:

@@ -137,14 +137,16 @@ class _ConstrainedAssignment:
         """Let everybody keep claims up to its quota; remember what was taken from whom."""
         key = partition_order(self._counts)
         sorts = self._behaviour.sorts_owned_partitions
-        contested = self._claims.contested
+        racks = self._racks if self._racks.is_active else None
+        claimed, contested = self._claims.owned, self._claims.contested
         lower, upper, expected = self._lower, self._upper, self._expected_above
+        revoked = self._revoked
         for member in self._walk:
-            kept = owned = self._claims.owned[member]
-            if self._racks.is_active:
-                kept = [partition for partition in owned if not self._racks.is_mismatch(member, partition)]
+            kept = owned = claimed[member]
+            if racks is not None:
+                kept = [partition for partition in owned if not racks.is_mismatch(member, partition)]
                 if sorts and len(kept) < len(owned):
-                    self._revoked.update((partition, member) for partition in owned if self._racks.is_mismatch(member, partition))
+                    revoked.update((partition, member) for partition in owned if racks.is_mismatch(member, partition))
             kept = sorted(kept, key=key) if sorts else list(kept)
             if sorts:
                 kept.sort(key=_partition_number)
@@ -165,7 +167,8 @@ class _ConstrainedAssignment:
                     self._exact.append(member)
             self._partitions[member] = kept
             if quota < size:
-                self._revoked.update((partition, member) for partition in kept[quota:])
+                for partition in kept[quota:]:
+                    revoked[partition] = member
                 del kept[quota:]
 
     def _unassigned(self) -> list[TopicPartition]:

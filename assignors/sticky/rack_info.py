@@ -33,7 +33,7 @@ class RackInfo:
         self.consumer_racks: list[str | None] = [None] * len(members)
         self.partition_racks: dict[TopicPartition, frozenset[str]] = {}
         self.consumers_per_partition: dict[TopicPartition, int] = {}
-        if not topics or not any([member.rack for member in members]):
+        if not topics:
             return
         members_in = Counter(member.rack for member in members if member.rack)
         racks = {(name, number): held for name, topic in topics.items() for number, held in enumerate(partition_racks(topic))}
