@@ -70,9 +70,16 @@ def execute(spark: SparkSession, request: Request) -> str | None:
     started_at = request.now()
     with exclusive(warehouse.location, request.run_id, started_at, request.wait_seconds):
         with stage_timer("open"):
-            warehouse.create()
-            warehouse.recover()
+            _open(warehouse)
         return _run(warehouse, request, started_at)
+
+
+def _open(warehouse: Warehouse) -> None:
+    try:
+        warehouse.create()
+        warehouse.recover()
+    except PySparkException as error:
+        raise NotAWarehouseError(f"warehouse {warehouse.location}: cannot be opened: {explain(error)}") from error
 
 
 def _run(warehouse: Warehouse, request: Request, started_at: datetime) -> str | None:
@@ -113,6 +120,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime) -> str | 
     except BaseException as error:
         _undo(context, request, row, error)
         raise
+    warehouse.replace_views()
     warehouse.clear_staging()
     told = {"run_id": request.run_id, "input_counts": context.input_counts}
     summary = _report(warehouse, request, told) if request.command == "run" else None

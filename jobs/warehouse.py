@@ -221,6 +221,15 @@ class Warehouse:
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(table)
         return self.spark.table(table)
 
+    def replace_views(self) -> None:
+        """In a catalog, make ``<table>_published`` show what the newest published run left; a path has no views."""
+        if is_path(self.location):
+            return
+        versions = dict(self.newest_run(RunStatus.PUBLISHED)["table_versions"])
+        for name, version in versions.items():
+            table = self.identifier(name)
+            self.spark.sql(f"CREATE OR REPLACE VIEW {table}_published AS SELECT * FROM {table} VERSION AS OF {version}")
+
     def clear_staging(self) -> None:
         """Remove what ``stage`` wrote aside, where that is possible without a Spark job."""
         if self.folder is not None:
