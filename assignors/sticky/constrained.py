@@ -5,7 +5,7 @@ Source: ``AbstractStickyAssignor.ConstrainedAssignmentBuilder``, Kafka 3.0 and l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
@@ -31,8 +31,10 @@ def assign_constrained(
     racks: RackInfo,
     behaviour: ClientBehaviour,
     budget: StepBudget,
-) -> tuple[list[Sequence[TopicPartition]], dict[TopicPartition, int]]:
-    """Return each member's partitions, and partition -> new owner for those taken from somebody, equal subscriptions given.
+) -> tuple[Sequence[Sequence[TopicPartition]], Callable[[], dict[TopicPartition, int]]]:
+    """Return each member's partitions, equal subscriptions given, and a function: partition -> new owner for those taken from somebody.
+
+    Only cooperation needs the second, so it is not looked for before it is asked for.
 
     Everybody gets the lower quota, total // members; total % members get one more. A member keeps its claims up to its quota: with
     fewer it keeps all; with the upper quota or more it keeps that many as long as members may have the upper quota, *in hash map
@@ -64,8 +66,9 @@ def assign_constrained(
     if not member_ids:
         raise KafkaAssignorError("ArithmeticException", "a group without members has no quota")
     if not (racks.is_active or claims.contested or any(claims.owned)):
-        return _assign_afresh(member_ids, partition_counts), {}
-    return _ConstrainedAssignment(member_ids, walk, partition_counts, claims, racks, behaviour, budget).solve()
+        return _assign_afresh(member_ids, partition_counts), dict
+    assignment = _ConstrainedAssignment(member_ids, walk, partition_counts, claims, racks, behaviour, budget)
+    return assignment.solve(), assignment.find_transfers
 
 
 def _assign_afresh(member_ids: Sequence[str], partition_counts: Mapping[str, int]) -> list[Sequence[TopicPartition]]:
@@ -115,23 +118,22 @@ class _ConstrainedAssignment:
         self._exact: list[int] = []
         self._revoked: dict[TopicPartition, int] = {}
         self._partitions: list[list[TopicPartition]] = [[] for _ in member_ids]
-        self._transferring: dict[TopicPartition, int] = {}
+        self._dealt_from: list[int] = []
 
-    def solve(self) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
-        """Return each member's partitions, the kept ones first, and what is in transfer."""
+    def solve(self) -> list[list[TopicPartition]]:
+        """Return each member's partitions, the kept ones first."""
         self._keep_claims()
         unassigned = self._unassigned()
         rank = ranks(self._member_ids)
         self._under.sort(key=rank.__getitem__)
         self._exact.sort(key=rank.__getitem__)
-        dealt = [len(kept) for kept in self._partitions]
+        self._dealt_from = list(map(len, self._partitions))
         if self._racks.is_active:
             unassigned.sort(key=self._racks.consumers_per_partition.__getitem__)
             unassigned = self._deal_by_rack(unassigned)
         self._deal(unassigned)
         self._check()
-        self._find_transfers(dealt)
-        return self._partitions, self._transferring
+        return self._partitions
 
     def _keep_claims(self) -> None:
         """Let everybody keep claims up to its quota; remember what was taken from whom."""
@@ -251,13 +253,15 @@ class _ConstrainedAssignment:
         if self._under:
             raise KafkaAssignorError("IllegalStateException", "no more partitions for members that have not reached the lower quota")
 
-    def _find_transfers(self, dealt: Sequence[int]) -> None:
-        """Note which of the newly dealt partitions were taken from, or are contested by, somebody else."""
-        contested = self._claims.contested
-        if not self._revoked and not contested:
-            return
+    def find_transfers(self) -> dict[TopicPartition, int]:
+        """Return which of the newly dealt partitions were taken from, or are contested by, somebody else."""
+        contested, revoked = self._claims.contested, self._revoked
+        if not revoked and not contested:
+            return {}
         keeps_track = self._behaviour.sorts_owned_partitions
-        for member, (partitions, start) in enumerate(zip(self._partitions, dealt, strict=True)):
-            for partition in partitions[start:]:
-                if partition in contested or (partition in self._revoked and not (keeps_track and self._revoked[partition] == member)):
-                    self._transferring[partition] = member
+        return {
+            partition: member
+            for member, (partitions, start) in enumerate(zip(self._partitions, self._dealt_from, strict=True))
+            for partition in partitions[start:]
+            if partition in contested or (partition in revoked and not (keeps_track and revoked[partition] == member))
+        }

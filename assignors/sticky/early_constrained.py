@@ -6,7 +6,7 @@ Source: ``AbstractStickyAssignor.constrainedAssign``, Kafka 2.5.1 to 2.8 (KAFKA-
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from assignors.budget import StepBudget
 from assignors.model import KafkaAssignorError, TopicPartition
@@ -25,8 +25,8 @@ def assign_early_constrained(
     racks: RackInfo,
     behaviour: ClientBehaviour,
     budget: StepBudget,
-) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
-    """Return each member's partitions, and partition -> new owner for those taken from somebody.
+) -> tuple[Sequence[Sequence[TopicPartition]], Callable[[], dict[TopicPartition, int]]]:
+    """Return each member's partitions, and a function: partition -> new owner for those taken from somebody.
 
     Unlike today, everybody may keep the upper quota at first; a member below the lower quota then takes the first partition of
     each member at the upper quota, in hash map order.
@@ -97,4 +97,4 @@ def assign_early_constrained(
         if not at_lower:
             raise KafkaAssignorError("IllegalStateException", "Some partitions are unassigned but all consumers are at maximum capacity")
         give(partition, at_lower.popleft())
-    return partitions, transferring
+    return partitions, lambda: transferring

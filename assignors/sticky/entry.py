@@ -5,12 +5,13 @@ Source: ``AbstractStickyAssignor.assignPartitions``, ``StickyAssignor``, ``Coope
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 
 from assignors.budget import StepBudget
-from assignors.model import Assignment, GroupProblem, KafkaVersionError, Member, TopicPartition
+from assignors.model import Assignment, GroupProblem, KafkaVersionError, TopicPartition
 from assignors.ordering import hash_map_order, table_capacity
 from assignors.releases import client_behaviour, parse_release
 from assignors.sticky.claims import (
@@ -71,10 +72,7 @@ def assign_cooperative_sticky(problem: GroupProblem, *, kafka_version: str | Non
     if parse_release(kafka_version) < (2, 4):
         raise KafkaVersionError(f"cooperative-sticky exists since Kafka 2.4, so not in {kafka_version}")
     solution = _solve(problem, COOPERATIVE_READER, kafka_version, step_budget)
-    transferring = solution.transferring
-    if transferring is None:
-        transferring = find_transfers(solution.members, solution.partitions)
-    return solution.assignment(withhold(solution.partitions, transferring))
+    return solution.assignment(withhold(solution.partitions, solution.find_transfers()))
 
 
 @dataclass(slots=True)  # freezing it would take a twentieth of the time of a small group
@@ -82,17 +80,15 @@ class _Solution:
     """A sticky result before cooperation.
 
     Attributes:
-        members: in map order.
-        member_ids: their ids.
+        member_ids: the members in map order.
         partitions: each member's partitions.
-        transferring: what the constrained algorithm took from one member for another; None after the general one.
+        find_transfers: gives partition -> new owner for what was taken from one member for another.
         result_order: the member ids in the order of Kafka's result.
     """
 
-    members: Sequence[Member]
     member_ids: Sequence[str]
     partitions: Sequence[Sequence[TopicPartition]]
-    transferring: Mapping[TopicPartition, int] | None
+    find_transfers: Callable[[], Mapping[TopicPartition, int]]
     result_order: Sequence[str]
 
     def assignment(self, partitions: Iterable[Sequence[TopicPartition]]) -> Assignment:
@@ -116,8 +112,8 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         claims = settle_claims(members, read_members(members, reader, behaviour), counts, behaviour)
         constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
         walk, result_order = _constrained_orders(member_ids, is_stable)
-        partitions, transferring = constrain(member_ids, walk, counts, claims, racks, behaviour, budget)
-        return _Solution(members, member_ids, partitions, transferring, result_order)
+        partitions, find_constrained = constrain(member_ids, walk, counts, claims, racks, behaviour, budget)
+        return _Solution(member_ids, partitions, find_constrained, result_order)
     if behaviour.works_on_topics:
         data = read_members(members, reader, behaviour)
         general = state_general_problem(members, data, counts, settle_claims(members, data, counts, behaviour), racks)
@@ -127,7 +123,10 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         topics = hash_map_order(hash_map_order(topic for subscription in subscriptions for topic in subscription))
         general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics if topic in counts}, behaviour)
     rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
-    return _Solution(members, member_ids, rebalance.solve(), None, _general_result_order(member_ids, rebalance.fixed_members))
+    partitions = rebalance.solve()
+    return _Solution(
+        member_ids, partitions, partial(find_transfers, members, partitions), _general_result_order(member_ids, rebalance.fixed_members)
+    )
 
 
 def _constrained_orders(member_ids: Sequence[str], is_stable: bool) -> tuple[Sequence[int], Sequence[str]]:
