@@ -122,4 +122,4 @@ def _result(table: str, result: Any, batch: Any) -> GateResult:
         unexpected_count = batch.validate(configuration.to_domain_obj(), result_format="SUMMARY").result.get("unexpected_count")
     column = configuration.kwargs.get("column")
     name = configuration.type if column is None else f"{configuration.type}({column})"
-    return GateResult(table, table, name, str(configuration.severity), bool(result.success), unexpected_count)
+    return GateResult(table, table, name, Severity(configuration.severity).value, bool(result.success), unexpected_count)
