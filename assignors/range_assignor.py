@@ -12,7 +12,7 @@ from assignors.ordering import computed_hash_map_order, hash_map_order, java_ord
 from assignors.racks import is_rack_aware, partition_racks
 from assignors.releases import ClientBehaviour, client_behaviour
 from assignors.remembering import partitions_of
-from assignors.subscribers import members_in_map_order, result_order, subscribers_of_topics
+from assignors.subscribers import freeze, members_in_map_order, result_order, subscribers_of_topics
 from assignors.subscriptions import distinct_subscriptions, existing_partition_counts
 
 
@@ -57,7 +57,7 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
     if uses_racks:
         for partitions in held:
             partitions.sort(key=partition_order(counts))
-    by_id = {member.member_id: tuple(partitions) for member, partitions in zip(ranked, held, strict=True)}
+    by_id = {member.member_id: partitions for member, partitions in zip(ranked, freeze(held), strict=True)}
     return {member_id: by_id[member_id] for member_id in result_order(members, is_stable)}
 
 

@@ -10,7 +10,7 @@ from assignors.model import Assignment, GroupProblem, KafkaAssignorError, TopicP
 from assignors.ordering import java_order, member_order, sort_strings
 from assignors.releases import client_behaviour
 from assignors.remembering import partitions_of
-from assignors.subscribers import members_in_map_order, result_order, subscribers_of_topics
+from assignors.subscribers import freeze, members_in_map_order, result_order, subscribers_of_topics
 from assignors.subscriptions import existing_partition_counts
 
 
@@ -61,5 +61,5 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
             for place, position in enumerate(turn):
                 held[position] += partitions[place :: len(turn)]
         cursor = (turn[(len(partitions) - 1) % len(turn)] + 1) % len(ring)
-    by_id = {member.member_id: tuple(partitions) for member, partitions in zip(ring, held, strict=True)}
+    by_id = {member.member_id: partitions for member, partitions in zip(ring, freeze(held), strict=True)}
     return {member_id: by_id[member_id] for member_id in result_order(members, is_stable)}

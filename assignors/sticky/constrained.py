@@ -17,6 +17,7 @@ from assignors.releases import ClientBehaviour
 from assignors.sticky.claims import Claims
 from assignors.sticky.partitions import every_partition, mark, unmarked, unmatched
 from assignors.sticky.rack_info import RackInfo
+from assignors.subscribers import freeze
 
 _LARGEST_REMEMBERED_DEAL = 4096
 
@@ -120,7 +121,7 @@ class _ConstrainedAssignment:
         self._partitions: list[list[TopicPartition]] = [[] for _ in member_ids]
         self._dealt_from: list[int] = []
 
-    def solve(self) -> list[list[TopicPartition]]:
+    def solve(self) -> Sequence[Sequence[TopicPartition]]:
         """Return each member's partitions, the kept ones first."""
         self._keep_claims()
         unassigned = self._unassigned()
@@ -133,7 +134,7 @@ class _ConstrainedAssignment:
             unassigned = self._deal_by_rack(unassigned)
         self._deal(unassigned)
         self._check()
-        return self._partitions
+        return freeze(self._partitions)
 
     def _keep_claims(self) -> None:
         """Let everybody keep claims up to its quota; remember what was taken from whom."""
