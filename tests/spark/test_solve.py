@@ -17,11 +17,12 @@ from assignors import Assignment
 from assignors.replay import Replay, State
 from jobs import assign, udfs
 from jobs.carry import decode_state
+from jobs.context import RunContext
 from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
 from jobs.udfs import ChunkOrderError, SolveSettings, solve_chunks
 from schemas.config import Settings
 from schemas.staging import SOLVED_ROWS
-from tests.spark.frames import entries, look_row, looks, member_row, snapshot_row, snapshots
+from tests.spark.frames import entries, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 LOOKS = [look_row("t", at, [["r1"]] * 4) for at in (0, 2_500)] + [look_row("u", 0, [["r2"], [None]])]
 STRATEGIES = ("sticky", "cooperative-sticky")
@@ -58,11 +59,10 @@ def conf(spark: SparkSession, **settings: int) -> Iterator[None]:
 
 def solve(spark: SparkSession, rows: list[dict], max_generations: int = 500, states: DataFrame | None = None) -> list[dict]:
     """Return what ``assign.solve`` gives."""
-    stub = SimpleNamespace(
-        settings=Settings(strategies=STRATEGIES, assign={"max_generations_per_chunk": max_generations}),
-        warehouse=SimpleNamespace(read=lambda name: looks(spark, *LOOKS)),
-    )
-    return assign.solve(stub, snapshots(spark, *rows), states).toArrow().to_pylist()
+    settings = Settings(strategies=STRATEGIES, assign={"max_generations_per_chunk": max_generations})
+    warehouse = SimpleNamespace(read=lambda name: looks(spark, *LOOKS))
+    context = RunContext(spark, warehouse, settings, "test", moment(0))
+    return assign.solve(context, snapshots(spark, *rows), states).toArrow().to_pylist()
 
 
 def lines(rows: list[dict], kind: str) -> list[str]:
