@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 _LEAST_WIDTH = 8  # units; a lane has to hold 32 bits in the end
-_TOGETHER = 256  # a single long string makes all of its batch wide
+_TOGETHER = 256
+_LONGEST_TOGETHER = 256  # characters; one long string makes all of its batch wide, so then each goes by itself
 
 
 def string_hashes(texts: Sequence[str]) -> list[int]:
@@ -22,15 +23,17 @@ def string_hashes(texts: Sequence[str]) -> list[int]:
     >>> string_hashes(["orders", "polygenelubricants", ""])
     [-1008770331, -2147483648, 0]
     """
+    longest = max(map(len, texts), default=0)
+    step = _TOGETHER if longest <= _LONGEST_TOGETHER else 1
     result: list[int] = []
-    for start in range(0, len(texts), _TOGETHER):
-        result += _hash_together(texts[start : start + _TOGETHER])
+    for start in range(0, len(texts), step):
+        result += _hash_together(texts[start : start + step], longest)
     return result
 
 
-def _hash_together(texts: Sequence[str]) -> tuple[int, ...]:
+def _hash_together(texts: Sequence[str], longest: int) -> tuple[int, ...]:
     # A zero in front changes no hash, so every string can have the same power of two of units.
-    width = _width(max(map(len, texts)))
+    width = _width(longest)
     try:
         units = "".join([text.rjust(width, "\0") for text in texts]).encode("latin-1")
         unit_bits = 8

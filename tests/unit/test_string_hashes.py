@@ -1,0 +1,35 @@
+"""Hashes of many strings together, beside Java's definition one unit at a time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors.string_hashes import string_hashes
+
+
+def defined_hash(text: str) -> int:
+    """Return ``s[0] * 31**(n-1) + ... + s[n-1]`` over UTF-16 units, in 32 bits with a sign."""
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    total = 0
+    for at in range(0, len(encoded), 2):
+        total = 31 * total + int.from_bytes(encoded[at : at + 2], "big")
+    return int.from_bytes((total % 2**32).to_bytes(4, "big"), "big", signed=True)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=()), max_size=70), max_size=20))
+def test_strings_of_all_kinds_do_not_disturb_each_other(texts: list[str]) -> None:
+    assert string_hashes(texts) == list(map(defined_hash, texts))
+
+
+@pytest.mark.parametrize("unit", ["\xff", "\uffff", "\U0010ffff"])
+@pytest.mark.parametrize("length", [7, 8, 9, 64, 65, 256, 257, 5000])
+def test_the_largest_units_do_not_spill_into_the_next_string(unit: str, length: int) -> None:
+    texts = ["", unit * length, "a", unit * (length - 1)]
+    assert string_hashes(texts) == list(map(defined_hash, texts))
+
+
+def test_more_strings_than_go_together_keep_their_places() -> None:
+    texts = [f"consumer-{number}" for number in range(600)]
+    assert string_hashes(texts) == list(map(defined_hash, texts))
