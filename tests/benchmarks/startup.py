@@ -4,7 +4,8 @@
 
 Three processes are measured in turn, so that a change in the machine's load meets all of them: the bare job below, `./spark-submit.sh
 run` into a fresh warehouse, and the same into the warehouse of the round before. All use the launcher's settings and jars. Printed are
-medians, the ratio to the bare job, and the stages that the run itself reports. Exit code 1 when a ratio exceeds the limit.
+medians, the ratio to the bare job, and the stages that the run itself reports. The limit holds for the second call, which is the last
+of these three; the first call does more, so that its ratio says more. Exit code 3 when the second call exceeds the limit.
 
 Counted is user and system time of the process tree. Children that outlive their parent, as Python's worker daemon does when the JVM
 ends first, are adopted by this process (PR_SET_CHILD_SUBREAPER, Linux) and waited for; each start checks that on a daemon of its own.
@@ -27,6 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PR_SET_CHILD_SUBREAPER = 36
+MISSED_TARGET = 3
 STAGE = re.compile(r"^evenkeel: ([a-z-]+) +(\d+\.\d) s$", re.MULTILINE)
 
 BARE_JOB = """
@@ -151,11 +153,11 @@ def main() -> int:
 
     bare_s = statistics.median(usage.cpu_s for usage in bare)
     report("bare job", bare, bare_s)
-    ratios = [report("run, fresh warehouse", fresh, bare_s)]
+    report("run, fresh warehouse", fresh, bare_s)
     report_stages(fresh)
-    ratios.append(report("run, same warehouse again", repeated, bare_s))
+    second_call = report("run, same warehouse again", repeated, bare_s)
     report_stages(repeated)
-    return int(max(ratios) > options.limit)
+    return MISSED_TARGET if second_call > options.limit else 0
 
 
 if __name__ == "__main__":
