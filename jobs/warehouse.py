@@ -191,12 +191,16 @@ class Warehouse:
 
     def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...]) -> None:
         """Delete the rows of a table whose columns equal one of the keys."""
-        keys.createOrReplaceTempView("evenkeel_doomed")
+        view = "evenkeel_doomed"
+        keys.createOrReplaceTempView(view)
         condition = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
-        self.spark.sql(
-            f"MERGE INTO {self.identifier(name)} t USING (SELECT DISTINCT {', '.join(columns)} FROM evenkeel_doomed) d "
-            f"ON {condition} WHEN MATCHED THEN DELETE"
-        )
+        try:
+            self.spark.sql(
+                f"MERGE INTO {self.identifier(name)} t USING (SELECT DISTINCT {', '.join(columns)} FROM {view}) d "
+                f"ON {condition} WHEN MATCHED THEN DELETE"
+            )
+        finally:
+            self.spark.catalog.dropTempView(view)
 
     def _rows_of_newest_commit(self, name: str) -> int:
         if self.folder is None:
