@@ -150,10 +150,19 @@ def _parquet_capture(path: Path, size: int, forced: Source | None) -> Capture:
     return Capture(str(path.absolute()), Source.CONSUMER_OFFSETS, PARQUET, size)
 
 
+def _read_through(path: Path) -> None:
+    """Unpack a whole gzip file: one that was cut short would else end the run in the middle, with Spark's words."""
+    with gzip.open(path, "rb") as content:
+        while content.read(1 << 20):
+            pass
+
+
 def _ndjson_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bool) -> Capture:
     try:
         with gzip.open(path, "rt", encoding="utf-8") if is_gzip else path.open(encoding="utf-8") as lines:
             first = lines.readline().strip()
+        if is_gzip and recognise_line(first)[0] is not None:
+            _read_through(path)
     except (EOFError, zlib.error) as error:
         raise InputError(f"input {path}: damaged gzip data ({error})") from None
     except UnicodeDecodeError as error:

@@ -196,3 +196,12 @@ def test_a_fingerprint_is_of_the_content_alone(tmp_path: Path) -> None:
     lines(first, records.record_line(offset=10))
     assert fingerprint(find_captures((str(tmp_path / "one"),))) != one
     assert fingerprint(()) != one
+
+
+def test_a_gzip_file_that_was_cut_short(tmp_path: Path) -> None:
+    """Its first line is whole: only its end tells."""
+    whole = (Path(__file__).resolve().parents[2] / "conf" / "demo" / "cluster_metadata.jsonl.gz").read_bytes()
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"cut\.jsonl\.gz: damaged gzip data"):
+        find_captures((str(cut),))
