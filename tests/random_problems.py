@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
@@ -49,8 +50,10 @@ def random_successor(random: Random, problem: GroupProblem, assignment: Mapping[
             claims.append((random.choice([*problem.topics, "deleted"]), random.randint(0, 9)))
         topics = _some(random, list(problem.topics)) if random.random() < 0.1 else member.topics
         members.append(_claiming(random, replace(member, topics=topics), claims, stated))
-    for number in random.sample(range(10**6), random.choice([0, 0, 1, 2])):
-        members.append(Member(f"new-{number}", random.choice(problem.members).topics, rack=problem.members[0].rack))
+    known = {member.member_id for member in problem.members}
+    fresh = (member_id for number in itertools.count(random.randrange(10**6)) if (member_id := f"new-{number}") not in known)
+    for member_id in itertools.islice(fresh, random.choice([0, 0, 1, 2])):
+        members.append(Member(member_id, random.choice(problem.members).topics, rack=problem.members[0].rack))
     topics = dict(problem.topics)
     if random.random() < 0.2:
         name = random.choice(list(topics))

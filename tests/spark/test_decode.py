@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import udfs
@@ -33,19 +33,16 @@ def assert_fits(rows: list[dict]) -> None:
     assert pa.RecordBatch.from_pylist(rows, schema=SCHEMA).num_rows == len(rows)
 
 
-@settings(deadline=None)
 @given(records.raw_records())
 def test_any_record_fits_its_columns(record: tuple) -> None:
     assert_fits([consumer_offsets.decode_record(*record)])
 
 
-@settings(deadline=None)
 @given(records.lines(json.loads(records.record_line())))
 def test_any_line_of_records_fits_its_columns(line: str) -> None:
     assert_fits([consumer_offsets.decode_line(line)])
 
 
-@settings(deadline=None)
 @given(records.lines(records.look()))
 def test_any_line_of_looks_fits_its_columns(line: str) -> None:
     assert_fits(list(cluster_metadata.decode_line(line)))

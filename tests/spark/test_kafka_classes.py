@@ -1,6 +1,7 @@
 """Our assignors beside Kafka's own classes, in the JVM that Spark runs, on random groups.
 
-The recorded vectors hold us to fixed inputs; this holds us to inputs nobody has seen. Kafka's jar comes through Spark's own resolver of
+The recorded vectors hold us to fixed inputs; this holds us to inputs nobody has seen. ``EVENKEEL_SEED`` says which: a fixed seed unless
+set, a new one each time in ``.ci/run --all``. Kafka's jar comes through Spark's own resolver of
 Maven coordinates. Without network the tests are skipped, except where ``CI`` is ``true``: there a missing jar is a failure.
 """
 
@@ -22,6 +23,7 @@ from tests.random_problems import random_problem, random_successor
 KAFKA_CLIENTS = "org.apache.kafka:kafka-clients:4.3.1"
 PROBLEMS_PER_STRATEGY = 2000
 LONGEST_ANSWER_S = 60
+DEFAULT_SEED = 41
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +75,7 @@ def our_answer(strategy: str, problem: GroupProblem) -> Assignment | str:
 @pytest.mark.parametrize("strategy", CLASS_NAMES)
 def test_random_groups_get_kafkas_answer(strategy: str, kafka: KafkaClasses, capsys: pytest.CaptureFixture[str]) -> None:
     """Histories of random groups: each generation claims what the one before was given, or lies."""
-    seed = int(os.environ.get("EVENKEEL_SEED") or Random().randrange(2**32))
+    seed = int(os.environ.get("EVENKEEL_SEED", DEFAULT_SEED))
     with capsys.disabled():
         print(f"\n{strategy}: EVENKEEL_SEED={seed}", end=" ", flush=True)
     random = Random(seed)

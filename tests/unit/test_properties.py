@@ -130,7 +130,6 @@ def as_sets(assignment: Assignment) -> dict[str, set]:
 
 
 @pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
-@settings(deadline=None)
 @given(st.integers(1, 8), st.lists(st.integers(0, 9), min_size=1, max_size=4))
 def test_a_sticky_result_is_a_fixed_point(strategy: str, member_count: int, counts: list[int]) -> None:
     problem = even_group(member_count, counts)
@@ -138,7 +137,6 @@ def test_a_sticky_result_is_a_fixed_point(strategy: str, member_count: int, coun
     assert as_sets(assign(strategy, claiming(problem, result))) == as_sets(result)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 8), st.lists(st.integers(1, 9), min_size=1, max_size=4))
 def test_a_member_that_joins_moves_no_more_than_balance_needs(member_count: int, counts: list[int]) -> None:
     before = assign("sticky", even_group(member_count, counts))
@@ -152,7 +150,6 @@ def test_a_member_that_joins_moves_no_more_than_balance_needs(member_count: int,
     assert max(map(len, after.values())) - min(map(len, after.values())) <= 1
 
 
-@settings(deadline=None)
 @given(st.integers(1, 9), st.lists(st.integers(0, 12), min_size=1, max_size=4))
 def test_range_is_its_closed_form(member_count: int, counts: list[int]) -> None:
     problem = even_group(member_count, counts)
@@ -166,7 +163,6 @@ def test_range_is_its_closed_form(member_count: int, counts: list[int]) -> None:
     assert as_sets(assign("range", problem)) == expected
 
 
-@settings(deadline=None)
 @given(seeds)
 def test_round_robin_goes_round_one_by_one(seed: int) -> None:
     problem = random_problem(Random(seed))
@@ -183,7 +179,6 @@ def test_round_robin_goes_round_one_by_one(seed: int) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin"])
-@settings(deadline=None)
 @given(seeds)
 def test_the_order_of_the_members_does_not_matter(strategy: str, seed: int) -> None:
     random = Random(seed)
@@ -222,7 +217,7 @@ def unevenness(sizes: Counter, members: tuple[Member, ...]) -> int:
     return sum(abs(sizes[one.member_id] - sizes[other.member_id]) for one in members for other in members) // 2
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(seeds)
 def test_the_fast_general_form_answers_like_the_literal_one(seed: int) -> None:
     random = Random(seed)
@@ -284,7 +279,6 @@ def test_two_members_with_one_id_are_refused() -> None:
         assign("range", GroupProblem({"t": Topic(1)}, (Member("m", ("t",)), Member("m"))))
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(), max_size=60))
 def test_the_string_hash_is_the_one_of_java(text: str) -> None:
     expected = 0
@@ -299,7 +293,6 @@ def test_long_strings_have_hashes_too() -> None:
     assert string_hash("x" * 5000) == string_hash("x" * 5000 + "") != string_hash("x" * 4999)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("abcXYZ019.-_", min_size=1, max_size=9), unique=True, max_size=80))
 def test_the_short_rule_for_hash_maps_is_the_replay(keys: list[str]) -> None:
     simulation = HashMapSimulation(16)
@@ -308,7 +301,6 @@ def test_the_short_rule_for_hash_maps_is_the_replay(keys: list[str]) -> None:
     assert hash_map_order(keys) == simulation.keys()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["t", "orders", "é"]), st.integers(-(2**31), 2**31 - 1)), max_size=20), st.integers(0, 9))
 def test_user_data_is_read_as_written(claims: list, generation: int) -> None:
     data = write_sticky_user_data(claims, generation)

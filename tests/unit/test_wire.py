@@ -268,7 +268,7 @@ def check(decode, data: bytes) -> None:
             string.encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(DECODERS), st.binary(max_size=80))
 def test_arbitrary_bytes_decode_or_raise_a_wire_error(decode, data: bytes) -> None:
     check(decode, data)
@@ -278,7 +278,7 @@ SAMPLES = [unb64(vector["bytes_b64"]) for vector in VECTORS if "bytes_b64" in ve
 EDITS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 2), st.binary(min_size=1, max_size=5)), min_size=1, max_size=4)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(st.sampled_from(DECODERS), st.sampled_from(SAMPLES), EDITS)
 def test_damaged_records_decode_or_raise_a_wire_error(decode, sample: bytes, edits: list[tuple[int, int, bytes]]) -> None:
     data = bytearray(sample)
