@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+
+from assignors.remembering import Memory
 
 _LEAST_WIDTH = 8  # units; a lane has to hold 32 bits in the end
 _TOGETHER = 256
@@ -23,54 +25,94 @@ def string_hashes(texts: Sequence[str]) -> list[int]:
     >>> string_hashes(["orders", "polygenelubricants", ""])
     [-1008770331, -2147483648, 0]
     """
-    longest = max(map(len, texts), default=0)
-    step = _TOGETHER if longest <= _LONGEST_TOGETHER else 1
+    step = _TOGETHER if max(map(len, texts), default=0) <= _LONGEST_TOGETHER else 1
     result: list[int] = []
     for start in range(0, len(texts), step):
-        result += _hash_together(texts[start : start + step], longest)
+        plan, lanes = _fold(tuple(texts[start : start + step]))
+        result += plan.hashes.unpack((lanes & plan.low_32_bits).to_bytes(plan.hashes.size, "big"))
     return result
 
 
-def _hash_together(texts: Sequence[str], longest: int) -> tuple[int, ...]:
-    # A zero in front changes no hash, so every string can have the same power of two of units.
-    width = _width(longest)
-    try:
-        units = "".join([text.rjust(width, "\0") for text in texts]).encode("latin-1")
-        unit_bits = 8
-    except UnicodeEncodeError:
-        encoded = [text.encode("utf-16-be", "surrogatepass") for text in texts]
-        width = _width(max(map(len, encoded)) // 2)
-        units = b"".join([text.rjust(2 * width, b"\0") for text in encoded])
-        unit_bits = 16
-    foldings, low_bits, layout = _plan(unit_bits, width, len(texts))
-    lanes = int.from_bytes(units, "big")
-    for lane_bits, mask, power in foldings:
-        lanes = (lanes >> lane_bits & mask) * power + (lanes & mask)
-    return layout.unpack((lanes & low_bits).to_bytes(layout.size, "big"))
+def hash_low_bytes(texts: tuple[str, ...]) -> bytes:
+    """Return the lowest byte of each string's hash as a ``HashMap`` spreads it, ``h ^ (h >>> 16)``; meant for few strings.
 
+    It has the string's bucket in all small tables. One slice reads it out of all lanes.
 
-def _width(longest: int) -> int:
-    return max(_LEAST_WIDTH, 1 << (longest - 1).bit_length())
-
-
-@lru_cache(maxsize=64)  # a plan is as large as the strings it is for
-def _plan(unit_bits: int, width: int, count: int) -> tuple[list[tuple[int, int, int]], int, struct.Struct]:
-    """Return how to fold ``count`` strings of ``width`` units.
-
-    Returns:
-        Per folding the width of a lane in bits, a mask for every other lane, and 31 to the number of units in a lane; a mask for the
-        hashes at the end; and the layout to read them with.
+    >>> hash_low_bytes(("consumer1", "consumer2", "consumer3")).hex()
+    '1c1b1a'
     """
+    plan, lanes = _fold(texts)
+    return (lanes ^ lanes >> 16).to_bytes(plan.hashes.size, "big")[plan.lane_bytes - 1 :: plan.lane_bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How to fold a number of strings of one width.
+
+    Attributes:
+        template: puts ASCII strings into their lanes, with blanks in front.
+        foldings: width of a lane in bits, a mask for every other lane, and how many times its left neighbour a lane gets added.
+        lane_bytes: the width of a lane in the end, which is that of a string.
+        low_32_bits: a mask for the hashes.
+        hashes: the layout to read them with.
+    """
+
+    template: str
+    foldings: list[tuple[int, int, int]]
+    lane_bytes: int
+    low_32_bits: int
+    hashes: struct.Struct
+
+
+def _fold(texts: tuple[str, ...]) -> tuple[_Plan, int]:
+    """Return the plan for these strings, and an int whose lanes have their hashes as the lowest 32 bits."""
+    plan, units = _lay_out(texts)
+    lanes = int.from_bytes(units, "big")
+    for lane_bits, mask, factor in plan.foldings:
+        lanes += (lanes >> lane_bits & mask) * factor
+    return plan, lanes
+
+
+def _lay_out(texts: tuple[str, ...]) -> tuple[_Plan, bytes]:
+    """Return the plan for these strings, and their units in lanes of equal width: a zero in front changes no hash."""
+    joined = "".join(texts)
+    if not joined.isascii():
+        encoded = [text.encode("utf-16-be", "surrogatepass") for text in texts]
+        plan = _plan_for(16, max(map(len, encoded)) // 2, len(texts))
+        return plan, b"".join([text.rjust(plan.lane_bytes, b"\0") for text in encoded])
+    if texts and " " not in joined:
+        # Formatting all at once takes half the time of padding one by one, but pads with blanks. Mostly the first is as long as any.
+        plan = _plan_for(8, len(texts[0]), len(texts))
+        padded = plan.template % texts
+        if len(padded) == plan.hashes.size:
+            return plan, padded.encode("ascii").replace(b" ", b"\0")
+    plan = _plan_for(8, max(map(len, texts), default=0), len(texts))
+    return plan, "".join([text.rjust(plan.lane_bytes, "\0") for text in texts]).encode("ascii")
+
+
+def _plan_for(unit_bits: int, longest: int, count: int) -> _Plan:
+    """Return how to fold ``count`` strings of up to ``longest`` units."""
+    width = 1 << (longest - 1).bit_length() if longest > _LEAST_WIDTH else _LEAST_WIDTH
+    return _plans.find((unit_bits, width, count)) or _plans.keep((unit_bits, width, count), _plan(unit_bits, width, count), width * count)
+
+
+# A plan is several times as large as the strings it is for.
+_plans: Memory[tuple[int, int, int], _Plan] = Memory(1 << 18)
+
+
+def _plan(unit_bits: int, width: int, count: int) -> _Plan:
     string_bits = unit_bits * width
     foldings = []
     lane_bits, power = unit_bits, 31
     while lane_bits < string_bits:
-        # Sums of narrow lanes fit into twice the bits; of wide ones, the lowest 32 bits are all that matters.
+        # A pair of lanes holds ``left * 2**lane_bits + right`` and is to hold ``left * power + right``, power being 31 to the number of
+        # units in a lane. That fits, as 31 is far below 2**8. Of the wide lanes only the lowest 32 bits matter, so there ``left`` may
+        # stand above them, which spares a long factor.
         mask = _every_other_lane(2 * lane_bits, min(lane_bits, 32), count * string_bits)
-        foldings.append((lane_bits, mask, power))
+        foldings.append((lane_bits, mask, power if lane_bits >= 32 else power - (1 << lane_bits)))
         lane_bits, power = 2 * lane_bits, power * power & 0xFFFFFFFF
-    low_bits = _every_other_lane(string_bits, 32, count * string_bits)
-    return foldings, low_bits, struct.Struct(">" + f"{string_bits // 8 - 4}xi" * count)
+    low_32_bits = _every_other_lane(string_bits, 32, count * string_bits)
+    return _Plan(f"%{width}s" * count, foldings, string_bits // 8, low_32_bits, struct.Struct(">" + f"{string_bits // 8 - 4}xi" * count))
 
 
 def _every_other_lane(distance: int, set_bits: int, total_bits: int) -> int:

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 from assignors.model import GroupProblem, MalformedProblemError, Member, TopicPartition
 from assignors.ordering import hash_map_order, string_map_order
 from assignors.subscriptions import distinct_subscriptions
 
-_member_id = attrgetter("member_id")
+
+def map_order(members: Sequence[Member]) -> tuple[tuple[str, ...], Sequence[int], bool]:
+    """Return the member ids, the positions in which the leader's map of subscriptions iterates them, and whether maps filled from that
+    map iterate alike.
+
+    Raises:
+        MalformedProblemError: two members have the same id.
+    """
+    member_ids = tuple([member.member_id for member in members])
+    if len(set(member_ids)) < len(member_ids):
+        member_id, count = Counter(member_ids).most_common(1)[0]
+        raise MalformedProblemError(f"member id {member_id!r} occurs {count} times in one group, expected once")
+    return member_ids, *string_map_order(member_ids)
 
 
 def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
@@ -21,11 +32,7 @@ def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
     Raises:
         MalformedProblemError: two members have the same id.
     """
-    member_ids = tuple(map(_member_id, problem.members))
-    if len(set(member_ids)) < len(member_ids):
-        member_id, count = Counter(member_ids).most_common(1)[0]
-        raise MalformedProblemError(f"member id {member_id!r} occurs {count} times in one group, expected once")
-    order, is_stable = string_map_order(member_ids)
+    _, order, is_stable = map_order(problem.members)
     return list(map(problem.members.__getitem__, order)), is_stable
 
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from assignors.budget import StepBudget
 from assignors.model import Assignment, GroupProblem, KafkaVersionError, TopicPartition
-from assignors.ordering import hash_map_order, table_capacity
+from assignors.ordering import hash_map_order
 from assignors.releases import client_behaviour, parse_release
 from assignors.sticky.claims import (
     COOPERATIVE_READER,
@@ -22,13 +22,14 @@ from assignors.sticky.claims import (
     read_members,
     settle_claims,
 )
-from assignors.sticky.constrained import assign_constrained
+from assignors.sticky.constrained import assign_constrained, constrained_orders
 from assignors.sticky.cooperative import find_transfers, withhold
 from assignors.sticky.early_constrained import assign_early_constrained
 from assignors.sticky.early_general import state_early_general_problem
 from assignors.sticky.general import Rebalance, state_general_problem
 from assignors.sticky.irregular import IrregularRebalance
 from assignors.sticky.rack_info import RackInfo
+from assignors.sticky.small_groups import assign_small_group
 from assignors.subscribers import members_in_map_order
 from assignors.subscriptions import distinct_subscriptions, existing_partition_counts
 
@@ -50,6 +51,9 @@ def assign_sticky(problem: GroupProblem, *, kafka_version: str | None = None, st
             exist or of topics no longer subscribed to.
         KafkaVersionError: a release before 0.11.
     """
+    assignment = assign_small_group(problem, client_behaviour(kafka_version), step_budget)
+    if assignment is not None:
+        return assignment
     if parse_release(kafka_version) < (0, 11):
         raise KafkaVersionError(f"sticky exists since Kafka 0.11, so not in {kafka_version}")
     solution = _solve(problem, STICKY_READER, kafka_version, step_budget)
@@ -111,7 +115,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
     if differing is None:
         claims = settle_claims(members, read_members(members, reader, behaviour), counts, behaviour)
         constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
-        walk, result_order = _constrained_orders(member_ids, is_stable)
+        walk, result_order = constrained_orders(member_ids, is_stable)
         partitions, find_constrained = constrain(member_ids, walk, counts, claims, racks, behaviour, budget)
         return _Solution(member_ids, partitions, find_constrained, result_order)
     if behaviour.works_on_topics:
@@ -127,24 +131,6 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
     return _Solution(
         member_ids, partitions, partial(find_transfers, members, partitions), _general_result_order(member_ids, rebalance.fixed_members)
     )
-
-
-def _constrained_orders(member_ids: Sequence[str], is_stable: bool) -> tuple[Sequence[int], Sequence[str]]:
-    """Return the order in which claims are looked at, by member number, and the order of the result.
-
-    The claims are in a map filled from the members' map. The result's map is filled from one that was filled from a copied one; a copy
-    has a larger table for 12, 24, 48, ... members (JDK up to 18).
-    """
-    capacity = 1 << int(len(member_ids) / 0.75).bit_length()
-    if is_stable:
-        walk = range(len(member_ids))
-        if capacity <= table_capacity(len(member_ids)):
-            return walk, member_ids
-        return walk, hash_map_order(hash_map_order(member_ids, initial_capacity=capacity))
-    numbers = {member_id: number for number, member_id in enumerate(member_ids)}
-    claimants = hash_map_order(member_ids)
-    copied = hash_map_order(hash_map_order(claimants), initial_capacity=capacity)
-    return [numbers[member_id] for member_id in claimants], hash_map_order(copied)
 
 
 def _general_result_order(member_ids: Sequence[str], fixed_members: set[int]) -> list[str]:

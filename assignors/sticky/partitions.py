@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, starmap
+from operator import itemgetter
 
 from assignors.model import TopicPartition
 from assignors.remembering import partitions_of
+
+by_number = itemgetter(1)
+"""A sort key: a partition's number."""
 
 
 def every_partition(topics: Iterable[tuple[str, int]]) -> Iterator[TopicPartition]:
@@ -16,6 +20,15 @@ def every_partition(topics: Iterable[tuple[str, int]]) -> Iterator[TopicPartitio
     [('t', 0), ('t', 1), ('u', 0)]
     """
     return chain.from_iterable(starmap(partitions_of, topics))
+
+
+def deal_hands(every: Sequence[TopicPartition], count: int) -> list[tuple[TopicPartition, ...]]:
+    """Return the partitions dealt out in turn to ``count`` members: to each every n-th one.
+
+    >>> deal_hands((("t", 0), ("t", 1), ("t", 2)), 2)
+    [(('t', 0), ('t', 2)), (('t', 1),)]
+    """
+    return [tuple(every[place::count]) for place in range(count)]
 
 
 def mark(holdings: Iterable[Iterable[TopicPartition]], partition_counts: Mapping[str, int]) -> dict[str, bytearray] | None:
