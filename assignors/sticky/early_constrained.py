@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from assignors.budget import StepBudget
 from assignors.model import KafkaAssignorError, TopicPartition
 from assignors.ordering import ranks, sort_strings
 from assignors.releases import ClientBehaviour
 from assignors.sticky.claims import Claims
+from assignors.sticky.cooperative import withhold
 from assignors.sticky.partitions import every_partition
 from assignors.sticky.rack_info import RackInfo
 
@@ -25,8 +27,8 @@ def assign_early_constrained(
     racks: RackInfo,
     behaviour: ClientBehaviour,
     budget: StepBudget,
-) -> tuple[Sequence[Sequence[TopicPartition]], Callable[[], dict[TopicPartition, int]]]:
-    """Return each member's partitions, and a function: partition -> new owner for those taken from somebody.
+) -> tuple[Sequence[Sequence[TopicPartition]], Callable[[], Sequence[Sequence[TopicPartition]]]]:
+    """Return each member's partitions, and a function that gives them without those taken from somebody.
 
     Unlike today, everybody may keep the upper quota at first; a member below the lower quota then takes the first partition of
     each member at the upper quota, in hash map order.
@@ -97,4 +99,4 @@ def assign_early_constrained(
         if not at_lower:
             raise KafkaAssignorError("IllegalStateException", "Some partitions are unassigned but all consumers are at maximum capacity")
         give(partition, at_lower.popleft())
-    return partitions, lambda: transferring
+    return partitions, partial(withhold, partitions, transferring)

@@ -5,9 +5,8 @@ Source: ``AbstractStickyAssignor.assignPartitions``, ``StickyAssignor``, ``Coope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
 
 from assignors.budget import StepBudget
@@ -76,7 +75,7 @@ def assign_cooperative_sticky(problem: GroupProblem, *, kafka_version: str | Non
     if parse_release(kafka_version) < (2, 4):
         raise KafkaVersionError(f"cooperative-sticky exists since Kafka 2.4, so not in {kafka_version}")
     solution = _solve(problem, COOPERATIVE_READER, kafka_version, step_budget)
-    return solution.assignment(withhold(solution.partitions, solution.find_transfers()))
+    return solution.assignment(solution.without_transfers())
 
 
 @dataclass(slots=True)  # freezing it would take a twentieth of the time of a small group
@@ -86,13 +85,13 @@ class _Solution:
     Attributes:
         member_ids: the members in map order.
         partitions: each member's partitions.
-        find_transfers: gives partition -> new owner for what was taken from one member for another.
+        without_transfers: gives the same without what was taken from one member for another.
         result_order: the member ids in the order of Kafka's result.
     """
 
     member_ids: Sequence[str]
     partitions: Sequence[Sequence[TopicPartition]]
-    find_transfers: Callable[[], Mapping[TopicPartition, int]]
+    without_transfers: Callable[[], Sequence[Sequence[TopicPartition]]]
     result_order: Sequence[str]
 
     def assignment(self, partitions: Iterable[Sequence[TopicPartition]]) -> Assignment:
@@ -116,8 +115,8 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         claims = settle_claims(members, read_members(members, reader, behaviour), counts, behaviour)
         constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
         walk, result_order = constrained_orders(member_ids, is_stable)
-        partitions, find_constrained = constrain(member_ids, walk, counts, claims, racks, behaviour, budget)
-        return _Solution(member_ids, partitions, find_constrained, result_order)
+        partitions, without_transfers = constrain(member_ids, walk, counts, claims, racks, behaviour, budget)
+        return _Solution(member_ids, partitions, without_transfers, result_order)
     if behaviour.works_on_topics:
         data = read_members(members, reader, behaviour)
         general = state_general_problem(members, data, counts, settle_claims(members, data, counts, behaviour), racks)
@@ -129,7 +128,10 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
     rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
     partitions = rebalance.solve()
     return _Solution(
-        member_ids, partitions, partial(find_transfers, members, partitions), _general_result_order(member_ids, rebalance.fixed_members)
+        member_ids,
+        partitions,
+        lambda: withhold(partitions, find_transfers(members, partitions)),
+        _general_result_order(member_ids, rebalance.fixed_members),
     )
 
 
