@@ -195,6 +195,7 @@ class _ConstrainedAssignment:
         self._revoked: dict[TopicPartition, int] = {}
         self._partitions: list[list[TopicPartition]] = [[] for _ in member_ids]
         self._dealt_from: list[int] = []
+        # What nobody claimed; None where that alone does not tell what was taken from somebody.
         self._unclaimed: list[TopicPartition] | None = None
 
     def solve(self) -> Sequence[Sequence[TopicPartition]]:
@@ -206,7 +207,7 @@ class _ConstrainedAssignment:
         self._exact.sort(key=rank.__getitem__)
         self._dealt_from = list(map(len, self._partitions))
         if self._racks.is_active:
-            unassigned.sort(key=self._racks.consumers_per_partition.__getitem__)
+            unassigned.sort(key=self._racks.consumers_near)
             unassigned = self._deal_by_rack(unassigned)
         deal(self._partitions, unassigned, self._under, self._exact, self._lower)
         return freeze(self._partitions)
@@ -221,7 +222,7 @@ class _ConstrainedAssignment:
         for member in self._walk:
             kept = owned = claimed[member]
             if racks is not None:
-                kept = [partition for partition in owned if not racks.is_mismatch(member, partition)]
+                kept = racks.without_mismatches(member, owned)
                 if sorts and len(kept) < len(owned):
                     revoked.update((partition, member) for partition in owned if racks.is_mismatch(member, partition))
             kept = sorted(kept, key=key) if sorts else list(kept)
@@ -243,11 +244,13 @@ class _ConstrainedAssignment:
     def _unassigned(self) -> list[TopicPartition]:
         """Return what nobody kept, by topic and number, as Kafka finds it."""
         topics = sort_strings(self._counts)
-        if self._claims.marks is None or self._racks.is_active:
+        has_racks = self._racks.is_active
+        if self._claims.marks is None or (has_racks and not self._behaviour.sorts_owned_partitions):
             marks = mark(self._partitions, self._counts)
         else:
+            # All that was claimed and not kept is in the record of revocations.
             marks = self._claims.marks
-            self._unclaimed = unmarked(marks, topics)
+            self._unclaimed = None if has_racks else unmarked(marks, topics)
             for topic, number in self._revoked:
                 marks[topic][number] = 0
         if marks is not None:
@@ -287,7 +290,7 @@ class _ConstrainedAssignment:
         return left
 
     def _next_in_rack(self, partition: TopicPartition, members: Sequence[int], start: int) -> int | None:
-        racks = self._racks.partition_racks[partition]
+        racks = self._racks.racks_of(partition)
         if not racks:
             return None
         held = self._racks.consumer_racks
@@ -302,8 +305,6 @@ class _ConstrainedAssignment:
         """Return each member's partitions without those that somebody else has to give up first."""
         if self._unclaimed is None:
             return withhold(self._partitions, self._find_transfers())
-        if not self._revoked:
-            return self._partitions
         # With claims in good order and no racks, nobody is dealt what it gave up itself: all that is dealt out was taken from somebody
         # else, but for what nobody had. Looking that up instead takes a tenth of the time where half the partitions move.
         is_unclaimed = set(self._unclaimed).__contains__

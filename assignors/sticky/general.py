@@ -218,7 +218,7 @@ class Rebalance:
         left = []
         for partition in partitions:
             if in_rack:
-                racks = self._racks.partition_racks[partition]
+                racks = self._racks.racks_of(partition)
                 if (partition[0], racks) not in rack_heaps:
                     rack_heaps[partition[0], racks] = self._heaps_in_rack(partition)
                 heaps = rack_heaps[partition[0], racks]
@@ -236,7 +236,7 @@ class Rebalance:
 
     def _heaps_in_rack(self, partition: TopicPartition) -> list[list[int]]:
         """Return heaps of the topic's subscribers that share a rack with the partition, or have none."""
-        racks = {None, *self._racks.partition_racks[partition]}
+        racks = {None, *self._racks.racks_of(partition)}
         heaps = []
         for rack in racks:
             members = [member for member in self._problem.subscribers[partition[0]] if self._racks.consumer_racks[member] == rack]

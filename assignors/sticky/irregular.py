@@ -78,7 +78,7 @@ class IrregularRebalance(Rebalance):
     def _has_smaller_subscriber(self, partition: TopicPartition, owner: int | None) -> bool:
         subscribers = self._problem.subscribers[partition[0]]
         self._budget.spend(len(subscribers))
-        racks = self._racks.partition_racks.get(partition)
+        racks = self._racks.racks_of(partition)
         if racks and owner is not None and self._racks.consumer_racks[owner] in racks:
             # Looking at the own rack first cannot change the outcome, but it can spare an exception.
             nearby = (member for member in subscribers if self._racks.consumer_racks[member] in racks)

@@ -16,19 +16,19 @@ from assignors.sticky.partitions import deal_hands, every_partition
 from assignors.sticky.user_data import MalformedUserDataError, read_previous_assignment
 
 _LARGEST = 4096  # partitions: beyond, sharing work between groups does not show in a group's time any more
-_MOST_PARTITIONS = 1 << 18  # in all shapes together; with their hands and claims some 100 MB, and only where groups differ that much
-_HANDS_PER_PARTITION = 8
-_CLAIMS_PER_PARTITION = 8
+_MOST_PARTITIONS = 1 << 17  # in all shapes together: some 30 MB with hands and claims
+_HANDS_PER_PARTITION = 4
+_CLAIMS_PER_PARTITION = 4
 _GENERATION_BYTES = 4
 
 
 class Claim(NamedTuple):
-    """Partitions that a member states to have held, each once, all of them existing.
+    """Partitions that a member states to have held, all of them existing.
 
     Attributes:
         partitions: in the order in which they are kept: by number, then topic.
         places: where these are among all partitions of the group.
-        bits: the places as bits of an int.
+        bits: the places as bits of an int, added up: a place that is there twice carries.
         size: how many there are.
     """
 
@@ -67,7 +67,7 @@ class Shape:
     def claims(self, user_data: Sequence[bytes | None]) -> list[Claim | None]:
         """Return what each member claims by its sticky user data.
 
-        None stands for data that is damaged, has no generation, or claims a partition twice or one that does not exist.
+        None stands for data that is damaged, has no generation, or claims a partition that does not exist.
         """
         # The generation comes last and matters for contested claims only. Without it, members of different groups send the same bytes.
         known, read = self._known_claims.find, self._read
@@ -84,10 +84,7 @@ class Shape:
         except (MalformedUserDataError, KeyError):
             return None
         places.sort(key=self._keeping_order.__getitem__)
-        bits = sum([1 << place for place in places])
-        if bits.bit_count() < len(places):
-            return None
-        claim = Claim(tuple([self.every[place] for place in places]), places, bits, len(places))
+        claim = Claim(tuple([self.every[place] for place in places]), places, sum([1 << place for place in places]), len(places))
         return self._known_claims.keep(stated, claim, len(places) + 1)
 
 

@@ -57,7 +57,7 @@ def _keep_and_deal(shape: Shape, member_ids: list[str], user_data: list[bytes | 
     kept, places, bits, sizes = zip(*claims, strict=True)
     claimed = sum(bits)
     if claimed.bit_count() < sum(sizes):
-        return None  # adding up the bits of a partition that is there twice has carried
+        return None  # a partition is claimed twice: its bits have carried
     partitions = list(kept)
     lower, expected_above = divmod(len(shape.every), len(member_ids))
     cuts, under, exact, _ = fill_quotas(sizes, lower, expected_above)

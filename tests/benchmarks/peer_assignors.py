@@ -1,8 +1,9 @@
-"""Time one assignment by kafka-python or aiokafka; run by ``assignors.py`` with a Python that has both installed.
+"""Time assignments by kafka-python or aiokafka; run by ``assignors.py`` with a Python that has both installed.
 
-Reads a JSON object from standard input: ``library``, ``strategy``, ``topics`` (name -> partition count), ``subscriptions`` (lists of
-topics), ``members`` (id -> number of the subscription, and claims) and ``repeat``; prints as JSON the least CPU time of
-one call in ``seconds`` and a ``digest`` of the result. The peers get claims as objects, so that reading user data is not on their bill.
+Reads a JSON object from standard input: ``library``, ``strategy`` and ``groups``, each with ``topics`` (name -> partition count),
+``subscriptions`` (lists of topics) and ``members`` (id -> number of the subscription, and claims); prints as JSON the CPU time of
+solving each group once in ``seconds`` and ``digests`` of the results. The peers get claims as objects, so that reading user data is
+not on their bill.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ class Cluster:
 def main() -> None:
     logging.disable(logging.CRITICAL)
     request = json.load(sys.stdin)
-    seconds = []
-    for _ in range(request["repeat"]):
-        call = prepare(request)
+    seconds = 0.0
+    digests = []
+    for group in request["groups"]:
+        call = prepare(request["library"], request["strategy"], group)
         start = time.process_time()
         result = call()
-        seconds.append(time.process_time() - start)
-    given = [partition for assignment in result.values() for partition in assignment.partitions()]
-    if len(given) != len(set(given)) or len(given) != sum(request["topics"].values()):
-        raise SystemExit(f"{request['library']} gave out {len(set(given))} partitions {len(given)} times")
-    print(json.dumps({"seconds": min(seconds), "digest": digest({owner: held.partitions() for owner, held in result.items()})}))
+        seconds += time.process_time() - start
+        given = [partition for assignment in result.values() for partition in assignment.partitions()]
+        if len(given) != len(set(given)) or len(given) != sum(group["topics"].values()):
+            raise SystemExit(f"{request['library']} gave out {len(set(given))} partitions {len(given)} times")
+        digests.append(digest({owner: held.partitions() for owner, held in result.items()}))
+    print(json.dumps({"seconds": seconds, "digests": digests}))
 
 
 def digest(assignment: Mapping[str, Iterable[tuple[str, int]]]) -> str:
@@ -52,11 +55,11 @@ def digest(assignment: Mapping[str, Iterable[tuple[str, int]]]) -> str:
     return state.hexdigest()
 
 
-def prepare(request: dict):
+def prepare(library: str, strategy: str, group: dict):
     """Return a call that makes the assignment, with everything else done."""
-    cluster = Cluster(request["topics"])
-    is_sticky = request["strategy"] == "sticky"
-    if request["library"] == "kafka-python":
+    cluster = Cluster(group["topics"])
+    is_sticky = strategy == "sticky"
+    if library == "kafka-python":
         from kafka.coordinator.assignors.range import RangePartitionAssignor
         from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
         from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -67,18 +70,18 @@ def prepare(request: dict):
         from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
         from aiokafka.structs import TopicPartition
     assignor = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor}[
-        request["strategy"]
+        strategy
     ]()
     members = {}
-    for member_id, (subscription, claims) in request["members"].items():
-        topics = request["subscriptions"][subscription]
+    for member_id, (subscription, claims) in group["members"].items():
+        topics = group["subscriptions"][subscription]
         if is_sticky:
             held = [TopicPartition(topic, number) for topic, number in claims]
             metadata = StickyPartitionAssignor._metadata(topics, held or None, 1)
         else:
             metadata = assignor.metadata(topics)
         members[member_id] = metadata
-    if request["library"] == "kafka-python":
+    if library == "kafka-python":
         listed = [
             SimpleNamespace(member_id=member_id, group_instance_id=None, metadata=metadata) for member_id, metadata in members.items()
         ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.string_hashes import string_hashes
+from assignors.string_hashes import hash_low_bytes, string_hashes
 
 
 def defined_hash(text: str) -> int:
@@ -18,8 +18,19 @@ def defined_hash(text: str) -> int:
     return int.from_bytes((total % 2**32).to_bytes(4, "big"), "big", signed=True)
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=()), max_size=70), max_size=20))
+any_text = st.text(st.characters(exclude_categories=()), max_size=70)
+ascii_text = st.text(st.characters(max_codepoint=127), max_size=70)  # blanks, which padding uses, and zeros among them
+
+
+@given(st.one_of(st.lists(any_text, max_size=20), st.lists(ascii_text, max_size=20)))
 def test_strings_of_all_kinds_do_not_disturb_each_other(texts: list[str]) -> None:
+    hashes = list(map(defined_hash, texts))
+    assert string_hashes(texts) == hashes
+    assert list(hash_low_bytes(tuple(texts))) == [(value ^ (value % 2**32) >> 16) & 0xFF for value in hashes]
+
+
+@pytest.mark.parametrize("texts", [("a", "longer-than-eight"), ("longer-than-eight", "a"), ("a b", "longer than eight"), ("%s", "%%")])
+def test_the_first_string_need_not_be_as_wide_as_the_others(texts: tuple[str, ...]) -> None:
     assert string_hashes(texts) == list(map(defined_hash, texts))
 
 
