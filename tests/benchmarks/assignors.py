@@ -255,9 +255,9 @@ def main() -> None:
     if options.memory:
         print_memory_case()
         return
-    peers_interpreter = options.peers or peers_python()
+    peers_interpreter, jars = options.peers or peers_python(), options.jars or kafka_jars()
     verdicts = []
-    with kafka_classes(options.jars or kafka_jars()) as kafka:
+    with kafka_classes(jars) as kafka:
         print(row(("ms for one group", "ours", *PEERS, "best / ours", "target", "Kafka", "Kafka / ours", "target", "verdict")))
         for case in cases():
             kafka_time = kafka_seconds(kafka, case) if case.has_kafka else None

@@ -6,6 +6,7 @@ Both are fetched by their ordinary clients, pip and the Ivy that PySpark ships, 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -34,6 +35,8 @@ def kafka_jars() -> list[str]:
     """Return the jars of Kafka's client, slf4j being PySpark's; ends the process with one line where they cannot be had."""
     import pyspark
 
+    if shutil.which("java") is None:
+        sys.exit("there is no java on PATH, so nothing was measured")
     jars = Path(pyspark.__file__).parent / "jars"
     (slf4j,) = jars.glob("slf4j-api-*.jar")
     client = FOLDER / f"kafka-clients-{KAFKA_CLIENTS}.jar"
