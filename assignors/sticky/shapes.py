@@ -16,9 +16,9 @@ from assignors.sticky.partitions import deal_hands, every_partition
 from assignors.sticky.user_data import MalformedUserDataError, read_previous_assignment
 
 _LARGEST = 4096  # partitions: beyond, sharing work between groups does not show in a group's time any more
-_MOST_PARTITIONS = 1 << 17  # in all shapes together: some 30 MB with hands and claims
+_MOST_PARTITIONS = 1 << 17  # in all shapes together: some 45 MB with hands and claims
 _HANDS_PER_PARTITION = 4
-_CLAIMS_PER_PARTITION = 4
+_CLAIMS_PER_PARTITION = 16
 _GENERATION_BYTES = 4
 
 
