@@ -11,11 +11,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import assign, audit, findings, gates, land, report
+from jobs import assign, audit, gates, land, report
 from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
 from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError
@@ -133,7 +135,7 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
     stages: dict[str, Callable[[], None]] = {
         "land": lambda: land.run(context),
         "assign": lambda: assign.run(context, request.recompute, request.since),
-        "audit": lambda: _audit(context),
+        "audit": lambda: audit.run(context),
     }
     for name in stages if request.command == "run" else (request.command,):
         with stage_timer(name):
@@ -145,12 +147,6 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
             _log_input(context)
     with stage_timer("gates"):
         return gates.run(context, request.conf_folder)
-
-
-def _audit(context: RunContext) -> None:
-    consumed = audit.run(context)
-    if consumed is not None:
-        findings.run(context, consumed)
 
 
 def explain(error: Exception) -> str:
@@ -200,8 +196,9 @@ def _close(context: RunContext, request: Request, row: dict[str, Any], status: R
         "gates": [asdict(result) for result in results],
         "software_versions": software_versions(context.spark),
     }
-    values = [complete[name] for name in RUNS.schema.names]
-    warehouse.append(RUNS.name, context.spark.createDataFrame([values], RUNS.schema))
+    # By Arrow: from Python rows it would cost a second of class loading more, and a null would have no type.
+    row_schema = to_arrow_schema(RUNS.schema)
+    warehouse.append(RUNS.name, context.spark.createDataFrame(pa.Table.from_pylist([complete], row_schema), RUNS.schema))
 
 
 def software_versions(spark: SparkSession) -> dict[str, str]:

@@ -25,6 +25,7 @@ from assignors.ordering import coordinator_partition
 from assignors.replay import OBSERVED, RECOMPUTED, Replay, State, Step
 from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from jobs.carry import decode_state, encode_state
+from jobs.findings import SnapshotFacts, SolutionFacts, find
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.sources import cluster_metadata, consumer_offsets
 from schemas.staging import AUDITED_ROWS, DECODED_ROWS, SOLVED_ROWS
@@ -307,10 +308,11 @@ def _audit_snapshot(
         return
     count = offsets_partition_counts.get(row["cluster_id"])
     common = {
-        **{name: row[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")},
+        **{name: row[name] for name in SNAPSHOT_COLUMNS},
         "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
         "member_count": len(snapshot.members),
     }
+    yield from ({"finding": finding} for finding in _finding_rows(row, solved, audits))
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         yield {"audit": {**key, **_audit_columns(solution, figures)}}
@@ -320,6 +322,30 @@ def _audit_snapshot(
         if is_stored and figures.difference is not None:
             for movement in figures.difference.movements:
                 yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
+
+
+def _finding_rows(row: dict[str, Any], solved: list[dict[str, Any]], audits: list[Audit]) -> Iterator[dict[str, Any]]:
+    observed = next(solution for solution in solved if solution["basis"] == OBSERVED)
+    facts = SnapshotFacts(
+        observed["uncertain_topics"],
+        [
+            SolutionFacts(
+                **{name: solution[name] for name in ("basis", "strategy", "status", "conformance", "kafka_version", "detail")},
+                violations=audit.violations or (),
+            )
+            for solution, audit in zip(solved, audits, strict=True)
+        ],
+    )
+    where = {name: row[name] for name in SNAPSHOT_COLUMNS}
+    for finding in find(facts):
+        yield {
+            **where,
+            "rule_id": finding.rule_id.value,
+            "severity": finding.severity.value,
+            "message": finding.message,
+            "evidence": list(finding.evidence.items()),
+            "advice": finding.advice,
+        }
 
 
 class RepeatedKeyError(RuntimeError):
@@ -336,6 +362,7 @@ def _refuse_repeats(row: dict[str, Any], others: list[dict[str, Any]]) -> None:
         )
 
 
+SNAPSHOT_COLUMNS = ("cluster_id", "group_id", "generation", "position", "observed_at_ms")
 MOVEMENT_COLUMNS = ("topic", "partition", "previous_generation", "previous_member_id", "member_id", "kind", "cause")
 DIFFERENCE_COLUMNS = (
     "retained_count",

@@ -8,6 +8,7 @@ from schemas.tables import (
     BIGINT,
     BINARY,
     BOOLEAN,
+    FINDINGS,
     GENERATION_AUDITS,
     GROUP_RECORDS,
     INT,
@@ -98,5 +99,8 @@ def _audited(spec: TableSpec) -> StructType:
     return StructType([*fields, StructField("observed_at_ms", BIGINT)])
 
 
-AUDITED_ROWS = StructType([StructField("audit", _audited(GENERATION_AUDITS)), StructField("movement", _audited(MOVEMENTS))])
-"""One row an audit or a movement; the other is null."""
+AUDITED_TABLES = {"audit": GENERATION_AUDITS, "movement": MOVEMENTS, "finding": FINDINGS}
+"""Column of an audited row -> the table that its content goes to; exactly one of them is set."""
+
+AUDITED_ROWS = StructType([StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()])
+"""One row an audit, a movement or a finding."""
