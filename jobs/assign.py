@@ -73,6 +73,7 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
     solve_settings = udfs.SolveSettings(
         settings.strategies,
         settings.assign.step_budget,
+        settings.assign.plugin_timeout_s,
         tuple((rule.version, rule.cluster, rule.group, rule.client_id) for rule in settings.assign.kafka_versions),
         context.look_facts.times_ms,
         settings.assign.checkpoint_generations,

@@ -28,6 +28,7 @@ from jobs.carry import decode_state, encode_state
 from jobs.findings import SnapshotFacts, SolutionFacts, find
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.sources import cluster_metadata, consumer_offsets
+from jobs.time_limit import TimeLimit
 from schemas.staging import AUDITED_ROWS, DECODED_ROWS, SOLVED_ROWS
 from schemas.vocabulary import Source
 
@@ -128,6 +129,7 @@ class SolveSettings:
     Attributes:
         strategies: assignors to compare.
         step_budget: bound on one call of an assignor.
+        plugin_timeout_s: bound on one call of an assignor that is not ours, in seconds.
         kafka_versions: (version, cluster, group, client id) patterns; the first that matches counts.
         look_times_ms: cluster id -> times of all looks, ascending.
         checkpoint_generations: the state behind every so many snapshots of a group is kept, counted from its first.
@@ -135,6 +137,7 @@ class SolveSettings:
 
     strategies: tuple[str, ...]
     step_budget: int | None
+    plugin_timeout_s: float
     kafka_versions: tuple[tuple[str, str, str, str], ...]
     look_times_ms: dict[str, tuple[int, ...]]
     checkpoint_generations: int
@@ -150,7 +153,7 @@ class SolveSettings:
         def override(client_id: str) -> str | None:
             return next((version for version, pattern in rules if fnmatchcase(client_id, pattern)), None)
 
-        return Replay(self.strategies, self.step_budget, override)
+        return Replay(self.strategies, self.step_budget, override, TimeLimit(self.plugin_timeout_s))
 
 
 def solve_chunks(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Iterator[pd.DataFrame]:

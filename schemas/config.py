@@ -30,6 +30,7 @@ class AssignSettings(_Settings):
     max_chunk_bytes: int = Field(8 * 1024 * 1024, ge=1)
     checkpoint_generations: int = Field(500, ge=1)
     step_budget: int | None = Field(None, ge=1)
+    plugin_timeout_s: float = Field(60, gt=0)
     kafka_versions: tuple[KafkaVersionOverride, ...] = ()
 
 

@@ -27,7 +27,7 @@ from tests.spark.frames import entries, frame, look_row, looks, member_row, mome
 
 LOOKS = [look_row("t", at, [["r1"]] * 4) for at in (0, 2_500)] + [look_row("u", 0, [["r2"], [None]])]
 STRATEGIES = ("sticky", "cooperative-sticky")
-SETTINGS = SolveSettings(STRATEGIES, None, (), {"c": (0, 2_500)}, 500)
+SETTINGS = SolveSettings(STRATEGIES, None, 60, (), {"c": (0, 2_500)}, 500)
 
 
 def history() -> list[dict[str, Any]]:
@@ -223,5 +223,5 @@ def test_large_numbers_and_absent_ones_share_a_column() -> None:
     ],
 )
 def test_release_patterns(cluster: str, group: str, client: str, expected: str | None) -> None:
-    settings = SolveSettings((), None, (("2.8.2", "eu", "billing-*", "*"), ("3.3.2", "*", "*", "java-*")), {}, 500)
+    settings = SolveSettings((), None, 60, (("2.8.2", "eu", "billing-*", "*"), ("3.3.2", "*", "*", "java-*")), {}, 500)
     assert settings.replay_of(cluster, group).version_override(client) == expected
