@@ -66,8 +66,10 @@ def test_a_finding_names_those_without_a_result(warehouse: Path) -> None:
         assert "over_budget (" in evidence["reasons"]
 
 
-def test_nonsense_is_in_the_audit_as_violations(warehouse: Path) -> None:
+def test_nonsense_is_in_the_audit_as_violations_and_has_a_finding(warehouse: Path) -> None:
     name = plug_ins.path_of(plug_ins.give_nonsense)
+    told = [dict(row["evidence"]) for row in of_the_group(warehouse, "findings") if row["rule_id"] == "own_assignor_unsound"]
+    assert {evidence["strategies"] for evidence in told} == {name}
     found = [row["violations"] for row in of_the_group(warehouse, "generation_audits") if row["strategy"] == name and row["member_count"]]
     assert found
     for violations in found:
