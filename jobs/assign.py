@@ -1,7 +1,7 @@
 """Assigning: ``subscription_snapshots``, ``topic_snapshots`` -> ``assignments``, ``solutions``, ``generation_topics``, ``group_states``.
 
-Incremental: a group with newly landed snapshots behind its stored state goes on from there; one where something arrived late
-is played again from its beginning. Groups without anything new are not touched.
+Incremental: a group goes on from the newest state before its newly landed snapshots: from where the last run left it, or, where something
+arrived late, from a checkpoint before that. Groups without anything new are not touched.
 """
 
 from __future__ import annotations
@@ -23,25 +23,37 @@ from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_
 logger = logging.getLogger(__name__)
 
 CLASSIC_GROUP_METADATA = 2
+BEFORE_ALL = -1
+"""A position before every other."""
 
 
 def pending_groups(snapshots: DataFrame, states: DataFrame, consumed: int) -> DataFrame:
-    """Return the groups with snapshots newer than ``consumed``: where the new ones begin, and the state to go on from.
+    """Return the groups with snapshots newer than ``consumed``, and the state from which each goes on.
 
-    Rows: (cluster_id, group_id). ``state`` is null where the group has to be played from its beginning: it is new, or something
-    arrived before its stored position (``is_redone``).
+    Rows: (cluster_id, group_id). The state is the last one ``behind`` which all is played: no snapshot up to there is new, and none has
+    another incarnation than it had, since land would have written it anew. -1 and null where the group has to be played from its
+    beginning. ``is_redone`` where something arrived late, so that there are results behind the state.
     """
     fresh = snapshots.where(F.col("run_sequence") > consumed)
     begins = fresh.groupBy(*GROUP).agg(F.min("position").alias("first_position"))
-    known = states.select(*GROUP, F.col("position").alias("state_position"), "topics", "state")
-    goes_on = F.col("state_position") < F.col("first_position")
-    return begins.join(known, list(GROUP), "left").select(
-        *GROUP,
-        F.when(goes_on, F.col("state_position")).otherwise(F.lit(-1)).alias("behind"),
-        F.when(goes_on, F.col("state")).alias("state"),
-        F.when(goes_on, F.col("topics")).alias("topics"),
-        F.coalesce(~goes_on, F.lit(False)).alias("is_redone"),
+    places = states.select(*GROUP, F.col("position").alias("state_position"))
+    is_before = F.col("state_position") < F.col("first_position")
+    groups = begins.join(places, list(GROUP), "left").groupBy(*GROUP)
+    behind = F.coalesce(F.max(F.when(is_before, F.col("state_position"))), F.lit(BEFORE_ALL))
+    # The states themselves only now, and one a group: they are large, and a long history has many.
+    known = states.select(*GROUP, F.col("position").alias("behind"), "snapshot_count", "topics", "state")
+    return (
+        groups.agg(behind.alias("behind"), F.coalesce(F.bool_or(~is_before), F.lit(False)).alias("is_redone"))
+        .join(known, [*GROUP, "behind"], "left")
+        .withColumn("snapshot_count", F.coalesce("snapshot_count", F.lit(0)))
     )
+
+
+def from_the_beginning(groups: DataFrame) -> DataFrame:
+    """Return the groups without a state to go on from: a checkpoint does not tell which strategies and releases it was made with."""
+    first = {"behind": F.lit(BEFORE_ALL), "snapshot_count": F.lit(0), "topics": F.lit(None), "state": F.lit(None)}
+    types = {name: groups.schema[name].dataType for name in first}
+    return groups.withColumns({**{name: first[name].cast(types[name]) for name in first}, "is_redone": F.lit(True)})
 
 
 def of_consumers(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
@@ -55,19 +67,23 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
     """Return the rows of ``SOLVED_ROWS`` for the snapshots of some groups.
 
     Args:
-        groups: cluster_id, group_id, state, and the topics held in it; None when no group has one.
+        groups: cluster_id, group_id, state, the topics held in it and the snapshots up to it; None when no group has one.
     """
     settings, looks = context.settings, context.warehouse.read(TOPIC_SNAPSHOTS.name)
     solve_settings = udfs.SolveSettings(
         settings.strategies,
         settings.assign.step_budget,
+        settings.assign.plugin_timeout_s,
         tuple((rule.version, rule.cluster, rule.group, rule.client_id) for rule in settings.assign.kafka_versions),
         context.look_facts.times_ms,
+        settings.assign.checkpoint_generations,
     )
     chunks = pack_chunks(snapshots, settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes)
     chunks = chunks.join(runs_by_group(snapshots, topic_runs(looks), groups), list(GROUP), "left")
-    no_state = F.lit(None).cast("binary").alias("state")
-    chunks = chunks.select("*", no_state) if groups is None else chunks.join(groups.select(*GROUP, "state"), list(GROUP), "left")
+    if groups is None:
+        chunks = chunks.withColumns({"state": F.lit(None).cast("binary"), "snapshot_count": F.lit(0).cast("bigint")})
+    else:
+        chunks = chunks.join(groups.select(*GROUP, "state", "snapshot_count"), list(GROUP))
     problems = chunks.repartition(*GROUP).sortWithinPartitions(*GROUP, "ordinal")
     return problems.mapInPandas(partial(udfs.solve_chunks, settings=solve_settings), SOLVED_ROWS)
 
@@ -121,19 +137,23 @@ def _write(context: RunContext, solved: DataFrame) -> None:
         .withColumns(sequence)
         .select(*GROUP_STATES.schema.names)
     )
-    if not warehouse.is_empty(GROUP_STATES.name):
-        warehouse.delete(GROUP_STATES.name, states, GROUP)
     warehouse.append(GROUP_STATES.name, states)
 
 
-def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
-    """Delete what was computed of groups that are played again from their beginning."""
-    redone = groups.where("is_redone").select(*GROUP)
+def _forget(warehouse: Warehouse, groups: DataFrame, pending: DataFrame) -> None:
+    """Delete what is behind the state that each group goes on from, and that state too where it is no checkpoint."""
+    places = groups.select(*GROUP, "behind")
+    warehouse.delete(GROUP_STATES.name, places, GROUP, "NOT (t.is_checkpoint AND t.position <= d.behind)")
+    redone = groups.where("is_redone").select(*GROUP, "behind")
     if redone.isEmpty():
         return
-    logger.info("late snapshots: playing these groups again from their beginning")
+    logger.info("late snapshots: playing their groups again, from the last checkpoint before them or from the beginning")
+    since = pending.join(redone, list(GROUP), "left_semi").agg(F.min("observed_month")).collect()[0][0]
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):
-        warehouse.delete(name, redone, GROUP)
+        warehouse.delete(name, redone, GROUP, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
+    key = GENERATION_TOPICS.key
+    unnamed = warehouse.read(GENERATION_TOPICS.name).join(warehouse.read(SOLUTIONS.name), list(key), "left_anti").select(*key)
+    warehouse.delete(GENERATION_TOPICS.name, unnamed, key)  # those that the new results name are written again
 
 
 def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> None:
@@ -155,17 +175,10 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     groups = pending_groups(snapshots, warehouse.read(GROUP_STATES.name), consumed)
     if recompute:
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
-        groups = groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi").withColumns(
-            {
-                "behind": F.lit(-1),
-                "state": F.lit(None).cast("binary"),
-                "topics": F.lit(None).cast("array<string>"),
-                "is_redone": F.lit(True),
-            }
-        )
+        groups = from_the_beginning(groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi"))
     groups = warehouse.stage("groups", groups)
     pending = snapshots.join(groups.select(*GROUP, "behind"), list(GROUP)).where(F.col("position") > F.col("behind")).drop("behind")
     solved = warehouse.stage("assign", solve(context, pending, groups))
-    _forget(warehouse, groups)
+    _forget(warehouse, groups, pending)
     _write(context, solved)
     context.consumed[name] = context.run_sequence

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from assignors.registry import BUILT_IN
 from schemas.vocabulary import WITHOUT_RESULT, Basis, Conformance, Rule, Severity, Status
 
 LISTED = 5
@@ -112,16 +113,34 @@ def missing_results(snapshot: SnapshotFacts) -> Iterator[Finding]:
             for solution in failed
         )
         is_own = any(solution.basis == Basis.RECOMPUTED for solution in failed)
+        are_kafkas = [solution.strategy in BUILT_IN for solution in failed]
+        who = "Kafka's own code gives" if all(are_kafkas) else "These assignors give"
+        hang = "The group can hang in its next rebalance: let all members subscribe to the same topics, or choose another assignor."
         yield Finding(
             Rule.NO_RESULT,
             Severity.WARNING if is_own else Severity.INFO,
-            f"Kafka's own code gives no assignment here: {strategies}",
-            "The group can hang in its next rebalance: let all members subscribe to the same topics, or choose another assignor.",
+            f"{who} no assignment here: {strategies}",
+            hang if any(are_kafkas) else "The assignor is not Kafka's: the reasons say what it did; its author can mend it.",
             {"strategies": strategies, "reasons": "; ".join(sorted(reasons)[:LISTED])},
         )
 
 
-RULES = (uncertain_topics, nonconformance, multiple_owners, missing_results)
+def unsound_own_assignors(snapshot: SnapshotFacts) -> Iterator[Finding]:
+    """Yield a finding where an assignor that is not Kafka's would give an assignment that is wrong."""
+    unsound = [one for one in snapshot.solutions if one.basis != Basis.OBSERVED and one.strategy not in BUILT_IN and one.violations]
+    if unsound:
+        strategies = _listed(sorted({solution.strategy for solution in unsound}))
+        told = (f"{solution.basis} {solution.strategy}: {_listed(solution.violations)}" for solution in unsound)
+        yield Finding(
+            Rule.OWN_ASSIGNOR_UNSOUND,
+            Severity.INFO,
+            f"These assignors, which are not Kafka's, give partitions to nobody, twice, or where they do not belong: {strategies}",
+            "Do not use them as they are; the violations in generation_audits name every partition.",
+            {"strategies": strategies, "violations": "; ".join(sorted(told)[:LISTED])},
+        )
+
+
+RULES = (uncertain_topics, nonconformance, multiple_owners, missing_results, unsound_own_assignors)
 
 
 def find(snapshot: SnapshotFacts) -> Iterator[Finding]:

@@ -209,7 +209,7 @@ def _append_snapshots(context: RunContext, snapshots: DataFrame) -> int:
     rewritten_count = rewritten.count()
     if rewritten_count:
         logger.info("late records change the incarnation of %d stored snapshots: rewriting these", rewritten_count)
-        warehouse.delete(name, rewritten, key)
+        warehouse.delete(name, rewritten.select(*key), key)
     return warehouse.append(name, named.drop(*old.values()).withColumns(_run_columns(context))) - rewritten_count
 
 

@@ -240,14 +240,19 @@ class Warehouse:
         self.rows_written[name] = self.rows_written.get(name, 0) + written
         return written
 
-    def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...]) -> None:
-        """Delete the rows of a table whose columns equal one of the keys."""
+    def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...], condition: str = "TRUE") -> None:
+        """Delete the rows of a table whose columns equal one of the keys.
+
+        Args:
+            keys: these columns, and what else the condition reads.
+            condition: SQL that has to hold too, of a row ``t`` and its key ``d``. Delta leaves out files by a literal in it, never by keys.
+        """
         view = "evenkeel_doomed"
         keys.createOrReplaceTempView(view)
-        condition = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
+        is_equal = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
         merge = (
-            f"MERGE INTO {self.identifier(name)} t USING (SELECT DISTINCT {', '.join(columns)} FROM {view}) d "
-            f"ON {condition} WHEN MATCHED THEN DELETE"
+            f"MERGE INTO {self.identifier(name)} t USING (SELECT DISTINCT * FROM {view}) d "
+            f"ON {is_equal} AND {condition} WHEN MATCHED THEN DELETE"
         )
         try:
             self._commit(name, lambda: self.spark.sql(merge))

@@ -85,6 +85,8 @@ SOLVED_ROWS = StructType(
         StructField("racks", ArrayType(STRING)),
         StructField("bases", ArrayType(STRING)),
         StructField("are_uncertain", ArrayType(BOOLEAN)),
+        StructField("snapshot_count", BIGINT),
+        StructField("is_checkpoint", BOOLEAN),
         StructField("state", BINARY),
     ]
 )

@@ -160,16 +160,19 @@ GROUP_RECORDS = TableSpec(
 
 GROUP_STATES = TableSpec(
     "group_states",
-    "Internal carry-over: where each group stands after its last snapshot. Derived, rebuilt by assign --recompute.",
-    ("cluster_id", "group_id"),
+    "Internal carry-over: where each group stands after its last snapshot, the row of the largest position; and where it "
+    "stood at checkpoints before, for late arrivals. Derived, rebuilt by assign --recompute.",
+    ("cluster_id", "group_id", "position"),
     StructType(
         [
             CLUSTER,
             GROUP,
-            SEQUENCE,
             POSITION,
+            SEQUENCE,
             GENERATION,
             INCARNATION,
+            _column("snapshot_count", BIGINT, "snapshots of the group up to this one"),
+            _column("is_checkpoint", BOOLEAN, "kept when the group goes on, so that a late arrival need not begin at the beginning"),
             _column("topics", ArrayType(STRING), "topics that members held, to be looked up for the next generation too"),
             _column("state", BINARY, "the last snapshot and every strategy's last result, coded"),
         ]

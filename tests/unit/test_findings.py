@@ -66,6 +66,28 @@ def test_a_groups_own_assignor_without_a_result() -> None:
     }
 
 
+def test_assignors_of_ones_own_without_a_result() -> None:
+    own = solution("counterfactual", "own:f", "no_result", detail="the assignor raised ValueError: x")
+    (finding,) = found(own)
+    assert finding.message == "These assignors give no assignment here: own:f"
+    assert finding.advice == "The assignor is not Kafka's: the reasons say what it did; its author can mend it."
+    (finding,) = found(own, solution("counterfactual", "range", "kafka_error"))
+    assert finding.message == "These assignors give no assignment here: own:f, range"
+    assert finding.advice.startswith("The group can hang")
+
+
+def test_assignors_of_ones_own_that_answer_nonsense() -> None:
+    (finding,) = found(
+        solution("observed", "own:f", violations=("unassigned t-9",)),
+        solution("counterfactual", "own:f", violations=("multiply_owned t-0", "unassigned t-1")),
+        solution("counterfactual", "sticky", violations=("unassigned t-1",)),
+        solution("counterfactual", "own:g"),
+    )
+    assert (finding.rule_id, finding.severity) == ("own_assignor_unsound", "info")
+    assert finding.message.endswith("or where they do not belong: own:f")
+    assert finding.evidence == {"strategies": "own:f", "violations": "counterfactual own:f: multiply_owned t-0, unassigned t-1"}
+
+
 @pytest.mark.parametrize(
     ("basis", "status", "severities"),
     [
