@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +19,7 @@ from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs
 from jobs.warehouse import Warehouse
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import TopicBasis
 
 logger = logging.getLogger(__name__)
 
@@ -27,14 +28,55 @@ BEFORE_ALL = -1
 """A position before every other."""
 
 
-def pending_groups(snapshots: DataFrame, states: DataFrame, consumed: int) -> DataFrame:
-    """Return the groups with snapshots newer than ``consumed``, and the state from which each goes on.
+def snapshots_behind_looks(context: RunContext, snapshots: DataFrame, consumed: int) -> DataFrame:
+    """Return the snapshots whose topics may be resolved otherwise since there are looks newer than ``consumed``.
 
-    Rows: (cluster_id, group_id). The state is the last one ``behind`` which all is played: no snapshot up to there is new, and none has
-    another incarnation than it had, since land would have written it anew. -1 and null where the group has to be played from its
-    beginning. ``is_redone`` where something arrived late, so that there are results behind the state.
+    A snapshot is resolved by its neighbours among the looks, so that a new look concerns none from before the look before it; but topics
+    that were in no look at all, and were inferred, have a neighbour now wherever they are named. Rows: (cluster_id, group_id, position).
     """
-    fresh = snapshots.where(F.col("run_sequence") > consumed)
+    warehouse = context.warehouse
+    looks = warehouse.read(TOPIC_SNAPSHOTS.name).where(F.col("run_sequence") > consumed)
+    first = looks.groupBy("cluster_id").agg(F.min(F.unix_millis("observed_at")).alias("first_ms")).collect()
+    is_near = F.lit(False)
+    for cluster_id, first_ms in first:
+        before = [time for time in context.look_facts.times_ms[cluster_id] if time < first_ms][-1:]
+        joined_ms = F.unix_millis(F.coalesce("joined_at", "observed_at"))
+        is_near |= (F.col("cluster_id") == cluster_id) & (joined_ms >= before[0] if before else F.lit(True))
+    inferred = (
+        warehouse.read(GENERATION_TOPICS.name)
+        .select("cluster_id", "topics_hash", F.explode("topics").alias("entry"))
+        .where(F.col("entry.basis") == str(TopicBasis.INFERRED))
+        .select("cluster_id", "topics_hash", F.col("entry.topic").alias("topic"))
+        .join(looks.select("cluster_id", "topic").distinct(), ["cluster_id", "topic"])
+    )
+    named = warehouse.read(SOLUTIONS.name).join(inferred.select("cluster_id", "topics_hash").distinct(), ["cluster_id", "topics_hash"])
+    return snapshots.where(is_near).select(*GROUP, "position").unionByName(named.select(*GROUP, "position"))
+
+
+def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | None, consumed_looks: int | None) -> DataFrame:
+    """Return (cluster_id, group_id, position) of what has to be played: snapshots that land has written, and those that new looks concern.
+
+    Args:
+        consumed, consumed_looks: the run_sequence behind which snapshots and looks are new; None when none is.
+    """
+    parts = []
+    if consumed is not None:
+        parts.append(snapshots.where(F.col("run_sequence") > consumed).select(*GROUP, "position"))
+    if consumed_looks is not None:
+        parts.append(snapshots_behind_looks(context, snapshots, consumed_looks))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def pending_groups(fresh: DataFrame, states: DataFrame) -> DataFrame:
+    """Return the groups of fresh snapshots, and the state from which each goes on.
+
+    Rows: (cluster_id, group_id). The state is the last one ``behind`` which all is played: no snapshot up to there is fresh. -1 and null
+    where the group has to be played from its beginning. ``is_redone`` where something arrived late, so that there are results behind the
+    state.
+
+    Args:
+        fresh: at least cluster_id, group_id, position of what has to be played.
+    """
     begins = fresh.groupBy(*GROUP).agg(F.min("position").alias("first_position"))
     places = states.select(*GROUP, F.col("position").alias("state_position"))
     is_before = F.col("state_position") < F.col("first_position")
@@ -147,7 +189,7 @@ def _forget(warehouse: Warehouse, groups: DataFrame, pending: DataFrame) -> None
     redone = groups.where("is_redone").select(*GROUP, "behind")
     if redone.isEmpty():
         return
-    logger.info("late snapshots: playing their groups again, from the last checkpoint before them or from the beginning")
+    logger.info("late snapshots or looks: playing their groups again, from the last checkpoint before them or from the beginning")
     since = pending.join(redone, list(GROUP), "left_semi").agg(F.min("observed_month")).collect()[0][0]
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):
         warehouse.delete(name, redone, GROUP, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
@@ -164,15 +206,16 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
         since: with ``recompute``, only groups with a snapshot at or after this moment.
     """
     warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
-    consumed = 0 if recompute else context.unread(name)
-    if consumed is None or warehouse.is_empty(name):
+    consumed, consumed_looks = context.unread(name), context.unread(TOPIC_SNAPSHOTS.name)
+    if warehouse.is_empty(name) or (not recompute and consumed is None and consumed_looks is None):
         return
+    context.consumed |= {name: context.run_sequence, TOPIC_SNAPSHOTS.name: context.run_sequence}
     snapshots = of_consumers(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
     if warehouse.is_empty(GROUP_STATES.name):
         _write(context, warehouse.stage("assign", solve(context, snapshots, None)))
-        context.consumed[name] = context.run_sequence
         return
-    groups = pending_groups(snapshots, warehouse.read(GROUP_STATES.name), consumed)
+    fresh = snapshots if recompute else fresh_snapshots(context, snapshots, consumed, consumed_looks)
+    groups = pending_groups(fresh, warehouse.read(GROUP_STATES.name))
     if recompute:
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
         groups = from_the_beginning(groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi"))
@@ -181,4 +224,3 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     solved = warehouse.stage("assign", solve(context, pending, groups))
     _forget(warehouse, groups, pending)
     _write(context, solved)
-    context.consumed[name] = context.run_sequence
