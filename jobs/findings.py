@@ -41,10 +41,12 @@ class SnapshotFacts:
 
     Attributes:
         uncertain_topics: names of topics with partition counts that no look confirms.
+        is_disputed: another content was found at the snapshot's place.
     """
 
     uncertain_topics: Sequence[str]
     solutions: Sequence[SolutionFacts]
+    is_disputed: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,18 @@ def unsound_own_assignors(snapshot: SnapshotFacts) -> Iterator[Finding]:
         )
 
 
-RULES = (uncertain_topics, nonconformance, multiple_owners, missing_results, unsound_own_assignors)
+def conflicting_records(snapshot: SnapshotFacts) -> Iterator[Finding]:
+    """Yield a finding where captures disagree on what the log holds."""
+    if snapshot.is_disputed:
+        yield Finding(
+            Rule.CONFLICTING_RECORDS,
+            Severity.WARNING,
+            "Captures hold different records of this group for one place of the log; one is used here, the others are in quarantine",
+            "Most often two clusters were landed under one cluster id: land each with its own --cluster-id into a new warehouse.",
+        )
+
+
+RULES = (uncertain_topics, nonconformance, multiple_owners, missing_results, unsound_own_assignors, conflicting_records)
 
 
 def find(snapshot: SnapshotFacts) -> Iterator[Finding]:

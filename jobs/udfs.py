@@ -346,6 +346,7 @@ def _finding_rows(row: dict[str, Any], solved: list[dict[str, Any]], audits: lis
             )
             for solution, audit in zip(solved, audits, strict=True)
         ],
+        bool(row["is_disputed"]),
     )
     where = {name: row[name] for name in SNAPSHOT_COLUMNS}
     for finding in find(facts):

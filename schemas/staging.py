@@ -20,7 +20,10 @@ from schemas.tables import (
     TableSpec,
 )
 
-ADDED_BY_LAND = ("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position", "incarnation", "is_conversion")
+ADDED_BY_LAND = (
+    *("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position"),
+    *("incarnation", "is_conversion", "is_disputed"),
+)
 """Columns that no worker knows: the landing stage adds them to every row or works them out from its neighbours."""
 
 

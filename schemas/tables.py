@@ -198,6 +198,7 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             _column("members", MEMBERS, "members in the order of the record, which is the order the assignor saw"),
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             _column("is_conversion", BOOLEAN, "written by the coordinator when it turned a consumer-protocol group back to classic"),
+            _column("is_disputed", BOOLEAN, "another content was found at the same place of the log, and is in quarantine"),
             SOURCE,
             SOURCE_POSITION,
             FINGERPRINT,

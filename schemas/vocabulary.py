@@ -113,6 +113,7 @@ class Rule(Word):
     PARTITION_MULTIPLY_OWNED = "partition_multiply_owned"
     NO_RESULT = "no_result"
     OWN_ASSIGNOR_UNSOUND = "own_assignor_unsound"
+    CONFLICTING_RECORDS = "conflicting_records"
 
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
