@@ -48,12 +48,17 @@ def find_assignor(strategy: str) -> Assignor:
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         if entry_point.name == strategy:
             return _load(strategy, entry_point.value)
-    if ":" in strategy:
+    if is_path(strategy):
         return _load(strategy, strategy)
     raise UnknownStrategyError(
         f"no assignor is called {strategy!r}; known are {', '.join(BUILT_IN)}, the entry points of the group {ENTRY_POINT_GROUP!r}, "
         "and paths of the form package.module:function"
     )
+
+
+def is_path(strategy: str) -> bool:
+    """Return whether a strategy name is a path ``package.module:function``, which ``find_assignor`` would import."""
+    return ":" in strategy
 
 
 def _load(strategy: str, path: str) -> Assignor:

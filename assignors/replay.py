@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from assignors import assign
 from assignors.conformance import Conformance, compare_assignments
 from assignors.generations import COOPERATIVE, Generation, Owner, is_follow_up, owner_of
-from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic, UnknownStrategyError
-from assignors.registry import BUILT_IN
+from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
+from assignors.own_assignor import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
+from assignors.registry import BUILT_IN, is_path
 from assignors.sticky.user_data import write_sticky_user_data
 from assignors.topic_looks import ClusterLooks, LookBasis, ResolvedTopic
 
@@ -134,11 +135,13 @@ class Replay:
         strategies: assignors to compare; a group's own is added where it is one of ours.
         step_budget: bound on one call of an assignor; its default when None.
         version_override: see ``VersionOverride``.
+        bound: on the time of assignors that are not ours; a call of ours is bounded by its steps only.
     """
 
     strategies: tuple[str, ...]
     step_budget: int | None = None
     version_override: VersionOverride = lambda client_id: None
+    bound: Bound = unbounded
 
     def advance(self, state: State | None, snapshot: Snapshot, looks: ClusterLooks) -> State:
         """Return the state behind one more snapshot; its ``step`` holds the solutions."""
@@ -187,6 +190,10 @@ class Replay:
         strategy = snapshot.strategy or ""
         if not snapshot.members:
             return Solution(RECOMPUTED, strategy, SOLVED, {}, rebalance_count=0, conformance=Conformance.NOT_COMPARABLE)
+        if is_path(strategy) and strategy not in self.strategies:
+            # Anybody who may join a group chooses what its record says: that must never name code to be run.
+            said = f"the record names the assignor {strategy!r}: a path is followed only where the settings name it as a strategy"
+            return Solution(RECOMPUTED, strategy, UNSUPPORTED, None, said, conformance=Conformance.NOT_COMPARABLE)
         first: Solution | None = None
         for release in self._releases(snapshot):
             solution = self._solve(RECOMPUTED, strategy, problem, release)
@@ -211,20 +218,21 @@ class Replay:
         """Return one call of an assignor as a solution; whatever stops it becomes a status."""
 
         def unsolved(status: str, error: Exception) -> Solution:
-            return Solution(basis, strategy, status, None, str(error), release)
+            return Solution(basis, strategy, status, None, text_of(error), release)
 
         try:
-            assignment = assign(strategy, problem, kafka_version=release, step_budget=self.step_budget)
+            if strategy in BUILT_IN:
+                assignment = assign(strategy, problem, kafka_version=release, step_budget=self.step_budget)
+            else:
+                assignment = ask_own_assignor(strategy, problem, release, self.step_budget, self.bound)
         except NoResultError as error:
-            return unsolved(NO_RESULT if error.is_cycle else OVER_BUDGET, error)
+            return unsolved(NO_RESULT if getattr(error, "is_cycle", False) else OVER_BUDGET, error)  # a plug-in's subclass may lack it
+        except OwnAssignorError as error:
+            return unsolved(NO_RESULT, error)
         except KafkaAssignorError as error:
             return unsolved(KAFKA_ERROR, error)
-        except (UnknownStrategyError, AssignorError) as error:
+        except AssignorError as error:
             return unsolved(UNSUPPORTED, error)
-        except Exception as error:
-            if strategy in BUILT_IN:
-                raise
-            return unsolved(NO_RESULT, RuntimeError(f"the assignor raised {type(error).__name__}: {error}"))
         return Solution(basis, strategy, SOLVED, assignment, kafka_version=release)
 
     # -- counterfactual

@@ -1,14 +1,14 @@
 """Assigning: ``subscription_snapshots``, ``topic_snapshots`` -> ``assignments``, ``solutions``, ``generation_topics``, ``group_states``.
 
-Incremental: a group with newly landed snapshots behind its stored state goes on from there; one where something arrived late
-is played again from its beginning. Groups without anything new are not touched.
+Incremental: a group goes on from the newest state before its newly landed snapshots: from where the last run left it, or, where something
+arrived late, from a checkpoint before that. Groups without anything new are not touched.
 """
 
 from __future__ import annotations
 
 import logging
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,29 +19,83 @@ from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs
 from jobs.warehouse import Warehouse
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import TopicBasis
 
 logger = logging.getLogger(__name__)
 
 CLASSIC_GROUP_METADATA = 2
+BEFORE_ALL = -1
+"""A position before every other."""
 
 
-def pending_groups(snapshots: DataFrame, states: DataFrame, consumed: int) -> DataFrame:
-    """Return the groups with snapshots newer than ``consumed``: where the new ones begin, and the state to go on from.
+def snapshots_behind_looks(context: RunContext, snapshots: DataFrame, consumed: int) -> DataFrame:
+    """Return the snapshots whose topics may be resolved otherwise since there are looks newer than ``consumed``.
 
-    Rows: (cluster_id, group_id). ``state`` is null where the group has to be played from its beginning: it is new, or something
-    arrived before its stored position (``is_redone``).
+    A snapshot is resolved by its neighbours among the looks, so that a new look concerns none from before the look before it; but topics
+    that were in no look at all, and were inferred, have a neighbour now wherever they are named. Rows: (cluster_id, group_id, position).
     """
-    fresh = snapshots.where(F.col("run_sequence") > consumed)
-    begins = fresh.groupBy(*GROUP).agg(F.min("position").alias("first_position"))
-    known = states.select(*GROUP, F.col("position").alias("state_position"), "topics", "state")
-    goes_on = F.col("state_position") < F.col("first_position")
-    return begins.join(known, list(GROUP), "left").select(
-        *GROUP,
-        F.when(goes_on, F.col("state_position")).otherwise(F.lit(-1)).alias("behind"),
-        F.when(goes_on, F.col("state")).alias("state"),
-        F.when(goes_on, F.col("topics")).alias("topics"),
-        F.coalesce(~goes_on, F.lit(False)).alias("is_redone"),
+    warehouse = context.warehouse
+    looks = warehouse.read(TOPIC_SNAPSHOTS.name).where(F.col("run_sequence") > consumed)
+    first = looks.groupBy("cluster_id").agg(F.min(F.unix_millis("observed_at")).alias("first_ms")).collect()
+    is_near = F.lit(False)
+    for cluster_id, first_ms in first:
+        before = [time for time in context.look_facts.times_ms[cluster_id] if time < first_ms][-1:]
+        joined_ms = F.unix_millis(F.coalesce("joined_at", "observed_at"))
+        is_near |= (F.col("cluster_id") == cluster_id) & (joined_ms >= before[0] if before else F.lit(True))
+    inferred = (
+        warehouse.read(GENERATION_TOPICS.name)
+        .select("cluster_id", "topics_hash", F.explode("topics").alias("entry"))
+        .where(F.col("entry.basis") == str(TopicBasis.INFERRED))
+        .select("cluster_id", "topics_hash", F.col("entry.topic").alias("topic"))
+        .join(looks.select("cluster_id", "topic").distinct(), ["cluster_id", "topic"])
     )
+    named = warehouse.read(SOLUTIONS.name).join(inferred.select("cluster_id", "topics_hash").distinct(), ["cluster_id", "topics_hash"])
+    return snapshots.where(is_near).select(*GROUP, "position").unionByName(named.select(*GROUP, "position"))
+
+
+def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | None, consumed_looks: int | None) -> DataFrame:
+    """Return (cluster_id, group_id, position) of what has to be played: snapshots that land has written, and those that new looks concern.
+
+    Args:
+        consumed, consumed_looks: the run_sequence behind which snapshots and looks are new; None when none is.
+    """
+    parts = []
+    if consumed is not None:
+        parts.append(snapshots.where(F.col("run_sequence") > consumed).select(*GROUP, "position"))
+    if consumed_looks is not None:
+        parts.append(snapshots_behind_looks(context, snapshots, consumed_looks))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def pending_groups(fresh: DataFrame, states: DataFrame) -> DataFrame:
+    """Return the groups of fresh snapshots, and the state from which each goes on.
+
+    Rows: (cluster_id, group_id). The state is the last one ``behind`` which all is played: no snapshot up to there is fresh. -1 and null
+    where the group has to be played from its beginning. ``is_redone`` where something arrived late, so that there are results behind the
+    state.
+
+    Args:
+        fresh: at least cluster_id, group_id, position of what has to be played.
+    """
+    begins = fresh.groupBy(*GROUP).agg(F.min("position").alias("first_position"))
+    places = states.select(*GROUP, F.col("position").alias("state_position"))
+    is_before = F.col("state_position") < F.col("first_position")
+    groups = begins.join(places, list(GROUP), "left").groupBy(*GROUP)
+    behind = F.coalesce(F.max(F.when(is_before, F.col("state_position"))), F.lit(BEFORE_ALL))
+    # The states themselves only now, and one a group: they are large, and a long history has many.
+    known = states.select(*GROUP, F.col("position").alias("behind"), "snapshot_count", "topics", "state")
+    return (
+        groups.agg(behind.alias("behind"), F.coalesce(F.bool_or(~is_before), F.lit(False)).alias("is_redone"))
+        .join(known, [*GROUP, "behind"], "left")
+        .withColumn("snapshot_count", F.coalesce("snapshot_count", F.lit(0)))
+    )
+
+
+def from_the_beginning(groups: DataFrame) -> DataFrame:
+    """Return the groups without a state to go on from: a checkpoint does not tell which strategies and releases it was made with."""
+    first = {"behind": F.lit(BEFORE_ALL), "snapshot_count": F.lit(0), "topics": F.lit(None), "state": F.lit(None)}
+    types = {name: groups.schema[name].dataType for name in first}
+    return groups.withColumns({**{name: first[name].cast(types[name]) for name in first}, "is_redone": F.lit(True)})
 
 
 def of_consumers(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
@@ -55,19 +109,23 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
     """Return the rows of ``SOLVED_ROWS`` for the snapshots of some groups.
 
     Args:
-        groups: cluster_id, group_id, state, and the topics held in it; None when no group has one.
+        groups: cluster_id, group_id, state, the topics held in it and the snapshots up to it; None when no group has one.
     """
     settings, looks = context.settings, context.warehouse.read(TOPIC_SNAPSHOTS.name)
     solve_settings = udfs.SolveSettings(
         settings.strategies,
         settings.assign.step_budget,
+        settings.assign.plugin_timeout_s,
         tuple((rule.version, rule.cluster, rule.group, rule.client_id) for rule in settings.assign.kafka_versions),
         context.look_facts.times_ms,
+        settings.assign.checkpoint_generations,
     )
     chunks = pack_chunks(snapshots, settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes)
     chunks = chunks.join(runs_by_group(snapshots, topic_runs(looks), groups), list(GROUP), "left")
-    no_state = F.lit(None).cast("binary").alias("state")
-    chunks = chunks.select("*", no_state) if groups is None else chunks.join(groups.select(*GROUP, "state"), list(GROUP), "left")
+    if groups is None:
+        chunks = chunks.withColumns({"state": F.lit(None).cast("binary"), "snapshot_count": F.lit(0).cast("bigint")})
+    else:
+        chunks = chunks.join(groups.select(*GROUP, "state", "snapshot_count"), list(GROUP))
     problems = chunks.repartition(*GROUP).sortWithinPartitions(*GROUP, "ordinal")
     return problems.mapInPandas(partial(udfs.solve_chunks, settings=solve_settings), SOLVED_ROWS)
 
@@ -121,19 +179,23 @@ def _write(context: RunContext, solved: DataFrame) -> None:
         .withColumns(sequence)
         .select(*GROUP_STATES.schema.names)
     )
-    if not warehouse.is_empty(GROUP_STATES.name):
-        warehouse.delete(GROUP_STATES.name, states, GROUP)
     warehouse.append(GROUP_STATES.name, states)
 
 
-def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
-    """Delete what was computed of groups that are played again from their beginning."""
-    redone = groups.where("is_redone").select(*GROUP)
+def _forget(warehouse: Warehouse, groups: DataFrame, pending: DataFrame) -> None:
+    """Delete what is behind the state that each group goes on from, and that state too where it is no checkpoint."""
+    places = groups.select(*GROUP, "behind")
+    warehouse.delete(GROUP_STATES.name, places, GROUP, "NOT (t.is_checkpoint AND t.position <= d.behind)")
+    redone = groups.where("is_redone").select(*GROUP, "behind")
     if redone.isEmpty():
         return
-    logger.info("late snapshots: playing these groups again from their beginning")
+    logger.info("late snapshots or looks: playing their groups again, from the last checkpoint before them or from the beginning")
+    since = pending.join(redone, list(GROUP), "left_semi").agg(F.min("observed_month")).collect()[0][0]
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):
-        warehouse.delete(name, redone, GROUP)
+        warehouse.delete(name, redone, GROUP, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
+    key = GENERATION_TOPICS.key
+    unnamed = warehouse.read(GENERATION_TOPICS.name).join(warehouse.read(SOLUTIONS.name), list(key), "left_anti").select(*key)
+    warehouse.delete(GENERATION_TOPICS.name, unnamed, key)  # those that the new results name are written again
 
 
 def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> None:
@@ -144,28 +206,21 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
         since: with ``recompute``, only groups with a snapshot at or after this moment.
     """
     warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
-    consumed = 0 if recompute else context.unread(name)
-    if consumed is None or warehouse.is_empty(name):
+    consumed, consumed_looks = context.unread(name), context.unread(TOPIC_SNAPSHOTS.name)
+    if warehouse.is_empty(name) or (not recompute and consumed is None and consumed_looks is None):
         return
+    context.consumed |= {name: context.run_sequence, TOPIC_SNAPSHOTS.name: context.run_sequence}
     snapshots = of_consumers(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
     if warehouse.is_empty(GROUP_STATES.name):
         _write(context, warehouse.stage("assign", solve(context, snapshots, None)))
-        context.consumed[name] = context.run_sequence
         return
-    groups = pending_groups(snapshots, warehouse.read(GROUP_STATES.name), consumed)
+    fresh = snapshots if recompute else fresh_snapshots(context, snapshots, consumed, consumed_looks)
+    groups = pending_groups(fresh, warehouse.read(GROUP_STATES.name))
     if recompute:
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
-        groups = groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi").withColumns(
-            {
-                "behind": F.lit(-1),
-                "state": F.lit(None).cast("binary"),
-                "topics": F.lit(None).cast("array<string>"),
-                "is_redone": F.lit(True),
-            }
-        )
+        groups = from_the_beginning(groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi"))
     groups = warehouse.stage("groups", groups)
     pending = snapshots.join(groups.select(*GROUP, "behind"), list(GROUP)).where(F.col("position") > F.col("behind")).drop("behind")
     solved = warehouse.stage("assign", solve(context, pending, groups))
-    _forget(warehouse, groups)
+    _forget(warehouse, groups, pending)
     _write(context, solved)
-    context.consumed[name] = context.run_sequence

@@ -1,4 +1,4 @@
-"""Auditing: ``solutions``, ``assignments``, snapshots, topics -> ``movements``, ``generation_audits``.
+"""Auditing: ``solutions``, ``assignments``, snapshots, topics -> ``generation_audits``, ``movements``, ``findings``.
 
 Incremental: of a group with new solutions everything from the first of them on is audited; older generations are read again
 only as far back as something was still being handed over.
@@ -16,17 +16,8 @@ from jobs import udfs
 from jobs.context import RunContext
 from jobs.packing import GROUP, flatten_snapshots
 from jobs.warehouse import Warehouse
-from schemas.staging import AUDITED_ROWS
-from schemas.tables import (
-    ASSIGNMENTS,
-    FINDINGS,
-    GENERATION_AUDITS,
-    GENERATION_TOPICS,
-    MOVEMENTS,
-    SOLUTIONS,
-    SUBSCRIPTION_SNAPSHOTS,
-    TableSpec,
-)
+from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, GENERATION_TOPICS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TableSpec
 from schemas.vocabulary import WITHOUT_RESULT, Basis
 
 logger = logging.getLogger(__name__)
@@ -70,12 +61,13 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    wide = flatten_snapshots(snapshots, "first_position", "offsets_partition")
+    wide = flatten_snapshots(snapshots, "first_position", "offsets_partition", "is_disputed")
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",
         *[F.col("topics")[name].alias(f"topic_{name}") for name in ("topic", "topic_id", "partition_count")],
         F.to_json(F.col("topics")["partition_racks"]).alias("topic_racks"),
+        F.filter("topics", lambda topic: topic["is_uncertain"])["topic"].alias("uncertain_topics"),
     )
     solved = (
         of_groups(SOLUTIONS.name)
@@ -85,6 +77,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
             "strategy",
             "topics_hash",
             "status",
+            "detail",
             "kafka_version",
             "conformance",
             "has_predecessor",
@@ -96,7 +89,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         .join(topics, ["cluster_id", "topics_hash"])
     )
     is_observed = F.col("basis") == str(Basis.OBSERVED)
-    for name in ("topic_topic", "topic_topic_id", "topic_partition_count", "topic_racks"):
+    for name in ("topic_topic", "topic_topic_id", "topic_partition_count", "topic_racks", "uncertain_topics"):
         solved = solved.withColumn(name, F.when(is_observed, F.col(name)))
     held = of_groups(ASSIGNMENTS.name).select(
         *PLACE,
@@ -119,8 +112,8 @@ def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     stale = warehouse.stage("stale_audits", stale)
     if stale.isEmpty():
         return
-    for name in (GENERATION_AUDITS.name, MOVEMENTS.name, FINDINGS.name):
-        warehouse.delete(name, stale, PLACE)
+    for spec in AUDITED_TABLES.values():
+        warehouse.delete(spec.name, stale, PLACE)
 
 
 def _rows_of(staged: DataFrame, column: str, spec: TableSpec, context: RunContext) -> DataFrame:
@@ -134,12 +127,12 @@ def _rows_of(staged: DataFrame, column: str, spec: TableSpec, context: RunContex
     return staged.where(F.col(column).isNotNull()).select(f"{column}.*").withColumns(added).select(*spec.schema.names)
 
 
-def run(context: RunContext) -> int | None:
-    """Audit what has been assigned since the last time; return the run_sequence behind which that is, None for nothing."""
+def run(context: RunContext) -> None:
+    """Audit what has been assigned since the last time."""
     warehouse, name = context.warehouse, SOLUTIONS.name
     consumed = context.unread(name)
     if consumed is None:
-        return None
+        return
     groups = None
     if not warehouse.is_empty(GENERATION_AUDITS.name):
         audits = warehouse.read(GENERATION_AUDITS.name)
@@ -149,7 +142,6 @@ def run(context: RunContext) -> int | None:
     staged = warehouse.stage("audit", rows)
     if groups is not None:
         _forget(warehouse, groups)
-    warehouse.append(GENERATION_AUDITS.name, _rows_of(staged, "audit", GENERATION_AUDITS, context))
-    warehouse.append(MOVEMENTS.name, _rows_of(staged, "movement", MOVEMENTS, context))
+    for column, spec in AUDITED_TABLES.items():
+        warehouse.append(spec.name, _rows_of(staged, column, spec, context))
     context.consumed[name] = context.run_sequence
-    return consumed

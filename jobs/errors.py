@@ -39,6 +39,16 @@ class WarehouseBusyError(EvenkeelError):
     exit_code = 3
 
 
+class LeaseLostError(EvenkeelError):
+    """Another run has taken the warehouse over; what this one wrote was not published."""
+
+    exit_code = 3
+
+
+class ForeignCommitError(EvenkeelError):
+    """Somebody else wrote to a table while this run held the warehouse; what this one wrote was not published."""
+
+
 class WarehouseDamagedError(EvenkeelError):
     """A table is not at a version that a run left behind."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -79,8 +80,9 @@ def place_of(target: str, column: Callable[[str], Column]) -> Column:
 def settle_outcomes(decoded: DataFrame, known: DataFrame | None, quarantined: DataFrame | None) -> DataFrame:
     """Return the decoded rows with their final ``outcome``, and ``is_new`` where the row has to be written.
 
-    A record that is there already, in the warehouse or earlier in the input, is a duplicate when its content is the same
-    and quarantined when it is not. Quarantine takes each content at each place once.
+    A record that is there already, in the warehouse or earlier in the input, is a duplicate when its content is the same. Of different
+    contents at one place the one with the least fingerprint is kept and the others go to quarantine, so that it does not matter which
+    came first: where a stored one has to go, ``displaced`` is its fingerprint. Quarantine takes each content at each place once.
 
     Args:
         known: (cluster_id, target, place, known_fingerprint) of the tables; None when they are empty.
@@ -102,17 +104,19 @@ def settle_outcomes(decoded: DataFrame, known: DataFrame | None, quarantined: Da
         rows = rows.withColumn("known_fingerprint", F.lit(None).cast("string"))
     else:
         rows = rows.join(known, place, "left")
-    expected = F.coalesce("known_fingerprint", "first_fingerprint")
-    is_landed = F.col("outcome") == str(Outcome.LANDED)
-    is_conflict = is_landed & ~F.col("fingerprint").eqNullSafe(expected)
-    is_duplicate = is_landed & ~is_conflict & ((F.col("repeat") > 1) | F.col("known_fingerprint").isNotNull())
-    detail = F.concat(F.lit("found another content at the same place: fingerprint "), "fingerprint", F.lit(", expected "), expected)
+    is_landed, is_known = F.col("outcome") == str(Outcome.LANDED), F.col("fingerprint").eqNullSafe(F.col("known_fingerprint"))
+    is_conflict = is_landed & (F.col("fingerprint") != F.least("known_fingerprint", "first_fingerprint"))
+    is_duplicate = is_landed & ~is_conflict & ((F.col("repeat") > 1) | is_known)
+    is_displacing = is_landed & ~is_conflict & (F.col("repeat") == 1) & ~is_known
     settled = rows.withColumns(
         {
+            "displaced": F.when(is_displacing, F.col("known_fingerprint")),
             "outcome": F.when(is_conflict, str(Outcome.QUARANTINED)).when(is_duplicate, str(Outcome.DUPLICATE)).otherwise(F.col("outcome")),
             "reason": F.when(is_conflict, CONFLICT).otherwise(F.col("reason")),
-            "detail": F.when(is_conflict, detail).otherwise(F.col("detail")),
+            "detail": F.when(is_conflict, conflict_detail()).otherwise(F.col("detail")),
             "payload_hash": F.when(is_conflict, F.col("fingerprint")).otherwise(F.col("payload_hash")),
+            # A stored row that is displaced later has no payload any more; what is in quarantine must not depend on which came first.
+            "payload": F.when(~is_conflict, F.col("payload")),
         }
     )
     if quarantined is None:
@@ -127,6 +131,11 @@ def settle_outcomes(decoded: DataFrame, known: DataFrame | None, quarantined: Da
         | ((F.col("outcome") == str(Outcome.SKIPPED)) & is_noted)
     )
     return settled.withColumn("is_new", is_new).drop("repeat", "first_fingerprint", "known_fingerprint", "place", "is_kept")
+
+
+def conflict_detail() -> Column:
+    """Return what quarantine says of a content that lost its place to another; the column ``fingerprint`` is its own."""
+    return F.concat(F.lit("another content was found at the same place and kept; this one's fingerprint is "), "fingerprint")
 
 
 def known_places(warehouse: Warehouse) -> DataFrame | None:
@@ -180,8 +189,11 @@ def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFra
     """Return the new rows of one table, all but incarnations filled in."""
     observed_at = "timestamp" if target == "group_record" else "observed_at"
     content = staged.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
-    rows = content.select("cluster_id", "source", "source_position", f"{target}.*")
-    return rows.withColumns({**_run_columns(context), "observed_month": first_of_month(observed_at)})
+    rows = content.select("cluster_id", "source", "source_position", "displaced", f"{target}.*")
+    added = {**_run_columns(context), "observed_month": first_of_month(observed_at)}
+    if target == "snapshot":
+        added["is_disputed"] = F.col("displaced").isNotNull()
+    return rows.withColumns(added).drop("displaced")
 
 
 def _quarantine_rows(staged: DataFrame, context: RunContext) -> DataFrame:
@@ -193,50 +205,104 @@ def _run_columns(context: RunContext) -> dict[str, Column]:
     return {"run_sequence": F.lit(context.run_sequence).cast("bigint"), "run_id": F.lit(context.run_id)}
 
 
-def _append_snapshots(context: RunContext, snapshots: DataFrame) -> int:
-    """Append new snapshots with their incarnations, rewrite stored ones whose incarnation they change; return how many are new."""
+def _take_displaced(warehouse: Warehouse, staged: DataFrame, target: str) -> DataFrame:
+    """Delete the stored rows that have to make room for another content, and return them."""
+    spec = TARGETS[target]
+    lost = staged.where(F.col("displaced").isNotNull() & (F.col("target") == target))
+    places = lost.select("cluster_id", place_of(target, lambda part: F.col(f"{target}.{part}")).alias("place"))
+    stored = warehouse.read(spec.name).withColumn("place", place_of(target, F.col))
+    rows = warehouse.stage(f"displaced_{target}", stored.join(places, ["cluster_id", "place"], "left_semi").drop("place"))
+    warehouse.delete(spec.name, rows.select(*spec.key), spec.key)
+    return rows
+
+
+def _quarantine_displaced(context: RunContext, rows: DataFrame) -> None:
+    """Put rows that lost their places into quarantine, as if they had come second."""
+    no_payload = F.lit(None).cast("binary")
+    content = {"payload_hash": F.col("fingerprint"), "reason": F.lit(CONFLICT), "detail": conflict_detail(), "payload": no_payload}
+    kept = context.warehouse.read(QUARANTINE.name).select(*QUARANTINE.key)
+    lost = rows.withColumns({**content, **_run_columns(context)}).join(kept, list(QUARANTINE.key), "left_anti")
+    context.warehouse.append(QUARANTINE.name, lost.select(*QUARANTINE.schema.names))
+
+
+def _append_snapshots(context: RunContext, snapshots: DataFrame, disputed: DataFrame | None, touched: list[DataFrame]) -> int:
+    """Append new snapshots with their incarnations, rewrite stored ones that the new records change; return how many are new.
+
+    Args:
+        disputed: cluster_id, group_id, position where other contents were found; None when there are none.
+        touched: frames of further groups with stored snapshots that may change.
+    """
     warehouse, name, key = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name, (*GROUP_COLUMNS, "position")
     tombstones = warehouse.read(GROUP_RECORDS.name).where(F.col("value").isNull()).withColumnRenamed("offset", "position")
     if warehouse.is_empty(name):
-        return warehouse.append(name, name_incarnations(snapshots, tombstones))
-    stored = warehouse.read(name).join(_touched_groups(context, snapshots), list(GROUP_COLUMNS), "left_semi")
-    old = {"incarnation": "old_incarnation", "is_conversion": "old_is_conversion"}
+        return warehouse.append(name, _mark_disputed(name_incarnations(snapshots, tombstones), disputed))
+    stored = warehouse.read(name).join(_touched_groups(context, [snapshots, *touched]), list(GROUP_COLUMNS), "left_semi")
+    old = {column: f"old_{column}" for column in ("incarnation", "is_conversion", "is_disputed")}
     events = stored.withColumnsRenamed(old).unionByName(snapshots, allowMissingColumns=True)
+    events = events.withColumn("is_disputed", F.coalesce("is_disputed", "old_is_disputed"))
     is_new = F.col("run_sequence") == context.run_sequence
     is_changed = reduce(Column.__or__, [~F.col(now).eqNullSafe(F.col(before)) for now, before in old.items()])
-    named = warehouse.stage("snapshots", name_incarnations(events, tombstones).where(is_new | is_changed))
+    named = _mark_disputed(name_incarnations(events, tombstones), disputed)
+    named = warehouse.stage("snapshots", named.where(is_new | is_changed))
     rewritten = named.where(~is_new)
     rewritten_count = rewritten.count()
     if rewritten_count:
-        logger.info("late records change the incarnation of %d stored snapshots: rewriting these", rewritten_count)
-        warehouse.delete(name, rewritten, key)
+        logger.info("late or conflicting records change %d stored snapshots: rewriting these", rewritten_count)
+        warehouse.delete(name, rewritten.select(*key), key)
     return warehouse.append(name, named.drop(*old.values()).withColumns(_run_columns(context))) - rewritten_count
 
 
-def _touched_groups(context: RunContext, snapshots: DataFrame) -> DataFrame:
+def _mark_disputed(snapshots: DataFrame, disputed: DataFrame | None) -> DataFrame:
+    if disputed is None:
+        return snapshots
+    marked = snapshots.join(disputed.withColumn("is_found", F.lit(True)), [*GROUP_COLUMNS, "position"], "left")
+    return marked.withColumn("is_disputed", F.coalesce("is_found", "is_disputed")).drop("is_found")
+
+
+def _touched_groups(context: RunContext, frames: list[DataFrame]) -> DataFrame:
     fresh_tombstones = context.warehouse.read(GROUP_RECORDS.name).where(F.col("run_sequence") == context.run_sequence)
-    return snapshots.select(*GROUP_COLUMNS).unionByName(fresh_tombstones.select(*GROUP_COLUMNS)).distinct()
+    return reduce(DataFrame.unionByName, [frame.select(*GROUP_COLUMNS) for frame in (*frames, fresh_tombstones)]).distinct()
 
 
-def _count(context: RunContext, staged: DataFrame) -> dict[str, int]:
-    """Return the number of rows to write by target; count where every record ended into ``context.input_counts``.
+@dataclass
+class _Tally:
+    """What the staged rows ask for.
+
+    Attributes:
+        to_write: rows by target.
+        displacing: targets in which stored rows have to make room.
+        has_disputes: snapshots lost their places to others, in this input or before.
+    """
+
+    to_write: dict[str, int] = field(default_factory=dict)
+    displacing: set[str] = field(default_factory=set)
+    has_disputes: bool = False
+
+
+def _count(context: RunContext, staged: DataFrame) -> _Tally:
+    """Return what has to be written; count where every record ended into ``context.input_counts``.
 
     Raises:
         CountsDoNotBalanceError: a record is unaccounted for.
     """
-    rows = staged.groupBy("source", "kind", "outcome", "target", "is_new").count().collect()
-    counts, to_write = context.input_counts, {}
+    is_conflict, is_displacing = F.col("reason").eqNullSafe(CONFLICT), F.col("displaced").isNotNull()
+    kinds = ("source", "kind", "outcome", "target", "is_new", is_conflict.alias("is_conflict"), is_displacing.alias("is_displacing"))
+    rows = staged.groupBy(*kinds).count().collect()
+    counts, tally = context.input_counts, _Tally()
     for row in sorted(rows, key=str):
         outcome, is_quarantined = row["outcome"], row["outcome"] == Outcome.QUARANTINED.value
         for key in ("read", outcome, f"{row['source']}.read", f"{row['source']}.{outcome}", f"{row['source']}.{outcome}.{row['kind']}"):
             counts[key] = counts.get(key, 0) + row["count"]
         if row["is_new"]:
             target = QUARANTINE.name if is_quarantined else row["target"]
-            to_write[target] = to_write.get(target, 0) + row["count"]
+            tally.to_write[target] = tally.to_write.get(target, 0) + row["count"]
+        if row["is_displacing"]:
+            tally.displacing.add(row["target"])
+        tally.has_disputes |= row["is_conflict"] and row["target"] == "snapshot"
     for key in ("read", *map(str, Outcome)):
         counts.setdefault(key, 0)
     _check_balance("records read", counts["read"], sum(counts[str(outcome)] for outcome in Outcome))
-    return to_write
+    return tally
 
 
 def _check_balance(what: str, expected: int, found: int) -> None:
@@ -249,14 +315,27 @@ def run(context: RunContext) -> None:
     spark, warehouse = context.spark, context.warehouse
     decoded = decode_captures(spark, context.captures, context.cluster_id_flag, context.settings.cluster_id)
     staged = warehouse.stage("land", settle_outcomes(decoded, known_places(warehouse), quarantined_keys(warehouse)))
-    to_write = _count(context, staged)
+    tally = _count(context, staged)
+    displaced = {target: _take_displaced(warehouse, staged, target) for target in TARGETS if target in tally.displacing}
+    touched = [displaced["group_record"]] if "group_record" in displaced else []
+    disputed = None
+    if tally.has_disputes:
+        lost = staged.where((F.col("target") == "snapshot") & (F.col("reason") == CONFLICT))
+        disputed = lost.select("cluster_id", "snapshot.group_id", "snapshot.position").distinct()
+        touched.append(disputed)
     for target, spec in TARGETS.items():
-        has_new_tombstones = spec is SUBSCRIPTION_SNAPSHOTS and to_write.get("group_record")
-        if not to_write.get(target) and not has_new_tombstones:
+        to_write = tally.to_write.get(target, 0)
+        is_touched = spec is SUBSCRIPTION_SNAPSHOTS and (tally.to_write.get("group_record") or touched)
+        if not to_write and not is_touched:
             continue
         rows = _target_rows(staged, target, context)
-        written = _append_snapshots(context, rows) if spec is SUBSCRIPTION_SNAPSHOTS else warehouse.append(spec.name, rows)
-        _check_balance(f"rows for {spec.name}", to_write.get(target, 0), written)
-    if to_write.get(QUARANTINE.name):
+        if spec is SUBSCRIPTION_SNAPSHOTS:
+            written = _append_snapshots(context, rows, disputed, touched)
+        else:
+            written = warehouse.append(spec.name, rows)
+        _check_balance(f"rows for {spec.name}", to_write, written)
+    if tally.to_write.get(QUARANTINE.name):
         written = warehouse.append(QUARANTINE.name, _quarantine_rows(staged, context))
-        _check_balance("rows for quarantine", to_write[QUARANTINE.name], written)
+        _check_balance("rows for quarantine", tally.to_write[QUARANTINE.name], written)
+    for rows in displaced.values():
+        _quarantine_displaced(context, rows)

@@ -1,7 +1,9 @@
-"""One writer at a time: an advisory lock on a file inside a local warehouse.
+"""One writer at a time: advisory locks on files inside a local warehouse.
 
-The lock belongs to the open file, so that a killed process frees it without leaving anything to clean up; what is
-written in the file only tells the loser who holds it.
+A lock belongs to the open file, so that a killed process frees it without leaving anything to clean up. What is written in the file
+tells the loser who holds it, and the next holder which JVM to wait for: Spark's JVM outlives a killed driver for a moment, and could
+still commit. Two files: one is held for a whole run, the other for one commit, so that even a writer that bypasses the first loses
+nothing, which Delta's own local log store does not promise to two processes.
 """
 
 from __future__ import annotations
@@ -11,55 +13,85 @@ import json
 import logging
 import os
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
 from jobs.errors import PlatformError, WarehouseBusyError
-from jobs.location import local_folder
 
 logger = logging.getLogger(__name__)
 
-LOCK_FILE = ".evenkeel.lock"
+RUN_LOCK, COMMIT_LOCK = ".evenkeel.lock", ".evenkeel.commit.lock"
 POLL_SECONDS = 0.5
+JVM_END_SECONDS = 60.0
+"""How long a JVM may outlive its killed driver before the next run gives up."""
+LONGEST_COMMIT_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock.
+
+    Attributes:
+        host, pid: where the driver runs.
+        started_at: when the run began, ISO 8601 with a zone.
+        jvm: process id of Spark's JVM and when it started, which tells it from a later process of that id; None where the JVM is
+            elsewhere.
+    """
+
+    run_id: str
+    host: str
+    pid: int
+    started_at: str
+    jvm: tuple[int, str] | None = None
+
+    def told(self, now: datetime) -> str:
+        """Return what a loser is told."""
+        age = int((now - datetime.fromisoformat(self.started_at)).total_seconds())
+        return f"run {self.run_id} (process {self.pid} on {self.host}), started {max(0, age)} s ago"
+
+
+def this_process(run_id: str, started_at: datetime, jvm_pid: int | None = None) -> Holder:
+    """Return this process as a holder; ``jvm_pid`` is that of its Spark, None where that runs on another machine."""
+    start = None if jvm_pid is None else process_start(jvm_pid)
+    jvm = None if jvm_pid is None or start is None else (jvm_pid, start)
+    return Holder(run_id, socket.gethostname(), os.getpid(), started_at.isoformat(), jvm)
 
 
 @contextmanager
-def exclusive(location: str, run_id: str, started_at: datetime, wait_seconds: float = 0.0) -> Iterator[None]:
-    """Hold the warehouse at a location for the length of the block.
+def exclusive(folder: Path, name: str, holder: Holder, wait_seconds: float, now: Callable[[], datetime]) -> Iterator[None]:
+    """Hold one of the locks of a folder for the length of the block.
 
     Raises:
-        WarehouseBusyError: somebody else holds it and still does after ``wait_seconds``.
+        WarehouseBusyError: somebody else holds it and still does after ``wait_seconds``; or a killed run's JVM does not end.
         PlatformError: the folder cannot be written.
     """
-    folder = local_folder(location)
-    if folder is None:
-        logger.warning("%s is not on a local file system: nothing keeps a second run out, start one at a time", location)
-        yield
-        return
-    descriptor = _open(folder)
+    path = folder / name
+    descriptor = _open(path)
     try:
-        _acquire(descriptor, folder / LOCK_FILE, started_at, wait_seconds, time.sleep)
-        holder = {"run_id": run_id, "pid": os.getpid(), "host": socket.gethostname(), "started_at": started_at.isoformat()}
+        _acquire(descriptor, path, now, wait_seconds)
+        _outwait_jvm(path)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+        os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
         yield
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 
 
-def _open(folder: Path) -> int:
+def _open(path: Path) -> int:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise PlatformError(f"warehouse {folder}: cannot be written ({error.strerror}); name another with --warehouse") from None
+        raise PlatformError(f"warehouse {path.parent}: cannot be written ({error.strerror}); name another with --warehouse") from None
 
 
-def _acquire(descriptor: int, path: Path, now: datetime, wait_seconds: float, sleep: Callable[[float], None]) -> None:
+def _acquire(descriptor: int, path: Path, now: Callable[[], datetime], wait_seconds: float) -> None:
     waited = 0.0
     while True:
         try:
@@ -67,16 +99,50 @@ def _acquire(descriptor: int, path: Path, now: datetime, wait_seconds: float, sl
             return
         except BlockingIOError:
             if waited >= wait_seconds:
-                raise WarehouseBusyError(_who_holds(path, now)) from None
-        sleep(POLL_SECONDS)
+                holder = read_holder(path)
+                who = "another run" if holder is None else holder.told(now())
+                raise WarehouseBusyError(f"warehouse {path.parent} is held by {who}; wait for it with --wait SECONDS") from None
+        time.sleep(POLL_SECONDS)
         waited += POLL_SECONDS
 
 
-def _who_holds(path: Path, now: datetime) -> str:
+def read_holder(path: Path) -> Holder | None:
+    """Return who a lock file names; None when it names nobody, or is unreadable."""
     try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-        age = now - datetime.fromisoformat(holder["started_at"])
-        who = f"run {holder['run_id']} (process {holder['pid']} on {holder['host']}), started {max(0, int(age.total_seconds()))} s ago"
-    except (OSError, ValueError, KeyError, TypeError):
-        who = "another run"
-    return f"warehouse {path.parent} is held by {who}; wait for it with --wait SECONDS"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        jvm = content.pop("jvm")
+        holder = Holder(**content, jvm=None if jvm is None else (int(jvm[0]), str(jvm[1])))
+        return holder if datetime.fromisoformat(holder.started_at).tzinfo is not None else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return None
+
+
+def _outwait_jvm(path: Path) -> None:
+    """Wait for the end of the JVM of a driver that was killed: a name still stands in the file, though nobody holds it."""
+    left = read_holder(path)
+    if left is None or left.jvm is None or left.host != socket.gethostname():
+        return
+    pid, start = left.jvm
+    waited = 0.0
+    while process_start(pid) == start:
+        if waited >= JVM_END_SECONDS:
+            raise WarehouseBusyError(
+                f"warehouse {path.parent}: the driver of run {left.run_id} was killed, but its Spark (process {pid}) still runs after "
+                f"{waited:.0f} s and may write; end it"
+            )
+        if waited == 0:
+            logger.warning("the driver of run %s was killed; waiting for the end of its Spark (process %d)", left.run_id, pid)
+        time.sleep(POLL_SECONDS)
+        waited += POLL_SECONDS
+
+
+def process_start(pid: int) -> str | None:
+    """Return when a process of this machine started, in words of the system; None when there is no such process."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return None if fields[0] == "Z" else fields[19]  # a zombie writes no more; the 22nd of all fields is the start time
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return None
+    told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()
+    return told or None

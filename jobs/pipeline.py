@@ -5,21 +5,28 @@ from __future__ import annotations
 import hashlib
 import logging
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import assign, audit, findings, gates, land, report
+from jobs import assign, audit, gates, land, report
 from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
 from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError
-from jobs.lock import exclusive
+from jobs.lease import leased
+from jobs.location import is_shared
+from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
+from jobs.session import jvm_pid
 from jobs.warehouse import Warehouse
 from schemas.config import Settings
 from schemas.tables import FINDINGS, RUNS
@@ -68,10 +75,29 @@ def execute(spark: SparkSession, request: Request) -> str | None:
         published = warehouse.read_published()
         return _report(warehouse, request, {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])})
     started_at = request.now()
-    with exclusive(warehouse.location, request.run_id, started_at, request.wait_seconds):
+    with _held(warehouse, request, started_at) as check_hold:
         with stage_timer("open"):
             _open(warehouse)
-        return _run(warehouse, request, started_at)
+        return _run(warehouse, request, started_at, check_hold)
+
+
+@contextmanager
+def _held(warehouse: Warehouse, request: Request, started_at: datetime) -> Iterator[Callable[[], None]]:
+    """Keep every other run out of the warehouse; yields what has to be asked before publishing, whether that is still so.
+
+    Raises:
+        WarehouseBusyError: another run holds it.
+    """
+    holder = this_process(request.run_id, started_at, jvm_pid(warehouse.spark))
+    folder = warehouse.folder
+    if folder is None or is_shared(folder):
+        with leased(warehouse.spark, warehouse.location, holder, request.wait_seconds, request.now) as lease:
+            with warehouse.signed(request.run_id, nullcontext):
+                yield lease.check
+        return
+    committing = partial(exclusive, folder, COMMIT_LOCK, holder, LONGEST_COMMIT_SECONDS, request.now)
+    with exclusive(folder, RUN_LOCK, holder, request.wait_seconds, request.now), warehouse.signed(request.run_id, committing):
+        yield lambda: None
 
 
 def _open(warehouse: Warehouse) -> None:
@@ -82,7 +108,7 @@ def _open(warehouse: Warehouse) -> None:
         raise NotAWarehouseError(f"warehouse {warehouse.location}: cannot be opened: {explain(error)}") from error
 
 
-def _run(warehouse: Warehouse, request: Request, started_at: datetime) -> str | None:
+def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hold: Callable[[], None]) -> str | None:
     newest = warehouse.newest_run()
     input_fingerprint, settings_fingerprint = fingerprint(request.captures), _settings_fingerprint(request)
     before = warehouse.run_named(request.run_id) if newest is not None else None
@@ -116,6 +142,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime) -> str | 
     }
     try:
         results = _stages(context, request)
+        check_hold()
         _close(context, request, row, RunStatus.PUBLISHED, results)
     except BaseException as error:
         _undo(context, request, row, error)
@@ -133,7 +160,7 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
     stages: dict[str, Callable[[], None]] = {
         "land": lambda: land.run(context),
         "assign": lambda: assign.run(context, request.recompute, request.since),
-        "audit": lambda: _audit(context),
+        "audit": lambda: audit.run(context),
     }
     for name in stages if request.command == "run" else (request.command,):
         with stage_timer(name):
@@ -145,12 +172,6 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
             _log_input(context)
     with stage_timer("gates"):
         return gates.run(context, request.conf_folder)
-
-
-def _audit(context: RunContext) -> None:
-    consumed = audit.run(context)
-    if consumed is not None:
-        findings.run(context, consumed)
 
 
 def explain(error: Exception) -> str:
@@ -200,8 +221,9 @@ def _close(context: RunContext, request: Request, row: dict[str, Any], status: R
         "gates": [asdict(result) for result in results],
         "software_versions": software_versions(context.spark),
     }
-    values = [complete[name] for name in RUNS.schema.names]
-    warehouse.append(RUNS.name, context.spark.createDataFrame([values], RUNS.schema))
+    # By Arrow: from Python rows it would cost a second of class loading more, and a null would have no type.
+    row_schema = to_arrow_schema(RUNS.schema)
+    warehouse.append(RUNS.name, context.spark.createDataFrame(pa.Table.from_pylist([complete], row_schema), RUNS.schema))
 
 
 def software_versions(spark: SparkSession) -> dict[str, str]:

@@ -85,3 +85,11 @@ def _check(spark: SparkSession) -> None:
             "Spark was started without Delta: pass --jars with Delta's jars and "
             "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, or use ./spark-submit.sh"
         )
+
+
+def jvm_pid(spark: SparkSession) -> int | None:
+    """Return the process id of the session's JVM; None over Spark Connect, where it is another machine's."""
+    try:
+        return int(spark._jvm.java.lang.ProcessHandle.current().pid())
+    except PySparkException:
+        return None

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import pandas as pd
@@ -25,8 +25,10 @@ from assignors.ordering import coordinator_partition
 from assignors.replay import OBSERVED, RECOMPUTED, Replay, State, Step
 from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from jobs.carry import decode_state, encode_state
+from jobs.findings import SnapshotFacts, SolutionFacts, find
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.sources import cluster_metadata, consumer_offsets
+from jobs.time_limit import TimeLimit
 from schemas.staging import AUDITED_ROWS, DECODED_ROWS, SOLVED_ROWS
 from schemas.vocabulary import Source
 
@@ -127,14 +129,18 @@ class SolveSettings:
     Attributes:
         strategies: assignors to compare.
         step_budget: bound on one call of an assignor.
+        plugin_timeout_s: bound on one call of an assignor that is not ours, in seconds.
         kafka_versions: (version, cluster, group, client id) patterns; the first that matches counts.
         look_times_ms: cluster id -> times of all looks, ascending.
+        checkpoint_generations: the state behind every so many snapshots of a group is kept, counted from its first.
     """
 
     strategies: tuple[str, ...]
     step_budget: int | None
+    plugin_timeout_s: float
     kafka_versions: tuple[tuple[str, str, str, str], ...]
     look_times_ms: dict[str, tuple[int, ...]]
+    checkpoint_generations: int
 
     def replay_of(self, cluster_id: str, group_id: str) -> Replay:
         """Return the rules for one group."""
@@ -147,7 +153,7 @@ class SolveSettings:
         def override(client_id: str) -> str | None:
             return next((version for version, pattern in rules if fnmatchcase(client_id, pattern)), None)
 
-        return Replay(self.strategies, self.step_budget, override)
+        return Replay(self.strategies, self.step_budget, override, TimeLimit(self.plugin_timeout_s))
 
 
 def solve_chunks(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Iterator[pd.DataFrame]:
@@ -165,33 +171,37 @@ class ChunkOrderError(RuntimeError):
 
 
 def _solved_rows(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Iterator[dict[str, Any]]:
-    group: tuple[str, str] | None = None
-    state: State | None = None
-    expected = 0
     topics_seen: set[tuple[str, str]] = set()
-    for frame in frames:
-        for chunk in frame.to_dict("records"):
-            key = chunk["cluster_id"], chunk["group_id"]
-            if key != group:
-                if group is not None and state is not None:
-                    yield _state_row(group, state)
-                group, expected = key, 0
-                state = decode_state(bytes(chunk["state"])) if chunk["state"] is not None else None
-                replay, looks = settings.replay_of(*key), ClusterLooks(settings.look_times_ms.get(key[0], ()), unpack_runs(chunk))
-            if chunk["ordinal"] != expected:
-                raise ChunkOrderError(
-                    f"cluster {key[0]}, group {key[1]}: expected the chunk from snapshot {expected}, found {chunk['ordinal']}"
-                )
-            for snapshot, observed_at_ms in unpack_snapshots(chunk):
-                try:
-                    state = replay.advance(state, snapshot, looks)
-                except Exception as error:
-                    where = f"cluster {key[0]}, group {key[1]}, generation {snapshot.generation}, position {snapshot.position}"
-                    raise RuntimeError(f"{where}: {type(error).__name__}: {error}") from error
-                expected += 1
-                yield from _step_rows(key, state.step, observed_at_ms, topics_seen)
-    if group is not None and state is not None:
-        yield _state_row(group, state)
+    chunks = (chunk for frame in frames for chunk in frame.to_dict("records"))
+    for key, of_group in groupby(chunks, key=lambda chunk: (chunk["cluster_id"], chunk["group_id"])):
+        yield from _replay_group(key, of_group, settings, topics_seen)
+
+
+def _replay_group(
+    key: tuple[str, str], chunks: Iterator[dict[str, Any]], settings: SolveSettings, topics_seen: set[tuple[str, str]]
+) -> Iterator[dict[str, Any]]:
+    first = next(chunks)
+    state = decode_state(bytes(first["state"])) if first["state"] is not None else None
+    replay, looks = settings.replay_of(*key), ClusterLooks(settings.look_times_ms.get(key[0], ()), unpack_runs(first))
+    # Counted from the group's first snapshot, so that checkpoints lie at the same places wherever runs begin.
+    count = count_before = first["snapshot_count"]
+    for chunk in chain((first,), chunks):
+        if chunk["ordinal"] != count - count_before:
+            raise ChunkOrderError(
+                f"cluster {key[0]}, group {key[1]}: expected the chunk from snapshot {count - count_before}, found {chunk['ordinal']}"
+            )
+        for snapshot, observed_at_ms in unpack_snapshots(chunk):
+            try:
+                state = replay.advance(state, snapshot, looks)
+            except Exception as error:
+                where = f"cluster {key[0]}, group {key[1]}, generation {snapshot.generation}, position {snapshot.position}"
+                raise RuntimeError(f"{where}: {type(error).__name__}: {error}") from error
+            count += 1
+            yield from _step_rows(key, state.step, observed_at_ms, topics_seen)
+            if count % settings.checkpoint_generations == 0:
+                yield _state_row(key, state, count, is_checkpoint=True)
+    if state is not None and count % settings.checkpoint_generations:
+        yield _state_row(key, state, count, is_checkpoint=False)
 
 
 def _step_rows(key: tuple[str, str], step: Step, observed_at_ms: int, topics_seen: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
@@ -247,7 +257,7 @@ def _topics_row(cluster_id: str, topics: tuple[ResolvedTopic, ...]) -> dict[str,
     return {"row_kind": "topics", "cluster_id": cluster_id, "topics_hash": digest, **row}
 
 
-def _state_row(group: tuple[str, str], state: State) -> dict[str, Any]:
+def _state_row(group: tuple[str, str], state: State, snapshot_count: int, *, is_checkpoint: bool) -> dict[str, Any]:
     snapshot = state.step.snapshot
     return {
         "row_kind": "state",
@@ -256,6 +266,8 @@ def _state_row(group: tuple[str, str], state: State) -> dict[str, Any]:
         "generation": snapshot.generation,
         "position": snapshot.position,
         "incarnation": snapshot.incarnation,
+        "snapshot_count": snapshot_count,
+        "is_checkpoint": is_checkpoint,
         "topic_names": sorted({topic for held in snapshot.assigned.values() for topic, _ in held}),
         "state": encode_state(state),
     }
@@ -307,10 +319,11 @@ def _audit_snapshot(
         return
     count = offsets_partition_counts.get(row["cluster_id"])
     common = {
-        **{name: row[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")},
+        **{name: row[name] for name in SNAPSHOT_COLUMNS},
         "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
         "member_count": len(snapshot.members),
     }
+    yield from ({"finding": finding} for finding in _finding_rows(row, solved, audits))
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         yield {"audit": {**key, **_audit_columns(solution, figures)}}
@@ -320,6 +333,31 @@ def _audit_snapshot(
         if is_stored and figures.difference is not None:
             for movement in figures.difference.movements:
                 yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
+
+
+def _finding_rows(row: dict[str, Any], solved: list[dict[str, Any]], audits: list[Audit]) -> Iterator[dict[str, Any]]:
+    observed = next(solution for solution in solved if solution["basis"] == OBSERVED)
+    facts = SnapshotFacts(
+        observed["uncertain_topics"],
+        [
+            SolutionFacts(
+                **{name: solution[name] for name in ("basis", "strategy", "status", "conformance", "kafka_version", "detail")},
+                violations=audit.violations or (),
+            )
+            for solution, audit in zip(solved, audits, strict=True)
+        ],
+        bool(row["is_disputed"]),
+    )
+    where = {name: row[name] for name in SNAPSHOT_COLUMNS}
+    for finding in find(facts):
+        yield {
+            **where,
+            "rule_id": finding.rule_id.value,
+            "severity": finding.severity.value,
+            "message": finding.message,
+            "evidence": list(finding.evidence.items()),
+            "advice": finding.advice,
+        }
 
 
 class RepeatedKeyError(RuntimeError):
@@ -336,6 +374,7 @@ def _refuse_repeats(row: dict[str, Any], others: list[dict[str, Any]]) -> None:
         )
 
 
+SNAPSHOT_COLUMNS = ("cluster_id", "group_id", "generation", "position", "observed_at_ms")
 MOVEMENT_COLUMNS = ("topic", "partition", "previous_generation", "previous_member_id", "member_id", "kind", "cause")
 DIFFERENCE_COLUMNS = (
     "retained_count",

@@ -11,20 +11,28 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.errors import NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from jobs.lease import LEASE
 from jobs.location import is_path, local_folder
-from jobs.lock import LOCK_FILE
+from jobs.lock import COMMIT_LOCK, RUN_LOCK
+from jobs.sql_text import quoted
 from schemas.tables import RUNS, TABLES, TableSpec
 from schemas.vocabulary import RunStatus
 
 logger = logging.getLogger(__name__)
 
 STAGING = "_staging"
-OTHER_ENTRIES = {STAGING, LOCK_FILE, "report.html"}
+COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+SIGNATURE = "evenkeel run "
+OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, "report.html"}
 SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
 
 
@@ -45,6 +53,8 @@ class Warehouse:
         self.run_id = ""
         self.rows_written: dict[str, int] = {}
         self._published: dict[str, int] = {}
+        self._signature = ""
+        self._committing: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def identifier(self, name: str) -> str:
         """Return the SQL name of a table."""
@@ -154,7 +164,8 @@ class Warehouse:
         """Make the tables that are missing; ``runs`` last, so that its presence means all are there."""
         for spec in TABLES.values():
             if self.folder is None or not (self.folder / spec.name / "_delta_log" / f"{0:020}.json").exists():
-                self.spark.sql(create_statement(spec, self.identifier(spec.name)))
+                with self._committing():
+                    self.spark.sql(create_statement(spec, self.identifier(spec.name)))
 
     def recover(self) -> None:
         """Bring every table back to where the last finished run left it.
@@ -168,7 +179,8 @@ class Warehouse:
             expected = left.get(name, 0)
             if version > expected:
                 logger.warning("%s: version %d was never published, restoring version %d", name, version, expected)
-                self.spark.sql(f"RESTORE TABLE {self.identifier(name)} TO VERSION AS OF {expected}")
+                restore = f"RESTORE TABLE {self.identifier(name)} TO VERSION AS OF {expected}"
+                self._commit(name, lambda restore=restore: self.spark.sql(restore))
             elif version < expected:
                 raise WarehouseDamagedError(
                     f"{name}: found version {version}, the last run left version {expected}; commits are missing: restore the "
@@ -177,39 +189,84 @@ class Warehouse:
 
     # -- writing
 
+    @contextmanager
+    def signed(self, run_id: str, committing: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+        """Sign every commit of the block with the run's name, so that ours can be told from foreign ones.
+
+        The setting belongs to the session, which may be somebody else's too: it is put back, so that their commits stay theirs.
+
+        Args:
+            committing: keeps every other process from committing while its block runs.
+        """
+        conf = self.spark.conf
+        before = conf.get(COMMIT_NOTE, None)
+        self._signature, self._committing = f"{SIGNATURE}{run_id} {uuid.uuid4().hex}", committing
+        conf.set(COMMIT_NOTE, self._signature)
+        try:
+            yield
+        finally:
+            self._signature, self._committing = "", nullcontext
+            conf.unset(COMMIT_NOTE) if before is None else conf.set(COMMIT_NOTE, before)
+
+    def _commit(self, name: str, write: Callable[[], object]) -> dict[str, Any] | None:
+        """Write to a table while nobody else commits, and read the transaction back; return what it says, None when there was none.
+
+        Raises:
+            ForeignCommitError: somebody wrote to the table all the same, or overwrote the commit.
+        """
+        with self._committing():
+            before = self.version(name)
+            write()
+            after = self.version(name)
+            if after == before:
+                return None
+            info = self._commit_info(name)
+        signature = info.get("userMetadata") or ""
+        if after != before + 1 or signature != self._signature:
+            raise ForeignCommitError(
+                f"{name}: expected version {before + 1} by this run, found version {after} by {signature or 'an unknown writer'}; "
+                "something else writes to this warehouse: stop it and run again"
+            )
+        return info
+
     def append(self, name: str, rows: DataFrame) -> int:
         """Append rows to a table and return how many; commits nothing when there are none.
 
         Raises:
             SchemaMismatchError: the frame's columns are not the table's.
         """
-        before = self.version(name)
-        aligned(rows, TABLES[name]).writeTo(self.identifier(name)).append()
-        written = self._rows_of_newest_commit(name) if self.version(name) > before else 0
+        info = self._commit(name, aligned(rows, TABLES[name]).writeTo(self.identifier(name)).append)
+        written = int(info["operationMetrics"].get("numOutputRows", 0)) if info is not None else 0
         self.rows_written[name] = self.rows_written.get(name, 0) + written
         return written
 
-    def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...]) -> None:
-        """Delete the rows of a table whose columns equal one of the keys."""
+    def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...], condition: str = "TRUE") -> None:
+        """Delete the rows of a table whose columns equal one of the keys.
+
+        Args:
+            keys: these columns, and what else the condition reads.
+            condition: SQL that has to hold too, of a row ``t`` and its key ``d``. Delta leaves out files by a literal in it, never by keys.
+        """
         view = "evenkeel_doomed"
         keys.createOrReplaceTempView(view)
-        condition = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
+        is_equal = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
+        merge = (
+            f"MERGE INTO {self.identifier(name)} t USING (SELECT DISTINCT * FROM {view}) d "
+            f"ON {is_equal} AND {condition} WHEN MATCHED THEN DELETE"
+        )
         try:
-            self.spark.sql(
-                f"MERGE INTO {self.identifier(name)} t USING (SELECT DISTINCT {', '.join(columns)} FROM {view}) d "
-                f"ON {condition} WHEN MATCHED THEN DELETE"
-            )
+            self._commit(name, lambda: self.spark.sql(merge))
         finally:
             self.spark.catalog.dropTempView(view)
 
-    def _rows_of_newest_commit(self, name: str) -> int:
+    def _commit_info(self, name: str) -> dict[str, Any]:
+        """Return what the newest commit of a table says of itself: at least ``operationMetrics`` and ``userMetadata``."""
         if self.folder is None:
-            return int(self._history(name)["operationMetrics"].get("numOutputRows", 0))
+            return self._history(name).asDict()
         log = self.folder / name / "_delta_log" / f"{self.version(name):020}.json"
         with log.open(encoding="utf-8") as lines:
             actions = (json.loads(line) for line in lines)
-            info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
-        return int(info["operationMetrics"].get("numOutputRows", 0))
+            return next(action["commitInfo"] for action in actions if "commitInfo" in action)
 
     def stage(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows aside once and return them read back, so that several tables can be filled from one pass.
@@ -246,17 +303,13 @@ class Warehouse:
 def create_statement(spec: TableSpec, identifier: str) -> str:
     """Return the SQL that makes a table with its comments, partitioning and statistics columns."""
     columns = ",\n  ".join(
-        f"`{column.name}` {column.dataType.simpleString()} COMMENT {_quoted(column.metadata['comment'])}" for column in spec.schema
+        f"`{column.name}` {column.dataType.simpleString()} COMMENT {quoted(column.metadata['comment'])}" for column in spec.schema
     )
     partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
     return (
-        f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {_quoted(spec.comment)}\n"
+        f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {quoted(spec.comment)}\n"
         f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(spec.skipping_columns)}')"
     )
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:

@@ -24,11 +24,13 @@ class KafkaVersionOverride(_Settings):
 
 
 class AssignSettings(_Settings):
-    """How generations are packed for the workers, and how long an assignor may take."""
+    """How generations are packed for the workers, how often a group's state is kept, and how long an assignor may take."""
 
     max_generations_per_chunk: int = Field(500, ge=1)
     max_chunk_bytes: int = Field(8 * 1024 * 1024, ge=1)
+    checkpoint_generations: int = Field(500, ge=1)
     step_budget: int | None = Field(None, ge=1)
+    plugin_timeout_s: float = Field(60, gt=0)
     kafka_versions: tuple[KafkaVersionOverride, ...] = ()
 
 

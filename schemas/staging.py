@@ -8,6 +8,7 @@ from schemas.tables import (
     BIGINT,
     BINARY,
     BOOLEAN,
+    FINDINGS,
     GENERATION_AUDITS,
     GROUP_RECORDS,
     INT,
@@ -19,7 +20,10 @@ from schemas.tables import (
     TableSpec,
 )
 
-ADDED_BY_LAND = ("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position", "incarnation", "is_conversion")
+ADDED_BY_LAND = (
+    *("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position"),
+    *("incarnation", "is_conversion", "is_disputed"),
+)
 """Columns that no worker knows: the landing stage adds them to every row or works them out from its neighbours."""
 
 
@@ -84,6 +88,8 @@ SOLVED_ROWS = StructType(
         StructField("racks", ArrayType(STRING)),
         StructField("bases", ArrayType(STRING)),
         StructField("are_uncertain", ArrayType(BOOLEAN)),
+        StructField("snapshot_count", BIGINT),
+        StructField("is_checkpoint", BOOLEAN),
         StructField("state", BINARY),
     ]
 )
@@ -98,5 +104,8 @@ def _audited(spec: TableSpec) -> StructType:
     return StructType([*fields, StructField("observed_at_ms", BIGINT)])
 
 
-AUDITED_ROWS = StructType([StructField("audit", _audited(GENERATION_AUDITS)), StructField("movement", _audited(MOVEMENTS))])
-"""One row an audit or a movement; the other is null."""
+AUDITED_TABLES = {"audit": GENERATION_AUDITS, "movement": MOVEMENTS, "finding": FINDINGS}
+"""Column of an audited row -> the table that its content goes to; exactly one of them is set."""
+
+AUDITED_ROWS = StructType([StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()])
+"""One row an audit, a movement or a finding."""

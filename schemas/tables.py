@@ -160,16 +160,19 @@ GROUP_RECORDS = TableSpec(
 
 GROUP_STATES = TableSpec(
     "group_states",
-    "Internal carry-over: where each group stands after its last snapshot. Derived, rebuilt by assign --recompute.",
-    ("cluster_id", "group_id"),
+    "Internal carry-over: where each group stands after its last snapshot, the row of the largest position; and where it "
+    "stood at checkpoints before, for late arrivals. Derived, rebuilt by assign --recompute.",
+    ("cluster_id", "group_id", "position"),
     StructType(
         [
             CLUSTER,
             GROUP,
-            SEQUENCE,
             POSITION,
+            SEQUENCE,
             GENERATION,
             INCARNATION,
+            _column("snapshot_count", BIGINT, "snapshots of the group up to this one"),
+            _column("is_checkpoint", BOOLEAN, "kept when the group goes on, so that a late arrival need not begin at the beginning"),
             _column("topics", ArrayType(STRING), "topics that members held, to be looked up for the next generation too"),
             _column("state", BINARY, "the last snapshot and every strategy's last result, coded"),
         ]
@@ -195,6 +198,7 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             _column("members", MEMBERS, "members in the order of the record, which is the order the assignor saw"),
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             _column("is_conversion", BOOLEAN, "written by the coordinator when it turned a consumer-protocol group back to classic"),
+            _column("is_disputed", BOOLEAN, "another content was found at the same place of the log, and is in quarantine"),
             SOURCE,
             SOURCE_POSITION,
             FINGERPRINT,

@@ -112,6 +112,8 @@ class Rule(Word):
     CONFORMANCE_DIFFERS = "conformance_differs"
     PARTITION_MULTIPLY_OWNED = "partition_multiply_owned"
     NO_RESULT = "no_result"
+    OWN_ASSIGNOR_UNSOUND = "own_assignor_unsound"
+    CONFLICTING_RECORDS = "conflicting_records"
 
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")

@@ -19,24 +19,35 @@ GROUP = {"cluster_id": "c", "group_id": "g"}
 # -- assign
 
 
+ONWARDS, AGAIN = False, True
+
+
 @pytest.mark.parametrize(
-    ("landed", "state_at", "expected"),
+    ("fresh", "states_at", "expected"),
     [
-        pytest.param([(1, 1), (2, 1)], None, [-1, None, False], id="a new group"),
-        pytest.param([(1, 1), (2, 2)], 1, [1, b"s", False], id="a new generation behind the state"),
-        pytest.param([(1, 1), (3, 1), (2, 2)], 3, [-1, None, True], id="one that arrived late"),
-        pytest.param([(3, 2), (4, 2)], 3, [-1, None, True], id="the stored last one, rewritten"),
-        pytest.param([(1, 1), (2, 1)], 2, None, id="nothing new"),
+        pytest.param([1, 2], [], (-1, None, 0, ONWARDS), id="a new group"),
+        pytest.param([4], [3], (3, b"at 3", 30, ONWARDS), id="a new generation behind the state"),
+        pytest.param([7, 8], [2, 4, 6], (6, b"at 6", 60, ONWARDS), id="likewise, with checkpoints before it"),
+        pytest.param([2], [3], (-1, None, 0, AGAIN), id="one that arrived late, and no checkpoint"),
+        pytest.param([5, 9], [2, 4, 6, 8], (4, b"at 4", 40, AGAIN), id="one that arrived late behind a checkpoint"),
+        pytest.param([1, 5], [2, 4, 6], (-1, None, 0, AGAIN), id="two late ones, the first before every checkpoint"),
+        pytest.param([3, 4], [3], (-1, None, 0, AGAIN), id="the stored last one, rewritten"),
+        pytest.param([4], [2, 4, 6], (2, b"at 2", 20, AGAIN), id="the one of a checkpoint, rewritten"),
+        pytest.param([], [3], None, id="nothing new"),
     ],
 )
-def test_groups_with_something_new_go_on_or_begin_again(
-    spark: SparkSession, landed: list[tuple[int, int]], state_at: int | None, expected: list | None
+def test_a_group_goes_on_from_the_newest_state_before_everything_new(
+    spark: SparkSession, fresh: list[int], states_at: list[int], expected: tuple | None
 ) -> None:
-    """``landed`` are (position, run_sequence); run 1 has been assigned already unless the group is new."""
-    rows = [snapshot_row("g", position, position=position, run_sequence=run) for position, run in landed]
-    states = [] if state_at is None else [{**GROUP, "position": state_at, "state": b"s"}]
-    found = pending_groups(snapshots(spark, *rows), frame(spark, GROUP_STATES.schema, states), 0 if state_at is None else 1).collect()
-    assert [[row["behind"], row["state"], row["is_redone"]] for row in found] == ([] if expected is None else [expected])
+    """``fresh`` are the positions that run 2 landed, beside those of run 1, which have all been played."""
+    landed = [(position, 1) for position in range(1, max(states_at, default=0) + 1) if position not in fresh]
+    rows = [snapshot_row("g", position, run_sequence=run) for position, run in [*landed, *((position, 2) for position in fresh)]]
+    of_another = {**GROUP, "group_id": "h", "position": 1, "snapshot_count": 1, "state": b"of h"}
+    states = [{**GROUP, "position": at, "snapshot_count": at * 10, "state": f"at {at}".encode()} for at in states_at]
+    fresh = snapshots(spark, *rows).where("run_sequence > 1")
+    found = pending_groups(fresh, frame(spark, GROUP_STATES.schema, [*states, of_another])).collect()
+    given = [(row["behind"], row["state"], row["snapshot_count"], row["is_redone"]) for row in found]
+    assert given == ([] if expected is None else [expected])
 
 
 # -- audit

@@ -98,8 +98,8 @@ def test_another_content_at_the_same_place_is_a_conflict(spark: SparkSession) ->
     ]
     assert settled(spark, *rows) == settled(spark, *rows[::-1]) == expected
     (conflict,) = settle_outcomes(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'").collect()
-    assert conflict["detail"] == "found another content at the same place: fingerprint y, expected x"
-    assert conflict["payload_hash"] == "y"
+    assert conflict["detail"] == "another content was found at the same place and kept; this one's fingerprint is y"
+    assert (conflict["payload_hash"], conflict["displaced"]) == ("y", None)
 
 
 def test_a_conflict_is_kept_once_however_often_it_is_landed(spark: SparkSession) -> None:
@@ -108,10 +108,13 @@ def test_a_conflict_is_kept_once_however_often_it_is_landed(spark: SparkSession)
     assert again == [("3@1", "duplicate", False, ""), ("3@1", "quarantined", False, "conflicting_content")]
 
 
-def test_what_landed_first_stays(spark: SparkSession) -> None:
-    """x would have landed before y in one run, but y is there."""
-    found = settled(spark, commit(1, "x"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
-    assert found == [("3@1", "duplicate", False, ""), ("3@1", "quarantined", True, "conflicting_content")]
+def test_which_content_stays_does_not_depend_on_which_landed_first(spark: SparkSession) -> None:
+    y_was_first = settled(spark, commit(1, "x"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
+    assert y_was_first == [("3@1", "landed", True, ""), ("3@1", "quarantined", True, "conflicting_content")]
+    displaced = settle_outcomes(decoded(spark, commit(1, "x")), landed_before(spark, commit(1, "y")), None).select("displaced").collect()
+    assert [row["displaced"] for row in displaced] == ["y"]
+    x_was_first = settled(spark, commit(1, "y"), known=landed_before(spark, commit(1, "x")))
+    assert x_was_first == [("3@1", "quarantined", True, "conflicting_content")]
 
 
 def test_quarantine_keeps_each_content_at_each_place_once(spark: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -47,6 +48,28 @@ def test_pieces_give_what_the_whole_gives(order: str, evenkeel, demo_warehouse: 
     assert [run["status"] for run in runs] == ["published", "published"]
     if order == "overlapping":
         assert dict(runs[1]["input_counts"])["consumer-offsets.duplicate"] > 0
+    assert_equal_warehouses(warehouse, demo_warehouse)
+
+
+def looks_between(folder: Path, name: str, first: int, behind: int) -> Path:
+    """Write some of the looks, counted by time."""
+    with gzip.open(LOOKS, "rt", encoding="utf-8") as file:
+        lines = sorted(file, key=lambda line: json.loads(line)["observed_at_ms"])
+    (folder / name).write_text("".join(lines[first:behind]), encoding="utf-8")
+    return folder / name
+
+
+@pytest.mark.parametrize("order", ["looks last", "looks backwards"])
+def test_late_looks_give_what_timely_ones_give(order: str, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+    """A look changes how the topics of generations around it are resolved, and those of all that were inferred without it."""
+    records = DEMO / "consumer_offsets.parquet"
+    if order == "looks last":
+        pieces = [(records,), (LOOKS,)]
+    else:
+        pieces = [(records, looks_between(tmp_path, "later.jsonl", 20, 10**6)), (looks_between(tmp_path, "earlier.jsonl", 0, 20),)]
+    warehouse = tmp_path / "warehouse"
+    for inputs in pieces:
+        assert evenkeel("run", "--warehouse", warehouse, "--input", *inputs) == 0
     assert_equal_warehouses(warehouse, demo_warehouse)
 
 

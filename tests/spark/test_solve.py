@@ -22,11 +22,12 @@ from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs, unpack_r
 from jobs.udfs import ChunkOrderError, SolveSettings, solve_chunks
 from schemas.config import Settings
 from schemas.staging import SOLVED_ROWS
-from tests.spark.frames import entries, look_row, looks, member_row, moment, snapshot_row, snapshots
+from schemas.tables import GROUP_STATES
+from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 LOOKS = [look_row("t", at, [["r1"]] * 4) for at in (0, 2_500)] + [look_row("u", 0, [["r2"], [None]])]
 STRATEGIES = ("sticky", "cooperative-sticky")
-SETTINGS = SolveSettings(STRATEGIES, None, (), {"c": (0, 2_500)})
+SETTINGS = SolveSettings(STRATEGIES, None, 60, (), {"c": (0, 2_500)}, 500)
 
 
 def history() -> list[dict[str, Any]]:
@@ -59,7 +60,7 @@ def conf(spark: SparkSession, **settings: int) -> Iterator[None]:
 
 def solve(spark: SparkSession, rows: list[dict], max_generations: int = 500, states: DataFrame | None = None) -> list[dict]:
     """Return what ``assign.solve`` gives."""
-    settings = Settings(strategies=STRATEGIES, assign={"max_generations_per_chunk": max_generations})
+    settings = Settings(strategies=STRATEGIES, assign={"max_generations_per_chunk": max_generations, "checkpoint_generations": 2})
     warehouse = SimpleNamespace(read=lambda name: looks(spark, *LOOKS))
     context = RunContext(spark, warehouse, settings, "test", moment(0))
     return assign.solve(context, snapshots(spark, *rows), states).toArrow().to_pylist()
@@ -83,20 +84,31 @@ def test_solved_rows_do_not_depend_on_how_spark_cuts_the_data(spark: SparkSessio
             assert lines(found, kind) == lines(reference, kind), f"{partitions} partitions, {batch} a batch, {max_generations} a chunk"
 
 
-def test_a_run_goes_on_where_the_last_one_ended(spark: SparkSession) -> None:
-    """The first run sees generations 0 to 2 of g, the second the others, with nothing but the state between them.
+def test_a_run_goes_on_from_every_state(spark: SparkSession) -> None:
+    """The first run sees generations 0 to 2 of g, and leaves a checkpoint behind 1 and its last state behind 2.
 
     Generation 3 is empty and names no topic; that u and t, held before, still exist has to be known all the same.
     """
     rows = [row for row in history() if row["group_id"] == "g"]
     whole, first = solve(spark, rows), solve(spark, rows[:3])
-    states = [row for row in first if row["row_kind"] == "state"]
-    (state,) = [{**{name: row[name] for name in ("cluster_id", "group_id", "state")}, "topics": row["topic_names"]} for row in states]
-    assert decode_state(state["state"]).step.snapshot.generation == 2
-    groups = spark.createDataFrame([state], "cluster_id string, group_id string, state binary, topics array<string>")
-    second = solve(spark, rows[3:], states=groups)
-    assert lines(first + second, "solution") == lines(whole, "solution")
-    assert lines(second, "state") == lines(whole, "state")
+    states = [{**row, "topics": row["topic_names"]} for row in first if row["row_kind"] == "state"]
+    assert [(one["position"], one["snapshot_count"], one["is_checkpoint"]) for one in states] == [(1, 2, True), (2, 3, False)]
+    for state in states:
+        assert decode_state(state["state"]).step.snapshot.generation == state["generation"]
+        second = solve(spark, rows[state["snapshot_count"] :], states=frame(spark, GROUP_STATES.schema, [of_table(state)]))
+        for kind in ("solution", "state"):
+            assert lines(second, kind) == lines([row for row in whole if (row["position"] or 0) > state["position"]], kind)
+
+
+def of_table(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: state[name] for name in GROUP_STATES.schema.names if name in state}
+
+
+def test_a_state_is_kept_behind_every_so_many_snapshots_and_behind_the_last(spark: SparkSession) -> None:
+    states = [row for row in solve(spark, history()) if row["row_kind"] == "state"]
+    kept = sorted((row["group_id"], row["position"], row["snapshot_count"], row["is_checkpoint"]) for row in states)
+    of_g = [("g", 1, 2, True), ("g", 3, 4, True), ("g", 4, 5, False)]
+    assert kept == [*of_g, ("h", 2, 2, True), ("h", 3, 3, False), ("k", 7, 1, False)]
 
 
 # -- in this process, chunk by chunk
@@ -108,7 +120,7 @@ def chunks(spark: SparkSession) -> list[dict[str, Any]]:
     history_ = snapshots(spark, *history())
     runs = runs_by_group(history_, topic_runs(looks(spark, *LOOKS)))
     packed = pack_chunks(history_, 1, 2**23).join(runs, list(GROUP), "left").orderBy(*GROUP, "ordinal")
-    return [{**chunk, "state": None} for chunk in packed.toArrow().to_pandas().to_dict("records")]
+    return [{**chunk, "state": None, "snapshot_count": 0} for chunk in packed.toArrow().to_pandas().to_dict("records")]
 
 
 def run(*batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -211,5 +223,5 @@ def test_large_numbers_and_absent_ones_share_a_column() -> None:
     ],
 )
 def test_release_patterns(cluster: str, group: str, client: str, expected: str | None) -> None:
-    settings = SolveSettings((), None, (("2.8.2", "eu", "billing-*", "*"), ("3.3.2", "*", "*", "java-*")), {})
+    settings = SolveSettings((), None, 60, (("2.8.2", "eu", "billing-*", "*"), ("3.3.2", "*", "*", "java-*")), {}, 500)
     assert settings.replay_of(cluster, group).version_override(client) == expected

@@ -21,6 +21,7 @@ def test_defaults(content: Any) -> None:
     assert settings == Settings()
     assert (settings.inputs, settings.warehouse, settings.cluster_id, settings.strategies) == ((), "./warehouse", None, STRATEGIES)
     assert (settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes) == (500, 8 * 2**20)
+    assert (settings.assign.checkpoint_generations, settings.assign.plugin_timeout_s) == (500, 60)
     assert (settings.quality.max_quarantined_ratio, settings.quality.fail_on) == (0.05, None)
 
 
@@ -33,7 +34,9 @@ def test_every_setting_can_be_given() -> None:
         "assign": {
             "max_generations_per_chunk": 1,
             "max_chunk_bytes": 2,
+            "checkpoint_generations": 4,
             "step_budget": 3,
+            "plugin_timeout_s": 0.5,
             "kafka_versions": [{"version": "2.8.2", "group": "billing-*"}],
         },
         "quality": {"max_quarantined_ratio": 1, "fail_on": "warning"},

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -17,17 +19,27 @@ import pytest
 
 from jobs import lock
 from jobs.errors import PlatformError, WarehouseBusyError
-from jobs.location import is_path, local_folder
-from jobs.lock import LOCK_FILE, exclusive
+from jobs.location import is_path, is_shared, local_folder
+from jobs.lock import COMMIT_LOCK, RUN_LOCK, exclusive, process_start, read_holder, this_process
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
 
+def hold(folder: Path, run_id: str, at: datetime = NOW, wait_seconds: float = 0.0, jvm_pid: int | None = None):
+    """Hold a folder's run lock as a run that started at ``at``, which is also what its clock says."""
+    return exclusive(folder, RUN_LOCK, this_process(run_id, at, jvm_pid), wait_seconds, lambda: at)
+
+
+def holder_in(folder: Path) -> str | None:
+    holder = read_holder(folder / RUN_LOCK)
+    return None if holder is None else holder.run_id
+
+
 def test_a_second_run_is_told_who_holds_the_warehouse(tmp_path: Path) -> None:
     folder = tmp_path / "not" / "yet" / "there"
-    with exclusive(str(folder), "first", NOW), pytest.raises(WarehouseBusyError) as refused:
-        with exclusive(str(folder), "second", NOW + timedelta(seconds=90)):
+    with hold(folder, "first"), pytest.raises(WarehouseBusyError) as refused:
+        with hold(folder, "second", NOW + timedelta(seconds=90)):
             pytest.fail("two runs hold one warehouse")
     assert str(refused.value) == (
         f"warehouse {folder} is held by run first (process {os.getpid()} on {socket.gethostname()}), started 90 s ago; "
@@ -36,77 +48,165 @@ def test_a_second_run_is_told_who_holds_the_warehouse(tmp_path: Path) -> None:
 
 
 def test_a_loser_does_not_wipe_the_holders_name(tmp_path: Path) -> None:
-    with exclusive(str(tmp_path), "first", NOW):
+    with hold(tmp_path, "first"):
         for _ in range(2):
-            with pytest.raises(WarehouseBusyError, match="run first"), exclusive(str(tmp_path), "second", NOW):
+            with pytest.raises(WarehouseBusyError, match="run first"), hold(tmp_path, "second"):
                 pass
 
 
+def test_the_locks_of_a_folder_are_apart(tmp_path: Path) -> None:
+    holder = this_process("r", NOW)
+    with exclusive(tmp_path, RUN_LOCK, holder, 0, lambda: NOW), exclusive(tmp_path, COMMIT_LOCK, holder, 0, lambda: NOW):
+        pass
+
+
 def test_the_warehouse_is_free_after_a_run_and_after_one_that_failed(tmp_path: Path) -> None:
-    with exclusive(str(tmp_path), "first", NOW):
-        assert json.loads((tmp_path / LOCK_FILE).read_text())["run_id"] == "first"
-    assert (tmp_path / LOCK_FILE).read_text() == ""
-    with pytest.raises(ZeroDivisionError), exclusive(str(tmp_path), "second", NOW):
+    with hold(tmp_path, "first"):
+        assert holder_in(tmp_path) == "first"
+    assert (tmp_path / RUN_LOCK).read_text() == ""
+    with pytest.raises(ZeroDivisionError), hold(tmp_path, "second"):
         raise ZeroDivisionError
-    with exclusive(str(tmp_path), "third", NOW):
-        assert json.loads((tmp_path / LOCK_FILE).read_text())["run_id"] == "third"
+    with hold(tmp_path, "third"):
+        assert holder_in(tmp_path) == "third"
 
 
-def test_a_killed_run_leaves_nothing_behind(tmp_path: Path) -> None:
-    script = (
-        "import sys, time; from datetime import datetime, timezone; from jobs.lock import exclusive\n"
-        "with exclusive(sys.argv[1], 'killed', datetime.now(timezone.utc)): print('held', flush=True); time.sleep(60)"
-    )
-    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
+HOLDING = """
+import sys, time
+from datetime import datetime, timezone
+from pathlib import Path
+from jobs.lock import RUN_LOCK, exclusive, this_process
+now = datetime.now(timezone.utc)
+with exclusive(Path(sys.argv[1]), RUN_LOCK, this_process('killed', now, int(sys.argv[2])), 0, lambda: now):
+    print('held', flush=True)
+    time.sleep(60)
+"""
+
+
+@contextmanager
+def killed_run(folder: Path, jvm_pid: int) -> Iterator[None]:
+    """Run the block while a run holds the folder, and kill that behind it."""
+    command = [sys.executable, "-c", HOLDING, str(folder), str(jvm_pid)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(WarehouseBusyError, match=f"run killed \\(process {holder.pid} "), exclusive(str(tmp_path), "second", NOW):
+        with pytest.raises(WarehouseBusyError, match=f"run killed \\(process {holder.pid} "), hold(folder, "second"):
             pass
+        yield
         holder.send_signal(signal.SIGKILL)
-    with exclusive(str(tmp_path), "second", NOW):
-        assert "second" in (tmp_path / LOCK_FILE).read_text()
+
+
+def test_a_killed_run_whose_jvm_is_gone_holds_nothing(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as jvm, killed_run(tmp_path, jvm.pid):
+        jvm.kill()
+    with hold(tmp_path, "second"):
+        assert holder_in(tmp_path) == "second"
+
+
+def test_the_jvm_of_a_killed_run_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "POLL_SECONDS", 0.02)
+    with subprocess.Popen(["sleep", "60"]) as jvm:
+        with killed_run(tmp_path, jvm.pid):
+            pass
+        monkeypatch.setattr(lock, "JVM_END_SECONDS", 0.05)
+        with pytest.raises(WarehouseBusyError, match=rf"its Spark \(process {jvm.pid}\) still runs"), hold(tmp_path, "second"):
+            pytest.fail("the JVM may still write")
+        monkeypatch.setattr(lock, "JVM_END_SECONDS", 30)
+        threading.Timer(0.1, jvm.kill).start()
+        threading.Timer(0.2, jvm.wait).start()
+        with hold(tmp_path, "third"):
+            assert jvm.poll() is not None
+
+
+def test_another_process_of_the_jvms_number_is_not_the_jvm(tmp_path: Path) -> None:
+    left = replace(this_process("killed", NOW, os.getpid()), jvm=(os.getpid(), "another start"))
+    (tmp_path / RUN_LOCK).write_text(json.dumps(asdict(left)))
+    with hold(tmp_path, "second"):
+        pass
+
+
+def test_a_jvm_on_another_machine_is_not_looked_for(tmp_path: Path) -> None:
+    left = replace(this_process("killed", NOW, os.getpid()), host="elsewhere")
+    (tmp_path / RUN_LOCK).write_text(json.dumps(asdict(left)))
+    with hold(tmp_path, "second"):
+        pass
 
 
 def test_waiting_ends_when_the_other_run_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "POLL_SECONDS", 0.01)
     is_held, may_end = threading.Event(), threading.Event()
 
-    def hold() -> None:
-        with exclusive(str(tmp_path), "first", NOW):
+    def hold_for_a_while() -> None:
+        with hold(tmp_path, "first"):
             is_held.set()
             may_end.wait(10)
 
-    holder = threading.Thread(target=hold)
+    holder = threading.Thread(target=hold_for_a_while)
     holder.start()
     assert is_held.wait(10)
-    with pytest.raises(WarehouseBusyError), exclusive(str(tmp_path), "second", NOW, wait_seconds=0.05):
+    with pytest.raises(WarehouseBusyError), hold(tmp_path, "second", wait_seconds=0.05):
         pass
     threading.Timer(0.05, may_end.set).start()
-    with exclusive(str(tmp_path), "third", NOW, wait_seconds=10):
-        assert "third" in (tmp_path / LOCK_FILE).read_text()
+    with hold(tmp_path, "third", wait_seconds=10):
+        assert holder_in(tmp_path) == "third"
     holder.join()
 
 
-WITHOUT_ZONE = '{"run_id": "x", "pid": 1, "host": "h", "started_at": "2026-11-21"}'
+WITHOUT_ZONE = '{"run_id": "x", "pid": 1, "host": "h", "started_at": "2026-11-21", "jvm": null}'
 
 
-@pytest.mark.parametrize("content", ["", "{", "null", '{"run_id": "x"}', WITHOUT_ZONE])
+@pytest.mark.parametrize("content", ["", "{", "null", '{"run_id": "x"}', WITHOUT_ZONE, WITHOUT_ZONE.replace("null", "[1]")])
 def test_an_unreadable_holder_is_another_run(content: str, tmp_path: Path) -> None:
-    with exclusive(str(tmp_path), "first", NOW):
-        (tmp_path / LOCK_FILE).write_text(content)
-        with pytest.raises(WarehouseBusyError, match="is held by another run; wait"), exclusive(str(tmp_path), "second", NOW):
+    with hold(tmp_path, "first"):
+        (tmp_path / RUN_LOCK).write_text(content)
+        with pytest.raises(WarehouseBusyError, match="is held by another run; wait"), hold(tmp_path, "second"):
             pass
 
 
 def test_a_folder_that_cannot_be_made_is_no_warehouse(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(PlatformError, match=f"warehouse {tmp_path}/file: cannot be written"), exclusive(str(tmp_path / "file"), "r", NOW):
+    with pytest.raises(PlatformError, match=f"warehouse {tmp_path}/file: cannot be written"), hold(tmp_path / "file", "r"):
         pass
 
 
-def test_elsewhere_nothing_is_locked_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING), exclusive("s3a://bucket/w", "first", NOW), exclusive("s3a://bucket/w", "second", NOW):
-        pass
-    assert "s3a://bucket/w is not on a local file system" in caplog.text
+def test_a_process_is_known_by_when_it_started() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        start = process_start(process.pid)
+        assert start is not None and start == process_start(process.pid) and start != process_start(1)
+        process.kill()
+    assert process_start(process.pid) is None
+
+
+MOUNTS = """/dev/vda / ext4 rw 0 0
+server:/export /mnt/nfs nfs4 rw 0 0
+/dev/vdb /mnt/nfs/disk xfs rw 0 0
+driver /Workspace fuse.wsfs rw 0 0
+overlay /merged fuse.fuse-overlayfs rw 0 0
+server:/b /with\\040space nfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("/warehouse", False),
+        ("/mnt", False),
+        ("/mnt/nfs", True),
+        ("/mnt/nfs/not/yet/there", True),
+        ("/mnt/nfs/disk/w", False),
+        ("/mnt/nfs-like", False),
+        ("/Workspace/w", True),
+        ("/merged/w", False),
+        ("/with space/w", True),
+    ],
+)
+def test_file_systems_that_other_machines_see(folder: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(MOUNTS)
+    monkeypatch.setattr(Path, "exists", lambda self: True)
+    assert is_shared(Path(folder), mounts) is expected
+
+
+def test_without_a_list_of_mounts_a_folder_is_this_machines(tmp_path: Path) -> None:
+    assert not is_shared(tmp_path, tmp_path / "none")
 
 
 @pytest.mark.parametrize(

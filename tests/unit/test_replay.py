@@ -476,6 +476,14 @@ def test_a_group_with_a_foreign_assignor_is_observed_only() -> None:
     ]
 
 
+@pytest.mark.parametrize(("configured", "status", "asked"), [((), "unsupported", 0), ((RECORDING,), "solved", 2)])
+def test_a_record_cannot_name_code_that_the_settings_do_not(configured: tuple, status: str, asked: int) -> None:
+    (step,) = play(Replay(configured), looks(t=1), snapshot(1, {"a": "t0"}, strategy=RECORDING))
+    recomputed = of_basis(step, "recomputed")
+    assert (recomputed.status, recomputed.conformance, len(recording.asked)) == (status, Conformance.NOT_COMPARABLE, asked)
+    assert (recomputed.detail is None) == bool(configured)
+
+
 def test_what_the_coordinator_wrote_is_not_comparable() -> None:
     """The observed assignment is what range would give, but no assignor gave it."""
     (step,) = play(Replay(()), looks(t=1), snapshot(11, {"a": "t0"}, is_conversion=True))

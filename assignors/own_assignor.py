@@ -1,0 +1,104 @@
+"""Asking an assignor that is not ours: it may raise anything and answer anything, and must not take other results down with it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+
+from assignors.model import Assignment, AssignorError, GroupProblem, TopicPartition
+from assignors.registry import find_assignor
+
+Bound = Callable[[str, Callable[[], Assignment]], Assignment]
+"""The strategy's name and its call -> what the call returns; a ``NoResultError`` when it takes too long."""
+
+LONGEST_TEXT = 1_000
+_INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
+
+
+class OwnAssignorError(AssignorError):
+    """An assignor that is not ours raised something unexpected, or what it answered is no assignment."""
+
+
+def unbounded(strategy: str, call: Callable[[], Assignment]) -> Assignment:
+    """Return what the call returns, however long it takes."""
+    return call()
+
+
+def ask_own_assignor(strategy: str, problem: GroupProblem, kafka_version: str | None, step_budget: int | None, bound: Bound) -> Assignment:
+    """Return what an assignor that is not ours gives each member.
+
+    Raises:
+        AssignorError: it has no result and says so, it is not known, or its bound ended it.
+        OwnAssignorError: anything else went wrong, also what would end a process: ``SystemExit``, ``MemoryError``.
+    """
+
+    def ask() -> Assignment:
+        theirs = replace(problem, topics=dict(problem.topics))  # other strategies are asked with the same topics
+        return as_assignment(problem, find_assignor(strategy)(theirs, kafka_version=kafka_version, step_budget=step_budget))
+
+    try:
+        return bound(strategy, ask)
+    except AssignorError:
+        raise
+    except BaseException as error:
+        raise OwnAssignorError(f"the assignor raised {type(error).__name__}: {text_of(error)}") from None
+
+
+def as_assignment(problem: GroupProblem, answer: object) -> Assignment:
+    """Return an answer as plain tuples, text and integers, so that it can be compared and stored.
+
+    Lists are as good as tuples, and any integer type as ``int``. What is well formed but wrong stays: ``violations`` judges it.
+
+    Raises:
+        OwnAssignorError: what was found in place of an assignment to the members of this group.
+
+    >>> from assignors.model import Member, Topic
+    >>> as_assignment(GroupProblem({"t": Topic(1)}, (Member("a", ("t",)),)), {"a": [["t", 0]]})
+    {'a': (('t', 0),)}
+    """
+    if not isinstance(answer, dict):
+        raise OwnAssignorError(f"the assignor answered with {_kind(answer)}, expected a dict from member id to partitions")
+    members = {member.member_id: member.member_id for member in problem.members}
+    assignment: Assignment = {}
+    for owner, held in answer.items():
+        if owner not in members:
+            raise OwnAssignorError(f"the assignor gave partitions to {_name(owner)}, which is no member")
+        member_id = members[owner]
+        if not isinstance(held, list | tuple):
+            raise OwnAssignorError(f"the assignor gave member {member_id} {_kind(held)}, expected a tuple of partitions")
+        assignment[member_id] = tuple(_partition(member_id, place) for place in held)
+    return assignment
+
+
+def _partition(member_id: str, place: object) -> TopicPartition:
+    if isinstance(place, list | tuple) and len(place) == 2 and isinstance(place[0], str) and hasattr(place[1], "__index__"):
+        topic, number = str.__str__(place[0]), int(operator.index(place[1]))  # plain, also of an enum's or NumPy's
+        if _INT_MIN <= number <= _INT_MAX and storable(topic) == topic:
+            return topic, number
+    raise OwnAssignorError(f"the assignor gave member {member_id} {_name(place)}, expected a partition such as ('orders', 3)")
+
+
+def text_of(error: BaseException) -> str:
+    """Return what an error says, short enough and fit to be stored; empty when it cannot even say that."""
+    try:
+        return storable(str(error))[:LONGEST_TEXT]
+    except BaseException:  # the error's class is not ours either
+        return ""
+
+
+def storable(text: str) -> str:
+    """Return a text without lone surrogates, which no table can hold.
+
+    >>> storable("\\ud800 caf\\u00e9")
+    '\\\\ud800 café'
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _name(value: object) -> str:
+    return storable(repr(value))[:LONGEST_TEXT] if isinstance(value, str | int | tuple | list) else _kind(value)

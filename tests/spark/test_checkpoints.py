@@ -1,0 +1,101 @@
+"""What arrives late redoes its group from the last checkpoint before it, and nothing of what is older."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import groupby
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from tests.spark.tables import rows
+from tests.spark.test_pieces import DEMO, LOOKS, assert_equal_warehouses
+
+SEED = 20261122
+INTERVAL = 3
+GroupKey = tuple[str, str]
+
+
+def group_of(row: dict[str, Any]) -> GroupKey:
+    return row["cluster_id"], row["group_id"]
+
+
+def late_records(demo_warehouse: Path) -> set[tuple[int, int]]:
+    """Return the places in the log of up to two snapshots or tombstones of each group, chosen by lot."""
+    random = Random(SEED)
+    places = [(group_of(row), row["offsets_partition"], row["position"]) for row in rows(demo_warehouse, "subscription_snapshots")]
+    tombstones = [row for row in rows(demo_warehouse, "group_records") if row["value"] is None]
+    places += [(group_of(row), row["offsets_partition"], row["offset"]) for row in tombstones]
+    of_groups = [list(of_group) for _, of_group in groupby(sorted(places), key=lambda place: place[0])]
+    return {place[1:] for of_group in of_groups for place in random.sample(of_group, min(len(of_group), random.choice([0, 1, 1, 2])))}
+
+
+@pytest.fixture(scope="module")
+def late(demo_warehouse: Path) -> set[tuple[int, int]]:
+    return late_records(demo_warehouse)
+
+
+@pytest.fixture(scope="module")
+def warehouse(late: set[tuple[int, int]], evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse to which the late records came in a second run."""
+    folder = tmp_path_factory.mktemp("late")
+    table = pq.read_table(DEMO / "consumer_offsets.parquet")
+    is_late = pa.array([place in late for place in zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)])
+    (folder / "settings.yaml").write_text(yaml.safe_dump({"assign": {"checkpoint_generations": INTERVAL}}), encoding="utf-8")
+    for name, chosen in (("most", pa.compute.invert(is_late)), ("late", is_late)):
+        pq.write_table(table.filter(chosen), folder / f"{name}.parquet")
+        inputs = ("--input", folder / f"{name}.parquet", LOOKS)
+        assert evenkeel("run", "--config", folder / "settings.yaml", "--warehouse", folder / "warehouse", *inputs) == 0
+    return folder / "warehouse"
+
+
+def snapshots_by_group(warehouse: Path) -> dict[GroupKey, list[dict[str, Any]]]:
+    by_group: dict[GroupKey, list[dict[str, Any]]] = defaultdict(list)
+    audited = {group_of(row) for row in rows(warehouse, "solutions")}  # others are known under other protocol types only
+    for row in sorted(rows(warehouse, "subscription_snapshots"), key=lambda row: row["position"]):
+        if group_of(row) in audited:
+            by_group[group_of(row)].append(row)
+    return by_group
+
+
+def redone_behind(snapshots: list[dict[str, Any]], late: set[tuple[int, int]]) -> int | None:
+    """Return the position behind which the second run had to compute a group; None when it had nothing to do.
+
+    New to it is what came late, and what has another incarnation since: land wrote both in the second run.
+    """
+    first_new = min((row["position"] for row in snapshots if row["run_sequence"] == 2), default=None)
+    if first_new is None:
+        return None
+    in_first_run = [row["position"] for row in snapshots if (row["offsets_partition"], row["position"]) not in late]
+    states = in_first_run[INTERVAL - 1 :: INTERVAL] + in_first_run[-1:]
+    return max((position for position in states if position < first_new), default=-1)
+
+
+def test_tables_are_those_of_sorted_arrival(warehouse: Path, demo_warehouse: Path) -> None:
+    assert_equal_warehouses(warehouse, demo_warehouse)
+
+
+def test_only_what_is_behind_the_checkpoint_was_computed_again(warehouse: Path, late: set[tuple[int, int]]) -> None:
+    behind = {key: redone_behind(snapshots, late) for key, snapshots in snapshots_by_group(warehouse).items()}
+    kinds = [None if place is None else place < 0 for place in behind.values()]
+    assert min(kinds.count(None), kinds.count(True), kinds.count(False)) > 3, "untouched, from the beginning, from a checkpoint"
+    for name in ("solutions", "assignments", "generation_audits", "movements", "findings"):
+        for row in rows(warehouse, name):
+            place = behind[group_of(row)]
+            expected = 1 if place is None or row["position"] <= place else 2
+            assert row["run_sequence"] == expected, f"{name}: {row['group_id']} at {row['position']}, redone behind {place}"
+
+
+def test_states_are_those_of_sorted_arrival_and_no_more(warehouse: Path) -> None:
+    expected = []
+    for key, snapshots in snapshots_by_group(warehouse).items():
+        for count, row in enumerate(snapshots, start=1):
+            if count % INTERVAL == 0 or count == len(snapshots):
+                expected.append((*key, row["position"], row["generation"], row["incarnation"], count, count % INTERVAL == 0))
+    columns = ("cluster_id", "group_id", "position", "generation", "incarnation", "snapshot_count", "is_checkpoint")
+    assert sorted(tuple(row[name] for name in columns) for row in rows(warehouse, "group_states")) == sorted(expected)

@@ -1,0 +1,115 @@
+"""One writer at a time where file locks do not reach: two runs and a lease, on a clock that the tests turn."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import lease as lease_module
+from jobs.errors import LeaseLostError, WarehouseBusyError
+from jobs.lease import EXPIRY, Lease, leased
+from jobs.lock import Holder
+
+START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+
+
+class Clock:
+    """A clock that stands still until it is turned."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    return str(tmp_path / "it's a warehouse")
+
+
+def lease_of(spark: SparkSession, location: str, clock: Clock, run_id: str = "r") -> Lease:
+    return Lease(spark, location, Holder(run_id, "host-1", 17, clock.at.isoformat()), clock)
+
+
+def test_the_second_is_told_who_holds_it(spark: SparkSession, location: str, clock: Clock) -> None:
+    with leased(spark, location, Holder("it's first", "host-1", 17, START.isoformat()), 0, clock):
+        clock.at += timedelta(seconds=90)
+        with pytest.raises(WarehouseBusyError, match=r"held by run it's first \(process 17 on host-1\), started 90 s ago; wait"):
+            lease_of(spark, location, clock).acquire(0)
+    second = lease_of(spark, location, clock)
+    second.acquire(0)
+    second.release()
+    (row,) = spark.table(second.table).collect()
+    assert (row["nonce"], row["token"]) == (None, 2)
+
+
+def test_of_many_at_once_one_gets_it(spark: SparkSession, location: str, clock: Clock) -> None:
+    contenders = [lease_of(spark, location, clock, f"r{number}") for number in range(4)]
+    ready = threading.Barrier(len(contenders))
+
+    def contend(lease: Lease) -> bool:
+        ready.wait()
+        try:
+            lease.acquire(0)
+        except WarehouseBusyError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(contenders)) as pool:
+        winners = [lease for lease, won in zip(contenders, pool.map(contend, contenders), strict=True) if won]
+    assert len(winners) == 1
+    winners[0].check()
+    winners[0].release()
+
+
+def test_the_lease_of_a_dead_run_ends_and_the_dead_cannot_publish(spark: SparkSession, location: str, clock: Clock) -> None:
+    dead, heir = lease_of(spark, location, clock, "dead"), lease_of(spark, location, clock, "heir")
+    dead.acquire(0)
+    clock.at += EXPIRY
+    with pytest.raises(WarehouseBusyError):
+        heir.acquire(0)
+    clock.at += timedelta(seconds=1)
+    heir.acquire(0)
+    with pytest.raises(LeaseLostError, match="run heir on host-1 has taken the lease; nothing was published"):
+        dead.check()
+    dead.release()
+    heir.check()
+    heir.release()
+
+
+def test_a_lease_that_is_renewed_does_not_end(spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "HEARTBEAT_SECONDS", 0.2)
+    first = lease_of(spark, location, clock)
+    first.acquire(0)
+    clock.at += EXPIRY * 2
+    renewed = threading.Event()
+    monkeypatch.setattr(first, "_renew", lambda renew=first._renew: (renew(), renewed.set()))
+    assert renewed.wait(60)
+    with pytest.raises(WarehouseBusyError):
+        lease_of(spark, location, clock).acquire(0)
+    first.release()
+
+
+def test_a_lease_that_cannot_be_renewed_is_given_up_when_it_has_run_out(
+    spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = lease_of(spark, location, clock)
+    first.acquire(0)
+    monkeypatch.setattr(first, "table", "delta.`/nowhere/at/all`")
+    clock.at += EXPIRY
+    first.check()  # the store may be back in a moment
+    clock.at += timedelta(seconds=1)
+    with pytest.raises(LeaseLostError, match="the lease could not be renewed for 601 s"):
+        first.check()
+    first.release()

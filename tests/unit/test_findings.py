@@ -1,0 +1,101 @@
+"""Each rule on a few solutions: one that it is about, and its neighbours that it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.findings import Finding, SnapshotFacts, SolutionFacts, find
+
+
+def found(*solutions: SolutionFacts, uncertain_topics: tuple[str, ...] = ()) -> list[Finding]:
+    return list(find(SnapshotFacts(uncertain_topics, solutions)))
+
+
+def solution(basis: str, strategy: str = "sticky", status: str = "solved", **facts: object) -> SolutionFacts:
+    return SolutionFacts(basis, strategy, status, **facts)
+
+
+def test_nothing_to_tell() -> None:
+    assert found(solution("observed", conformance="exact"), solution("recomputed", conformance="exact")) == []
+
+
+def test_topics_without_a_fitting_look_are_told_once_a_snapshot() -> None:
+    (finding,) = found(solution("observed"), solution("recomputed"), uncertain_topics=("a", "b"))
+    assert (finding.rule_id, finding.severity) == ("topic_basis_uncertain", "info")
+    assert finding.message == "2 topics have partition counts that no look at the cluster confirms: a, b"
+    assert finding.evidence == {"topic_count": "2", "topics": "a, b"}
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    (finding,) = found(uncertain_topics=tuple("abcdefg"))
+    assert finding.message.startswith("7 topics") and finding.message.endswith(": a, b, c, d, e")
+
+
+def test_an_assignment_unlike_its_assignors() -> None:
+    # The observed solution repeats what the recomputed one says of the comparison.
+    (finding,) = found(solution("observed", conformance="differs"), solution("recomputed", conformance="differs", kafka_version="4.3.1"))
+    assert (finding.rule_id, finding.severity) == ("conformance_differs", "warning")
+    assert finding.message == "The group's assignment is not what Kafka's sticky assignor gives (release 4.3.1)"
+    assert finding.evidence == {"strategy": "sticky", "kafka_version": "4.3.1"}
+
+
+@pytest.mark.parametrize("conformance", ["exact", "equal_sets", "equal_balance", "not_comparable", None])
+def test_an_assignment_as_balanced_as_its_assignors(conformance: str | None) -> None:
+    assert found(solution("recomputed", conformance=conformance)) == []
+
+
+def test_partitions_with_several_owners() -> None:
+    violations = ("unknown_member c", "multiply_owned t-0", "multiply_owned my topic-3", "unassigned t-1")
+    (finding,) = found(solution("observed", violations=violations), solution("counterfactual", violations=violations))
+    assert (finding.rule_id, finding.severity) == ("partition_multiply_owned", "critical")
+    assert finding.message == "2 partitions have more than one owner: t-0, my topic-3"
+    assert finding.evidence == {"multiply_owned_count": "2", "partitions": "t-0, my topic-3"}
+
+
+def test_a_groups_own_assignor_without_a_result() -> None:
+    (finding,) = found(
+        solution("recomputed", "sticky", "no_result", detail="cycle"),
+        solution("counterfactual", "range", "kafka_error"),
+        solution("counterfactual", "roundrobin"),
+    )
+    assert (finding.rule_id, finding.severity) == ("no_result", "warning")
+    assert finding.message == "Kafka's own code gives no assignment here: range, sticky"
+    assert finding.evidence == {
+        "strategies": "range, sticky",
+        "reasons": "counterfactual range: kafka_error; recomputed sticky: no_result (cycle)",
+    }
+
+
+def test_assignors_of_ones_own_without_a_result() -> None:
+    own = solution("counterfactual", "own:f", "no_result", detail="the assignor raised ValueError: x")
+    (finding,) = found(own)
+    assert finding.message == "These assignors give no assignment here: own:f"
+    assert finding.advice == "The assignor is not Kafka's: the reasons say what it did; its author can mend it."
+    (finding,) = found(own, solution("counterfactual", "range", "kafka_error"))
+    assert finding.message == "These assignors give no assignment here: own:f, range"
+    assert finding.advice.startswith("The group can hang")
+
+
+def test_assignors_of_ones_own_that_answer_nonsense() -> None:
+    (finding,) = found(
+        solution("observed", "own:f", violations=("unassigned t-9",)),
+        solution("counterfactual", "own:f", violations=("multiply_owned t-0", "unassigned t-1")),
+        solution("counterfactual", "sticky", violations=("unassigned t-1",)),
+        solution("counterfactual", "own:g"),
+    )
+    assert (finding.rule_id, finding.severity) == ("own_assignor_unsound", "info")
+    assert finding.message.endswith("or where they do not belong: own:f")
+    assert finding.evidence == {"strategies": "own:f", "violations": "counterfactual own:f: multiply_owned t-0, unassigned t-1"}
+
+
+@pytest.mark.parametrize(
+    ("basis", "status", "severities"),
+    [
+        ("counterfactual", "over_budget", ["info"]),
+        ("recomputed", "over_budget", ["warning"]),
+        ("recomputed", "unsupported", []),
+        ("recomputed", "carried", []),
+    ],
+)
+def test_how_serious_a_missing_result_is(basis: str, status: str, severities: list[str]) -> None:
+    assert [finding.severity for finding in found(solution(basis, status=status))] == severities
