@@ -1,0 +1,203 @@
+"""Maintenance of a warehouse: what goes, what stays, and that neither runs nor readers notice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from jobs import maintain
+from jobs.errors import StageFailedError
+from schemas.tables import TABLES
+from tests.spark.captures import LOOKS, piece
+from tests.spark.tables import COMPARED, content, rows, versions
+
+AS_OF = ("--as-of", "2026-11-22T00:00:00Z")
+KEPT_FROM = date(2024, 11, 1)
+"""What 730 days before that keep, in whole months."""
+THREE_YEARS = timedelta(days=3 * 365)
+
+
+def newest_run(warehouse: Path) -> dict[str, Any]:
+    return max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
+
+
+def last_generations(warehouse: Path, name: str) -> dict[str, int]:
+    """Return the last position of each group in a table."""
+    last: dict[str, int] = {}
+    for row in rows(warehouse, name):
+        last[row["group_id"]] = max(last.get(row["group_id"], -1), row["position"])
+    return last
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A warehouse whose first half is three years older, through maintenance and the run after it.
+
+    Attributes:
+        before, maintained: copies of it as they were.
+        pinned: the versions that were published before maintenance, and how many rows they have.
+        pieces: both halves of the capture.
+    """
+
+    before: Path
+    maintained: Path
+    warehouse: Path
+    pinned: dict[str, tuple[int, int]]
+    pieces: tuple[Path, Path]
+
+
+@pytest.fixture(scope="module")
+def kept(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    folder = tmp_path_factory.mktemp("kept")
+    pieces = piece(folder, "a.parquet", 0, 4, earlier=THREE_YEARS), piece(folder, "b.parquet", 4, 8)
+    warehouse, before, maintained = (folder / name for name in ("warehouse", "before", "maintained"))
+    assert evenkeel("run", "--warehouse", warehouse, "--input", pieces[0], LOOKS) == 0
+    shutil.copytree(warehouse, before)
+    pinned = {name: (version, len(rows(warehouse, name))) for name, version in versions(warehouse).items()}
+    assert evenkeel("maintain", "--warehouse", warehouse, *AS_OF) == 0
+    shutil.copytree(warehouse, maintained)
+    assert evenkeel("run", "--warehouse", warehouse, "--input", pieces[1], LOOKS) == 0
+    return Kept(before, maintained, warehouse, pinned, pieces)
+
+
+def test_retention_drops_old_rows_and_counts_them(kept: Kept) -> None:
+    told = dict(newest_run(kept.maintained)["output_counts"])
+    for name in ("subscription_snapshots", "assignments", "solutions", "generation_audits", "movements", "offset_snapshots"):
+        had, has = len(rows(kept.before, name)), len(rows(kept.maintained, name))
+        assert told[f"{name}.dropped"] == had - has > 0, name
+
+
+def test_the_last_generation_of_each_group_stays(kept: Kept) -> None:
+    for name in ("subscription_snapshots", "solutions", "generation_audits", "group_states"):
+        assert last_generations(kept.maintained, name) == last_generations(kept.before, name)
+    needed = last_generations(kept.maintained, "solutions")
+    of_last = {row["group_id"] for row in rows(kept.maintained, "assignments") if row["position"] == needed[row["group_id"]]}
+    assert of_last == {
+        row["group_id"] for row in rows(kept.before, "assignments") if row["position"] == needed[row["group_id"]]
+    }
+
+
+def test_topics_go_with_the_last_solution_that_names_them(kept: Kept) -> None:
+    named = {row["topics_hash"] for row in rows(kept.maintained, "solutions")}
+    assert {row["topics_hash"] for row in rows(kept.maintained, "generation_topics")} == named
+    assert named < {row["topics_hash"] for row in rows(kept.before, "generation_topics")}
+
+
+def test_the_next_run_goes_on_as_if_nothing_had_been_dropped(kept: Kept, evenkeel, tmp_path: Path) -> None:
+    """What is younger than the bound is the same in every row; what is older is less, and nothing else."""
+    assert evenkeel("run", "--warehouse", tmp_path / "whole", "--input", *kept.pieces, LOOKS) == 0
+    for name in COMPARED:
+        ours, theirs = content(kept.warehouse, name), content(tmp_path / "whole", name)
+        assert set(ours) <= set(theirs), name
+        if "observed_month" in TABLES[name].schema.names:
+            young = {row for row in theirs if f'"observed_month": "datetime.date({KEPT_FROM.year - 1}' not in row}
+            assert young <= set(ours) and young, name
+
+
+def test_a_capture_of_what_was_dropped_does_not_bring_it_back(kept: Kept, evenkeel, tmp_path: Path) -> None:
+    copy = tmp_path / "warehouse"
+    shutil.copytree(kept.warehouse, copy)
+    before = versions(copy)
+    assert evenkeel("run", "--warehouse", copy, "--input", *kept.pieces, LOOKS) == 0
+    assert {name for name, version in versions(copy).items() if version != before[name]} == {"runs"}
+    counts = dict(newest_run(copy)["input_counts"])
+    assert counts["landed"] == counts["quarantined"] == 0
+    assert counts["consumer-offsets.skipped.expired"] == sum(
+        len(rows(kept.before, name)) - len(rows(kept.maintained, name))
+        for name in ("subscription_snapshots", "offset_snapshots", "group_records", "topic_snapshots")
+    )
+
+
+def test_a_reader_of_the_versions_before_still_finds_every_row(kept: Kept) -> None:
+    for name, (version, count) in kept.pinned.items():
+        assert DeltaTable(str(kept.warehouse / name), version=version).to_pyarrow_table().num_rows == count
+
+
+# -- files
+
+
+@pytest.fixture
+def copy(demo_warehouse: Path, tmp_path: Path) -> Path:
+    """A warehouse of one run, in which there is nothing to do."""
+    shutil.copytree(demo_warehouse, tmp_path / "warehouse")
+    return tmp_path / "warehouse"
+
+
+def test_tables_in_order_are_left_alone(evenkeel, copy: Path) -> None:
+    """Not even VACUUM leaves a commit; and a run afterwards has nothing to do."""
+    before, last = versions(copy), newest_run(copy)
+    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
+    assert versions(copy) == {**before, "runs": before["runs"] + 1}
+    told = newest_run(copy)
+    assert (told["command"], told["status"], told["retained_from"], told["output_counts"]) == ("maintain", "published", KEPT_FROM, [])
+    for name in ("consumed", "written", "table_versions"):
+        assert dict(told[name]) == dict(last[name])
+    assert evenkeel("run", "--warehouse", copy) == 0
+    assert versions(copy) == {**before, "runs": before["runs"] + 2}
+    assert newest_run(copy)["retained_from"] == KEPT_FROM
+
+
+def test_many_small_files_become_few(evenkeel, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "warehouse"
+    shutil.copytree(kept.warehouse, copy)
+    before, had = versions(copy), {name: content(copy, name) for name in COMPARED}
+    files = {name: len(DeltaTable(str(copy / name)).file_uris()) for name in TABLES}
+    monkeypatch.setattr(maintain, "MANY_FILES", 2)
+    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
+    told = dict(newest_run(copy)["output_counts"])
+    merged = {name for name in TABLES if f"{name}.files_before" in told}
+    assert {"assignments", "subscription_snapshots", "runs"} <= merged
+    for name in merged - {"runs"}:
+        now = len(DeltaTable(str(copy / name)).file_uris())
+        assert (told[f"{name}.files_before"], told[f"{name}.files_after"]) == (files[name], now)
+        assert now < files[name]
+    assert {name: content(copy, name) for name in COMPARED} == had
+    assert {name for name, version in versions(copy).items() if version != before[name]} == merged | {"runs"}
+    after = versions(copy)
+    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
+    assert {name for name, version in versions(copy).items() if version != after[name]} == {"runs"}
+
+
+def test_files_go_when_no_version_has_named_them_for_long(evenkeel, copy: Path, tmp_path: Path) -> None:
+    """Left behind by a run that died, say; the setting beats the default, and younger ones may still be somebody's."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("maintain: {vacuum_hours: 240}\n")
+    ages = {name: tmp_path / "warehouse" / "movements" / f"part-{name}.parquet" for name in ("300", "200", "100")}
+    for hours, path in ages.items():
+        path.write_bytes(b"PAR1")
+        os.utime(path, (time.time() - 3600 * int(hours),) * 2)
+    assert evenkeel("maintain", "--warehouse", copy, "--config", settings) == 0
+    assert {hours for hours, path in ages.items() if path.exists()} == {"200", "100"}
+    assert evenkeel("maintain", "--warehouse", copy) == 0
+    assert {hours for hours, path in ages.items() if path.exists()} == {"100"}
+
+
+def test_a_failure_in_the_middle_is_undone(evenkeel, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows have been dropped by then; nothing has been removed from disk, so that they come back."""
+    copy = tmp_path / "warehouse"
+    shutil.copytree(kept.before, copy)
+    orphan = copy / "movements" / "part-left-behind.parquet"
+    orphan.write_bytes(b"PAR1")
+    os.utime(orphan, (0, 0))
+
+    def fail(*_: Any) -> None:
+        raise StageFailedError("for the test")
+
+    monkeypatch.setattr(maintain, "_merge_files", fail)
+    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 1
+    failed = newest_run(copy)
+    assert (failed["command"], failed["status"], failed["output_counts"]) == ("maintain", "failed", [])
+    assert versions(copy)["assignments"] > versions(kept.before)["assignments"]
+    for name in COMPARED:
+        assert content(copy, name) == content(kept.before, name)
+    assert orphan.exists()
+    assert evenkeel("run", "--warehouse", copy, "--input", kept.pieces[0], LOOKS) == 0
+    assert newest_run(copy)["retained_from"] is None
