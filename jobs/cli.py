@@ -217,6 +217,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check_strategies(settings)
     if arguments.__dict__.get("since") and not arguments.recompute:
         raise UsageError("--since goes with --recompute")
+    if arguments.command == "maintain" and arguments.as_of and arguments.as_of > datetime.now(timezone.utc):
+        raise UsageError(f"--as-of {arguments.as_of.isoformat()} is yet to come: maintain would drop what is not old")
     captures = ()
     if arguments.command in ("run", "land"):
         from jobs.captures import find_captures
