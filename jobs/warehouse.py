@@ -15,13 +15,13 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
+from jobs.delta_log import local_properties
 from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
 from jobs.lease import LEASE
 from jobs.location import is_path, local_folder
@@ -359,21 +359,6 @@ def create_statement(spec: TableSpec, identifier: str) -> str:
         f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(spec.skipping_columns)}', "
         f"'{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}')"
     )
-
-
-def local_properties(log: Path, version: int) -> dict[str, str]:
-    """Return the properties that a table has at a version: from the newest checksum, or commit, that tells them.
-
-    Spark writes a checksum with every commit, so that this reads one file; other writers need not.
-    """
-    for number in range(version, -1, -1):
-        for suffix, field in ((".crc", "metadata"), (".json", "metaData")):
-            path = log / f"{number:020}{suffix}"
-            for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-                told = json.loads(line).get(field)
-                if told is not None:
-                    return told.get("configuration", {})
-    raise WarehouseDamagedError(f"{log}: no commit tells the table's properties; restore the folder from a copy, or rebuild the warehouse")
 
 
 def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
