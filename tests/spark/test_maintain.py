@@ -77,7 +77,9 @@ def kept(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     folder = tmp_path_factory.mktemp("kept")
     pieces = piece(folder, "a.parquet", 0, 4, earlier=THREE_YEARS), piece(folder, "b.parquet", 4, 8), older_looks(folder)
     warehouse, before, maintained = (folder / name for name in ("warehouse", "before", "maintained"))
-    assert evenkeel("run", "--warehouse", warehouse, "--input", pieces[0], pieces[2]) == 0
+    settings = folder / "settings.yaml"
+    settings.write_text("assign: {checkpoint_generations: 2}\n")
+    assert evenkeel("run", "--warehouse", warehouse, "--config", settings, "--input", pieces[0], pieces[2]) == 0
     shutil.copytree(warehouse, before)
     pinned = {name: (version, len(rows(warehouse, name))) for name, version in versions(warehouse).items()}
     assert evenkeel("maintain", "--warehouse", warehouse, *AS_OF) == 0
@@ -89,7 +91,7 @@ def kept(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Kept:
 def test_retention_drops_old_rows_and_counts_them(kept: Kept) -> None:
     told = dict(newest_run(kept.maintained)["output_counts"])
     snapshots = ("subscription_snapshots", "offset_snapshots", "topic_snapshots")
-    for name in (*snapshots, "assignments", "solutions", "generation_audits", "movements"):
+    for name in (*snapshots, "assignments", "solutions", "group_states", "generation_audits", "movements"):
         had, has = len(rows(kept.before, name)), len(rows(kept.maintained, name))
         assert told[f"{name}.dropped"] == had - has > 0, name
 
