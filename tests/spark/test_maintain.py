@@ -191,21 +191,26 @@ def test_tables_in_order_are_left_alone(evenkeel, copy: Path) -> None:
     assert newest_run(copy)["retained_from"] == KEPT_FROM
 
 
-def test_many_small_files_become_few(evenkeel, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_files_become_few(evenkeel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs have written to the same month; what they landed and nobody has used yet stays to be used."""
     copy = tmp_path / "warehouse"
-    shutil.copytree(kept.warehouse, copy)
+    for first in (0, 1):
+        assert evenkeel("land", "--warehouse", copy, "--input", piece(tmp_path, f"{first}.parquet", first, first + 1)) == 0
+    landed = newest_run(copy)
     before, had = versions(copy), {name: content(copy, name) for name in COMPARED}
     files = {name: len(DeltaTable(str(copy / name)).file_uris()) for name in TABLES}
     monkeypatch.setattr(maintain, "MANY_FILES", 2)
     assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
     told = dict(newest_run(copy)["output_counts"])
     merged = {name for name in TABLES if f"{name}.files_before" in told}
-    assert {"assignments", "subscription_snapshots", "runs"} <= merged
+    assert {"subscription_snapshots", "offset_snapshots", "runs"} <= merged
     for name in merged - {"runs"}:
         now = len(DeltaTable(str(copy / name)).file_uris())
         assert (told[f"{name}.files_before"], told[f"{name}.files_after"]) == (files[name], now)
         assert now < files[name]
     assert {name: content(copy, name) for name in COMPARED} == had
+    now_told = newest_run(copy)
+    assert [dict(now_told[name]) for name in ("consumed", "written")] == [dict(landed[name]) for name in ("consumed", "written")]
     assert {name for name, version in versions(copy).items() if version != before[name]} == merged | {"runs"}
     after = versions(copy)
     assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
