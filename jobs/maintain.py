@@ -25,6 +25,7 @@ def run(context: RunContext) -> None:
         context.output_counts[f"{name}.dropped"] = rows
         logger.info("%s: %d rows dropped", name, rows)
     for name in TABLES:
+        context.warehouse.keep_files(name, context.settings.maintain.vacuum_hours)
         _merge_files(context, name)
 
 
@@ -45,4 +46,4 @@ def _merge_files(context: RunContext, name: str) -> None:
 def vacuum(context: RunContext) -> None:
     """Remove files that no version has named for long; to call once the run is published."""
     for name in TABLES:
-        context.warehouse.vacuum(name, context.settings.maintain.vacuum_hours)
+        context.warehouse.vacuum(name)

@@ -37,6 +37,8 @@ STAGING = "_staging"
 COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 SIGNATURE = "evenkeel run "
 OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, "report.html"}
+FILE_RETENTION = "delta.deletedFileRetentionDuration"
+DEFAULT_FILE_RETENTION = "interval 168 hours"
 OPTIMIZE_SETTINGS = {
     # Only files below this are merged, up to that size: the default of 1 GiB for both would write nearly everything again each time.
     "spark.databricks.delta.optimize.minFileSize": str(32 * 1024 * 1024),
@@ -292,8 +294,17 @@ class Warehouse:
         with settings(self.spark, OPTIMIZE_SETTINGS):
             self._commit(name, lambda: self.spark.sql(f"OPTIMIZE {self.identifier(name)}{where}"))
 
-    def vacuum(self, name: str, hours: int) -> None:
-        """Remove the files of a table that no version has named for so many hours; to call only behind a published row."""
+    def keep_files(self, name: str, hours: int) -> None:
+        """Let VACUUM leave a table's files for so many hours after the last version that named them; commits nothing where it does already.
+
+        A property of the table, since Delta 4 disregards VACUUM's own RETAIN; it holds for whoever else calls VACUUM too.
+        """
+        wanted = f"interval {hours} hours"
+        if self.properties(name).get(FILE_RETENTION, DEFAULT_FILE_RETENTION) != wanted:
+            self.alter(name, f"SET TBLPROPERTIES ('{FILE_RETENTION}' = '{wanted}')")
+
+    def vacuum(self, name: str) -> None:
+        """Remove the files of a table that no version has named for as long as ``keep_files`` says; only behind a published row."""
         used = {
             # A commit that only says that files are gone would stand behind the published version, as if a run had died.
             "spark.databricks.delta.vacuum.logging.enabled": "false",
@@ -301,7 +312,7 @@ class Warehouse:
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": self.spark.conf.get("spark.sql.shuffle.partitions"),
         }
         with settings(self.spark, used):
-            self.spark.sql(f"VACUUM {self.identifier(name)} RETAIN {hours} HOURS")
+            self.spark.sql(f"VACUUM {self.identifier(name)}")
 
     def alter(self, name: str, change: str) -> None:
         """Change what a table declares of itself; ``change`` is what stands behind the name in ALTER TABLE."""
