@@ -9,6 +9,9 @@ Whole months go, by ``observed_month``. A generation goes or stays in all its ta
 * the last commit of each group on each partition; of each cluster the two looks before all that can still be resolved by looks, and the
   last look at ``__consumer_offsets``.
 
+What arrives so late that no checkpoint before it is left, and ``assign --recompute``, play a group again from the first generation that
+stays: its movements and counterfactuals then begin there, as those of a group whose log was compacted.
+
 Rows in ``quarantine`` have no time of their own: they go by the time of the run that put them there. ``runs`` is kept.
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.captures import LOOKS, piece
+from tests.spark.captures import DEMO, LOOKS, piece
 from tests.spark.tables import COMPARED, content, rows, versions
 
 
