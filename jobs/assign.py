@@ -193,9 +193,14 @@ def _forget(warehouse: Warehouse, groups: DataFrame, pending: DataFrame) -> None
     since = pending.join(redone, list(GROUP), "left_semi").agg(F.min("observed_month")).collect()[0][0]
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):
         warehouse.delete(name, redone, GROUP, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
+    forget_unnamed_topics(warehouse)  # those that the new results name are written again
+
+
+def forget_unnamed_topics(warehouse: Warehouse) -> int:
+    """Delete the topics that no solution names any more; return how many sets of them."""
     key = GENERATION_TOPICS.key
     unnamed = warehouse.read(GENERATION_TOPICS.name).join(warehouse.read(SOLUTIONS.name), list(key), "left_anti").select(*key)
-    warehouse.delete(GENERATION_TOPICS.name, unnamed, key)  # those that the new results name are written again
+    return warehouse.delete(GENERATION_TOPICS.name, unnamed, key)
 
 
 def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> None:

@@ -25,22 +25,28 @@ logger = logging.getLogger(__name__)
 PLACE = (*GROUP, "position")
 
 
-def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
-    """Return the groups with solutions newer than ``consumed``: where these begin, and where reading has to.
+def telling_generations(audits: DataFrame) -> DataFrame:
+    """Return the places of the generations that tell all that later ones are compared with.
 
-    Rows: (cluster_id, group_id). ``read_from`` is the last generation before them that tells all that later ones are compared with:
-    nothing is withheld, and no strategy is without a result, so that an older one would be its last. -1 where there is none.
+    Nothing is withheld in them, and no strategy is without a result, so that an older one would be its last.
     """
-    begins = solutions.where(F.col("run_sequence") > consumed).groupBy(*GROUP).agg(F.min("position").alias("first_position"))
-    before = audits.join(F.broadcast(begins), list(GROUP)).where(F.col("position") < F.col("first_position"))
     has_result = ~F.col("status").isin([str(status) for status in WITHOUT_RESULT])
     tells_all = (
         F.when(F.col("basis") == str(Basis.OBSERVED), F.col("is_settled"))
         .when(F.col("basis") == str(Basis.COUNTERFACTUAL), has_result)
         .otherwise(F.lit(True))
     )
-    telling = before.groupBy(*PLACE).agg(F.bool_and(tells_all).alias("tells_all")).where("tells_all")
-    starts = telling.groupBy(*GROUP).agg(F.max("position").alias("read_from"))
+    return audits.groupBy(*PLACE).agg(F.bool_and(tells_all).alias("tells_all")).where("tells_all").select(*PLACE)
+
+
+def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
+    """Return the groups with solutions newer than ``consumed``: where these begin, and where reading has to.
+
+    Rows: (cluster_id, group_id). ``read_from`` is the last of ``telling_generations`` before them, -1 where there is none.
+    """
+    begins = solutions.where(F.col("run_sequence") > consumed).groupBy(*GROUP).agg(F.min("position").alias("first_position"))
+    before = audits.join(F.broadcast(begins), list(GROUP)).where(F.col("position") < F.col("first_position"))
+    starts = telling_generations(before).groupBy(*GROUP).agg(F.max("position").alias("read_from"))
     return begins.join(starts, list(GROUP), "left").withColumn("read_from", F.coalesce("read_from", F.lit(-1)))
 
 

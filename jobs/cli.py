@@ -37,6 +37,18 @@ COMMANDS = {
     "assign": "snapshots -> observed, recomputed and counterfactual assignments",
     "audit": "assignments -> movements, generation audits, findings",
     "report": "tables -> one self-contained HTML page and a summary on stdout, whose last line is the page's path",
+    "maintain": "drop old history, merge small files, remove files that no reader can be using",
+}
+
+EXPLANATIONS = {
+    "maintain": """
+
+Run it once a day or a week, between other runs; readers go on reading. Whole months go that are older than
+`maintain.retention_days` (default 730) before --as-of; counterfactual assignments, the largest rows, after
+`maintain.counterfactual_days` (30), while their figures in generation_audits stay. Of each group everything stays
+that the next run goes on from, its last generation at the least. Landing skips records of the months that went, so
+that old captures do not bring them back. Files are removed `maintain.vacuum_hours` (168, the least) after the last
+version that named them; so long an older version can be read. What was done is told in `runs.output_counts`.""",
 }
 
 
@@ -59,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text, **shape)
+        command = commands.add_parser(name, help=text, description=text + EXPLANATIONS.get(name, ""), **shape)
         _add_common_options(command)
         if name in ("run", "land"):
             command.add_argument("--input", nargs="+", metavar="PATH", help="captures: files or folders (beats `inputs` in the settings)")
@@ -205,6 +217,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check_strategies(settings)
     if arguments.__dict__.get("since") and not arguments.recompute:
         raise UsageError("--since goes with --recompute")
+    if arguments.command == "maintain" and arguments.as_of and arguments.as_of > datetime.now(timezone.utc):
+        raise UsageError(f"--as-of {arguments.as_of.isoformat()} is yet to come: maintain would drop what is not old")
     captures = ()
     if arguments.command in ("run", "land"):
         from jobs.captures import find_captures

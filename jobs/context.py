@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from functools import cached_property
 
 from pyspark.sql import SparkSession
@@ -48,6 +48,8 @@ class RunContext:
         input_counts: records by where they ended, filled by land.
         consumed: by table the run_sequence up to which its rows have been used; starts with the last run's.
         written_before: by table the last run before this one that wrote rows.
+        retained_from: first month that the last maintain kept; None before any.
+        output_counts: what is to be told of the run besides the rows it wrote.
     """
 
     spark: SparkSession
@@ -60,6 +62,8 @@ class RunContext:
     input_counts: dict[str, int] = field(default_factory=dict)
     consumed: dict[str, int] = field(default_factory=dict)
     written_before: dict[str, int] = field(default_factory=dict)
+    retained_from: date | None = None
+    output_counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def run_sequence(self) -> int:

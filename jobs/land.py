@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -28,6 +29,8 @@ from schemas.vocabulary import Outcome, Source
 logger = logging.getLogger(__name__)
 
 CONFLICT = "conflicting_content"
+EXPIRED = "expired"
+"""Kind of the skipped records that are older than what retention keeps."""
 CONSUMER_GROUP_METADATA = 3
 GROUP_COLUMNS = ("cluster_id", "group_id")
 
@@ -77,16 +80,25 @@ def place_of(target: str, column: Callable[[str], Column]) -> Column:
     return F.concat_ws(" ", *[column(part) if isinstance(part, str) else part for part in parts[target]])
 
 
-def settle_outcomes(decoded: DataFrame, known: DataFrame | None, quarantined: DataFrame | None) -> DataFrame:
+def time_column(target: str) -> str:
+    """Return the column with the time of a table's row."""
+    return "timestamp" if target == "group_record" else "observed_at"
+
+
+def settle_outcomes(
+    decoded: DataFrame, known: DataFrame | None, quarantined: DataFrame | None, retained_from: date | None = None
+) -> DataFrame:
     """Return the decoded rows with their final ``outcome``, and ``is_new`` where the row has to be written.
 
     A record that is there already, in the warehouse or earlier in the input, is a duplicate when its content is the same. Of different
     contents at one place the one with the least fingerprint is kept and the others go to quarantine, so that it does not matter which
-    came first: where a stored one has to go, ``displaced`` is its fingerprint. Quarantine takes each content at each place once.
+    came first: where a stored one has to go, ``displaced`` is its fingerprint. Quarantine takes each content at each place once. A record
+    that is not there and older than what retention keeps is skipped: it would come back with every capture that still has it.
 
     Args:
         known: (cluster_id, target, place, known_fingerprint) of the tables; None when they are empty.
         quarantined: the keys of ``quarantine``; None when it is empty.
+        retained_from: first month that retention keeps; None before any.
     """
     target = F.coalesce(*[F.when(F.col(name).isNotNull(), F.lit(name)) for name in TARGETS], F.lit(QUARANTINE.name))
     content = F.coalesce(*[F.col(f"{name}.fingerprint") for name in TARGETS], F.concat_ws(" ", "reason", "payload_hash"))
@@ -107,11 +119,19 @@ def settle_outcomes(decoded: DataFrame, known: DataFrame | None, quarantined: Da
     is_landed, is_known = F.col("outcome") == str(Outcome.LANDED), F.col("fingerprint").eqNullSafe(F.col("known_fingerprint"))
     is_conflict = is_landed & (F.col("fingerprint") != F.least("known_fingerprint", "first_fingerprint"))
     is_duplicate = is_landed & ~is_conflict & ((F.col("repeat") > 1) | is_known)
+    is_expired = F.lit(False)
+    if retained_from is not None:
+        moment = F.coalesce(*[F.col(f"{name}.{time_column(name)}") for name in TARGETS])
+        is_expired = is_landed & F.col("known_fingerprint").isNull() & F.coalesce(moment < F.lit(retained_from), F.lit(False))
     is_displacing = is_landed & ~is_conflict & (F.col("repeat") == 1) & ~is_known
     settled = rows.withColumns(
         {
             "displaced": F.when(is_displacing, F.col("known_fingerprint")),
-            "outcome": F.when(is_conflict, str(Outcome.QUARANTINED)).when(is_duplicate, str(Outcome.DUPLICATE)).otherwise(F.col("outcome")),
+            "outcome": F.when(is_conflict, str(Outcome.QUARANTINED))
+            .when(is_duplicate, str(Outcome.DUPLICATE))
+            .when(is_expired, str(Outcome.SKIPPED))
+            .otherwise(F.col("outcome")),
+            "kind": F.when(~is_conflict & ~is_duplicate & is_expired, EXPIRED).otherwise(F.col("kind")),
             "reason": F.when(is_conflict, CONFLICT).otherwise(F.col("reason")),
             "detail": F.when(is_conflict, conflict_detail()).otherwise(F.col("detail")),
             "payload_hash": F.when(is_conflict, F.col("fingerprint")).otherwise(F.col("payload_hash")),
@@ -124,7 +144,7 @@ def settle_outcomes(decoded: DataFrame, known: DataFrame | None, quarantined: Da
     else:
         settled = settled.join(quarantined.withColumn("is_kept", F.lit(True)), list(QUARANTINE.key), "left")
     is_first = (F.col("repeat") == 1) & F.col("is_kept").isNull()
-    is_noted = F.col("group_record").isNotNull() & (F.col("repeat") == 1) & F.col("known_fingerprint").isNull()
+    is_noted = F.col("group_record").isNotNull() & (F.col("repeat") == 1) & F.col("known_fingerprint").isNull() & ~is_expired
     is_new = (
         (F.col("outcome") == str(Outcome.LANDED))
         | ((F.col("outcome") == str(Outcome.QUARANTINED)) & is_first)
@@ -187,10 +207,9 @@ def name_incarnations(snapshots: DataFrame, tombstones: DataFrame) -> DataFrame:
 
 def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFrame:
     """Return the new rows of one table, all but incarnations filled in."""
-    observed_at = "timestamp" if target == "group_record" else "observed_at"
     content = staged.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
     rows = content.select("cluster_id", "source", "source_position", "displaced", f"{target}.*")
-    added = {**_run_columns(context), "observed_month": first_of_month(observed_at)}
+    added = {**_run_columns(context), "observed_month": first_of_month(time_column(target))}
     if target == "snapshot":
         added["is_disputed"] = F.col("displaced").isNotNull()
     return rows.withColumns(added).drop("displaced")
@@ -314,7 +333,7 @@ def run(context: RunContext) -> None:
     """Land the captures of a run; tables that get nothing new are not touched."""
     spark, warehouse = context.spark, context.warehouse
     decoded = decode_captures(spark, context.captures, context.cluster_id_flag, context.settings.cluster_id)
-    staged = warehouse.stage("land", settle_outcomes(decoded, known_places(warehouse), quarantined_keys(warehouse)))
+    staged = warehouse.stage("land", settle_outcomes(decoded, known_places(warehouse), quarantined_keys(warehouse), context.retained_from))
     tally = _count(context, staged)
     displaced = {target: _take_displaced(warehouse, staged, target) for target in TARGETS if target in tally.displacing}
     touched = [displaced["group_record"]] if "group_record" in displaced else []

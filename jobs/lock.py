@@ -77,8 +77,10 @@ def exclusive(folder: Path, name: str, holder: Holder, wait_seconds: float, now:
         _outwait_jvm(path)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
-        yield
-        os.ftruncate(descriptor, 0)
+        try:
+            yield
+        finally:  # of an error too: only a killed driver leaves its name
+            os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
 

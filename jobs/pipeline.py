@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import assign, audit, gates, land, report
+from jobs import assign, audit, gates, land, maintain, migrations, report
 from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
 from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError
@@ -42,7 +42,7 @@ class Request:
     """What the command line asked for.
 
     Attributes:
-        command: run, land, assign, audit or report.
+        command: run, land, assign, audit, report or maintain.
         as_of: the run's clock, aware UTC.
         now: gives the time of day; the only clock besides ``as_of``, for the run's own start and end.
         recompute, since: of the command assign.
@@ -71,6 +71,7 @@ def execute(spark: SparkSession, request: Request) -> str | None:
     warehouse.check_location()
     if request.command not in ("run", "land") and not warehouse.exists():
         raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; land captures first, or name another with --warehouse")
+    migrations.refuse_newer(warehouse)
     if request.command == "report":
         published = warehouse.read_published()
         return _report(warehouse, request, {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])})
@@ -104,6 +105,7 @@ def _open(warehouse: Warehouse) -> None:
     try:
         warehouse.create()
         warehouse.recover()
+        migrations.migrate(warehouse)
     except PySparkException as error:
         raise NotAWarehouseError(f"warehouse {warehouse.location}: cannot be opened: {explain(error)}") from error
 
@@ -131,6 +133,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         request.cluster_id_flag,
         consumed=dict(published["consumed"]) if published is not None else {},
         written_before=dict(published["written"]) if published is not None else {},
+        retained_from=published["retained_from"] if published is not None else None,
     )
     row = {
         "run_id": request.run_id,
@@ -149,6 +152,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         raise
     warehouse.replace_views()
     warehouse.clear_staging()
+    if request.command == "maintain":
+        _vacuum(context)
     told = {"run_id": request.run_id, "input_counts": context.input_counts}
     summary = _report(warehouse, request, told) if request.command == "run" else None
     _check_fail_on(context, summary)
@@ -161,8 +166,9 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
         "land": lambda: land.run(context),
         "assign": lambda: assign.run(context, request.recompute, request.since),
         "audit": lambda: audit.run(context),
+        "maintain": lambda: maintain.run(context),
     }
-    for name in stages if request.command == "run" else (request.command,):
+    for name in ("land", "assign", "audit") if request.command == "run" else (request.command,):
         with stage_timer(name):
             try:
                 stages[name]()
@@ -172,6 +178,15 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
             _log_input(context)
     with stage_timer("gates"):
         return gates.run(context, request.conf_folder)
+
+
+def _vacuum(context: RunContext) -> None:
+    """Remove old files, which is safe only behind the published row: until then a failure takes the tables back to older versions."""
+    with stage_timer("vacuum"):
+        try:
+            maintain.vacuum(context)
+        except PySparkException as error:
+            raise StageFailedError(f"published, but vacuum: {explain(error)}; the next maintain goes on with it") from error
 
 
 def explain(error: Exception) -> str:
@@ -190,6 +205,8 @@ def _log_input(context: RunContext) -> None:
         outcome, _, kind = rest.partition(".")
         if outcome == "skipped" and kind.startswith("classic_group_metadata:"):
             logger.info("%s: skipped %d records of groups with protocol type '%s'", source, count, kind.partition(":")[2])
+        if outcome == "skipped" and kind == land.EXPIRED:
+            logger.info("%s: skipped %d records from before %s, which maintain no longer keeps", source, count, context.retained_from)
         if outcome == "quarantined" and kind:
             logger.warning("%s: %d records of kind %s went to quarantine; see its reason and detail", source, count, kind)
 
@@ -200,6 +217,7 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
     try:
         context.warehouse.recover()
         context.warehouse.rows_written.clear()
+        context.output_counts.clear()
         _close(context, request, row, status, [])
         context.warehouse.clear_staging()
     except Exception:  # the first error is the one that counts
@@ -214,10 +232,11 @@ def _close(context: RunContext, request: Request, row: dict[str, Any], status: R
         "finished_at": request.now(),
         "status": str(status),
         "input_counts": context.input_counts,
-        "output_counts": dict(warehouse.rows_written),
+        "output_counts": {**warehouse.rows_written, **context.output_counts},
         "table_versions": warehouse.versions(),
         "consumed": context.consumed,
         "written": context.written,
+        "retained_from": context.retained_from,
         "gates": [asdict(result) for result in results],
         "software_versions": software_versions(context.spark),
     }

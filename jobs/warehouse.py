@@ -12,19 +12,23 @@ import json
 import logging
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
+from jobs.delta_log import local_properties
 from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
 from jobs.lease import LEASE
 from jobs.location import is_path, local_folder
 from jobs.lock import COMMIT_LOCK, RUN_LOCK
+from jobs.session import settings
 from jobs.sql_text import quoted
-from schemas.tables import RUNS, TABLES, TableSpec
+from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, TABLES, TableSpec
 from schemas.vocabulary import RunStatus
 
 logger = logging.getLogger(__name__)
@@ -33,6 +37,13 @@ STAGING = "_staging"
 COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 SIGNATURE = "evenkeel run "
 OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, "report.html"}
+FILE_RETENTION = "delta.deletedFileRetentionDuration"
+DEFAULT_FILE_RETENTION = "interval 168 hours"
+OPTIMIZE_SETTINGS = {
+    # Only files below this are merged, up to that size: the default of 1 GiB for both would write nearly everything again each time.
+    "spark.databricks.delta.optimize.minFileSize": str(32 * 1024 * 1024),
+    "spark.databricks.delta.optimize.maxFileSize": str(256 * 1024 * 1024),
+}
 SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
 
 
@@ -240,8 +251,8 @@ class Warehouse:
         self.rows_written[name] = self.rows_written.get(name, 0) + written
         return written
 
-    def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...], condition: str = "TRUE") -> None:
-        """Delete the rows of a table whose columns equal one of the keys.
+    def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...], condition: str = "TRUE") -> int:
+        """Delete the rows of a table whose columns equal one of the keys; return how many. Commits nothing when there are none.
 
         Args:
             keys: these columns, and what else the condition reads.
@@ -255,7 +266,8 @@ class Warehouse:
             f"ON {is_equal} AND {condition} WHEN MATCHED THEN DELETE"
         )
         try:
-            self._commit(name, lambda: self.spark.sql(merge))
+            info = self._commit(name, lambda: self.spark.sql(merge))
+            return int(info["operationMetrics"].get("numTargetRowsDeleted", 0)) if info is not None else 0
         finally:
             self.spark.catalog.dropTempView(view)
 
@@ -267,6 +279,50 @@ class Warehouse:
         with log.open(encoding="utf-8") as lines:
             actions = (json.loads(line) for line in lines)
             return next(action["commitInfo"] for action in actions if "commitInfo" in action)
+
+    # -- keeping in order
+
+    def file_counts(self, name: str) -> dict[str, int]:
+        """Return the number of files of a table by ``observed_month=...``, or of all together where it has no months."""
+        folders = (path.rsplit("/", 2)[1] for path in self.read(name).inputFiles())
+        return dict(Counter(folder if TABLES[name].partitioning else name for folder in folders))
+
+    def optimize(self, name: str, parts: Collection[str]) -> None:
+        """Merge the small files in parts of a table, as ``file_counts`` names them; commits nothing where fewer than two are small."""
+        months = ", ".join(f"DATE'{part.rpartition('=')[2]}'" for part in sorted(parts))
+        where = f" WHERE observed_month IN ({months})" if TABLES[name].partitioning else ""
+        with settings(self.spark, OPTIMIZE_SETTINGS):
+            self._commit(name, lambda: self.spark.sql(f"OPTIMIZE {self.identifier(name)}{where}"))
+
+    def keep_files(self, name: str, hours: int) -> None:
+        """Let VACUUM leave a table's files for so many hours after the last version that named them; commits nothing where it does already.
+
+        A property of the table, since Delta 4 disregards VACUUM's own RETAIN; it holds for whoever else calls VACUUM too.
+        """
+        wanted = f"interval {hours} hours"
+        if self.properties(name).get(FILE_RETENTION, DEFAULT_FILE_RETENTION) != wanted:
+            self.alter(name, f"SET TBLPROPERTIES ('{FILE_RETENTION}' = '{wanted}')")
+
+    def vacuum(self, name: str) -> None:
+        """Remove the files of a table that no version has named for as long as ``keep_files`` says; only behind a published row."""
+        used = {
+            # A commit that only says that files are gone would stand behind the published version, as if a run had died.
+            "spark.databricks.delta.vacuum.logging.enabled": "false",
+            # Folders are listed in so many tasks: the default of 10,000 takes minutes for a table of ten files.
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": self.spark.conf.get("spark.sql.shuffle.partitions"),
+        }
+        with settings(self.spark, used):
+            self.spark.sql(f"VACUUM {self.identifier(name)}")
+
+    def alter(self, name: str, change: str) -> None:
+        """Change what a table declares of itself; ``change`` is what stands behind the name in ALTER TABLE."""
+        self._commit(name, lambda: self.spark.sql(f"ALTER TABLE {self.identifier(name)} {change}"))
+
+    def properties(self, name: str) -> dict[str, str]:
+        """Return the properties of a table; from the newest files of its log where that is a local folder, without Spark."""
+        if self.folder is not None:
+            return local_properties(self.folder / name / "_delta_log", self.version(name))
+        return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.identifier(name)}").collect()}
 
     def stage(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows aside once and return them read back, so that several tables can be filled from one pass.
@@ -300,15 +356,19 @@ class Warehouse:
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")
 
 
+def column_definition(column: StructField) -> str:
+    """Return a column as CREATE and ALTER TABLE name it."""
+    return f"`{column.name}` {column.dataType.simpleString()} COMMENT {quoted(column.metadata['comment'])}"
+
+
 def create_statement(spec: TableSpec, identifier: str) -> str:
-    """Return the SQL that makes a table with its comments, partitioning and statistics columns."""
-    columns = ",\n  ".join(
-        f"`{column.name}` {column.dataType.simpleString()} COMMENT {quoted(column.metadata['comment'])}" for column in spec.schema
-    )
+    """Return the SQL that makes a table with its comments, partitioning, statistics columns and contract version."""
+    columns = ",\n  ".join(map(column_definition, spec.schema))
     partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {quoted(spec.comment)}\n"
-        f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(spec.skipping_columns)}')"
+        f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(spec.skipping_columns)}', "
+        f"'{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}')"
     )
 
 

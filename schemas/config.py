@@ -49,6 +49,17 @@ class ReportSettings(_Settings):
     max_detail_rows: int = Field(20_000, ge=1)
 
 
+class MaintainSettings(_Settings):
+    """How long history is kept, in whole months, and files that no table version names any more.
+
+    Spark's own 168 hours are the least for files: a run that takes longer, or a reader that is slower, would lose files it is using.
+    """
+
+    retention_days: int = Field(730, ge=1)
+    counterfactual_days: int = Field(30, ge=1)
+    vacuum_hours: int = Field(168, ge=168)
+
+
 class Settings(_Settings):
     """Everything a run needs to know besides its name and its clock."""
 
@@ -59,6 +70,7 @@ class Settings(_Settings):
     assign: AssignSettings = AssignSettings()
     quality: QualitySettings = QualitySettings()
     report: ReportSettings = ReportSettings()
+    maintain: MaintainSettings = MaintainSettings()
 
     @field_validator("strategies")
     @classmethod

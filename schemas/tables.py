@@ -25,6 +25,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+CONTRACT_VERSION = 1
+"""What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
+CONTRACT_PROPERTY = "evenkeel.contractVersion"
+"""Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
+
 STRING, BINARY, BOOLEAN = StringType(), BinaryType(), BooleanType()
 INT, BIGINT, DOUBLE = IntegerType(), LongType(), DoubleType()
 DATE, TIMESTAMP = DateType(), TimestampType()
@@ -492,10 +497,11 @@ RUNS = TableSpec(
             _column("finished_at", TIMESTAMP, "UTC"),
             _column("status", STRING, "published, failed or refused"),
             _column("input_counts", MapType(STRING, BIGINT), "records read and where they ended"),
-            _column("output_counts", MapType(STRING, BIGINT), "rows written by table"),
+            _column("output_counts", MapType(STRING, BIGINT), "rows written by table; maintain: rows dropped, files before and after"),
             _column("table_versions", MapType(STRING, BIGINT), "the version of every table that readers use"),
             _column("consumed", MapType(STRING, BIGINT), "by table: run_sequence up to which its rows have been used"),
             _column("written", MapType(STRING, BIGINT), "by table: the last run_sequence that wrote rows"),
+            _column("retained_from", DATE, "first month that the last maintain kept; landing skips records before it; null before any"),
             _column("gates", GATE_RESULTS, "results of the expectations"),
             _column("input_fingerprint", STRING, "SHA-256 of what the input files hold"),
             _column("settings_fingerprint", STRING, "SHA-256 of the settings"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from schemas.tables import TABLES
 from tests.spark.tables import rows
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -29,6 +32,11 @@ def test_views_show_what_is_published(evenkeel, spark: SparkSession, schema: str
     spark.sql(f"DELETE FROM {schema}.movements")
     assert spark.table(f"{schema}.movements_published").count() == len(rows(demo_warehouse, "movements"))
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+    (query,) = re.findall(r"^```sql\n(.*?)^```", (ROOT / "docs" / "reading.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    told = spark.sql(query.replace("main.evenkeel", schema)).collect()
+    assert {row["group_id"] for row in told} == {row["group_id"] for row in rows(demo_warehouse, "generation_audits")}
 
 
 def test_a_schema_that_is_not_there(evenkeel, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from tests.spark.captures import DEMO, LOOKS
 from tests.spark.tables import rows
-from tests.spark.test_pieces import DEMO, LOOKS, assert_equal_warehouses
+from tests.spark.test_pieces import assert_equal_warehouses
 
 SEED = 20261122
 INTERVAL = 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -136,6 +137,24 @@ def test_skipped_records_are_written_nowhere(spark: SparkSession) -> None:
         ("3@1", "quarantined", True, "truncated"),
         ("3@1", "skipped", False, ""),
         ("3@1", "skipped", False, ""),
+    ]
+
+
+def test_what_retention_dropped_is_skipped(spark: SparkSession) -> None:
+    """Older than the first kept month: what is still there is known, a foreign group's record is not noted again either."""
+    day = 86_400_000
+    old, young = commit(1, "x", observed_at=moment(day - 1)), commit(2, "y", observed_at=moment(day))
+    known = commit(3, "z", observed_at=moment(0))
+    noted = {"outcome": "skipped", "kind": "classic_group_metadata:connect", "source_position": "3@4"}
+    noted["group_record"] = {"offsets_partition": 3, "offset": 4, "group_id": "g", "timestamp": moment(0), "fingerprint": "c"}
+    rows = decoded(spark, old, young, known, noted, bad("3@5", "p"))
+    found = settle_outcomes(rows, landed_before(spark, known), None, date(1970, 1, 2)).collect()
+    assert sorted((row["source_position"], row["outcome"], row["kind"], row["is_new"]) for row in found) == [
+        ("3@1", "skipped", "expired", False),
+        ("3@2", "landed", "offset_commit", True),
+        ("3@3", "duplicate", "offset_commit", False),
+        ("3@4", "skipped", "classic_group_metadata:connect", False),
+        ("3@5", "quarantined", "offset_commit", True),
     ]
 
 

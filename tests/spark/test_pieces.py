@@ -6,26 +6,10 @@ import gzip
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from tests.spark.captures import DEMO, LOOKS, piece
 from tests.spark.tables import COMPARED, content, rows, versions
-
-DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
-LOOKS = DEMO / "cluster_metadata.jsonl.gz"
-
-
-def piece(folder: Path, name: str, first: int, behind: int) -> Path:
-    """Write the records whose place in their own partition lies in a range, in eighths of the partition's length."""
-    table = pq.read_table(DEMO / "consumer_offsets.parquet")
-    places = list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
-    length: dict[int, int] = {}
-    for partition, offset in places:
-        length[partition] = max(length.get(partition, 0), offset + 1)
-    keep = [first * length[partition] <= 8 * offset < behind * length[partition] for partition, offset in places]
-    pq.write_table(table.filter(pa.array(keep)), folder / name)
-    return folder / name
 
 
 def assert_equal_warehouses(found: Path, expected: Path) -> None:

@@ -275,3 +275,10 @@ def test_parts_of_two_installations_do_not_run(monkeypatch: pytest.MonkeyPatch, 
     assert "packages of different installations: jobs from " in (error := capsys.readouterr().err)
     assert "schemas from /elsewhere" in error
     assert executed == []
+
+
+def test_maintenance_drops_nothing_by_a_clock_that_is_ahead(executed: list[tuple]) -> None:
+    with pytest.raises(UsageError, match="yet to come"):
+        cli.main(["maintain", "--as-of", "2199-01-01"])
+    cli.main(["maintain", "--as-of", "2026-11-21"])
+    assert [arguments.command for arguments, _, _ in executed] == ["maintain"]

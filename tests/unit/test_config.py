@@ -23,6 +23,7 @@ def test_defaults(content: Any) -> None:
     assert (settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes) == (500, 8 * 2**20)
     assert (settings.assign.checkpoint_generations, settings.assign.plugin_timeout_s) == (500, 60)
     assert (settings.quality.max_quarantined_ratio, settings.quality.fail_on) == (0.05, None)
+    assert (settings.maintain.retention_days, settings.maintain.counterfactual_days, settings.maintain.vacuum_hours) == (730, 30, 168)
 
 
 def test_every_setting_can_be_given() -> None:
@@ -41,6 +42,7 @@ def test_every_setting_can_be_given() -> None:
         },
         "quality": {"max_quarantined_ratio": 1, "fail_on": "warning"},
         "report": {"output": "r.html", "worst_groups": 0, "max_detail_rows": 5},
+        "maintain": {"retention_days": 1, "counterfactual_days": 2, "vacuum_hours": 169},
     }
     settings = parse_settings(content, "f")
     assert settings.assign.kafka_versions == (KafkaVersionOverride(version="2.8.2", group="billing-*"),)
@@ -82,6 +84,11 @@ def test_the_files_in_conf_are_right(name: str) -> None:
             {"quality": {"fail_on": "fatal"}},
             "f: quality.fail_on: Input should be 'info', 'warning' or 'critical', found 'fatal'",
             id="no such word",
+        ),
+        pytest.param(
+            {"maintain": {"vacuum_hours": 24}},
+            "f: maintain.vacuum_hours: Input should be greater than or equal to 168, found 24",
+            id="files that readers may still be using",
         ),
         pytest.param(
             {"strategies": ["range", "sticky", "range"]},

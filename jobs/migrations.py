@@ -1,0 +1,63 @@
+"""Which contract a warehouse was made with: older ones are brought up to this release's, newer ones refused.
+
+The version stands in a property of each table (``schemas.tables.CONTRACT_PROPERTY``), not once for all: after a crash some tables may
+be back at the version before. A table without it is of version 0, from before there were versions.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from jobs.errors import NotAWarehouseError
+from jobs.warehouse import Warehouse, column_definition
+from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, TABLES
+
+logger = logging.getLogger(__name__)
+
+
+def _check(warehouse: Warehouse, name: str) -> int:
+    """Return the contract version of a table, unless it is a newer one than ours.
+
+    Raises:
+        NotAWarehouseError: it is newer, or no number.
+    """
+    text = warehouse.properties(name).get(CONTRACT_PROPERTY, "0")
+    if not text.isdecimal():
+        raise NotAWarehouseError(
+            f"warehouse {warehouse.location}: expected a number as property {CONTRACT_PROPERTY} of {name}, found {text!r}; "
+            f"set it back with ALTER TABLE {warehouse.identifier(name)} SET TBLPROPERTIES"
+        )
+    if int(text) > CONTRACT_VERSION:
+        raise NotAWarehouseError(
+            f"warehouse {warehouse.location}: {name} has contract version {text}, this release of Evenkeel knows versions up to "
+            f"{CONTRACT_VERSION}; use the release that wrote it or a newer one, or name another warehouse with --warehouse"
+        )
+    return int(text)
+
+
+def refuse_newer(warehouse: Warehouse) -> None:
+    """Do nothing unless the warehouse is of a newer contract; looks only, at ``runs``, which is migrated last.
+
+    Raises:
+        NotAWarehouseError: it is newer.
+    """
+    if warehouse.exists():
+        _check(warehouse, RUNS.name)
+
+
+def migrate(warehouse: Warehouse) -> None:
+    """Give tables of an older contract the columns they lack, null in the rows that are there, and this release's version.
+
+    Raises:
+        NotAWarehouseError: a table is newer, which a release that died while migrating leaves behind.
+    """
+    for name, spec in TABLES.items():
+        found = _check(warehouse, name)
+        if found == CONTRACT_VERSION:
+            continue
+        logger.info("%s: from contract version %d to %d", name, found, CONTRACT_VERSION)
+        present = set(warehouse.read(name).columns)
+        missing = [column_definition(column) for column in spec.schema if column.name not in present]
+        if missing:
+            warehouse.alter(name, f"ADD COLUMNS ({', '.join(missing)})")
+        warehouse.alter(name, f"SET TBLPROPERTIES ('{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}')")

@@ -1,0 +1,31 @@
+"""Parts of the recorded capture, as captures of their own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
+LOOKS = DEMO / "cluster_metadata.jsonl.gz"
+
+
+def piece(folder: Path, name: str, first: int, behind: int, *, earlier: timedelta = timedelta(0)) -> Path:
+    """Write the records whose place in their own partition lies in a range, in eighths of the partition's length.
+
+    Args:
+        earlier: how much to take off their times.
+    """
+    table = pq.read_table(DEMO / "consumer_offsets.parquet")
+    places = list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+    length: dict[int, int] = {}
+    for partition, offset in places:
+        length[partition] = max(length.get(partition, 0), offset + 1)
+    keep = [first * length[partition] <= 8 * offset < behind * length[partition] for partition, offset in places]
+    times = pc.subtract(table["timestamp"], pa.scalar(earlier, pa.duration(table.schema.field("timestamp").type.unit)))
+    table = table.set_column(table.schema.get_field_index("timestamp"), table.schema.field("timestamp"), times)
+    pq.write_table(table.filter(pa.array(keep)), folder / name)
+    return folder / name

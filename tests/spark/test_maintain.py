@@ -1,0 +1,266 @@
+"""Maintenance of a warehouse: what goes, what stays, and that neither runs nor readers notice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from jobs import maintain
+from jobs.errors import StageFailedError
+from schemas.tables import TABLES
+from tests.spark.captures import LOOKS, piece
+from tests.spark.tables import COMPARED, content, rows, versions
+from tests.unit.records import record_line
+
+AS_OF = ("--as-of", "2026-11-21T00:00:00Z")
+KEPT_FROM = date(2024, 11, 1)
+"""What 730 days before that keep, in whole months."""
+THREE_YEARS = timedelta(days=3 * 365)
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def newest_run(warehouse: Path) -> dict[str, Any]:
+    return max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
+
+
+def last_generations(warehouse: Path, name: str) -> dict[str, int]:
+    """Return the last position of each group in a table."""
+    last: dict[str, int] = {}
+    for row in rows(warehouse, name):
+        last[row["group_id"]] = max(last.get(row["group_id"], -1), row["position"])
+    return last
+
+
+def older_looks(folder: Path) -> Path:
+    """Write the recorded looks, half of them three years older, and ``__consumer_offsets`` in the very first only."""
+    with gzip.open(LOOKS, "rt") as lines:
+        looks = [json.loads(line) for line in lines]
+    for number, look in enumerate(looks):
+        if number < len(looks) // 2:
+            look["observed_at_ms"] -= THREE_YEARS // timedelta(milliseconds=1)
+        if number:
+            look["topics"] = [topic for topic in look["topics"] if topic["topic"] != OFFSETS_TOPIC]
+    (folder / "looks.jsonl").write_text("".join(json.dumps(look) + "\n" for look in looks))
+    return folder / "looks.jsonl"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A warehouse whose first half is three years older, through maintenance and the run after it.
+
+    Attributes:
+        before, maintained: copies of it as they were.
+        pinned: the versions that were published before maintenance, and how many rows they have.
+        pieces: both halves of the capture, and the looks.
+    """
+
+    before: Path
+    maintained: Path
+    warehouse: Path
+    pinned: dict[str, tuple[int, int]]
+    pieces: tuple[Path, Path, Path]
+
+
+@pytest.fixture(scope="module")
+def kept(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    folder = tmp_path_factory.mktemp("kept")
+    pieces = piece(folder, "a.parquet", 0, 4, earlier=THREE_YEARS), piece(folder, "b.parquet", 4, 8), older_looks(folder)
+    warehouse, before, maintained = (folder / name for name in ("warehouse", "before", "maintained"))
+    settings = folder / "settings.yaml"
+    settings.write_text("assign: {checkpoint_generations: 2}\n")
+    assert evenkeel("run", "--warehouse", warehouse, "--config", settings, "--input", pieces[0], pieces[2]) == 0
+    shutil.copytree(warehouse, before)
+    pinned = {name: (version, len(rows(warehouse, name))) for name, version in versions(warehouse).items()}
+    assert evenkeel("maintain", "--warehouse", warehouse, *AS_OF) == 0
+    shutil.copytree(warehouse, maintained)
+    assert evenkeel("run", "--warehouse", warehouse, "--input", pieces[1], pieces[2]) == 0
+    return Kept(before, maintained, warehouse, pinned, pieces)
+
+
+def test_retention_drops_old_rows_and_counts_them(kept: Kept) -> None:
+    told = dict(newest_run(kept.maintained)["output_counts"])
+    snapshots = ("subscription_snapshots", "offset_snapshots", "topic_snapshots")
+    for name in (*snapshots, "assignments", "solutions", "group_states", "generation_audits", "movements"):
+        had, has = len(rows(kept.before, name)), len(rows(kept.maintained, name))
+        assert told[f"{name}.dropped"] == had - has > 0, name
+
+
+def test_the_last_generation_of_each_group_stays(kept: Kept) -> None:
+    for name in ("subscription_snapshots", "solutions", "generation_audits", "group_states"):
+        assert last_generations(kept.maintained, name) == last_generations(kept.before, name)
+    needed = last_generations(kept.maintained, "solutions")
+    of_last = {row["group_id"] for row in rows(kept.maintained, "assignments") if row["position"] == needed[row["group_id"]]}
+    assert of_last == {
+        row["group_id"] for row in rows(kept.before, "assignments") if row["position"] == needed[row["group_id"]]
+    }
+
+
+def test_the_last_commit_and_the_last_word_on_a_foreign_group_stay(kept: Kept) -> None:
+    def last_and_count(warehouse: Path, name: str, key: tuple[str, ...], order: str) -> dict[tuple, tuple[int, int]]:
+        found: dict[tuple, tuple[int, int]] = {}
+        for row in rows(warehouse, name):
+            if name != "group_records" or row["value"] is not None:
+                last, count = found.get(tuple(row[column] for column in key), (-1, 0))
+                found[tuple(row[column] for column in key)] = max(last, row[order]), count + 1
+        return found
+
+    for name, key, order in (
+        ("offset_snapshots", ("group_id", "topic", "partition"), "position"),
+        ("group_records", ("group_id",), "offset"),
+    ):
+        had = last_and_count(kept.before, name, key, order)
+        assert had and last_and_count(kept.maintained, name, key, order) == {place: (last, 1) for place, (last, _) in had.items()}
+
+
+def test_two_old_looks_stay_and_the_one_at_the_offsets_topic(kept: Kept) -> None:
+    had = sorted({row["observed_at"] for row in rows(kept.before, "topic_snapshots")})
+    old = [moment for moment in had if moment.date() < KEPT_FROM]
+    found = [(row["observed_at"], row["topic"]) for row in rows(kept.maintained, "topic_snapshots")]
+    assert {moment for moment, topic in found if topic != OFFSETS_TOPIC} == {*old[-2:], *had[len(old) :]}
+    assert [moment for moment, topic in found if topic == OFFSETS_TOPIC] == [had[0]]
+
+
+def test_topics_go_with_the_last_solution_that_names_them(kept: Kept) -> None:
+    named = {row["topics_hash"] for row in rows(kept.maintained, "solutions")}
+    assert {row["topics_hash"] for row in rows(kept.maintained, "generation_topics")} == named
+    assert named < {row["topics_hash"] for row in rows(kept.before, "generation_topics")}
+
+
+def test_the_next_run_goes_on_as_if_nothing_had_been_dropped(kept: Kept, evenkeel, tmp_path: Path) -> None:
+    """What is younger than the bound is the same in every row; what is older is less, and nothing else."""
+    assert evenkeel("run", "--warehouse", tmp_path / "whole", "--input", *kept.pieces) == 0
+    for name in COMPARED:
+        ours, theirs = content(kept.warehouse, name), content(tmp_path / "whole", name)
+        assert set(ours) <= set(theirs), name
+        if "observed_month" in TABLES[name].schema.names:
+            young = {row for row in theirs if f'"observed_month": "datetime.date({KEPT_FROM.year - 1}' not in row}
+            assert young <= set(ours) and young, name
+
+
+def test_a_capture_of_what_was_dropped_does_not_bring_it_back(kept: Kept, evenkeel, tmp_path: Path) -> None:
+    copy = tmp_path / "warehouse"
+    shutil.copytree(kept.warehouse, copy)
+    before = versions(copy)
+    assert evenkeel("run", "--warehouse", copy, "--input", *kept.pieces) == 0
+    assert {name for name, version in versions(copy).items() if version != before[name]} == {"runs"}
+    counts = dict(newest_run(copy)["input_counts"])
+    assert counts["landed"] == counts["quarantined"] == 0
+    gone = {name: len(rows(kept.before, name)) - len(rows(kept.maintained, name)) for name in TABLES}
+    assert counts["cluster-metadata.skipped.expired"] == gone["topic_snapshots"]
+    of_records = ("subscription_snapshots", "offset_snapshots", "group_records")
+    assert counts["consumer-offsets.skipped.expired"] == sum(gone[name] for name in of_records)
+
+
+def test_a_reader_of_the_versions_before_still_finds_every_row(kept: Kept) -> None:
+    for name, (version, count) in kept.pinned.items():
+        assert DeltaTable(str(kept.warehouse / name), version=version).to_pyarrow_table().num_rows == count
+
+
+# -- files
+
+
+@pytest.fixture
+def copy(demo_warehouse: Path, tmp_path: Path) -> Path:
+    """A warehouse of one run, in which there is nothing to do."""
+    shutil.copytree(demo_warehouse, tmp_path / "warehouse")
+    return tmp_path / "warehouse"
+
+
+def test_tables_in_order_are_left_alone(evenkeel, copy: Path) -> None:
+    """Not even VACUUM leaves a commit; and a run afterwards has nothing to do."""
+    before, last = versions(copy), newest_run(copy)
+    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
+    assert versions(copy) == {**before, "runs": before["runs"] + 1}
+    told = newest_run(copy)
+    assert (told["command"], told["status"], told["retained_from"], told["output_counts"]) == ("maintain", "published", KEPT_FROM, [])
+    for name in ("consumed", "written", "table_versions"):
+        assert dict(told[name]) == dict(last[name])
+    assert evenkeel("run", "--warehouse", copy) == 0
+    assert versions(copy) == {**before, "runs": before["runs"] + 2}
+    assert newest_run(copy)["retained_from"] == KEPT_FROM
+
+
+def test_many_small_files_become_few(evenkeel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs have written to the same month; what they landed and nobody has used yet stays to be used."""
+    copy = tmp_path / "warehouse"
+    for first in (0, 1):
+        assert evenkeel("land", "--warehouse", copy, "--input", piece(tmp_path, f"{first}.parquet", first, first + 1)) == 0
+    landed = newest_run(copy)
+    before, had = versions(copy), {name: content(copy, name) for name in COMPARED}
+    files = {name: len(DeltaTable(str(copy / name)).file_uris()) for name in TABLES}
+    monkeypatch.setattr(maintain, "MANY_FILES", 2)
+    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
+    told = dict(newest_run(copy)["output_counts"])
+    merged = {name for name in TABLES if f"{name}.files_before" in told}
+    assert {"subscription_snapshots", "offset_snapshots", "runs"} <= merged
+    for name in merged - {"runs"}:
+        now = len(DeltaTable(str(copy / name)).file_uris())
+        assert (told[f"{name}.files_before"], told[f"{name}.files_after"]) == (files[name], now)
+        assert now < files[name]
+    assert {name: content(copy, name) for name in COMPARED} == had
+    now_told = newest_run(copy)
+    assert [dict(now_told[name]) for name in ("consumed", "written")] == [dict(landed[name]) for name in ("consumed", "written")]
+    assert {name for name, version in versions(copy).items() if version != before[name]} == merged | {"runs"}
+    after = versions(copy)
+    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
+    assert {name for name, version in versions(copy).items() if version != after[name]} == {"runs"}
+
+
+def test_files_go_when_no_version_has_named_them_for_long(evenkeel, copy: Path, tmp_path: Path) -> None:
+    """Left behind by a run that died, say; the setting beats the default, and younger ones may still be somebody's."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("maintain: {vacuum_hours: 240}\n")
+    ages = {name: tmp_path / "warehouse" / "movements" / f"part-{name}.parquet" for name in ("300", "200", "100")}
+    for hours, path in ages.items():
+        path.write_bytes(b"PAR1")
+        os.utime(path, (time.time() - 3600 * int(hours),) * 2)
+    assert evenkeel("maintain", "--warehouse", copy, "--config", settings) == 0
+    assert {hours for hours, path in ages.items() if path.exists()} == {"200", "100"}
+    assert evenkeel("maintain", "--warehouse", copy) == 0
+    assert {hours for hours, path in ages.items() if path.exists()} == {"100"}
+
+
+def test_quarantine_goes_by_the_age_of_the_run_that_wrote_it(evenkeel, spark: SparkSession, tmp_path: Path) -> None:
+    warehouse, settings = tmp_path / "warehouse", tmp_path / "settings.yaml"
+    settings.write_text("quality: {max_quarantined_ratio: 1}\n")
+    for run_id, offset in (("old", 1), ("young", 2)):
+        capture = tmp_path / f"{run_id}.jsonl"
+        capture.write_text(record_line(offset=offset) + "\n" + record_line(offset=offset, key_b64=None) + "\n")
+        assert evenkeel("land", "--warehouse", warehouse, "--config", settings, "--run-id", run_id, "--input", capture) == 0
+    spark.sql(f"UPDATE delta.`{warehouse / 'runs'}` SET finished_at = '2020-01-01' WHERE run_id = 'old'")
+    assert evenkeel("maintain", "--warehouse", warehouse, *AS_OF) == 0
+    assert [row["run_id"] for row in rows(warehouse, "quarantine")] == ["young"]
+
+
+def test_a_failure_in_the_middle_is_undone(evenkeel, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows have been dropped by then; nothing has been removed from disk, so that they come back."""
+    copy = tmp_path / "warehouse"
+    shutil.copytree(kept.before, copy)
+    orphan = copy / "movements" / "part-left-behind.parquet"
+    orphan.write_bytes(b"PAR1")
+    os.utime(orphan, (0, 0))
+
+    def fail(*_: Any) -> None:
+        raise StageFailedError("for the test")
+
+    monkeypatch.setattr(maintain, "_merge_files", fail)
+    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 1
+    failed = newest_run(copy)
+    assert (failed["command"], failed["status"], failed["output_counts"]) == ("maintain", "failed", [])
+    assert versions(copy)["assignments"] > versions(kept.before)["assignments"]
+    for name in COMPARED:
+        assert content(copy, name) == content(kept.before, name)
+    assert orphan.exists()
+    assert evenkeel("run", "--warehouse", copy, "--input", kept.pieces[0], kept.pieces[2]) == 0
+    assert newest_run(copy)["retained_from"] is None

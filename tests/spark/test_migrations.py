@@ -1,0 +1,93 @@
+"""Warehouses of an older contract are brought up to this one, newer ones refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from schemas.tables import TABLES
+from tests.spark.tables import rows, versions
+
+PROPERTY = "evenkeel.contractVersion"
+
+
+@pytest.fixture
+def copy(demo_warehouse: Path, tmp_path: Path) -> Path:
+    shutil.copytree(demo_warehouse, tmp_path / "warehouse")
+    return tmp_path / "warehouse"
+
+
+def contract_versions(warehouse: Path) -> dict[str, str | None]:
+    return {name: DeltaTable(str(warehouse / name)).metadata().configuration.get(PROPERTY) for name in TABLES}
+
+
+def forget_checksums(warehouse: Path) -> None:
+    """Remove what Spark writes beside each commit and other writers do not."""
+    for path in warehouse.glob("*/_delta_log/*.crc"):
+        path.unlink()
+
+
+def without_contract(line: str) -> str:
+    """Return a line of a Delta log as it was before tables told their contract, and ``runs`` what is retained."""
+    action = json.loads(line)
+    if "metaData" in action:
+        action["metaData"]["configuration"].pop(PROPERTY)
+        schema = json.loads(action["metaData"]["schemaString"])
+        schema["fields"] = [field for field in schema["fields"] if field["name"] != "retained_from"]
+        action["metaData"]["schemaString"] = json.dumps(schema)
+    return json.dumps(action)
+
+
+def test_every_table_tells_its_contract(demo_warehouse: Path) -> None:
+    assert contract_versions(demo_warehouse) == dict.fromkeys(TABLES, "1")
+
+
+def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy: Path) -> None:
+    forget_checksums(copy)
+    for log in copy.glob(f"*/_delta_log/{0:020}.json"):
+        log.write_text("".join(without_contract(line) + "\n" for line in log.read_text().splitlines()))
+    assert set(contract_versions(copy).values()) == {None}
+    assert "retained_from" not in rows(copy, "runs")[0]
+    before = versions(copy)
+    assert evenkeel("report", "--warehouse", copy) == 0  # a reader changes nothing, and needs none of it
+    assert versions(copy) == before
+    assert evenkeel("run", "--warehouse", copy) == 0
+    assert contract_versions(copy) == dict.fromkeys(TABLES, "1")
+    runs = sorted(rows(copy, "runs"), key=lambda run: run["run_sequence"])
+    assert [(run["status"], run["retained_from"]) for run in runs] == [("published", None)] * 2
+    migrated = versions(copy)
+    assert dict(runs[1]["table_versions"]) == {name: version for name, version in migrated.items() if name != "runs"}
+    assert evenkeel("run", "--warehouse", copy) == 0
+    assert versions(copy) == {**migrated, "runs": migrated["runs"] + 1}
+
+
+@pytest.fixture(params=["checksums", "no checksums"])
+def newer(spark: SparkSession, copy: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A warehouse that a later release has migrated; its newest commit changes something else."""
+    for name in TABLES:
+        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '2')")
+    spark.sql(f"UPDATE delta.`{copy / 'runs'}` SET command = upper(command)")
+    if request.param == "no checksums":
+        forget_checksums(copy)
+    yield copy
+
+
+@pytest.mark.parametrize("command", ["run", "report", "maintain"])
+def test_a_newer_contract_is_refused(evenkeel, newer: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = versions(newer)
+    assert evenkeel(command, "--warehouse", newer) == 2
+    told = capsys.readouterr().err
+    assert "runs has contract version 2, this release of Evenkeel knows versions up to 1; use the release that wrote it" in told
+    assert versions(newer) == before
+
+
+def test_a_version_that_is_no_number_is_refused(evenkeel, spark: SparkSession, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spark.sql(f"ALTER TABLE delta.`{copy / 'runs'}` SET TBLPROPERTIES ('{PROPERTY}' = 'x')")
+    assert evenkeel("report", "--warehouse", copy) == 2
+    assert f"expected a number as property {PROPERTY} of runs, found 'x'" in capsys.readouterr().err
