@@ -14,13 +14,19 @@ BAD_RECORD = '{"partition": 1, "offset": 900001, "timestamp_ms": 1795000000000, 
 
 
 @pytest.fixture(scope="session")
-def full_warehouse(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with rows in every table; tests only read it."""
-    folder = tmp_path_factory.mktemp("full")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded capture and one bad record."""
+    folder = tmp_path_factory.mktemp("full") / "captures"
+    shutil.copytree(DEMO, folder)
     (folder / "bad.jsonl").write_text(BAD_RECORD)
-    warehouse = folder / "warehouse"
-    inputs = (DEMO / "consumer_offsets.parquet", DEMO / "cluster_metadata.jsonl.gz", folder / "bad.jsonl")
-    assert evenkeel("run", "--warehouse", warehouse, "--input", *inputs, "--run-id", "full", "--as-of", "2026-11-22T00:00:00Z") == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
+def full_warehouse(evenkeel, captures: Path) -> Path:
+    """A warehouse with rows in every table; tests only read it."""
+    warehouse = captures.parent / "warehouse"
+    assert evenkeel("run", "--warehouse", warehouse, "--input", captures, "--run-id", "full", "--as-of", "2026-11-22T00:00:00Z") == 0
     return warehouse
 
 
