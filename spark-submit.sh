@@ -21,6 +21,7 @@ Computes and audits Kafka consumer-group assignments. Commands (COMMAND --help t
   assign     snapshots -> what each assignor gives to each member
   audit      assignments -> movements, imbalance, findings
   report     tables -> one HTML page and a summary
+  verify     tables -> what is wrong with their log, files and rows; changes nothing
 
 Spark options go before the command and are passed on to spark-submit, for example:
   ./spark-submit.sh run

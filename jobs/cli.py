@@ -38,6 +38,7 @@ COMMANDS = {
     "audit": "assignments -> movements, generation audits, findings",
     "report": "tables -> one self-contained HTML page and a summary on stdout, whose last line is the page's path",
     "maintain": "drop old history, merge small files, remove files that no reader can be using",
+    "verify": "log, files and rows of the tables -> what is wrong with them, one line each; changes nothing",
 }
 
 EXPLANATIONS = {
@@ -49,6 +50,21 @@ Run it once a day or a week, between other runs; readers go on reading. Whole mo
 that the next run goes on from, its last generation at the least. Landing skips records of the months that went, so
 that old captures do not bring them back. Files are removed `maintain.vacuum_hours` (168, the least) after the last
 version that named them; so long an older version can be read. What was done is told in `runs.output_counts`.""",
+    "verify": """
+
+Checked are every commit, checkpoint and data file of each table (a local folder only), the tables' versions against
+the newest run, then what the published rows say about each other: keys, runs, counts, violations, movements.
+
+Each finding is one line: code word, table, version, file or key, what was found, what was expected, what to do;
+docs/recovery.md has a section for each code word. The last line counts what was checked.
+
+It reads every byte of the tables. No run can start meanwhile; while one is in progress it waits as --wait says.""",
+}
+
+EPILOGS = {
+    "verify": """\
+exit codes: 0 sound; 1 damage found; 2 no warehouse, or wrong usage; 3 a run holds the warehouse.
+A warehouse with a slash is a path, a.b or a.b.c a catalog schema.""",
 }
 
 
@@ -71,8 +87,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text + EXPLANATIONS.get(name, ""), **shape)
-        _add_common_options(command)
+        told = {**shape, "description": text + EXPLANATIONS.get(name, ""), "epilog": EPILOGS.get(name, EPILOG)}
+        command = commands.add_parser(name, help=text, **told)
+        _add_place_options(command)
+        if name == "verify":
+            command.set_defaults(cluster_id=None, strategies=None, run_id=None, as_of=None)
+        else:
+            _add_run_options(command)
         if name in ("run", "land"):
             command.add_argument("--input", nargs="+", metavar="PATH", help="captures: files or folders (beats `inputs` in the settings)")
             formats = [str(source) for source in Source]
@@ -88,15 +109,18 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_common_options(command: argparse.ArgumentParser) -> None:
+def _add_place_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--config", metavar="FILE", type=Path, help="settings in YAML (default: the packaged local.yaml)")
     command.add_argument("--warehouse", metavar="PATH|SCHEMA", help="where the tables are: a path, or catalog.schema")
+    command.add_argument("--wait", type=seconds, default=0.0, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="form of the log lines on stderr")
+
+
+def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--cluster-id", metavar="NAME", help="name of the Kafka cluster; beats the capture's own")
     command.add_argument("--strategies", metavar="LIST", help="assignors to compare, separated by commas")
     command.add_argument("--run-id", metavar="ID", help="name of the run; a retry with the same name and input does nothing")
     command.add_argument("--as-of", type=moment, metavar="TIME", help="the run's clock, ISO 8601, UTC when no zone is given")
-    command.add_argument("--wait", type=seconds, default=0.0, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
-    command.add_argument("--log-format", choices=("text", "json"), default="text", help="form of the log lines on stderr")
 
 
 def moment(text: str) -> datetime:

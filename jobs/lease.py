@@ -69,12 +69,7 @@ class Lease:
         waited = 0.0
         while not self._take():
             if waited >= wait_seconds:
-                row = self._read()
-                holder = Holder(row["run_id"], row["host"], row["pid"], row["started_at"] or self._now().isoformat())
-                raise WarehouseBusyError(
-                    f"warehouse {self.location} is held by {holder.told(self._now())}; wait for it with --wait SECONDS. The lease of a "
-                    f"run that died ends {EXPIRY.seconds // 60} minutes after its last sign of life"
-                )
+                raise _busy(self.location, self._read(), self._now())
             time.sleep(min(POLL_SECONDS, wait_seconds - waited))
             waited += POLL_SECONDS
         self._heart.start()
@@ -155,6 +150,36 @@ class Lease:
 
     def _read(self) -> Row:
         return self.spark.table(self.table).collect()[0]
+
+
+def outwait(spark: SparkSession, location: str, wait_seconds: float, now: Callable[[], datetime]) -> None:
+    """Return when no run holds the lease of a warehouse; changes nothing.
+
+    Raises:
+        WarehouseBusyError: a run still does after ``wait_seconds``.
+    """
+    waited = 0.0
+    while True:
+        try:
+            is_held = f"nonce IS NOT NULL AND renewed_at >= {literal(now() - EXPIRY)}"
+            rows = spark.table(lease_table(location)).where(is_held).collect()
+        except Exception as error:  # the class differs between classic Spark, Connect and file systems
+            logger.debug("no lease at %s: %s", location, error)
+            return
+        if not rows:
+            return
+        if waited >= wait_seconds:
+            raise _busy(location, rows[0], now())
+        time.sleep(min(POLL_SECONDS, wait_seconds - waited))
+        waited += POLL_SECONDS
+
+
+def _busy(location: str, row: Row, now: datetime) -> WarehouseBusyError:
+    holder = Holder(row["run_id"], row["host"], row["pid"], row["started_at"] or now.isoformat())
+    return WarehouseBusyError(
+        f"warehouse {location} is held by {holder.told(now)}; wait for it with --wait SECONDS. The lease of a run that died ends "
+        f"{EXPIRY.seconds // 60} minutes after its last sign of life"
+    )
 
 
 @contextmanager

@@ -73,7 +73,7 @@ def exclusive(folder: Path, name: str, holder: Holder, wait_seconds: float, now:
     path = folder / name
     descriptor = _open(path)
     try:
-        _acquire(descriptor, path, now, wait_seconds)
+        _acquire(descriptor, fcntl.LOCK_EX, path, now, wait_seconds)
         _outwait_jvm(path)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
@@ -81,6 +81,25 @@ def exclusive(folder: Path, name: str, holder: Holder, wait_seconds: float, now:
             yield
         finally:  # of an error too: only a killed driver leaves its name
             os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def shared(folder: Path, name: str, wait_seconds: float, now: Callable[[], datetime]) -> Iterator[None]:
+    """Keep who wants a lock of a folder for itself out for the length of the block, beside others that only read; writes nothing.
+
+    Raises:
+        WarehouseBusyError: a run holds it and still does after ``wait_seconds``.
+    """
+    path = folder / name
+    if not path.exists():  # no run has been here
+        yield
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _acquire(descriptor, fcntl.LOCK_SH, path, now, wait_seconds)
+        yield
     finally:
         os.close(descriptor)
 
@@ -93,16 +112,16 @@ def _open(path: Path) -> int:
         raise PlatformError(f"warehouse {path.parent}: cannot be written ({error.strerror}); name another with --warehouse") from None
 
 
-def _acquire(descriptor: int, path: Path, now: Callable[[], datetime], wait_seconds: float) -> None:
+def _acquire(descriptor: int, kind: int, path: Path, now: Callable[[], datetime], wait_seconds: float) -> None:
     waited = 0.0
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             if waited >= wait_seconds:
                 holder = read_holder(path)
-                who = "another run" if holder is None else holder.told(now())
+                who = "another run, or by verify" if holder is None else holder.told(now())
                 raise WarehouseBusyError(f"warehouse {path.parent} is held by {who}; wait for it with --wait SECONDS") from None
         time.sleep(POLL_SECONDS)
         waited += POLL_SECONDS

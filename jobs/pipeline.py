@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import assign, audit, gates, land, maintain, migrations, report
+from jobs import assign, audit, gates, land, maintain, migrations, report, verify
 from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
 from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError
@@ -42,7 +42,7 @@ class Request:
     """What the command line asked for.
 
     Attributes:
-        command: run, land, assign, audit, report or maintain.
+        command: run, land, assign, audit, report, maintain or verify.
         as_of: the run's clock, aware UTC.
         now: gives the time of day; the only clock besides ``as_of``, for the run's own start and end.
         recompute, since: of the command assign.
@@ -62,12 +62,14 @@ class Request:
 
 
 def execute(spark: SparkSession, request: Request) -> str | None:
-    """Return the summary of the report, None for commands without one.
+    """Return the summary of the report, or of what was verified; None for commands without one.
 
     Raises:
         EvenkeelError: one of its kinds; the tables are then as they were.
     """
     warehouse = Warehouse(spark, request.settings.warehouse)
+    if request.command == "verify":
+        return verify.run(warehouse, request.now, request.wait_seconds)
     warehouse.check_location()
     if request.command not in ("run", "land") and not warehouse.exists():
         raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; land captures first, or name another with --warehouse")

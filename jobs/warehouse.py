@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField
+from pyspark.sql.types import StructField, StructType
 
 from jobs.delta_log import local_properties
 from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
@@ -378,7 +378,7 @@ def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
     Raises:
         SchemaMismatchError: naming every missing, unexpected and mistyped column at once.
     """
-    problems = shape_problems(rows, spec)
+    problems = shape_problems(rows.schema, spec)
     if problems:
         raise SchemaMismatchError(f"{spec.name}: {'; '.join(problems)}")
     order = [column for column in SORT_COLUMNS if column in spec.schema.names]
@@ -386,9 +386,9 @@ def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
     return selected.sortWithinPartitions(*order) if order else selected
 
 
-def shape_problems(rows: DataFrame, spec: TableSpec) -> list[str]:
-    """Return what is wrong with the columns of a frame, nullability aside; empty when it fits the table."""
-    found = {column.name: column.dataType.simpleString() for column in rows.schema}
+def shape_problems(schema: StructType, spec: TableSpec) -> list[str]:
+    """Return what is wrong with the columns of a frame or a stored table, nullability aside; empty when they are the declared ones."""
+    found = {column.name: column.dataType.simpleString() for column in schema}
     declared = {column.name: column.dataType.simpleString() for column in spec.schema}
     missing = [f"missing {name}" for name in declared if name not in found]
     unexpected = [f"unexpected {name}" for name in found if name not in declared]

@@ -1,8 +1,69 @@
-"""What every test shares: generated examples repeat from run to run, unless ``EVENKEEL_SEED`` asks for new ones."""
+"""What every test shares: generated examples repeat from run to run, unless ``EVENKEEL_SEED`` asks for new ones.
+
+One Spark session and one warehouse made from the recorded capture serve the whole run, since both cost more than most tests. Spark
+is imported only by the tests that ask for them: the others must do without it.
+"""
+
+from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile("evenkeel", deadline=None, derandomize="EVENKEEL_SEED" not in os.environ)
 settings.load_profile("evenkeel")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _jars() -> Path:
+    import pyspark
+
+    named = os.environ.get("EVENKEEL_JARS")
+    minor = ".".join(pyspark.__version__.split(".")[:2])
+    folder = Path(named) if named else ROOT / ".evenkeel" / "jars" / f"spark-{minor}"
+    if not list(folder.glob("delta-spark*.jar")):
+        pytest.exit(f"no Delta jars in {folder}: run ./spark-submit.sh --setup test", returncode=2)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session of this run, with the settings of a local run."""
+    from jobs.session import open_session
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    session = open_session(ROOT / "conf", _jars())
+    yield session
+    session.stop()
+
+
+Evenkeel = Callable[..., int]
+
+
+@pytest.fixture(scope="session")
+def evenkeel(spark: SparkSession) -> Evenkeel:
+    """Runs one command line in the session of this run and returns its exit code."""
+    from jobs import cli
+
+    def run(*argv: str | Path) -> int:
+        return cli.console_main([str(argument) for argument in argv])
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def demo_warehouse(evenkeel: Evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse made by one `run` on the recorded capture; tests only read it."""
+    folder = tmp_path_factory.mktemp("demo") / "warehouse"
+    assert evenkeel("run", "--warehouse", folder, "--run-id", "demo", "--as-of", "2026-11-22T00:00:00Z") == 0
+    return folder

@@ -51,7 +51,11 @@ CLOCK = {"jobs.cli"}
 EXITS = {"jobs.cli", "jobs.__main__"}
 # Stages and what reads tables for them; a frame function, a packer or a worker function never starts a Spark job.
 ACTIONS_IN = {
-    f"jobs.{name}" for name in ("warehouse", "lease", "context", "land", "assign", "audit", "retention", "report", "gates", "pipeline")
+    f"jobs.{name}"
+    for name in (
+        *("warehouse", "lease", "context", "land", "assign", "audit", "retention", "report", "gates", "pipeline"),
+        *("verification.invariants", "verification.remote"),
+    )
 }
 ACTIONS = {"collect", "toPandas", "toArrow", "toLocalIterator", "isEmpty", "foreach", "foreachPartition", "show"}
 BARE_ACTIONS = {"count", "first", "head", "take", "tail"}  # only without arguments: with one they are functions of other things

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from jobs import lease as lease_module
 from jobs.errors import LeaseLostError, WarehouseBusyError
-from jobs.lease import EXPIRY, Lease, leased
+from jobs.lease import EXPIRY, Lease, leased, outwait
 from jobs.lock import Holder
 
 START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -86,6 +86,18 @@ def test_the_lease_of_a_dead_run_ends_and_the_dead_cannot_publish(spark: SparkSe
     dead.release()
     heir.check()
     heir.release()
+
+
+def test_a_reader_waits_for_a_run_and_not_for_a_dead_one(spark: SparkSession, location: str, clock: Clock) -> None:
+    outwait(spark, location, 0, clock)
+    assert not Path(location).exists()
+    with leased(spark, location, Holder("first", "host-1", 17, START.isoformat()), 0, clock):
+        with pytest.raises(WarehouseBusyError, match="held by run first"):
+            outwait(spark, location, 0, clock)
+        clock.at += EXPIRY + timedelta(seconds=1)
+        outwait(spark, location, 0, clock)
+    clock.at = START
+    outwait(spark, location, 0, clock)
 
 
 def test_a_lease_that_is_renewed_does_not_end(spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,6 +152,7 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["run", "--warehous", "w"], "unrecognized arguments: --warehous w"),
         (["report", "--input", "x"], "unrecognized arguments: --input x"),
         (["land", "--fail-on", "info"], "unrecognized arguments: --fail-on info"),
+        (["verify", "--run-id", "r"], "unrecognized arguments: --run-id r"),
         (["audit", "--recompute"], "unrecognized arguments: --recompute"),
         (["run", "--format", "describe"], "invalid choice: 'describe'"),
         (["run", "--fail-on", "fatal"], "invalid choice: 'fatal'"),
@@ -196,7 +197,7 @@ def test_what_reaches_the_run(executed: list, tmp_path: Path) -> None:
     assert [(capture.source, Path(capture.path).name) for capture in captures] == [(Source.CONSUMER_OFFSETS, "records")]
 
 
-@pytest.mark.parametrize("command", ["assign", "audit", "report"])
+@pytest.mark.parametrize("command", ["assign", "audit", "report", "verify"])
 def test_commands_behind_landing_look_at_no_input(command: str, executed: list, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("inputs: [nowhere]")
     cli.main([command, "--config", str(tmp_path / "f.yaml")])

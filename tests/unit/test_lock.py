@@ -20,7 +20,7 @@ import pytest
 from jobs import lock
 from jobs.errors import PlatformError, WarehouseBusyError
 from jobs.location import is_path, is_shared, local_folder
-from jobs.lock import COMMIT_LOCK, RUN_LOCK, exclusive, process_start, read_holder, this_process
+from jobs.lock import COMMIT_LOCK, RUN_LOCK, exclusive, process_start, read_holder, shared, this_process
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -29,6 +29,11 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 def hold(folder: Path, run_id: str, at: datetime = NOW, wait_seconds: float = 0.0, jvm_pid: int | None = None):
     """Hold a folder's run lock as a run that started at ``at``, which is also what its clock says."""
     return exclusive(folder, RUN_LOCK, this_process(run_id, at, jvm_pid), wait_seconds, lambda: at)
+
+
+def look(folder: Path):
+    """Read a folder in peace."""
+    return shared(folder, RUN_LOCK, 0.0, lambda: NOW)
 
 
 def holder_in(folder: Path) -> str | None:
@@ -68,6 +73,22 @@ def test_the_warehouse_is_free_after_a_run_and_after_one_that_failed(tmp_path: P
         raise ZeroDivisionError
     with hold(tmp_path, "third"):
         assert holder_in(tmp_path) == "third"
+
+
+def test_readers_keep_runs_out_and_not_each_other(tmp_path: Path) -> None:
+    with hold(tmp_path, "first"), pytest.raises(WarehouseBusyError, match="run first"), look(tmp_path):
+        pytest.fail("a reader sees a warehouse on its way")
+    with look(tmp_path), look(tmp_path):
+        with pytest.raises(WarehouseBusyError, match="or by verify"), hold(tmp_path, "second"):
+            pytest.fail("a run writes where somebody reads")
+    with hold(tmp_path, "third"):
+        pass
+
+
+def test_a_reader_leaves_nothing_behind(tmp_path: Path) -> None:
+    with look(tmp_path), look(tmp_path / "nowhere"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 HOLDING = """
@@ -157,7 +178,7 @@ WITHOUT_ZONE = '{"run_id": "x", "pid": 1, "host": "h", "started_at": "2026-11-21
 def test_an_unreadable_holder_is_another_run(content: str, tmp_path: Path) -> None:
     with hold(tmp_path, "first"):
         (tmp_path / RUN_LOCK).write_text(content)
-        with pytest.raises(WarehouseBusyError, match="is held by another run; wait"), hold(tmp_path, "second"):
+        with pytest.raises(WarehouseBusyError, match="is held by another run, or by verify; wait"), hold(tmp_path, "second"):
             pass
 
 

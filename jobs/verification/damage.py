@@ -1,0 +1,104 @@
+"""One thing that is wrong with a warehouse: its code word, where it is, what was found, what was expected, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schemas.vocabulary import Word
+
+
+class Code(Word):
+    """The kinds of damage; ``docs/recovery.md`` has a section for each."""
+
+    MISSING_TABLE = "missing_table"
+    MISSING_COMMIT = "missing_commit"
+    EMPTY_COMMIT = "empty_commit"
+    TORN_COMMIT = "torn_commit"
+    CHANGED_COMMIT = "changed_commit"
+    FOREIGN_COMMIT = "foreign_commit"
+    DAMAGED_CHECKPOINT = "damaged_checkpoint"
+    DAMAGED_VERSION_CHECKSUM = "damaged_version_checksum"
+    WRONG_SCHEMA = "wrong_schema"
+    WRONG_PROPERTIES = "wrong_properties"
+    MISSING_FILE = "missing_file"
+    TRUNCATED_FILE = "truncated_file"
+    CHANGED_FILE = "changed_file"
+    BEHIND_RUNS = "behind_runs"
+    AHEAD_OF_RUNS = "ahead_of_runs"
+    UNREADABLE_TABLE = "unreadable_table"
+    UNBALANCED_INPUT = "unbalanced_input"
+    UNKNOWN_RUN = "unknown_run"
+    DUPLICATE_KEY = "duplicate_key"
+    MISSING_ROWS = "missing_rows"
+    STRAY_ROWS = "stray_rows"
+    WRONG_COUNT = "wrong_count"
+    WRONG_VIOLATIONS = "wrong_violations"
+    WRONG_MOVEMENTS = "wrong_movements"
+
+
+_RESTORE = "restore the table's folder from a copy, or rebuild the warehouse from its captures"
+_REBUILD = "rebuild the warehouse from its captures"
+_RECOMPUTE = "compute the rows again with assign --recompute, then audit"
+
+ADVICE = {
+    Code.MISSING_TABLE: _RESTORE,
+    Code.MISSING_COMMIT: _RESTORE,
+    Code.EMPTY_COMMIT: _RESTORE,
+    Code.TORN_COMMIT: _RESTORE,
+    Code.CHANGED_COMMIT: _RESTORE,
+    Code.FOREIGN_COMMIT: "find out who wrote to the table; RESTORE it to the version before, then run again",
+    Code.DAMAGED_CHECKPOINT: "restore the file from a copy, or delete it where all commits are there",
+    Code.DAMAGED_VERSION_CHECKSUM: "delete the file: Delta does without it",
+    Code.WRONG_SCHEMA: _RESTORE,
+    Code.WRONG_PROPERTIES: "set the property back with ALTER TABLE, or rebuild the warehouse from its captures",
+    Code.MISSING_FILE: _RESTORE,
+    Code.TRUNCATED_FILE: _RESTORE,
+    Code.CHANGED_FILE: _RESTORE,
+    Code.BEHIND_RUNS: "restore all tables from one copy, or rebuild the warehouse from its captures",
+    Code.AHEAD_OF_RUNS: "a run did not end, readers do not see it: run again, which takes it back",
+    Code.UNREADABLE_TABLE: _RESTORE,
+    Code.UNBALANCED_INPUT: _REBUILD,
+    Code.UNKNOWN_RUN: _REBUILD,
+    Code.DUPLICATE_KEY: _REBUILD,
+    Code.MISSING_ROWS: _RECOMPUTE,
+    Code.STRAY_ROWS: _RECOMPUTE,
+    Code.WRONG_COUNT: _RECOMPUTE,
+    Code.WRONG_VIOLATIONS: _RECOMPUTE,
+    Code.WRONG_MOVEMENTS: _RECOMPUTE,
+}
+"""What to do, in one line; ``docs/recovery.md`` shows how."""
+
+LEAVES_ROWS_READABLE = {Code.FOREIGN_COMMIT, Code.DAMAGED_VERSION_CHECKSUM, Code.WRONG_PROPERTIES, Code.AHEAD_OF_RUNS}
+"""Damage to log or files with which the published rows can still be read, and so be checked."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One thing that is wrong.
+
+    Attributes:
+        version: of the table; None where it does not belong to one.
+        place: file within the table's folder, or the key of a row; empty for the table as a whole.
+    """
+
+    code: Code
+    table: str
+    version: int | None
+    place: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        version = "" if self.version is None else f" version {self.version}"
+        place = f", {self.place}" if self.place else ""
+        return f"{self.code} {self.table}{version}{place}: found {self.found}, expected {self.expected}; {ADVICE[self.code]}"
+
+
+def in_order(damages: Iterable[Damage]) -> list[Damage]:
+    """Return damages by table, version and place, so that two looks at one warehouse read the same."""
+
+    def order(damage: Damage) -> tuple:
+        return damage.table, -1 if damage.version is None else damage.version, damage.place, str(damage)
+
+    return sorted(damages, key=order)

@@ -1,0 +1,152 @@
+"""What the published rows must say about each other, in plain Spark: keys, runs, completeness.
+
+Each check is a frame of offenders with the columns ``place``, ``found`` and ``expected``; only the first few of a kind are collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from jobs.verification import recount
+from jobs.verification.damage import Code, Damage
+from jobs.verification.log import first_line
+from jobs.verification.recount import SOLUTION, offenders
+from jobs.warehouse import Warehouse
+from schemas.tables import (
+    ASSIGNMENTS,
+    FINDINGS,
+    GENERATION_AUDITS,
+    GENERATION_TOPICS,
+    MOVEMENTS,
+    RUNS,
+    SNAPSHOT_KEY,
+    SOLUTIONS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TABLES,
+    TableSpec,
+)
+from schemas.vocabulary import Basis, Outcome, RunStatus
+
+SHOWN = 20
+"""Offenders of one kind that are named; the others are counted."""
+
+GROUP = ("cluster_id", "group_id")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One invariant of one table: the frame of rows that break it."""
+
+    code: Code
+    table: str
+    offenders: DataFrame
+
+
+def check_rows(warehouse: Warehouse, published: Row) -> tuple[list[Damage], int]:
+    """Return what is wrong with the published rows, and how many invariants were checked.
+
+    Args:
+        warehouse: set to what is published.
+        published: the row of ``runs`` that publishes.
+    """
+    damages, versions, count = [], dict(published["table_versions"]), 0
+    for check in _checks(warehouse, published):
+        count += 1
+        try:
+            found = _first_offenders(check)
+        except Exception as error:  # the class differs between classic Spark, Connect and file systems
+            readable = "rows that Spark can read"
+            found = [Damage(Code.UNREADABLE_TABLE, check.table, None, "", f"{first_line(error)[:500]} (checking {check.code})", readable)]
+        damages += [Damage(d.code, d.table, versions.get(d.table), d.place, d.found, d.expected) for d in found]
+    return damages, count
+
+
+def _first_offenders(check: Check) -> list[Damage]:
+    rows = check.offenders.orderBy("place", "found", "expected").limit(SHOWN).collect()
+    damages = [Damage(check.code, check.table, None, row["place"], row["found"], row["expected"]) for row in rows]
+    if len(rows) == SHOWN:
+        more = check.offenders.count() - SHOWN
+        if more:
+            damages.append(Damage(check.code, check.table, None, "~", f"{more} more of these", "none"))
+    return damages
+
+
+def _checks(warehouse: Warehouse, published: Row) -> Iterator[Check]:
+    tables = {name: warehouse.read(name) for name in TABLES}
+    yield Check(Code.UNBALANCED_INPUT, RUNS.name, unbalanced_input(tables[RUNS.name]))
+    for spec in TABLES.values():
+        yield Check(Code.DUPLICATE_KEY, spec.name, duplicate_keys(tables[spec.name], spec))
+        if spec is not RUNS:
+            yield Check(Code.UNKNOWN_RUN, spec.name, rows_of_unknown_runs(tables[spec.name], tables[RUNS.name]))
+    solutions, audits = tables[SOLUTIONS.name], tables[GENERATION_AUDITS.name]
+    snapshots, assignments = tables[SUBSCRIPTION_SNAPSHOTS.name], tables[ASSIGNMENTS.name]
+    consumed = dict(published["consumed"])
+    assigned = F.col("run_sequence") <= consumed.get(SUBSCRIPTION_SNAPSHOTS.name, 0)
+    audited = F.col("run_sequence") <= consumed.get(SOLUTIONS.name, 0)
+    observed = solutions.where(F.col("basis") == str(Basis.OBSERVED))
+    # Between assign and audit, audits are of solutions that are replaced already.
+    audits_of_now = audits.join(solutions.where(~audited).select(*GROUP).distinct(), list(GROUP), "left_anti")
+    problems = recount.problems(snapshots, observed, tables[GENERATION_TOPICS.name])
+    # Missing topics are told as such, not as partitions that do not exist.
+    countable = audits_of_now.join(problems.select(*recount.PLACE), list(recount.PLACE), "left_semi")
+    # A group that speaks another protocol has no solution at all.
+    due = snapshots.where(assigned).join(solutions, list(GROUP), "left_semi")
+    topics_key = ("cluster_id", "topics_hash")
+    for table, code, rows, others, key, found, expected in (
+        (SOLUTIONS, Code.MISSING_ROWS, due, observed, (*GROUP, "position"), "a snapshot without one", "an observed solution"),
+        (SOLUTIONS, Code.STRAY_ROWS, solutions, snapshots, (*GROUP, "position"), "a solution", "its snapshot"),
+        (GENERATION_TOPICS, Code.MISSING_ROWS, solutions, tables[GENERATION_TOPICS.name], topics_key, "a solution of them", "the topics"),
+        (ASSIGNMENTS, Code.STRAY_ROWS, assignments, solutions, SOLUTION, "a member's partitions", "the solution they belong to"),
+        (GENERATION_AUDITS, Code.MISSING_ROWS, solutions.where(audited), audits, SOLUTION, "a solution without one", "an audit"),
+        (GENERATION_AUDITS, Code.STRAY_ROWS, audits_of_now, solutions, SOLUTION, "an audit", "the solution it is of"),
+        (MOVEMENTS, Code.STRAY_ROWS, tables[MOVEMENTS.name], audits, SOLUTION, "a movement", "the audit that counts it"),
+        (FINDINGS, Code.STRAY_ROWS, tables[FINDINGS.name], audits, SNAPSHOT_KEY, "a finding", "the audit it follows from"),
+    ):
+        yield Check(code, table.name, without_counterpart(rows, others, key, found, expected))
+    yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recount.wrong_partition_counts(assignments))
+    yield Check(Code.MISSING_ROWS, ASSIGNMENTS.name, recount.wrong_member_counts(solutions, snapshots, assignments))
+    yield Check(Code.WRONG_COUNT, GENERATION_AUDITS.name, recount.wrong_balance(countable, assignments, problems))
+    yield Check(Code.WRONG_VIOLATIONS, GENERATION_AUDITS.name, recount.wrong_violations(countable, assignments, problems))
+    yield Check(Code.WRONG_MOVEMENTS, GENERATION_AUDITS.name, recount.wrong_movements(audits, tables[MOVEMENTS.name]))
+
+
+def unbalanced_input(runs: DataFrame) -> DataFrame:
+    """Return the runs whose records read are not those landed, duplicate, skipped and quarantined; in total, or of one source."""
+    counts = runs.select("run_id", F.explode("input_counts").alias("key", "count"))
+    parts = F.split("key", r"\.")
+    word, source = F.element_at(parts, -1), F.when(F.size(parts) > 1, parts[0]).otherwise("all sources")
+    totals = counts.where(F.size(parts) <= 2).groupBy("run_id", source.alias("source"))
+    sums = totals.agg(
+        F.sum(F.when(word == "read", F.col("count")).otherwise(0)).alias("read"),
+        F.sum(F.when(word.isin([str(outcome) for outcome in Outcome]), F.col("count")).otherwise(0)).alias("ended"),
+    )
+    wrong = sums.where(F.col("read") != F.col("ended"))
+    return offenders(wrong, ("run_id", "source"), F.format_string("%d records read", "read"), F.format_string("%d accounted for", "ended"))
+
+
+def duplicate_keys(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Return the keys that more than one row of a table has; of ``runs``, among those that were published."""
+    if spec is RUNS:
+        rows = rows.where(F.col("status") == str(RunStatus.PUBLISHED))
+    repeated = rows.groupBy(*spec.key).count().where(F.col("count") > 1)
+    return offenders(repeated, spec.key, F.format_string("%d rows", "count"), F.lit("one row"))
+
+
+def rows_of_unknown_runs(rows: DataFrame, runs: DataFrame) -> DataFrame:
+    """Return the runs, with how many rows they wrote, that ``runs`` does not have as published."""
+    published = runs.where(F.col("status") == str(RunStatus.PUBLISHED))
+    key = tuple(name for name in ("run_sequence", "run_id") if name in rows.columns)
+    strange = rows.groupBy(*key).count().join(F.broadcast(published), list(key), "left_anti")
+    return offenders(strange, key, F.format_string("%d rows", "count"), F.lit("a published row of runs"))
+
+
+def without_counterpart(rows: DataFrame, others: DataFrame, key: tuple[str, ...], found: str, expected: str) -> DataFrame:
+    """Return the keys of rows that no row of another table has; null is equal to null."""
+    same = reduce(Column.__and__, [F.col(f"r.{name}").eqNullSafe(F.col(f"o.{name}")) for name in key])
+    alone = rows.select(*key).distinct().alias("r").join(others.select(*key).distinct().alias("o"), same, "left_anti")
+    return offenders(alone, key, F.lit(found), F.lit(f"{expected}, which is not there"))

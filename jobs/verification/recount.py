@@ -1,0 +1,175 @@
+"""The figures of the audits counted again from the stored rows, by joins and aggregates instead of the assignors' own code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from schemas.vocabulary import Basis, Conformance, Status
+
+PLACE = ("cluster_id", "group_id", "position")
+SOLUTION = (*PLACE, "basis", "strategy")
+COOPERATIVE = "cooperative-sticky"
+KINDS = ("revoked", "reassigned", "gained", "lost", "orphaned")
+CAUSES = ("withheld", "handed_over", "returned")
+
+
+def offenders(rows: DataFrame, key: tuple[str, ...], found: Column, expected: Column) -> DataFrame:
+    """Return rows as the three texts that every check collects."""
+    place = F.concat_ws(" ", *[F.concat(F.lit(f"{name}="), F.col(name).cast("string")) for name in key])
+    return rows.select(place.alias("place"), found.alias("found"), expected.alias("expected"))
+
+
+def _differing(rows: DataFrame, found: Mapping[str, Column], expected: Mapping[str, Column]) -> DataFrame:
+    """Return the solutions of which some figure is not the expected one, with all figures of both sides."""
+
+    def text(figures: Mapping[str, Column]) -> Column:
+        told = {name: F.coalesce(value.cast("string"), F.lit("null")) for name, value in figures.items()}
+        return F.concat_ws(" ", *[F.concat(F.lit(f"{name}="), value) for name, value in told.items()])
+
+    compared = offenders(rows, SOLUTION, text(found), text(expected))
+    return compared.where(F.col("found") != F.col("expected"))
+
+
+def has_assignment() -> Column:
+    """Return whether a solution, or its audit, has members' partitions."""
+    return F.col("status").isin(str(Status.SOLVED), str(Status.CARRIED))
+
+
+def problems(snapshots: DataFrame, observed: DataFrame, generation_topics: DataFrame) -> DataFrame:
+    """Return what each snapshot's members could be given.
+
+    Rows: (cluster_id, group_id, position). ``members`` as stored; ``topics`` is the array of (topic, partition_count) of all topics
+    that exist, subscribed or not.
+
+    Args:
+        observed: the observed solutions, which name the topics.
+    """
+    exists = F.filter("topics", lambda topic: topic["partition_count"] > 0)
+    counts = F.transform(exists, lambda topic: F.struct(topic["topic"].alias("topic"), topic["partition_count"].alias("topic_size")))
+    topics = generation_topics.select("cluster_id", "topics_hash", counts.alias("topics"))
+    named = observed.select(*PLACE, "topics_hash").join(topics, ["cluster_id", "topics_hash"])
+    return snapshots.select(*PLACE, "members").join(named, list(PLACE)).drop("topics_hash")
+
+
+def _existing(problems: DataFrame) -> DataFrame:
+    """Return the topics of each snapshot that exist, with ``is_subscribed``."""
+    subscribed = F.array_contains(F.flatten(F.col("members")["topics"]), F.col("topic"))
+    sized = problems.select(*PLACE, "members", F.inline("topics"))
+    return sized.select(*PLACE, "topic", "topic_size", subscribed.alias("is_subscribed"))
+
+
+def _held(assignments: DataFrame) -> DataFrame:
+    """Return one row for each partition in a member's list."""
+    lists = assignments.select(*SOLUTION, "member_id", F.inline("partitions"))
+    return lists.select(*SOLUTION, "member_id", "topic", F.explode("partitions").alias("partition"))
+
+
+def _owned(assignments: DataFrame) -> DataFrame:
+    """Return one row for each partition that somebody was given, with how often it was."""
+    return _held(assignments).groupBy(*SOLUTION, "topic", "partition").agg(F.count("*").alias("copies"))
+
+
+def _is_within() -> Column:
+    return F.col("topic_size").isNotNull() & F.col("partition").between(0, F.col("topic_size") - 1)
+
+
+def wrong_partition_counts(assignments: DataFrame) -> DataFrame:
+    """Return the members whose ``partition_count`` is not that of their lists."""
+    counted = F.aggregate("partitions", F.lit(0), lambda total, entry: total + F.size(entry["partitions"]))
+    rows = assignments.withColumn("counted", counted).where(~F.col("partition_count").eqNullSafe(F.col("counted")))
+    return offenders(rows, (*SOLUTION, "member_id"), F.col("partition_count").cast("string"), F.format_string("%d listed", "counted"))
+
+
+def wrong_member_counts(solutions: DataFrame, snapshots: DataFrame, assignments: DataFrame) -> DataFrame:
+    """Return the solutions without one row of ``assignments`` for each member; for none where there is no result."""
+    members = snapshots.select(*PLACE, F.size("members").alias("member_count"))
+    rows = assignments.groupBy(*SOLUTION).agg(F.count("*").alias("row_count"))
+    joined = solutions.join(members, list(PLACE)).join(rows, list(SOLUTION), "left")
+    expected = F.when(has_assignment(), F.col("member_count")).otherwise(0)
+    return _differing(joined, {"members": F.coalesce("row_count", F.lit(0))}, {"members": expected})
+
+
+def wrong_balance(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
+    """Return the audits whose numbers of partitions owned, owned more than once, or not owned are others than the assignments'."""
+    existing = _existing(problems).where("is_subscribed")
+    owned = _owned(assignments).join(existing, [*PLACE, "topic"], "left")
+    counted = owned.groupBy(*SOLUTION).agg(
+        F.count("*").alias("owned_count"),
+        F.count_if(F.col("copies") > 1).alias("repeated_count"),
+        F.count_if(_is_within()).alias("given_count"),
+    )
+    totals = existing.groupBy(*PLACE).agg(F.sum("topic_size").alias("total"))
+    rows = audits.where(has_assignment()).join(counted, list(SOLUTION), "left").join(totals, list(PLACE), "left")
+    owned_count, repeated_count, given_count, total = (
+        F.coalesce(name, F.lit(0)) for name in ("owned_count", "repeated_count", "given_count", "total")
+    )
+    figures = ("partition_count", "multiply_owned_count", "unassigned_count")
+    expected = dict(zip(figures, (owned_count, repeated_count, total - given_count), strict=True))
+    return _differing(rows, {name: F.col(name) for name in figures}, expected)
+
+
+def wrong_violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
+    """Return the audits whose ``violations`` are others than those of the assignments; balance, a strategy's own claim, aside."""
+    found = F.filter("violations", lambda text: ~text.startswith("unbalanced "))
+    entries = _violations(audits.where(has_assignment()), assignments, problems)
+    counted = entries.groupBy(*SOLUTION).agg(F.sort_array(F.collect_set("violation")).alias("counted"))
+    rows = audits.where(has_assignment()).join(counted, list(SOLUTION), "left")
+    expected = F.coalesce("counted", F.array().cast("array<string>"))
+    return _differing(rows, {"violations": F.sort_array(found)}, {"violations": expected})
+
+
+def _violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
+    """Return one row for each thing that is wrong with an assignment, as ``assignors.verification.violations`` names it."""
+    where = F.concat("topic", F.lit("-"), "partition")
+    members = problems.select(*PLACE, F.explode("members").alias("member"))
+    known = members.select(*PLACE, F.col("member.member_id").alias("member_id"), F.col("member.topics").alias("subscribed"))
+    existing = _existing(problems)
+    owned = _owned(assignments)
+    held = _held(assignments).join(known, [*PLACE, "member_id"])
+    places = existing.where("is_subscribed").select(*PLACE, "topic", F.explode(F.expr("sequence(0, topic_size - 1)")).alias("partition"))
+    claims = members.select(*PLACE, F.inline("member.owned")).select(*PLACE, "topic", F.explode("partitions").alias("partition"))
+    # What a cooperative assignor keeps back is claimed by a member; in a counterfactual history nobody claims what was recorded.
+    claimed = claims.distinct().withColumn("is_claimed", F.lit(True))
+    is_withheld = F.col("is_claimed") & (F.col("strategy") == COOPERATIVE) & (F.col("basis") != str(Basis.COUNTERFACTUAL))
+    vacant = audits.select(*SOLUTION).join(places, list(PLACE)).join(owned, [*SOLUTION, "topic", "partition"], "left_anti")
+    parts = (
+        ("unknown_member ", assignments.join(known, [*PLACE, "member_id"], "left_anti"), F.col("member_id")),
+        ("not_existing ", owned.join(existing, [*PLACE, "topic"], "left").where(~_is_within()), where),
+        ("not_subscribed ", held.where(~F.array_contains("subscribed", F.col("topic"))), F.concat(where, F.lit(" "), "member_id")),
+        ("multiply_owned ", owned.where(F.col("copies") > 1), where),
+        (
+            "unassigned ",
+            vacant.join(claimed, [*PLACE, "topic", "partition"], "left").where(~F.coalesce(is_withheld, F.lit(False))),
+            where,
+        ),
+    )
+    named = [rows.select(*SOLUTION, F.concat(F.lit(code), text).alias("violation")) for code, rows, text in parts]
+    return reduce(DataFrame.unionByName, named)
+
+
+def wrong_movements(audits: DataFrame, movements: DataFrame) -> DataFrame:
+    """Return the audits whose counts by kind are not those of the stored movements, or do not add up.
+
+    Movements are stored for observed rows, and for recomputed ones that are not exact; elsewhere only the sums are checked.
+    """
+    counts = [F.count_if(F.col("kind") == kind).alias(f"stored_{kind}") for kind in KINDS]
+    counts += [F.count_if(F.col("cause") == cause).alias(f"stored_{cause}") for cause in CAUSES]
+    rows = audits.where(has_assignment()).join(movements.groupBy(*SOLUTION).agg(*counts), list(SOLUTION), "left")
+    is_inexact = (F.col("basis") == str(Basis.RECOMPUTED)) & ~F.col("conformance").eqNullSafe(str(Conformance.EXACT))
+    is_stored = (F.col("basis") == str(Basis.OBSERVED)) | is_inexact
+    is_compared = F.col("retained_count").isNotNull()
+    found: dict[str, Column] = {}
+    expected: dict[str, Column] = {}
+    for word in (*KINDS, *CAUSES):
+        count = F.coalesce(f"{word}_count", F.lit(0))
+        found[word] = count
+        expected[word] = F.when(is_stored, F.coalesce(f"stored_{word}", F.lit(0))).otherwise(count)
+    found["movement_count"], found["partition_count"] = F.col("movement_count"), F.col("partition_count")
+    expected["movement_count"] = F.expr("revoked_count + reassigned_count + handed_over_count")
+    kept = F.expr("retained_count + revoked_count + reassigned_count + gained_count")
+    expected["partition_count"] = F.when(is_compared, kept).otherwise(F.col("partition_count"))
+    return _differing(rows, found, expected)

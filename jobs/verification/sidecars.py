@@ -1,0 +1,35 @@
+"""Hadoop's checksums beside each local file: a CRC-32 for each 512 bytes, so that one flipped bit is found and placed."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+_MAGIC = b"crc\0"
+_HEADER = struct.Struct(">4sI")
+
+
+def checksum_problem(path: Path) -> str | None:
+    """Return what differs between a file and its checksums in ``.<name>.crc``; None when nothing does, or there are none.
+
+    Spark writes them on local file systems and refuses to read a file that does not fit them. Copies made without hidden files
+    have none, nor have files of writers without Hadoop.
+    """
+    sidecar = path.with_name(f".{path.name}.crc")
+    try:
+        content = sidecar.read_bytes()
+    except FileNotFoundError:
+        return None
+    size = path.stat().st_size
+    if len(content) < _HEADER.size or content[: len(_MAGIC)] != _MAGIC:
+        return f"an unreadable checksum file {sidecar.name}"
+    _, block_size = _HEADER.unpack_from(content)
+    count = (len(content) - _HEADER.size) // 4
+    if not block_size or count != -(-size // block_size):
+        return f"{size} bytes, which are not the {count} blocks of {block_size} bytes of its checksums"
+    with path.open("rb") as file:
+        for number, (checksum,) in enumerate(struct.iter_unpack(">I", content[_HEADER.size :][: count * 4])):
+            if zlib.crc32(file.read(block_size)) != checksum:
+                return f"other bytes within {number * block_size}-{min(size, (number + 1) * block_size) - 1} than its checksums tell"
+    return None

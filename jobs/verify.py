@@ -1,0 +1,82 @@
+"""Verification: log, files and rows of a warehouse -> what is wrong with them. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from jobs.errors import NotAWarehouseError, WarehouseDamagedError
+from jobs.lease import outwait
+from jobs.location import is_shared
+from jobs.lock import RUN_LOCK, shared
+from jobs.verification.damage import LEAVES_ROWS_READABLE, in_order
+from jobs.verification.folder import Checked, check_folder
+from jobs.verification.invariants import check_rows
+from jobs.verification.remote import check_tables
+from jobs.warehouse import Warehouse
+from schemas.tables import TABLES
+from schemas.vocabulary import RunStatus
+
+ADVICE_PAGE = "docs/recovery.md"
+
+
+def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float) -> str:
+    """Return the summary of a sound warehouse.
+
+    Raises:
+        NotAWarehouseError: there is none.
+        WarehouseBusyError: a run is in progress, so that the tables are on their way.
+        WarehouseDamagedError: the findings have been printed, one a line.
+    """
+    if not _is_there(warehouse):
+        raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; name another with --warehouse")
+    with _undisturbed(warehouse, now, wait_seconds):
+        checked = check_folder(warehouse.folder) if warehouse.folder is not None else check_tables(warehouse)
+        _check_invariants(warehouse, checked)
+    damages = in_order(checked.damages)
+    for damage in damages:
+        print(damage)
+    summary = summary_of(checked)
+    if damages:
+        print(summary)
+        where = ", ".join(sorted({damage.table for damage in damages}))
+        raise WarehouseDamagedError(f"{warehouse.location}: {len(damages)} findings in {where}; {ADVICE_PAGE} tells what to do about each")
+    return summary
+
+
+@contextmanager
+def _undisturbed(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float) -> Iterator[None]:
+    """Keep runs out, or, where there is only a lease, which reading cannot take, make sure that none was there before or after."""
+    if warehouse.folder is not None and not is_shared(warehouse.folder):
+        with shared(warehouse.folder, RUN_LOCK, wait_seconds, now):
+            yield
+        return
+    outwait(warehouse.spark, warehouse.location, wait_seconds, now)
+    yield
+    outwait(warehouse.spark, warehouse.location, 0, now)
+
+
+def _is_there(warehouse: Warehouse) -> bool:
+    """Return whether any table is there: one that lost its table ``runs`` is damaged, not missing."""
+    folder: Path | None = warehouse.folder
+    return warehouse.exists() if folder is None else any((folder / name).is_dir() for name in TABLES)
+
+
+def _check_invariants(warehouse: Warehouse, checked: Checked) -> None:
+    if any(damage.code not in LEAVES_ROWS_READABLE for damage in checked.damages):
+        checked.skipped.append("what the rows say about each other: log or files are damaged, mend these first")
+    elif warehouse.newest_run(RunStatus.PUBLISHED) is None:
+        checked.skipped.append("what the rows say about each other: nothing is published yet")
+    else:
+        damages, count = check_rows(warehouse, warehouse.read_published())
+        checked.damages += damages
+        checked.count("invariants", count)
+
+
+def summary_of(checked: Checked) -> str:
+    """Return what was checked, in one line, after a line for each thing that was not."""
+    counts = ", ".join(f"{count:,} {what}" for what, count in checked.counts.items())
+    verdict = "sound" if not checked.damages else f"{len(checked.damages)} findings"
+    return "\n".join([*(f"not checked: {what}" for what in checked.skipped), f"checked {counts}: {verdict}"])

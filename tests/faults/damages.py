@@ -1,0 +1,260 @@
+"""Ways to damage one table of a warehouse in a local folder, as disks, copies, people and other programs do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, write_deltalake
+
+Place = str
+"""What ``verify`` is expected to name: a file within the table's folder, or a part of it."""
+
+
+def log_file(table: Path, version: int, suffix: str = ".json") -> Path:
+    return table / "_delta_log" / f"{version:020}{suffix}"
+
+
+def newest(table: Path) -> int:
+    return max(int(entry.stem) for entry in (table / "_delta_log").glob("*.json") if entry.stem.isdigit())
+
+
+def forget_checksums(table: Path) -> None:
+    """Do as a copy without hidden files does, and as a writer without Hadoop."""
+    for sidecar in [*table.rglob(".*.crc"), *(table / "_delta_log").glob("*.crc")]:
+        sidecar.unlink(missing_ok=True)
+
+
+def flip_bit(path: Path, offset: int, bit: int = 0) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def actions_of(table: Path, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log_file(table, version).read_text().splitlines()]
+
+
+def write_actions(table: Path, version: int, actions: list[dict[str, Any]]) -> None:
+    log_file(table, version).write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def data_file(table: Path) -> Path:
+    """Return the largest file of the table's newest version, as another reader of Delta sees it."""
+    files = pa.table(DeltaTable(str(table)).get_add_actions(flatten=True)).select(["size_bytes", "path"]).to_pylist()
+    return table / max((file["size_bytes"], file["path"]) for file in files)[1]
+
+
+def change_add(table: Path, path: Path, **changed: object) -> None:
+    """Change what the log tells of a file."""
+    for version in range(newest(table) + 1):
+        actions = actions_of(table, version)
+        for action in actions:
+            if action.get("add", {}).get("path") == str(path.relative_to(table)):
+                action["add"].update(changed)
+        write_actions(table, version, actions)
+
+
+def rewrite_rows(table: Path, change: Callable[[pa.Table], pa.Table], stats: dict[str, Any] | None = None) -> Path:
+    """Change rows and hide it: size and statistics in the log are made to fit, checksums are removed; return the file."""
+    path = data_file(table)
+    forget_checksums(table)
+    pq.write_table(change(pq.read_table(path, partitioning=None)), path)
+    change_add(table, path, size=path.stat().st_size, stats=stats and json.dumps(stats))
+    return path
+
+
+# -- the log
+
+
+def torn_commit(table: Path) -> Place:
+    path = log_file(table, newest(table))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    return f"_delta_log/{path.name}"
+
+
+def empty_commit(table: Path) -> Place:
+    path = log_file(table, newest(table))
+    path.write_bytes(b"")
+    return f"_delta_log/{path.name}"
+
+
+def missing_last_commit(table: Path) -> Place:
+    path = log_file(table, newest(table))
+    path.unlink()
+    return f"_delta_log/{path.name}"
+
+
+def missing_first_commit(table: Path) -> Place:
+    path = log_file(table, 0)
+    path.unlink()
+    return f"_delta_log/{path.name}"
+
+
+def flipped_commit(table: Path) -> Place:
+    path = log_file(table, newest(table))
+    flip_bit(path, path.read_bytes().index(b'"timestamp":1') + len('"timestamp":1'))
+    return f"_delta_log/{path.name}"
+
+
+def commit_cut_between_lines(table: Path) -> Place:
+    version = newest(table)
+    actions = actions_of(table, version)
+    write_actions(table, version, actions[:-1])
+    log_file(table, version).with_name(f".{version:020}.json.crc").unlink()
+    return f"_delta_log/{version:020}.json"
+
+
+def foreign_commit(table: Path) -> Place:
+    rows = DeltaTable(str(table)).to_pyarrow_table()
+    write_deltalake(str(table), rows.slice(0, 1), mode="append")
+    return f"_delta_log/{newest(table):020}.json"
+
+
+def foreign_commit_without_info(table: Path) -> Place:
+    version = newest(table) + 1
+    write_actions(table, version, [{"txn": {"appId": "x", "version": 1, "lastUpdated": 0}}])
+    return f"_delta_log/{version:020}.json"
+
+
+def damaged_checkpoint(table: Path) -> Place:
+    DeltaTable(str(table)).create_checkpoint()
+    (path,) = (table / "_delta_log").glob("*.checkpoint.parquet")
+    path.write_bytes(path.read_bytes()[:-9])
+    return f"_delta_log/{path.name}"
+
+
+def checkpoint_of_another_state(table: Path) -> Place:
+    DeltaTable(str(table)).create_checkpoint()
+    (path,) = (table / "_delta_log").glob("*.checkpoint.parquet")
+    stored = pq.read_table(path)
+    is_kept = [row["add"] is None or row["add"].get("path") is None for row in stored.select(["add"]).to_pylist()]
+    pq.write_table(stored.filter(pa.array(is_kept)), path)
+    return f"_delta_log/{path.name}"
+
+
+def dangling_checkpoint_pointer(table: Path) -> Place:
+    (table / "_delta_log" / "_last_checkpoint").write_text('{"version":7,"size":3}')
+    return "_delta_log/_last_checkpoint"
+
+
+def damaged_version_checksum(table: Path) -> Place:
+    path = log_file(table, newest(table), ".crc")
+    path.write_bytes(path.read_bytes()[:100])
+    return f"_delta_log/{path.name}"
+
+
+# -- files
+
+
+def missing_file(table: Path) -> Place:
+    path = data_file(table)
+    path.unlink()
+    return str(path.relative_to(table))
+
+
+def truncated_file(table: Path) -> Place:
+    path = data_file(table)
+    path.write_bytes(path.read_bytes()[:-1])
+    return str(path.relative_to(table))
+
+
+def lengthened_file(table: Path) -> Place:
+    path = data_file(table)
+    path.write_bytes(path.read_bytes() + b"\0")
+    return str(path.relative_to(table))
+
+
+def flipped_file(table: Path) -> Place:
+    path = data_file(table)
+    flip_bit(path, path.stat().st_size // 2)
+    return str(path.relative_to(table))
+
+
+def flipped_page_without_checksums(table: Path) -> Place:
+    path = data_file(table)
+    forget_checksums(table)
+    page = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    flip_bit(path, (page.dictionary_page_offset or page.data_page_offset) + page.total_compressed_size - 1)
+    return str(path.relative_to(table))
+
+
+def unreadable_footer_without_checksums(table: Path) -> Place:
+    path = data_file(table)
+    forget_checksums(table)
+    flip_bit(path, path.stat().st_size - 1)
+    return str(path.relative_to(table))
+
+
+def file_with_fewer_rows(table: Path) -> Place:
+    count = pq.ParquetFile(data_file(table)).metadata.num_rows
+    return str(rewrite_rows(table, lambda rows: rows.slice(1), {"numRecords": count}).relative_to(table))
+
+
+def file_with_nulls_in_its_key(table: Path) -> Place:
+    return str(rewrite_rows(table, lambda rows: rows, {"nullCount": {"run_sequence": 1}}).relative_to(table))
+
+
+def values_below_the_statistics(table: Path) -> Place:
+    return str(rewrite_rows(table, lambda rows: rows, {"minValues": {"run_sequence": 2}}).relative_to(table))
+
+
+def values_above_the_statistics(table: Path) -> Place:
+    return str(rewrite_rows(table, lambda rows: rows, {"maxValues": {"run_sequence": 0}}).relative_to(table))
+
+
+def file_of_other_columns(table: Path) -> Place:
+    return str(rewrite_rows(table, lambda rows: rows.drop_columns(["run_sequence"])).relative_to(table))
+
+
+# -- the table as a whole
+
+
+def missing_table(table: Path) -> Place:
+    shutil.rmtree(table)
+    return ""
+
+
+def folder_without_commits(table: Path) -> Place:
+    shutil.rmtree(table / "_delta_log")
+    (table / "_delta_log").mkdir()
+    return ""
+
+
+def _change_metadata(table: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    forget_checksums(table)
+    actions = actions_of(table, 0)
+    change(next(action["metaData"] for action in actions if "metaData" in action))
+    write_actions(table, 0, actions)
+
+
+def wrong_schema(table: Path) -> Place:
+    def rename(metadata: dict[str, Any]) -> None:
+        metadata["schemaString"] = metadata["schemaString"].replace('"run_sequence"', '"run_number"')
+
+    _change_metadata(table, rename)
+    return ""
+
+
+def wrong_properties(table: Path) -> Place:
+    _change_metadata(table, lambda metadata: metadata.update(configuration={}))
+    return "delta.dataSkippingStatsColumns"
+
+
+def behind_runs(table: Path) -> Place:
+    version = newest(table)
+    for path in (table / "_delta_log").glob(f"*{version:020}.*"):
+        path.unlink()
+    return ""
+
+
+def ahead_of_runs(table: Path) -> Place:
+    version = newest(table)
+    info = next(action for action in actions_of(table, version) if "commitInfo" in action)
+    write_actions(table, version + 1, [info])
+    return ""

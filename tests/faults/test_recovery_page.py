@@ -1,0 +1,84 @@
+"""The page on recovery: a section for each code word, and ways back that lead back."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.verification.damage import ADVICE, Code
+from jobs.verification.folder import check_folder
+from tests.faults import damages
+from tests.faults.test_verify_rows import change_rows
+from tests.spark.tables import COMPARED, content
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "recovery.md").read_text(encoding="utf-8")
+SECTIONS = {part.partition("\n")[0]: part for part in re.split(r"^##+ ", PAGE, flags=re.MULTILINE)[1:]}
+WAYS = ("Run again", "Restore from a copy", "Rebuild from captures", "Compute again", "Undo a foreign write")
+
+
+def blocks(title: str) -> list[tuple[str, str]]:
+    return re.findall(r"^```(bash|sql)\n(.*?)^```", SECTIONS[title], re.MULTILINE | re.DOTALL)
+
+
+def test_every_code_word_has_a_section_that_leads_to_a_way_back() -> None:
+    assert set(SECTIONS) == {*WAYS, *map(str, Code)}
+    assert set(ADVICE) == set(Code)
+    for code in map(str, Code):
+        named = [" ".join(text.split()) for text in re.findall(r"\*([A-Z][^*]+)\*", SECTIONS[code])]
+        assert (named or blocks(code)) and set(named) <= set(WAYS), code
+
+
+def lose_an_audit(table: Path) -> None:
+    change_rows(table.parent, table.name, lambda listed: listed.pop())
+
+
+SCENARIOS = [
+    pytest.param("Run again", "movements", damages.ahead_of_runs, id="a run that died", marks=pytest.mark.slow),
+    pytest.param("Restore from a copy", "movements", damages.torn_commit, id="a copy"),
+    pytest.param("Rebuild from captures", "assignments", damages.missing_file, id="captures", marks=pytest.mark.slow),
+    pytest.param("Compute again", "generation_audits", lose_an_audit, id="computing again", marks=pytest.mark.slow),
+    pytest.param("Undo a foreign write", "movements", damages.foreign_commit, id="a foreign write", marks=pytest.mark.slow),
+    pytest.param("damaged_checkpoint", "movements", damages.damaged_checkpoint, id="a checkpoint"),
+    pytest.param("damaged_version_checksum", "movements", damages.damaged_version_checksum, id="a version checksum"),
+]
+
+
+@pytest.mark.parametrize(("title", "table", "inflict"), SCENARIOS)
+def test_the_way_back_leads_back(
+    title: str,
+    table: str,
+    inflict: Callable[[Path], object],
+    evenkeel,
+    spark: SparkSession,
+    full_warehouse: Path,
+    captures: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Damage, then what the page says, word for word; afterwards the tables are sound and equal to those before."""
+    warehouse = tmp_path / "warehouse"
+    for source, name in ((full_warehouse, "warehouse"), (full_warehouse, "copy"), (captures, "captures")):
+        shutil.copytree(source, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    inflict(warehouse / table)
+    assert check_folder(warehouse).damages or inflict is lose_an_audit
+    for language, text in blocks(title):
+        if language == "sql":
+            for statement in text.replace("`warehouse/", f"`{warehouse}/").split(";"):
+                spark.sql(statement)
+            continue
+        for line in text.splitlines():
+            if line.startswith("./spark-submit.sh "):
+                assert evenkeel(*shlex.split(line)[1:]) == 0, line
+            else:
+                subprocess.run(["bash", "-euc", line], check=True)
+    assert check_folder(warehouse).damages == []
+    assert [name for name in COMPARED if content(warehouse, name) != content(full_warehouse, name)] == []

@@ -1,0 +1,222 @@
+"""`verify` on damaged warehouses: each kind of damage in each table is found, called by its name and placed; nothing is changed."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from jobs.lock import RUN_LOCK, exclusive, this_process
+from jobs.verification.damage import Code, Damage
+from jobs.verification.folder import check_folder
+from jobs.verification.versions import LastRun, check_versions, standing
+from schemas.tables import RUNS, TABLES
+from tests.faults import damages
+
+Inflict = Callable[[Path], str]
+
+KINDS: list[tuple[Inflict, Code]] = [
+    (damages.torn_commit, Code.TORN_COMMIT),
+    (damages.empty_commit, Code.EMPTY_COMMIT),
+    (damages.missing_last_commit, Code.MISSING_COMMIT),
+    (damages.missing_first_commit, Code.MISSING_COMMIT),
+    (damages.flipped_commit, Code.CHANGED_COMMIT),
+    (damages.commit_cut_between_lines, Code.CHANGED_COMMIT),
+    (damages.foreign_commit, Code.FOREIGN_COMMIT),
+    (damages.foreign_commit_without_info, Code.FOREIGN_COMMIT),
+    (damages.damaged_checkpoint, Code.DAMAGED_CHECKPOINT),
+    (damages.checkpoint_of_another_state, Code.DAMAGED_CHECKPOINT),
+    (damages.dangling_checkpoint_pointer, Code.DAMAGED_CHECKPOINT),
+    (damages.damaged_version_checksum, Code.DAMAGED_VERSION_CHECKSUM),
+    (damages.missing_file, Code.MISSING_FILE),
+    (damages.truncated_file, Code.TRUNCATED_FILE),
+    (damages.lengthened_file, Code.CHANGED_FILE),
+    (damages.flipped_file, Code.CHANGED_FILE),
+    (damages.flipped_page_without_checksums, Code.CHANGED_FILE),
+    (damages.unreadable_footer_without_checksums, Code.CHANGED_FILE),
+    (damages.file_with_fewer_rows, Code.CHANGED_FILE),
+    (damages.file_with_nulls_in_its_key, Code.CHANGED_FILE),
+    (damages.values_below_the_statistics, Code.CHANGED_FILE),
+    (damages.values_above_the_statistics, Code.CHANGED_FILE),
+    (damages.file_of_other_columns, Code.CHANGED_FILE),
+    (damages.missing_table, Code.MISSING_TABLE),
+    (damages.folder_without_commits, Code.MISSING_TABLE),
+    (damages.wrong_schema, Code.WRONG_SCHEMA),
+    (damages.wrong_properties, Code.WRONG_PROPERTIES),
+    (damages.behind_runs, Code.BEHIND_RUNS),
+    (damages.ahead_of_runs, Code.AHEAD_OF_RUNS),
+]
+UNKNOWN_WITHOUT_RUNS = {Code.BEHIND_RUNS, Code.AHEAD_OF_RUNS}
+
+
+def of_kind(found: list[Damage], code: Code, table: str) -> list[str]:
+    return [damage.place for damage in found if (damage.code, damage.table) == (code, table)]
+
+
+@pytest.mark.parametrize(("inflict", "code"), KINDS, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize("table", list(TABLES))
+def test_each_damage_in_each_table(table: str, inflict: Inflict, code: Code, copied: Callable[..., Path]) -> None:
+    if table == RUNS.name and code in UNKNOWN_WITHOUT_RUNS:
+        pytest.skip("runs is what the others are compared with")
+    warehouse = copied(table)
+    place = inflict(warehouse / table)
+    found = check_folder(warehouse).damages
+    assert place in of_kind(found, code, table), found
+    assert all(damage.table == table for damage in found if damage.code not in UNKNOWN_WITHOUT_RUNS), found
+
+
+def test_each_kind_of_damage_to_log_and_files_is_inflicted() -> None:
+    of_rows = {code for code in Code if code.name.startswith(("UNREADABLE", "UNBALANCED", "UNKNOWN", "DUPLICATE", "MISSING_ROWS", "STRAY"))}
+    of_rows |= {Code.WRONG_COUNT, Code.WRONG_VIOLATIONS, Code.WRONG_MOVEMENTS}
+    assert {code for _, code in KINDS} == set(Code) - of_rows
+
+
+def test_a_sound_warehouse(full_warehouse: Path) -> None:
+    checked = check_folder(full_warehouse)
+    assert checked.damages == [] == checked.skipped
+    assert checked.counts["tables"] == len(TABLES)
+    assert checked.counts["files"] >= len(TABLES), "a table without a file would be damaged in vain"
+
+
+def test_a_sound_copy_without_hidden_files(copied: Callable[..., Path]) -> None:
+    warehouse = copied()
+    for table in TABLES:
+        damages.forget_checksums(warehouse / table)
+    assert check_folder(warehouse).damages == []
+
+
+@pytest.mark.parametrize("table", list(TABLES))
+def test_a_log_may_begin_with_a_checkpoint(table: str, copied: Callable[..., Path]) -> None:
+    warehouse = copied(table)
+    damages.DeltaTable(str(warehouse / table)).create_checkpoint()
+    assert check_folder(warehouse).damages == []
+    damages.log_file(warehouse / table, 0).unlink()
+    assert check_folder(warehouse).damages == []
+
+
+def test_several_damages_are_all_told_in_order(copied: Callable[..., Path]) -> None:
+    warehouse = copied("runs", "movements", "findings")
+    for table, inflict in (("runs", damages.torn_commit), ("movements", damages.flipped_file), ("findings", damages.missing_file)):
+        inflict(warehouse / table)
+    checked = check_folder(warehouse)
+    assert {(damage.code, damage.table) for damage in checked.damages} == {
+        (Code.TORN_COMMIT, "runs"),
+        (Code.CHANGED_FILE, "movements"),
+        (Code.MISSING_FILE, "findings"),
+    }
+    assert checked.skipped == ["the tables' versions against runs, which is damaged"]
+
+
+def test_a_finding_says_everything_in_one_line(copied: Callable[..., Path]) -> None:
+    warehouse = copied("movements")
+    damages.torn_commit(warehouse / "movements")
+    (damage,) = check_folder(warehouse).damages
+    assert str(damage) == (
+        "torn_commit movements version 1, _delta_log/00000000000000000001.json: found line 2 is no JSON, "
+        "expected one JSON action a line; restore the table's folder from a copy, or rebuild the warehouse from its captures"
+    )
+
+
+def test_before_any_run_has_ended_tables_are_as_they_were_created() -> None:
+    assert [damage.code for damage in check_versions({"movements": 0, "findings": 1, "runs": 0}, None)] == [Code.AHEAD_OF_RUNS]
+    last = LastRun("r", 3, "failed", {"movements": 2})
+    assert [damage.code for damage in check_versions({"movements": 1, "findings": 0, "runs": 3}, last)] == [Code.BEHIND_RUNS]
+
+
+@pytest.mark.parametrize(
+    ("foreign", "restores", "expected"),
+    [
+        pytest.param([2], [], [2], id="it stands"),
+        pytest.param([2], [(3, 1)], [], id="taken back"),
+        pytest.param([2], [(3, 2)], [2], id="restored to itself"),
+        pytest.param([4], [(3, 1)], [4], id="written after the restore"),
+    ],
+)
+def test_which_foreign_commits_stand(foreign: list[int], restores: list[tuple[int, int]], expected: list[int]) -> None:
+    assert standing(foreign, restores) == expected
+
+
+# -- any bit
+
+
+def flips(warehouse: Path, count: int) -> list[tuple[Path, int, int]]:
+    """Places all over the tables, the same in every run; checksum files and Delta's own derived files aside."""
+    files = sorted(path for name in TABLES for path in (warehouse / name).rglob("*") if path.is_file() and path.suffix != ".crc")
+    draw = random.Random(20261121)
+    picked = draw.choices(files, k=count)
+    return [(path.relative_to(warehouse), draw.randrange(path.stat().st_size), draw.randrange(8)) for path in picked]
+
+
+def check_flips(warehouse: Path, full_warehouse: Path, count: int) -> None:
+    for path, offset, bit in flips(full_warehouse, count):
+        damages.flip_bit(warehouse / path, offset, bit)
+        found = check_folder(warehouse).damages
+        assert any(damage.table == path.parts[0] and damage.place.endswith(path.name) for damage in found), (path, offset, bit, found)
+        shutil.copy2(full_warehouse / path, warehouse / path)
+
+
+def test_any_single_bit(copied: Callable[..., Path], full_warehouse: Path) -> None:
+    check_flips(copied(), full_warehouse, 60)
+
+
+@pytest.mark.slow
+def test_any_single_bit_at_length(copied: Callable[..., Path], full_warehouse: Path) -> None:
+    check_flips(copied(), full_warehouse, 2_000)
+
+
+# -- the command
+
+
+def tree(folder: Path) -> dict[str, tuple[int, str]]:
+    """Everything in a folder, with its time of change and content."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "")
+        for path in folder.rglob("*")
+    }
+
+
+def test_a_sound_warehouse_ends_with_0_and_is_not_touched(evenkeel, copied, capsys: pytest.CaptureFixture[str]) -> None:
+    warehouse = copied()
+    before = tree(warehouse)
+    assert evenkeel("verify", "--warehouse", warehouse) == 0
+    assert tree(warehouse) == before
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("checked 13 tables, ") and line.endswith(" 39 invariants: sound")
+
+
+def test_damage_ends_with_1_and_is_not_mended(evenkeel, copied, capsys: pytest.CaptureFixture[str]) -> None:
+    warehouse = copied()
+    damages.missing_table(warehouse / "runs")
+    damages.flipped_file(warehouse / "movements")
+    before = tree(warehouse)
+    assert evenkeel("verify", "--warehouse", warehouse) == 1
+    assert tree(warehouse) == before
+    out, err = capsys.readouterr()
+    assert [line.split(" ")[:2] for line in out.splitlines()] == [
+        ["changed_file", "movements"],
+        ["missing_table", "runs:"],
+        ["not", "checked:"],
+        ["not", "checked:"],
+        ["checked", "13"],
+    ]
+    assert f"evenkeel: {warehouse}: 2 findings in movements, runs; docs/recovery.md tells what to do about each" in err
+
+
+def test_no_warehouse_ends_with_2(evenkeel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "photos").mkdir()
+    assert evenkeel("verify", "--warehouse", tmp_path) == 2
+    assert f"evenkeel: warehouse {tmp_path}: no tables here" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
+
+
+def test_a_run_in_progress_ends_with_3(evenkeel, copied, capsys: pytest.CaptureFixture[str]) -> None:
+    warehouse = copied()
+    now = datetime.now(timezone.utc)
+    with exclusive(warehouse, RUN_LOCK, this_process("busy", now), 0, lambda: now):
+        assert evenkeel("verify", "--warehouse", warehouse) == 3
+    assert f"evenkeel: warehouse {warehouse} is held by run busy" in capsys.readouterr().err

@@ -1,0 +1,150 @@
+"""`verify` on warehouses whose log and files are sound, and whose rows contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.verification.folder import check_folder
+from tests.faults.damages import rewrite_rows
+from tests.spark.tables import rows
+
+Row = dict[str, Any]
+
+
+def change_rows(warehouse: Path, name: str, change: Callable[[list[Row]], None]) -> None:
+    """Change the rows of a table in place, keeping its columns' types."""
+
+    def changed(table: pa.Table) -> pa.Table:
+        listed = table.to_pylist()
+        change(listed)
+        return pa.Table.from_pylist(listed, schema=table.schema)
+
+    rewrite_rows(warehouse / name, changed)
+
+
+def recount(counts: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    return [(key, count + 1 if key == "read" else count) for key, count in counts]
+
+
+def of_group(listed: list[Row], group_id: str, **wanted: Any) -> Iterator[Row]:
+    """Yield the rows of one group, the last position of which there are any."""
+    found = [row for row in listed if row["group_id"] == group_id and all(row[name] == value for name, value in wanted.items())]
+    yield from (row for row in found if row["position"] == max(row["position"] for row in found))
+
+
+def test_contradictions_between_rows(evenkeel, copied: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """One thing is changed in one group, or table, at a time; everything that follows from it is told, and nothing else."""
+    warehouse = copied()
+    observed = [row for row in rows(warehouse, "assignments") if row["basis"] == "observed" and row["partition_count"] > 1]
+    held = {row["group_id"]: row for row in sorted(observed, key=lambda row: (row["group_id"], row["position"], row["member_id"]))}
+    groups = iter(sorted(held))
+    expected: set[tuple[str, str, str]] = set()
+
+    def expect(code: str, table: str, place: str) -> None:
+        expected.add((code, table, place))
+
+    def change_held(change: Callable[[Row], None], *consequences: str) -> None:
+        """Change what the last member of the next group holds."""
+        wanted = held[next(groups)]
+        key = ("group_id", "position", "basis", "member_id")
+
+        def apply(listed: list[Row]) -> None:
+            (row,) = [row for row in listed if all(row[name] == wanted[name] for name in key)]
+            change(row)
+
+        change_rows(warehouse, "assignments", apply)
+        for code, table in (consequence.split() for consequence in consequences):
+            expect(code, table, wanted["group_id"])
+
+    audit = "generation_audits"
+    change_held(lambda row: row.update(partition_count=99), "wrong_count assignments")
+    change_held(
+        lambda row: row["partitions"][0]["partitions"].pop(),
+        "wrong_count assignments",
+        f"wrong_count {audit}",
+        f"wrong_violations {audit}",
+    )
+    change_held(
+        lambda row: row["partitions"][0]["partitions"].append(row["partitions"][0]["partitions"][0]),
+        "wrong_count assignments",
+        f"wrong_count {audit}",
+        f"wrong_violations {audit}",
+    )
+    change_held(lambda row: row.update(member_id="stranger"), f"wrong_violations {audit}")
+    change_held(lambda row: row["partitions"][0].update(topic="nowhere"), f"wrong_count {audit}", f"wrong_violations {audit}")
+
+    movement_group, audit_group, solution_group, snapshot_group, finding_group = (next(groups) for _ in range(5))
+    key = {"basis": "observed"}
+
+    def remove(name: str, group_id: str, **wanted: Any) -> None:
+        def apply(listed: list[Row]) -> None:
+            listed.remove(next(of_group(listed, group_id, **wanted)))
+
+        change_rows(warehouse, name, apply)
+
+    remove("movements", movement_group, **key)
+    expect("wrong_movements", audit, movement_group)
+    remove(audit, audit_group, basis="counterfactual", strategy="range")
+    expect("missing_rows", audit, audit_group)
+    remove("solutions", solution_group, basis="counterfactual", strategy="range", position=held[solution_group]["position"])
+    expect("stray_rows", "assignments", solution_group)
+    expect("stray_rows", audit, solution_group)
+    change_rows(warehouse, "subscription_snapshots", lambda listed: next(of_group(listed, snapshot_group)).update(run_id="unknown"))
+    expect("unknown_run", "subscription_snapshots", "run_sequence=1 run_id=unknown")
+    change_rows(warehouse, "findings", lambda listed: listed[0].update(group_id=finding_group, position=-1))
+    expect("stray_rows", "findings", finding_group)
+    change_rows(warehouse, "topic_snapshots", lambda listed: listed.append(listed[0]))
+    expect("duplicate_key", "topic_snapshots", "")
+    change_rows(warehouse, "generation_topics", lambda listed: listed[-1].update(topics_hash="another"))
+    expect("missing_rows", "generation_topics", "")
+    change_rows(warehouse, "runs", lambda listed: listed[0].update(input_counts=recount(listed[0]["input_counts"])))
+    expect("unbalanced_input", "runs", "run_id=full source=all sources")
+
+    assert check_folder(warehouse).damages == []
+    assert evenkeel("verify", "--warehouse", warehouse) == 1
+    told = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("checked", "not checked"))]
+
+    def explains(line: str, wanted: tuple[str, str, str]) -> bool:
+        code, table, place = wanted
+        named = place if "=" in place or not place else f"group_id={place} "
+        return line.replace(",", "").startswith(f"{code} {table} ") and named in line
+
+    assert [wanted for wanted in sorted(expected) if not any(explains(line, wanted) for line in told)] == []
+    assert [line for line in told if not any(explains(line, wanted) for wanted in expected)] == []
+
+
+@pytest.fixture
+def schema(spark: SparkSession) -> Iterator[str]:
+    spark.sql("CREATE SCHEMA evenkeel_verify")
+    yield "spark_catalog.evenkeel_verify"
+    spark.sql("DROP SCHEMA evenkeel_verify CASCADE")
+
+
+@pytest.mark.slow
+def test_tables_of_a_catalog(evenkeel, spark: SparkSession, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert evenkeel("run", "--warehouse", schema, "--output", tmp_path / "report.html") == 0
+    capsys.readouterr()
+    assert evenkeel("verify", "--warehouse", schema) == 0
+    unchecked, summary = capsys.readouterr().out.splitlines()
+    assert unchecked == "not checked: commits, checkpoints and files one by one: that takes a local folder"
+    assert summary.startswith("checked 13 tables, ") and summary.endswith(" 39 invariants: sound")
+    spark.sql(f"DELETE FROM {schema}.movements")
+    spark.sql(f"ALTER TABLE {schema}.findings UNSET TBLPROPERTIES ('delta.dataSkippingStatsColumns')")
+    spark.sql(f"ALTER TABLE {schema}.quarantine ADD COLUMN note string")
+    spark.sql(f"DROP TABLE {schema}.group_states")
+    assert evenkeel("verify", "--warehouse", schema) == 1
+    told = {tuple(line.replace(":", "").split(" ")[:2]) for line in capsys.readouterr().out.splitlines()}
+    assert told == {
+        *((code, name) for code in ("foreign_commit", "ahead_of_runs") for name in ("movements", "findings", "quarantine")),
+        ("wrong_properties", "findings"),
+        ("wrong_schema", "quarantine"),
+        ("unreadable_table", "group_states"),
+        ("not", "checked"),
+        ("checked", "13"),
+    }
