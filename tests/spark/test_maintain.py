@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
@@ -21,7 +22,7 @@ from jobs.errors import StageFailedError
 from schemas.tables import TABLES
 from tests.spark.captures import LOOKS, piece
 from tests.spark.tables import COMPARED, content, rows, versions
-from tests.unit.records import record_line
+from tests.unit.records import group_key, group_value, record_line
 
 AS_OF = ("--as-of", "2026-11-21T00:00:00Z")
 KEPT_FROM = date(2024, 11, 1)
@@ -106,21 +107,31 @@ def test_the_last_generation_of_each_group_stays(kept: Kept) -> None:
     }
 
 
-def test_the_last_commit_and_the_last_word_on_a_foreign_group_stay(kept: Kept) -> None:
-    def last_and_count(warehouse: Path, name: str, key: tuple[str, ...], order: str) -> dict[tuple, tuple[int, int]]:
-        found: dict[tuple, tuple[int, int]] = {}
-        for row in rows(warehouse, name):
-            if name != "group_records" or row["value"] is not None:
-                last, count = found.get(tuple(row[column] for column in key), (-1, 0))
-                found[tuple(row[column] for column in key)] = max(last, row[order]), count + 1
+def test_the_last_commit_on_each_partition_stays(kept: Kept) -> None:
+    def commits(warehouse: Path) -> dict[tuple, list[int]]:
+        found: dict[tuple, list[int]] = {}
+        for row in rows(warehouse, "offset_snapshots"):
+            found.setdefault((row["group_id"], row["topic"], row["partition"]), []).append(row["position"])
         return found
 
-    for name, key, order in (
-        ("offset_snapshots", ("group_id", "topic", "partition"), "position"),
-        ("group_records", ("group_id",), "offset"),
-    ):
-        had = last_and_count(kept.before, name, key, order)
-        assert had and last_and_count(kept.maintained, name, key, order) == {place: (last, 1) for place, (last, _) in had.items()}
+    had = commits(kept.before)
+    assert max(map(len, had.values())) > 1
+    assert commits(kept.maintained) == {place: [max(positions)] for place, positions in had.items()}
+
+
+def test_the_last_record_of_a_foreign_group_stays(evenkeel, tmp_path: Path) -> None:
+    """It tells that the group's empty snapshots are not of consumers; the tombstone of a group without snapshots may be of any life."""
+
+    def line(offset: int, group: str, value: bytes | None) -> str:
+        coded = {"key_b64": group_key(group), "value_b64": value}
+        return record_line(offset=offset, **{name: part and base64.b64encode(part).decode() for name, part in coded.items()}) + "\n"
+
+    connect = group_value(1, protocol_type="connect")
+    capture = tmp_path / "records.jsonl"
+    capture.write_text(line(1, "a", connect) + line(2, "a", connect) + line(3, "b", connect) + line(4, "a", connect) + line(5, "a", None))
+    assert evenkeel("land", "--warehouse", tmp_path / "warehouse", "--input", capture) == 0
+    assert evenkeel("maintain", "--warehouse", tmp_path / "warehouse", *AS_OF) == 0
+    assert sorted(row["offset"] for row in rows(tmp_path / "warehouse", "group_records")) == [3, 4, 5]
 
 
 def test_two_old_looks_stay_and_the_one_at_the_offsets_topic(kept: Kept) -> None:
