@@ -122,16 +122,16 @@ def settle_outcomes(
     is_expired = F.lit(False)
     if retained_from is not None:
         moment = F.coalesce(*[F.col(f"{name}.{time_column(name)}") for name in TARGETS])
-        is_expired = is_landed & F.col("known_fingerprint").isNull() & F.coalesce(moment < F.lit(retained_from), F.lit(False))
+        is_expired = F.col("known_fingerprint").isNull() & F.coalesce(moment < F.lit(retained_from), F.lit(False))
     is_displacing = is_landed & ~is_conflict & (F.col("repeat") == 1) & ~is_known
     settled = rows.withColumns(
         {
             "displaced": F.when(is_displacing, F.col("known_fingerprint")),
             "outcome": F.when(is_conflict, str(Outcome.QUARANTINED))
             .when(is_duplicate, str(Outcome.DUPLICATE))
-            .when(is_expired, str(Outcome.SKIPPED))
+            .when(is_landed & is_expired, str(Outcome.SKIPPED))
             .otherwise(F.col("outcome")),
-            "kind": F.when(~is_conflict & ~is_duplicate & is_expired, EXPIRED).otherwise(F.col("kind")),
+            "kind": F.when(is_landed & ~is_conflict & ~is_duplicate & is_expired, EXPIRED).otherwise(F.col("kind")),
             "reason": F.when(is_conflict, CONFLICT).otherwise(F.col("reason")),
             "detail": F.when(is_conflict, conflict_detail()).otherwise(F.col("detail")),
             "payload_hash": F.when(is_conflict, F.col("fingerprint")).otherwise(F.col("payload_hash")),
