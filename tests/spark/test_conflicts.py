@@ -43,6 +43,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list
     return [folder / "a.parquet", folder / "a.jsonl"], [folder / "b.parquet", folder / "b.jsonl"]
 
 
+@pytest.mark.slow
 def test_it_does_not_matter_which_content_lands_first(evenkeel, captures: tuple[list[Path], list[Path]], tmp_path: Path) -> None:
     a, b = captures
     (tmp_path / "any.yaml").write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")

@@ -254,6 +254,7 @@ def test_quarantine_goes_by_the_age_of_the_run_that_wrote_it(evenkeel, spark: Sp
     assert [row["run_id"] for row in rows(warehouse, "quarantine")] == ["young"]
 
 
+@pytest.mark.slow
 def test_a_failure_in_the_middle_is_undone(evenkeel, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows have been dropped by then; nothing has been removed from disk, so that they come back."""
     copy = tmp_path / "warehouse"

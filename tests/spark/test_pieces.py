@@ -19,7 +19,7 @@ def assert_equal_warehouses(found: Path, expected: Path) -> None:
         assert ours == theirs, f"{name}: {len(ours)} rows, expected {len(theirs)}; not expected: {json.dumps(strange)[:1500]}"
 
 
-@pytest.mark.parametrize("order", ["in order", "late", "overlapping"])
+@pytest.mark.parametrize("order", ["in order", "late", pytest.param("overlapping", marks=pytest.mark.slow)])
 def test_pieces_give_what_the_whole_gives(order: str, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
     """The second piece goes on from stored states, or, when it is the earlier one, plays its groups again."""
     halves = [piece(tmp_path, "a.parquet", 0, 5 if order == "overlapping" else 4), piece(tmp_path, "b.parquet", 4, 8)]
@@ -43,7 +43,7 @@ def looks_between(folder: Path, name: str, first: int, behind: int) -> Path:
     return folder / name
 
 
-@pytest.mark.parametrize("order", ["looks last", "looks backwards"])
+@pytest.mark.parametrize("order", ["looks last", pytest.param("looks backwards", marks=pytest.mark.slow)])
 def test_late_looks_give_what_timely_ones_give(order: str, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
     """A look changes how the topics of generations around it are resolved, and those of all that were inferred without it."""
     records = DEMO / "consumer_offsets.parquet"
