@@ -100,9 +100,14 @@ def from_the_beginning(groups: DataFrame) -> DataFrame:
 
 def of_consumers(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
     """Return the snapshots without those of groups that are known under other protocol types only, such as Kafka Connect's."""
-    foreign = group_records.where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNotNull()).select(*GROUP)
-    consumers = snapshots.where(F.col("protocol_type") == "consumer").select(*GROUP)
-    return snapshots.join(foreign.join(consumers, list(GROUP), "left_anti"), list(GROUP), "left_anti")
+    foreign = group_records.where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNotNull())
+    consumers = snapshots.where(F.col("protocol_type") == "consumer")
+    words = foreign.select(*GROUP, F.lit(False).alias("is_consumer")).unionByName(
+        consumers.select(*GROUP, F.lit(True).alias("is_consumer"))
+    )
+    others = words.groupBy(*GROUP).agg(F.bool_or("is_consumer").alias("is_consumer")).where(~F.col("is_consumer")).select(*GROUP)
+    # Few groups are of other types: without the hint all snapshots would be shuffled, and more than once.
+    return snapshots.join(F.broadcast(others), list(GROUP), "left_anti")
 
 
 def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -> DataFrame:
