@@ -75,13 +75,26 @@ class Lease:
         self._heart.start()
 
     def check(self) -> None:
-        """Make sure that the lease is still ours.
+        """Make sure that the lease is still ours: renew it.
 
         Raises:
             LeaseLostError: another run has taken it since this one failed to renew it in time.
         """
         if self._lost is None:
             self._renew()
+        self._refuse_if_lost()
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Refuse the block when the heartbeat has found the lease lost; asks nobody, so that it can stand before every commit.
+
+        Raises:
+            LeaseLostError: see ``check``.
+        """
+        self._refuse_if_lost()
+        yield
+
+    def _refuse_if_lost(self) -> None:
         if self._lost is not None:
             raise LeaseLostError(f"warehouse {self.location}: {self._lost}; nothing was published, run again")
 

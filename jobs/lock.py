@@ -162,7 +162,7 @@ def process_start(pid: int) -> str | None:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return None if fields[0] == "Z" else fields[19]  # a zombie writes no more; the 22nd of all fields is the start time
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second where it ends while it is being looked at
         if Path("/proc/self/stat").exists():
             return None
     told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()

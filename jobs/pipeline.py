@@ -6,7 +6,7 @@ import hashlib
 import logging
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -24,7 +24,6 @@ from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
 from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError
 from jobs.lease import leased
-from jobs.location import is_shared
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
 from jobs.session import jvm_pid
 from jobs.warehouse import Warehouse
@@ -92,10 +91,10 @@ def _held(warehouse: Warehouse, request: Request, started_at: datetime) -> Itera
         WarehouseBusyError: another run holds it.
     """
     holder = this_process(request.run_id, started_at, jvm_pid(warehouse.spark))
-    folder = warehouse.folder
-    if folder is None or is_shared(folder):
+    folder = warehouse.lockable_folder
+    if folder is None:
         with leased(warehouse.spark, warehouse.location, holder, request.wait_seconds, request.now) as lease:
-            with warehouse.signed(request.run_id, nullcontext):
+            with warehouse.signed(request.run_id, lease.committing):
                 yield lease.check
         return
     committing = partial(exclusive, folder, COMMIT_LOCK, holder, LONGEST_COMMIT_SECONDS, request.now)
@@ -150,7 +149,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         check_hold()
         _close(context, request, row, RunStatus.PUBLISHED, results)
     except BaseException as error:
-        _undo(context, request, row, error)
+        _undo(context, request, row, error, check_hold)
         raise
     warehouse.replace_views()
     warehouse.clear_staging()
@@ -213,10 +212,14 @@ def _log_input(context: RunContext) -> None:
             logger.warning("%s: %d records of kind %s went to quarantine; see its reason and detail", source, count, kind)
 
 
-def _undo(context: RunContext, request: Request, row: dict[str, Any], error: BaseException) -> None:
-    """Take the tables back to where they were and say so in ``runs``; the error goes on to the caller."""
+def _undo(context: RunContext, request: Request, row: dict[str, Any], error: BaseException, check_hold: Callable[[], None]) -> None:
+    """Take the tables back to where they were and say so in ``runs``; the error goes on to the caller.
+
+    Not where the warehouse is another run's by now: that has taken them back already, and what is newer is its own.
+    """
     status = RunStatus.REFUSED if isinstance(error, GateFailedError) else RunStatus.FAILED
     try:
+        check_hold()
         context.warehouse.recover()
         context.warehouse.rows_written.clear()
         context.output_counts.clear()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from jobs.errors import NotAWarehouseError, WarehouseDamagedError
 from jobs.lease import outwait
-from jobs.location import is_shared
 from jobs.lock import RUN_LOCK, shared
 from jobs.verification.damage import LEAVES_ROWS_READABLE, in_order
 from jobs.verification.folder import Checked, check_folder
@@ -49,8 +48,9 @@ def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float) 
 @contextmanager
 def _undisturbed(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float) -> Iterator[None]:
     """Keep runs out, or, where there is only a lease, which reading cannot take, make sure that none was there before or after."""
-    if warehouse.folder is not None and not is_shared(warehouse.folder):
-        with shared(warehouse.folder, RUN_LOCK, wait_seconds, now):
+    folder = warehouse.lockable_folder
+    if folder is not None:
+        with shared(folder, RUN_LOCK, wait_seconds, now):
             yield
         return
     outwait(warehouse.spark, warehouse.location, wait_seconds, now)

@@ -15,6 +15,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -24,7 +25,7 @@ from pyspark.sql.types import StructField, StructType
 from jobs.delta_log import local_properties
 from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
 from jobs.lease import LEASE
-from jobs.location import is_path, local_folder
+from jobs.location import is_path, is_shared, local_folder
 from jobs.lock import COMMIT_LOCK, RUN_LOCK
 from jobs.session import settings
 from jobs.sql_text import quoted
@@ -66,6 +67,11 @@ class Warehouse:
         self._published: dict[str, int] = {}
         self._signature = ""
         self._committing: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    @property
+    def lockable_folder(self) -> Path | None:
+        """Return the folder where locks on its files keep every other run out; None where it takes a lease."""
+        return None if self.folder is None or is_shared(self.folder) else self.folder
 
     def identifier(self, name: str) -> str:
         """Return the SQL name of a table."""

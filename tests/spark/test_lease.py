@@ -11,9 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import lease as lease_module
+from jobs import pipeline
+from jobs import warehouse as warehouse_module
 from jobs.errors import LeaseLostError, WarehouseBusyError
 from jobs.lease import EXPIRY, Lease, leased, outwait
 from jobs.lock import Holder
+from jobs.warehouse import Warehouse
+from tests.spark.tables import versions
 
 START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
@@ -83,6 +87,8 @@ def test_the_lease_of_a_dead_run_ends_and_the_dead_cannot_publish(spark: SparkSe
     heir.acquire(0)
     with pytest.raises(LeaseLostError, match="run heir on host-1 has taken the lease; nothing was published"):
         dead.check()
+    with pytest.raises(LeaseLostError), dead.committing():
+        pytest.fail("a commit by a run that lost its lease")
     dead.release()
     heir.check()
     heir.release()
@@ -125,3 +131,22 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_when_it_has_run_out(
     with pytest.raises(LeaseLostError, match="the lease could not be renewed for 601 s"):
         first.check()
     first.release()
+
+
+def test_a_run_that_lost_its_lease_does_not_take_back_what_its_heir_wrote(
+    evenkeel, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def overtaken(context: pipeline.RunContext) -> None:
+        late = Clock()
+        late.at = datetime.now(timezone.utc) + EXPIRY * 2
+        heir = Lease(spark, str(warehouse), Holder("heir", "host-2", 18, late.at.isoformat()), late)
+        heir.acquire(0)
+        Warehouse(spark, str(warehouse)).alter("movements", "SET TBLPROPERTIES ('mark' = 'of the heir')")
+
+    warehouse = tmp_path / "shared"
+    monkeypatch.setattr(warehouse_module, "is_shared", lambda folder: True)
+    monkeypatch.setattr(pipeline.land, "run", overtaken)
+    assert evenkeel("land", "--warehouse", warehouse, "--run-id", "overtaken") == 3
+    assert "run heir on host-2 has taken the lease" in capsys.readouterr().err
+    assert versions(warehouse)["movements"] == 1
+    assert versions(warehouse)["runs"] == 0
