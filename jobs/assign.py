@@ -124,6 +124,7 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
         tuple((rule.version, rule.cluster, rule.group, rule.client_id) for rule in settings.assign.kafka_versions),
         context.look_facts.times_ms,
         settings.assign.checkpoint_generations,
+        context.worker_limits,
     )
     chunks = pack_chunks(snapshots, settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes)
     chunks = chunks.join(runs_by_group(snapshots, topic_runs(looks), groups), list(GROUP), "left")

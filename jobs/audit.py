@@ -143,8 +143,10 @@ def run(context: RunContext) -> None:
     if not warehouse.is_empty(GENERATION_AUDITS.name):
         audits = warehouse.read(GENERATION_AUDITS.name)
         groups = warehouse.stage("audit_groups", audited_groups(warehouse.read(name), audits, consumed))
-    counts = context.look_facts.offsets_partition_counts
-    rows = history_rows(warehouse, groups).mapInArrow(partial(udfs.audit_history, offsets_partition_counts=counts), AUDITED_ROWS)
+    audit_history = partial(
+        udfs.audit_history, offsets_partition_counts=context.look_facts.offsets_partition_counts, limits=context.worker_limits
+    )
+    rows = history_rows(warehouse, groups).mapInArrow(audit_history, AUDITED_ROWS)
     staged = warehouse.stage("audit", rows)
     if groups is not None:
         _forget(warehouse, groups)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from jobs.captures import Capture
 from jobs.warehouse import Warehouse
+from jobs.worker_guard import WorkerLimits
 from schemas.config import Settings
 from schemas.tables import TOPIC_SNAPSHOTS
 
@@ -74,6 +75,11 @@ class RunContext:
     def written(self) -> dict[str, int]:
         """Return by table the last run that wrote rows, this one included."""
         return {**self.written_before, **{name: self.run_sequence for name, rows in self.warehouse.rows_written.items() if rows}}
+
+    @property
+    def worker_limits(self) -> WorkerLimits:
+        """Return what each Python worker may use."""
+        return WorkerLimits(**self.settings.workers.model_dump())
 
     @cached_property
     def look_facts(self) -> LookFacts:

@@ -28,6 +28,8 @@ LEASE = "_lease"
 HEARTBEAT_SECONDS = 60.0
 EXPIRY = timedelta(minutes=10)
 POLL_SECONDS = 5.0
+CREATE_TRIES = 20
+CREATE_WAIT_SECONDS = 0.5
 _FREE = (
     "CAST(NULL AS STRING) AS nonce, 0L AS token, '' AS run_id, '' AS host, 0 AS pid, '' AS started_at, TIMESTAMP '1970-01-01' AS renewed_at"
 )
@@ -109,13 +111,15 @@ class Lease:
             logger.warning("the lease could not be given back: %s", str(error).splitlines()[0])
 
     def _create(self) -> None:
-        try:
-            self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.table} USING delta AS SELECT {_FREE}")
-        except Exception as error:
+        for tries_left in reversed(range(CREATE_TRIES)):
             try:
-                self._read()  # another run may have made it at the same moment
-            except Exception:
-                raise NotAWarehouseError(f"warehouse {self.location}: cannot be opened: {str(error).splitlines()[0]}") from error
+                self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.table} USING delta AS SELECT {_FREE}")
+                self._read()
+                return
+            except Exception as error:  # another run may be making it at this moment: its folder is there before its first commit
+                if not tries_left:
+                    raise NotAWarehouseError(f"warehouse {self.location}: cannot be opened: {str(error).splitlines()[0]}") from error
+                time.sleep(CREATE_WAIT_SECONDS)
 
     def _take(self) -> bool:
         holder, now = self._holder, self._now()

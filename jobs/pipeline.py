@@ -193,7 +193,7 @@ def _vacuum(context: RunContext) -> None:
 def explain(error: Exception) -> str:
     """Return the line of a Spark error that says what happened: a worker's own words where there are any."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    worker = [line for line in lines if line.startswith(("RuntimeError: cluster ", "jobs.udfs."))]
+    worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.udfs.", "jobs.worker_guard."))]
     return (worker or lines or [type(error).__name__])[-1 if worker else 0][:2000]
 
 

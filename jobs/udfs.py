@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import chain, groupby
 from typing import Any
 
@@ -29,6 +30,7 @@ from jobs.findings import SnapshotFacts, SolutionFacts, find
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.sources import cluster_metadata, consumer_offsets
 from jobs.time_limit import TimeLimit
+from jobs.worker_guard import GroupFailedError, Guard, WorkerLimits
 from schemas.staging import AUDITED_ROWS, DECODED_ROWS, SOLVED_ROWS
 from schemas.vocabulary import Source
 
@@ -133,6 +135,7 @@ class SolveSettings:
         kafka_versions: (version, cluster, group, client id) patterns; the first that matches counts.
         look_times_ms: cluster id -> times of all looks, ascending.
         checkpoint_generations: the state behind every so many snapshots of a group is kept, counted from its first.
+        limits: what a worker may use.
     """
 
     strategies: tuple[str, ...]
@@ -141,6 +144,7 @@ class SolveSettings:
     kafka_versions: tuple[tuple[str, str, str, str], ...]
     look_times_ms: dict[str, tuple[int, ...]]
     checkpoint_generations: int
+    limits: WorkerLimits
 
     def replay_of(self, cluster_id: str, group_id: str) -> Replay:
         """Return the rules for one group."""
@@ -161,25 +165,28 @@ def solve_chunks(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Ite
 
     Raises:
         ChunkOrderError: a chunk does not follow the one before; a defect of the packing.
-        RuntimeError: anything unexpected, with the cluster, group and generation it happened in.
+        GroupFailedError: anything unexpected, with the cluster, group and generation it happened in.
     """
-    return _to_frames(_solved_rows(frames, settings), SOLVED_ROWS)
+    with Guard(settings.limits) as guard:
+        yield from _to_frames(_solved_rows(frames, settings, guard), SOLVED_ROWS)
 
 
 class ChunkOrderError(RuntimeError):
     """A chunk of a group is missing, repeated, or out of order."""
 
 
-def _solved_rows(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Iterator[dict[str, Any]]:
+def _solved_rows(frames: Iterator[pd.DataFrame], settings: SolveSettings, guard: Guard) -> Iterator[dict[str, Any]]:
     topics_seen: set[tuple[str, str]] = set()
     chunks = (chunk for frame in frames for chunk in frame.to_dict("records"))
     for key, of_group in groupby(chunks, key=lambda chunk: (chunk["cluster_id"], chunk["group_id"])):
-        yield from _replay_group(key, of_group, settings, topics_seen)
+        replay_group = partial(_replay_group, key, settings=settings, topics_seen=topics_seen, guard=guard)
+        yield from guard.compute(f"cluster {key[0]}, group {key[1]}", of_group, replay_group)
 
 
 def _replay_group(
-    key: tuple[str, str], chunks: Iterator[dict[str, Any]], settings: SolveSettings, topics_seen: set[tuple[str, str]]
+    key: tuple[str, str], of_group: Iterable[dict[str, Any]], settings: SolveSettings, topics_seen: set[tuple[str, str]], guard: Guard
 ) -> Iterator[dict[str, Any]]:
+    chunks = iter(of_group)
     first = next(chunks)
     state = decode_state(bytes(first["state"])) if first["state"] is not None else None
     replay, looks = settings.replay_of(*key), ClusterLooks(settings.look_times_ms.get(key[0], ()), unpack_runs(first))
@@ -195,7 +202,7 @@ def _replay_group(
                 state = replay.advance(state, snapshot, looks)
             except Exception as error:
                 where = f"cluster {key[0]}, group {key[1]}, generation {snapshot.generation}, position {snapshot.position}"
-                raise RuntimeError(f"{where}: {type(error).__name__}: {error}") from error
+                raise GroupFailedError(f"{where}: {guard.explain(error)}") from error
             count += 1
             yield from _step_rows(key, state.step, observed_at_ms, topics_seen)
             if count % settings.checkpoint_generations == 0:
@@ -276,34 +283,38 @@ def _state_row(group: tuple[str, str], state: State, snapshot_count: int, *, is_
 # -- audit
 
 
-def audit_history(batches: Batches, offsets_partition_counts: dict[str, int]) -> Batches:
+def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], limits: WorkerLimits) -> Batches:
     """Audit the rows of ``audit.history_rows``; a group's rows come one after another, in one partition.
 
     Args:
         offsets_partition_counts: cluster id -> partition count of ``__consumer_offsets``; the record's own partition counts elsewhere.
+        limits: what a worker may use.
 
     Raises:
-        RuntimeError: anything unexpected, with the cluster, group and generation it happened in.
+        GroupFailedError: anything unexpected, with the cluster, group and generation it happened in.
     """
-    return _to_batches(_audited_rows(batches, offsets_partition_counts), to_arrow_schema(AUDITED_ROWS), 2_000)
+    with Guard(limits) as guard:
+        yield from _to_batches(_audited_rows(batches, offsets_partition_counts, guard), to_arrow_schema(AUDITED_ROWS), 2_000)
 
 
-def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
     rows = (row for batch in batches for row in batch.to_pylist())
-    group, audit = None, GroupAudit()
-    for (cluster_id, group_id, position), of_snapshot in groupby(
-        rows, key=lambda row: (row["cluster_id"], row["group_id"], row["position"])
-    ):
-        if (cluster_id, group_id) != group:
-            group, audit = (cluster_id, group_id), GroupAudit()
+    for key, of_group in groupby(rows, key=lambda row: (row["cluster_id"], row["group_id"])):
+        audit_group = partial(_audit_group, offsets_partition_counts=offsets_partition_counts, guard=guard)
+        yield from guard.compute(f"cluster {key[0]}, group {key[1]}", of_group, audit_group)
+
+
+def _audit_group(of_group: Iterable[dict[str, Any]], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
+    audit = GroupAudit()
+    for position, of_snapshot in groupby(of_group, key=lambda row: row["position"]):
         snapshot, *others = of_snapshot
         if not others:
             continue  # of a group that is left out of audits
         try:
             yield from _audit_snapshot(audit, snapshot, others, offsets_partition_counts)
         except Exception as error:
-            where = f"cluster {cluster_id}, group {group_id}, generation {snapshot['generation']}, position {position}"
-            raise RuntimeError(f"{where}: {type(error).__name__}: {error}") from error
+            where = f"cluster {snapshot['cluster_id']}, group {snapshot['group_id']}, generation {snapshot['generation']}"
+            raise GroupFailedError(f"{where}, position {position}: {guard.explain(error)}") from error
 
 
 def _audit_snapshot(

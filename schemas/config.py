@@ -9,9 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from schemas.vocabulary import STRATEGIES, Severity
 
+MOST = 2**31 - 1
+"""The largest count that a Spark expression takes."""
+MOST_DAYS = 36_500
+"""A hundred years: a moment before the year 1 is none."""
+
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class KafkaVersionOverride(_Settings):
@@ -26,12 +31,22 @@ class KafkaVersionOverride(_Settings):
 class AssignSettings(_Settings):
     """How generations are packed for the workers, how often a group's state is kept, and how long an assignor may take."""
 
-    max_generations_per_chunk: int = Field(500, ge=1)
-    max_chunk_bytes: int = Field(8 * 1024 * 1024, ge=1)
-    checkpoint_generations: int = Field(500, ge=1)
-    step_budget: int | None = Field(None, ge=1)
-    plugin_timeout_s: float = Field(60, gt=0)
+    max_generations_per_chunk: int = Field(500, ge=1, le=MOST)
+    max_chunk_bytes: int = Field(8 * 1024 * 1024, ge=1, le=MOST)
+    checkpoint_generations: int = Field(500, ge=1, le=MOST)
+    step_budget: int | None = Field(None, ge=1, le=MOST)
+    plugin_timeout_s: float = Field(60, gt=0, le=1_000_000)
     kafka_versions: tuple[KafkaVersionOverride, ...] = ()
+
+
+class WorkerSettings(_Settings):
+    """What one Python worker may use: MiB beyond what it has when it begins, and seconds without a result, before its group fails.
+
+    An assignor's own bound (``assign.step_budget``) ends far earlier than an hour; what takes longer does not come back.
+    """
+
+    memory_mb: int = Field(4096, ge=64, le=MOST)
+    idle_timeout_s: float = Field(3600, gt=0, le=1_000_000)
 
 
 class QualitySettings(_Settings):
@@ -45,8 +60,8 @@ class ReportSettings(_Settings):
     """What the report shows and where it goes; no ``output`` means beside the tables."""
 
     output: str | None = None
-    worst_groups: int = Field(10, ge=0)
-    max_detail_rows: int = Field(20_000, ge=1)
+    worst_groups: int = Field(10, ge=0, le=MOST)
+    max_detail_rows: int = Field(20_000, ge=1, le=MOST)
 
 
 class MaintainSettings(_Settings):
@@ -55,9 +70,9 @@ class MaintainSettings(_Settings):
     Spark's own 168 hours are the least for files: a run that takes longer, or a reader that is slower, would lose files it is using.
     """
 
-    retention_days: int = Field(730, ge=1)
-    counterfactual_days: int = Field(30, ge=1)
-    vacuum_hours: int = Field(168, ge=168)
+    retention_days: int = Field(730, ge=1, le=MOST_DAYS)
+    counterfactual_days: int = Field(30, ge=1, le=MOST_DAYS)
+    vacuum_hours: int = Field(168, ge=168, le=24 * MOST_DAYS)
 
 
 class Settings(_Settings):
@@ -68,6 +83,7 @@ class Settings(_Settings):
     cluster_id: str | None = Field(None, min_length=1)
     strategies: tuple[str, ...] = STRATEGIES
     assign: AssignSettings = AssignSettings()
+    workers: WorkerSettings = WorkerSettings()
     quality: QualitySettings = QualitySettings()
     report: ReportSettings = ReportSettings()
     maintain: MaintainSettings = MaintainSettings()
@@ -79,6 +95,10 @@ class Settings(_Settings):
         if repeated:
             raise ValueError(f"named more than once: {', '.join(repeated)}")
         return names
+
+
+LONGEST_VALUE = 200
+"""Characters that messages show of a value."""
 
 
 def parse_settings(content: Any, origin: str) -> Settings:
@@ -103,7 +123,14 @@ def _explain(mistake: Any) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
         return f"unknown key '{key}'{_near_miss(mistake['loc'])}"
-    return f"{key}: {mistake['msg']}, found {mistake['input']!r}"
+    return f"{key}: {mistake['msg']}, found {_told(mistake['input'])}"
+
+
+def _told(value: Any) -> str:
+    """Return what messages show of a value: of several together only what they are, since a password may be among them."""
+    if isinstance(value, dict):
+        return f"the keys {', '.join(map(str, value)) or '(none)'}"[:LONGEST_VALUE]
+    return "a list" if isinstance(value, (list, tuple)) else repr(value)[:LONGEST_VALUE]
 
 
 def _near_miss(location: tuple[Any, ...]) -> str:

@@ -29,3 +29,11 @@ def piece(folder: Path, name: str, first: int, behind: int, *, earlier: timedelt
     table = table.set_column(table.schema.get_field_index("timestamp"), table.schema.field("timestamp"), times)
     pq.write_table(table.filter(pa.array(keep)), folder / name)
     return folder / name
+
+
+def of_groups(folder: Path, name: str, *group_ids: str) -> Path:
+    """Write the records of some groups: those whose key begins with a version and one of the names, each with its length before it."""
+    table = pq.read_table(DEMO / "consumer_offsets.parquet")
+    named = tuple(len(group_id).to_bytes(2, "big") + group_id.encode() for group_id in group_ids)
+    pq.write_table(table.filter(pa.array([key[2:].startswith(named) for key in table["key"].to_pylist()])), folder / name)
+    return folder / name

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from tests.spark.captures import LOOKS, of_groups
 from tests.spark.tables import rows
-from tests.spark.test_pieces import DEMO, LOOKS
 from tests.unit import plug_ins
 
 GROUP = "alerts-range"
@@ -30,16 +28,13 @@ def of_the_group(warehouse: Path, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def warehouse(demo_warehouse: Path, evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warehouse(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse of one group of the demo, computed with a second for each call."""
     folder = tmp_path_factory.mktemp("plug_ins")
-    places = {(row["offsets_partition"], row["position"]) for row in of_the_group(demo_warehouse, "subscription_snapshots")}
-    table = pq.read_table(DEMO / "consumer_offsets.parquet")
-    is_kept = [place in places for place in zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True)]
-    pq.write_table(table.filter(pa.array(is_kept)), folder / "one_group.parquet")
+    records = of_groups(folder, "one_group.parquet", GROUP)
     settings = {"strategies": ["range", *STATUSES], "assign": {"plugin_timeout_s": 1}}
     (folder / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    inputs = ("--input", folder / "one_group.parquet", LOOKS)
+    inputs = ("--input", records, LOOKS)
     assert evenkeel("run", "--config", folder / "settings.yaml", "--warehouse", folder / "warehouse", *inputs) == 0
     return folder / "warehouse"
 

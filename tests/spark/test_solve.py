@@ -20,6 +20,7 @@ from jobs.carry import decode_state
 from jobs.context import RunContext
 from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
 from jobs.udfs import ChunkOrderError, SolveSettings, solve_chunks
+from jobs.worker_guard import GroupFailedError, WorkerLimits
 from schemas.config import Settings
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import GROUP_STATES
@@ -27,7 +28,7 @@ from tests.spark.frames import entries, frame, look_row, looks, member_row, mome
 
 LOOKS = [look_row("t", at, [["r1"]] * 4) for at in (0, 2_500)] + [look_row("u", 0, [["r2"], [None]])]
 STRATEGIES = ("sticky", "cooperative-sticky")
-SETTINGS = SolveSettings(STRATEGIES, None, 60, (), {"c": (0, 2_500)}, 500)
+SETTINGS = SolveSettings(STRATEGIES, None, 60, (), {"c": (0, 2_500)}, 500, WorkerLimits(4096, 3600))
 
 
 def history() -> list[dict[str, Any]]:
@@ -200,7 +201,7 @@ def test_an_unexpected_error_names_where_it_happened(chunks: list[dict[str, Any]
         return advance(self, state, snapshot, looks)
 
     monkeypatch.setattr(Replay, "advance", fail_at_two)
-    with pytest.raises(RuntimeError, match=r"^cluster c, group g, generation 2, position 2: ZeroDivisionError: a defect$"):
+    with pytest.raises(GroupFailedError, match=r"^cluster c, group g, generation 2, position 2: ZeroDivisionError: a defect$"):
         run(chunks)
 
 
@@ -223,5 +224,6 @@ def test_large_numbers_and_absent_ones_share_a_column() -> None:
     ],
 )
 def test_release_patterns(cluster: str, group: str, client: str, expected: str | None) -> None:
-    settings = SolveSettings((), None, 60, (("2.8.2", "eu", "billing-*", "*"), ("3.3.2", "*", "*", "java-*")), {}, 500)
+    versions = (("2.8.2", "eu", "billing-*", "*"), ("3.3.2", "*", "*", "java-*"))
+    settings = SolveSettings((), None, 60, versions, {}, 500, WorkerLimits(4096, 3600))
     assert settings.replay_of(cluster, group).version_override(client) == expected

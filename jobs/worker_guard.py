@@ -1,0 +1,163 @@
+"""What a Spark worker does about a group that would take it down: one that needs all the memory, never ends, or ends the process.
+
+Spark tries a task again when its worker dies, but whatever killed the first worker kills the next, and after the last try all that is
+left is "worker exited unexpectedly": one group of a hundred thousand has stopped the run, and nobody knows which. So a second try is
+a careful one: each group is computed in a process of its own, whose end the worker lives to tell.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from pyspark import TaskContext
+
+Input = TypeVar("Input")
+Row = dict[str, Any]
+
+ROWS_AT_ONCE = 200
+"""Rows that a group's own process hands over together, and sooner when it is slow."""
+HAND_OVER_SECONDS = 1.0
+_FORK = multiprocessing.get_context("fork")  # the child has to know what the worker knows: functions, settings, the rows read so far
+
+
+@dataclass(frozen=True)
+class WorkerLimits:
+    """What one worker may use; plain values, since they travel with every task.
+
+    Attributes:
+        memory_mb: MiB of address space beyond what the worker has when its task begins.
+        idle_timeout_s: seconds that may pass without a row.
+    """
+
+    memory_mb: int
+    idle_timeout_s: float
+
+
+class GroupFailedError(RuntimeError):
+    """A group could not be computed; says which, and what happened."""
+
+
+class Guard:
+    """Holds one task to its limits, as a context manager around all that it does.
+
+    A worker that makes no row for ``idle_timeout_s`` ends itself, with its stack on stderr, so that Spark tries the task again. The bound
+    on memory needs Linux; it never lifts one that Spark has set (``spark.executor.pyspark.memory``).
+    """
+
+    def __init__(self, limits: WorkerLimits) -> None:
+        self._limits = limits
+        context = TaskContext.get()
+        self._is_careful = context is not None and context.attemptNumber() > 0
+        self._armed_at = 0.0
+
+    def __enter__(self) -> Guard:
+        self._limits_before = resource.getrlimit(resource.RLIMIT_AS)
+        _limit_memory(self._limits.memory_mb * 1024 * 1024)
+        if not self._is_careful:
+            self._arm()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        resource.setrlimit(resource.RLIMIT_AS, self._limits_before)
+
+    def compute(self, where: str, inputs: Iterator[Input], work: Callable[[Iterable[Input]], Iterator[Row]]) -> Iterator[Row]:
+        """Yield the rows of one group.
+
+        Args:
+            where: names the group in messages.
+            inputs: what belongs to the group; on a second try read to its end first, since a child must not read from the JVM.
+            work: makes rows of it.
+
+        Raises:
+            GroupFailedError: there is not enough memory; on a second try, the group's process ended, or had to be ended.
+        """
+        try:
+            if self._is_careful:
+                yield from self._in_own_process(where, lambda given=list(inputs): work(given))
+                return
+            for row in work(inputs):
+                if time.monotonic() - self._armed_at > self._limits.idle_timeout_s / 10:  # arming starts a thread: not for every row
+                    self._arm()
+                yield row
+        except MemoryError:
+            raise GroupFailedError(f"{where}: {self.explain(MemoryError())}") from None
+
+    def explain(self, error: Exception) -> str:
+        """Return what an error in a worker means."""
+        if isinstance(error, MemoryError):
+            return f"out of memory: it takes more than the {self._limits.memory_mb} MiB that workers.memory_mb allows"
+        return f"{type(error).__name__}: {error}"
+
+    def _arm(self) -> None:
+        self._armed_at = time.monotonic()
+        faulthandler.dump_traceback_later(self._limits.idle_timeout_s, exit=True)
+
+    def _in_own_process(self, where: str, work: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+        reader, writer = _FORK.Pipe(duplex=False)
+        child = _FORK.Process(target=_hand_over, args=(work, writer), daemon=True)
+        child.start()
+        writer.close()
+        try:
+            while True:
+                if not reader.poll(self._limits.idle_timeout_s):
+                    raise GroupFailedError(
+                        f"{where}: no result for {self._limits.idle_timeout_s:g} s; raise workers.idle_timeout_s if it only needs longer"
+                    )
+                rows, failure, is_done = reader.recv()
+                if failure is not None:
+                    raise GroupFailedError(failure if failure.startswith(where) else f"{where}: {failure}")
+                yield from rows
+                if is_done:
+                    return
+        except EOFError:
+            child.join()
+            raise GroupFailedError(
+                f"{where}: its process ended with {_name_of_end(child.exitcode)}; an assignor that is not Evenkeel's runs in it too"
+            ) from None
+        finally:
+            child.kill()
+            child.join()
+            reader.close()
+
+
+def _hand_over(work: Callable[[], Iterator[Row]], writer: Connection) -> None:
+    """Send (rows, failure, is_done) until the work is done; in the group's own process."""
+    rows: list[Row] = []
+    sent_at = time.monotonic()
+    try:
+        for row in work():
+            rows.append(row)
+            if len(rows) == ROWS_AT_ONCE or time.monotonic() - sent_at > HAND_OVER_SECONDS:
+                writer.send((rows, None, False))
+                rows, sent_at = [], time.monotonic()
+        writer.send((rows, None, True))
+    except Exception as error:
+        rows.clear()
+        writer.send(([], str(error) if isinstance(error, GroupFailedError) else f"{type(error).__name__}: {error}", True))
+
+
+def _limit_memory(more: int) -> None:
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return
+    wanted = int(statm.read_text(encoding="ascii").split()[0]) * resource.getpagesize() + more
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([wanted, *known]), hard))
+
+
+def _name_of_end(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        return f"signal {signal.Signals(-exit_code).name}"
+    return f"exit code {exit_code}"

@@ -1,0 +1,160 @@
+"""Python workers that are killed, crash, hang or run out of memory: the run ends well, or names the group and publishes nothing.
+
+The harm is done by an assignor of the user's, which is called in the worker: the one place where anybody's code can do it.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jobs.worker_guard import GroupFailedError, Guard, WorkerLimits
+from tests.faults.harmful_assignors import POISON, crash, die, die_once, fill_memory, hang, leave
+from tests.spark.captures import LOOKS, of_groups
+from tests.spark.tables import content, rows, versions
+
+OTHER = "alerts-range"
+MEMORY_MB = 512
+LIMITS = WorkerLimits(MEMORY_MB, 3600)
+
+
+@pytest.fixture(scope="module")
+def landed(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse of two groups, landed only."""
+    folder = tmp_path_factory.mktemp("workers")
+    records = of_groups(folder, "two.parquet", POISON, OTHER)
+    assert evenkeel("land", "--warehouse", folder / "warehouse", "--input", records, LOOKS) == 0
+    return folder / "warehouse"
+
+
+@pytest.fixture
+def assign_with(landed: Path, evenkeel, tmp_path: Path) -> Callable[..., int]:
+    """Assigns a copy of the landed warehouse, with an assignor and limits, and returns the exit code."""
+
+    def assign(function: Callable[..., object] | None, idle_timeout_s: float = 3600) -> int:
+        own = [] if function is None else [f"{function.__module__}:{function.__name__}"]
+        settings = {"strategies": ["range", *own], "workers": {"memory_mb": MEMORY_MB, "idle_timeout_s": idle_timeout_s}}
+        (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+        shutil.rmtree(tmp_path / "warehouse", ignore_errors=True)
+        shutil.copytree(landed, tmp_path / "warehouse")
+        return evenkeel("assign", "--config", tmp_path / "settings.yaml", "--warehouse", tmp_path / "warehouse")
+
+    return assign
+
+
+def without_own(warehouse: Path) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in row.items() if name not in ("run_id", "run_sequence")}
+        for row in sorted(rows(warehouse, "solutions"), key=lambda row: (row["group_id"], row["position"], row["basis"], row["strategy"]))
+        if ":" not in row["strategy"]
+    ]
+
+
+def test_a_worker_that_dies_once_changes_nothing(assign_with: Callable[..., int], tmp_path: Path) -> None:
+    assert assign_with(None) == 0
+    undisturbed, states = without_own(tmp_path / "warehouse"), len(rows(tmp_path / "warehouse", "group_states"))
+    topics = content(tmp_path / "warehouse", "generation_topics")
+    assert assign_with(die_once) == 0
+    assert without_own(tmp_path / "warehouse") == undisturbed
+    assert {row["group_id"] for row in undisturbed} == {POISON, OTHER}
+    assert len(rows(tmp_path / "warehouse", "group_states")) == states
+    assert content(tmp_path / "warehouse", "generation_topics") == topics
+
+
+@pytest.mark.parametrize(
+    ("function", "end"),
+    [(die, "signal SIGKILL"), (crash, "signal SIGSEGV"), (leave, "exit code 0")],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_worker_that_always_dies_names_its_group(
+    function: Callable[..., object],
+    end: str,
+    assign_with: Callable[..., int],
+    tmp_path: Path,
+    landed: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert assign_with(function) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"cluster default, group {POISON}: its process ended with {end}" in told
+    assert_nothing_is_published(tmp_path / "warehouse", landed)
+
+
+def test_a_worker_that_hangs_names_its_group(
+    assign_with: Callable[..., int], tmp_path: Path, landed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert assign_with(hang, idle_timeout_s=5) == 1
+    assert f"cluster default, group {POISON}: no result for 5 s" in capsys.readouterr().err.splitlines()[-1]
+    assert_nothing_is_published(tmp_path / "warehouse", landed)
+
+
+def assert_nothing_is_published(warehouse: Path, landed: Path) -> None:
+    before, (*_, failed) = rows(landed, "runs"), sorted(rows(warehouse, "runs"), key=lambda row: row["run_sequence"])
+    assert [row["status"] for row in before] == ["published"]
+    assert failed["status"] == "failed"
+    assert rows(warehouse, "solutions") == [] == rows(warehouse, "assignments")
+    assert versions(warehouse)["subscription_snapshots"] == versions(landed)["subscription_snapshots"]
+
+
+def test_a_worker_has_so_much_memory_and_no_more(assign_with: Callable[..., int], tmp_path: Path) -> None:
+    assert assign_with(fill_memory) == 0
+    told = {row["detail"] for row in rows(tmp_path / "warehouse", "solutions") if row["group_id"] == POISON and ":" in row["strategy"]}
+    assert told >= {"the assignor raised MemoryError: "}
+
+
+# -- the guard by itself
+
+
+def test_rows_come_through_unchanged_and_memory_is_as_before() -> None:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with Guard(LIMITS) as guard:
+        assert list(guard.compute("g", iter([1, 2]), lambda numbers: ({"n": number} for number in numbers))) == [{"n": 1}, {"n": 2}]
+        assert resource.getrlimit(resource.RLIMIT_AS) != before
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_too_little_memory_is_said_in_place_of_the_error() -> None:
+    def work(numbers: object) -> Iterator[dict[str, Any]]:
+        yield {"n": len(bytearray(2 * MEMORY_MB * 1024 * 1024))}
+
+    with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=r"^g: out of memory: it takes more than the 512 MiB that workers"):
+        list(guard.compute("g", iter([1]), work))
+
+
+@pytest.fixture
+def second_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Context:
+        def attemptNumber(self) -> int:  # Spark's name
+            return 1
+
+    monkeypatch.setattr("jobs.worker_guard.TaskContext.get", Context)
+
+
+@pytest.mark.usefixtures("second_try")
+def test_a_second_try_gives_the_same_rows_in_order() -> None:
+    with Guard(LIMITS) as guard:
+        rows_ = list(guard.compute("g", iter(range(1_001)), lambda numbers: ({"n": number} for number in numbers)))
+    assert rows_ == [{"n": number} for number in range(1_001)]
+
+
+@pytest.mark.usefixtures("second_try")
+def test_an_error_on_a_second_try_is_told_once_and_names_the_group() -> None:
+    def work(numbers: object) -> Iterator[dict[str, Any]]:
+        yield {}
+        raise GroupFailedError("g, generation 3: KeyError: 'x'")
+
+    def surprise(numbers: object) -> Iterator[dict[str, Any]]:
+        yield from ()
+        raise KeyError("y")
+
+    with Guard(LIMITS) as guard:
+        with pytest.raises(GroupFailedError, match=r"^g, generation 3: KeyError: 'x'$"):
+            list(guard.compute("g", iter([1]), work))
+        with pytest.raises(GroupFailedError, match=r"^g: KeyError: 'y'$"):
+            list(guard.compute("g", iter([1]), surprise))
