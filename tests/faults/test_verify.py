@@ -52,10 +52,12 @@ KINDS: list[tuple[Inflict, Code]] = [
     (damages.ahead_of_runs, Code.AHEAD_OF_RUNS),
 ]
 AGAINST_RUNS = {Code.BEHIND_RUNS, Code.AHEAD_OF_RUNS}
+SHORT_PROFILE = 4
+"""Each kind of damage is inflicted on every fourth table, each time others; on every table by ``-m slow`` as well."""
 CASES = [
-    pytest.param(table, inflict, code, id=f"{table}-{inflict.__name__}")
-    for table in TABLES
-    for inflict, code in KINDS
+    pytest.param(table, inflict, code, id=f"{table}-{inflict.__name__}", marks=[pytest.mark.slow] if (place + kind) % SHORT_PROFILE else [])
+    for place, table in enumerate(TABLES)
+    for kind, (inflict, code) in enumerate(KINDS)
     if table != RUNS.name or code not in AGAINST_RUNS  # runs is what the others are compared with
 ]
 
