@@ -66,7 +66,8 @@ def _read_parquet(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 def _read_lines(spark: SparkSession, paths: list[str]) -> DataFrame:
     block = F.col("_metadata.file_block_start")
-    return spark.read.text(paths).select("value", F.col("_metadata.file_name").alias("file_name"), block.alias("block_start"))
+    line = F.col("value").cast("binary").alias("value")  # a line need not be UTF-8, and a string that is not would end the worker
+    return spark.read.text(paths).select(line, F.col("_metadata.file_name").alias("file_name"), block.alias("block_start"))
 
 
 def place_of(target: str, column: Callable[[str], Column]) -> Column:

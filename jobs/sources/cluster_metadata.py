@@ -12,13 +12,13 @@ from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quaranti
 KIND = "topic_look"
 
 
-def decode_line(line: str) -> Iterator[Row]:
+def decode_line(line: bytes) -> Iterator[Row]:
     """Yield one decoded row for each topic of a look; a single quarantined one for a line that is no look.
 
     Raises nothing, whatever the line is.
     """
     try:
-        look = json.loads(line)
+        look = json.loads(line.decode())
         observed_at_ms = integer(look["observed_at_ms"], 64)
         if not 0 <= observed_at_ms < LAST_MS:
             raise ValueError(f"observed_at_ms is {observed_at_ms}, expected a time from 1970 to 2200")
@@ -26,9 +26,8 @@ def decode_line(line: str) -> Iterator[Row]:
         cluster_id = _optional(text, look.get("cluster_id"))
         rows = [_topic_row(topic, racks, observed_at_ms, cluster_id) for topic in _list(look["topics"])]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        payload = line.encode("utf-8", "surrogatepass")
         detail = f"expected a look at the cluster, found {type(error).__name__}: {error}"
-        yield quarantined("unreadable_line", "malformed_line", detail, payload)
+        yield quarantined("unreadable_line", "malformed_line", detail, line)
         return
     yield from rows
 

@@ -28,15 +28,14 @@ GROUP_RECORD_TYPES = (2, 3)
 CONSUMER_PROTOCOL_TYPES = ("consumer", "")
 
 
-def decode_line(line: str) -> Row:
+def decode_line(line: bytes) -> Row:
     """Return the decoded row of one NDJSON line; never raises, whatever the line is."""
-    payload = line.encode("utf-8", "surrogatepass")
     try:
-        record = json.loads(line)
+        record = json.loads(line.decode())
         key, value = (None if record[name] is None else base64.b64decode(record[name], validate=True) for name in ("key_b64", "value_b64"))
         place = integer(record["partition"], 32), integer(record["offset"], 64), integer(record["timestamp_ms"], 64)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        return quarantined("unreadable_line", "malformed_line", f"expected a JSON record, found {type(error).__name__}: {error}", payload)
+        return quarantined("unreadable_line", "malformed_line", f"expected a JSON record, found {type(error).__name__}: {error}", line)
     return decode_record(key, value, *place)
 
 

@@ -21,7 +21,7 @@ SCHEMA = to_arrow_schema(DECODED_ROWS)
 
 def line_batch(*lines: tuple[str, str, int]) -> pa.RecordBatch:
     """Return lines with their file and the byte at which their block starts."""
-    return pa.RecordBatch.from_pylist([{"value": line, "file_name": name, "block_start": start} for line, name, start in lines])
+    return pa.RecordBatch.from_pylist([{"value": line.encode(), "file_name": name, "block_start": start} for line, name, start in lines])
 
 
 def assert_fits(rows: list[dict]) -> None:
@@ -39,12 +39,12 @@ def test_any_record_fits_its_columns(record: tuple) -> None:
 
 
 @given(records.lines(json.loads(records.record_line())))
-def test_any_line_of_records_fits_its_columns(line: str) -> None:
+def test_any_line_of_records_fits_its_columns(line: bytes) -> None:
     assert_fits([consumer_offsets.decode_line(line)])
 
 
 @given(records.lines(records.look()))
-def test_any_line_of_looks_fits_its_columns(line: str) -> None:
+def test_any_line_of_looks_fits_its_columns(line: bytes) -> None:
     assert_fits(list(cluster_metadata.decode_line(line)))
 
 

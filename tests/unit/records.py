@@ -105,10 +105,11 @@ def spoilt(draw: st.DrawFn, sound: Any) -> Any:
     return draw(st.one_of(st.just(sound), JUNK))
 
 
-def lines(sound: dict[str, Any]) -> st.SearchStrategy[str]:
-    """Return lines: the sound one spoilt, any JSON, JSON nested too deep, and any text at all."""
+def lines(sound: dict[str, Any]) -> st.SearchStrategy[bytes]:
+    """Return lines: the sound one spoilt, any JSON, JSON nested too deep, any text and any bytes at all."""
     spoilt_lines = spoilt(sound).map(json.dumps)
-    return st.one_of(spoilt_lines, spoilt_lines, JUNK.map(json.dumps), st.just("[" * 200_000), st.text())
+    texts = st.one_of(spoilt_lines, spoilt_lines, JUNK.map(json.dumps), st.just("[" * 200_000), st.text())
+    return st.one_of(texts.map(str.encode), st.binary())
 
 
 def _wire_records() -> list[tuple[bytes, bytes | None]]:

@@ -42,12 +42,12 @@ def test_any_record_has_exactly_one_outcome(record: tuple) -> None:
 
 
 @given(records.lines(json.loads(records.record_line())))
-def test_any_line_of_records_has_exactly_one_outcome(line: str) -> None:
+def test_any_line_of_records_has_exactly_one_outcome(line: bytes) -> None:
     assert_has_one_outcome(consumer_offsets.decode_line(line))
 
 
 @given(records.lines(records.look()))
-def test_any_line_of_looks_has_exactly_one_outcome_a_topic(line: str) -> None:
+def test_any_line_of_looks_has_exactly_one_outcome_a_topic(line: bytes) -> None:
     rows = list(cluster_metadata.decode_line(line))
     for row in rows:
         assert_has_one_outcome(row)
@@ -170,13 +170,15 @@ def test_a_tombstone_row_keeps_type_and_key() -> None:
 def test_a_line_is_the_record_in_it() -> None:
     record = json.loads(records.record_line())
     key, value = (base64.b64decode(record[name]) for name in ("key_b64", "value_b64"))
-    assert consumer_offsets.decode_line(records.record_line()) == decode(key, value)
+    assert consumer_offsets.decode_line(records.record_line().encode()) == decode(key, value)
 
 
 @pytest.mark.parametrize(
     "line",
     [
         pytest.param("{", id="no JSON"),
+        pytest.param(b'{"partition\xff": 3}', id="no UTF-8"),
+        pytest.param(b"\xed\xa0\x80", id="half a surrogate pair"),
         pytest.param("[1]", id="no object"),
         pytest.param('"text"', id="a string"),
         pytest.param("[" * 200_000, id="nested too deep"),
@@ -191,11 +193,12 @@ def test_a_line_is_the_record_in_it() -> None:
         pytest.param(json.dumps({"key_b64": None, "value_b64": None}), id="no place"),
     ],
 )
-def test_a_line_that_is_no_record_is_kept_with_its_reason(line: str) -> None:
+def test_a_line_that_is_no_record_is_kept_with_its_reason(line: str | bytes) -> None:
+    line = line.encode() if isinstance(line, str) else line
     row = consumer_offsets.decode_line(line)
     assert (row["outcome"], row["kind"], row["reason"]) == ("quarantined", "unreadable_line", "malformed_line")
-    assert row["payload"] == line.encode()[:PAYLOAD_BYTES]
-    assert row["payload_hash"] == hashlib.sha256(line.encode()).hexdigest()
+    assert row["payload"] == line[:PAYLOAD_BYTES]
+    assert row["payload_hash"] == hashlib.sha256(line).hexdigest()
     assert "source_position" not in row, "the caller knows file and line"
 
 
@@ -205,7 +208,7 @@ def test_a_line_that_is_no_record_is_kept_with_its_reason(line: str) -> None:
 def test_a_look_is_a_row_a_topic() -> None:
     sound = records.look()
     sound["topics"].append({"topic": "u", "partitions": []})
-    first, second = cluster_metadata.decode_line(json.dumps(sound))
+    first, second = cluster_metadata.decode_line(json.dumps(sound).encode())
     look = first["look"]
     assert first.keys() >= {"outcome", "kind", "look"}
     assert (first["source_position"], first["cluster_id"]) == ("1000 t", "own")
@@ -218,13 +221,13 @@ def test_a_look_is_a_row_a_topic() -> None:
 
 
 def test_a_look_without_cluster_id_leaves_it_to_the_capture() -> None:
-    (row,) = cluster_metadata.decode_line(json.dumps(records.look(cluster_id=None)))
+    (row,) = cluster_metadata.decode_line(json.dumps(records.look(cluster_id=None)).encode())
     assert "cluster_id" not in row
 
 
 def test_the_fingerprint_of_a_look_is_of_its_content() -> None:
     def fingerprint(**changes: Any) -> str:
-        (row,) = cluster_metadata.decode_line(json.dumps(records.look(**changes)))
+        (row,) = cluster_metadata.decode_line(json.dumps(records.look(**changes)).encode())
         return row["look"]["fingerprint"]
 
     partitions = records.look()["topics"][0]["partitions"]
@@ -249,7 +252,7 @@ def test_the_fingerprint_of_a_look_is_of_its_content() -> None:
     ],
 )
 def test_a_look_with_one_mistake_is_no_look(changes: dict, detail: str) -> None:
-    (row,) = cluster_metadata.decode_line(json.dumps(records.look(**changes)))
+    (row,) = cluster_metadata.decode_line(json.dumps(records.look(**changes)).encode())
     assert (row["outcome"], row["kind"], row["reason"]) == ("quarantined", "unreadable_line", "malformed_line")
     assert detail in row["detail"]
 
