@@ -122,7 +122,7 @@ def parse_settings(content: Any, origin: str) -> Settings:
 def _explain(mistake: Any) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
-        return f"unknown key '{key}'{_near_miss(mistake['loc'])}"
+        return f"unknown key {key!r}{_near_miss(mistake['loc'])}"
     return f"{key}: {mistake['msg']}, found {_told(mistake['input'])}"
 
 

@@ -72,7 +72,7 @@ def test_the_files_in_conf_are_right(name: str) -> None:
         ),
         pytest.param(
             {"assign": {"kafka_versions": [{"group": "x"}]}},
-            "f: assign.kafka_versions.0.version: Field required, found {'group': 'x'}",
+            "f: assign.kafka_versions.0.version: Field required, found the keys group",
             id="a key missing",
         ),
         pytest.param(
@@ -92,7 +92,7 @@ def test_the_files_in_conf_are_right(name: str) -> None:
         ),
         pytest.param(
             {"strategies": ["range", "sticky", "range"]},
-            "f: strategies: Value error, named more than once: range, found ['range', 'sticky', 'range']",
+            "f: strategies: Value error, named more than once: range, found a list",
             id="a strategy twice",
         ),
         pytest.param({"cluster_id": ""}, "f: cluster_id: String should have at least 1 character, found ''", id="an empty name"),
