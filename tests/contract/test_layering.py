@@ -60,6 +60,8 @@ ACTIONS_IN = {
 ACTIONS = {"collect", "toPandas", "toArrow", "toLocalIterator", "isEmpty", "foreach", "foreachPartition", "show"}
 BARE_ACTIONS = {"count", "first", "head", "take", "tail"}  # only without arguments: with one they are functions of other things
 NOT_CONNECT = {"sparkContext", "_jvm", "_jdf", "_jsc", "rdd", "cache", "persist", "unpersist"}
+UNPICKLERS = {"pickle", "marshal", "shelve", "cloudpickle", "dill", "joblib"}
+SAFE_YAML = {"yaml.safe_load", "yaml.parse"}
 WORKER_MODULES = ("jobs.udfs",)
 
 
@@ -164,6 +166,15 @@ def leaves_the_exit_to_the_command_line(source: Source) -> Iterator[str]:
             yield f"{source.module}:{node.lineno} ends the process"
 
 
+def runs_no_stored_code(source: Source) -> Iterator[str]:
+    for line, name in source.imports():
+        if name.split(".")[0] in UNPICKLERS:
+            yield f"{source.module}:{line} imports {name}, which runs what it reads"
+    for node, called in source.calls():
+        if called in ("eval", "exec") or (called.startswith("yaml.") and called not in SAFE_YAML):
+            yield f"{source.module}:{node.lineno} runs what {called}() reads"
+
+
 def documents_what_is_public(source: Source) -> Iterator[str]:
     def undocumented(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[str]:
         for child in node.body:
@@ -198,6 +209,9 @@ BROKEN: list[tuple[Callable[[Source], Iterator[str]], str, str]] = [
     (asks_no_clock, "assignors.a", "time.time()"),
     (leaves_the_exit_to_the_command_line, "jobs.a", "raise SystemExit(2)"),
     (leaves_the_exit_to_the_command_line, "jobs.a", "sys.exit(2)"),
+    (runs_no_stored_code, "jobs.a", "from pickle import loads"),
+    (runs_no_stored_code, "schemas.a", "def f(text):\n    return eval(text)"),
+    (runs_no_stored_code, "jobs.a", "yaml.load(text, yaml.UnsafeLoader)"),
     (documents_what_is_public, "jobs.a", '"""A."""\ndef f(): pass'),
     (documents_what_is_public, "jobs.a", '"""A."""\nclass A:\n    """A."""\n    def f(self): pass'),
     (documents_what_is_public, "jobs.a", "a = 1"),
