@@ -1,0 +1,70 @@
+"""Any number of bad records changes nothing about the good ones: each goes to quarantine once, with its reason and its place."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.faults.bad_records import TRANSPARENT, Log, make_log
+from tests.spark.tables import COMPARED, content, rows
+
+SEED = int(os.environ.get("EVENKEEL_SEED", "20261121"))
+
+
+def line_at(place: str, file: bytes) -> bytes:
+    """Return the line that a place in quarantine names: the so-manieth of a file, or of those that begin behind a byte."""
+    number, behind = re.fullmatch(r"log\.jsonl line (\d+)(?: behind byte (\d+))?", place).groups()
+    start = file.index(b"\n", int(behind)) + 1 if behind else 0
+    return file[start:].split(b"\n", int(number))[int(number) - 1]
+
+
+def check_quarantine(warehouse: Path, log: Log, capture: Path) -> None:
+    file = (capture / "log.jsonl").read_bytes()
+    strange, found = [], []
+    for row in rows(warehouse, "quarantine"):
+        if row["reason"] == "malformed_line":
+            line = line_at(row["source_position"], file)
+            assert row["payload"] == line[: len(row["payload"])] and len(row["payload"]) == min(len(line), 64 * 1024)
+            strange.append((row["source_position"], line))
+        else:
+            found.append((row["source_position"], row["reason"]))
+        assert row["detail"]
+    expected = [(record.place, record.reason) for record in log.records if record.reason not in (None, TRANSPARENT)]
+    assert sorted(found) == sorted(expected)
+    assert len({place for place, _ in strange}) == len(strange)
+    assert Counter(line for _, line in strange) == Counter(log.strange_lines)
+
+
+@pytest.mark.parametrize(
+    ("command", "good", "bad"),
+    [("land", 1_000, 120), pytest.param("run", 100_000, 10_000, marks=pytest.mark.slow)],
+)
+def test_bad_records_among_good_ones(command: str, good: int, bad: int, evenkeel, tmp_path: Path) -> None:
+    """The same log once with its bad records and once without, as if compaction had taken them away."""
+    print(f"EVENKEEL_SEED={SEED}")
+    chance = random.Random(SEED)
+    log = make_log(good, bad, chance)
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("quality:\n  max_quarantined_ratio: 1.0\n")
+    for name, part in (("mixed", log), ("clean", log.without_bad())):
+        capture = part.write(tmp_path / f"{name} log", chance)
+        arguments = ("--warehouse", tmp_path / name, "--input", capture, "--config", settings, "--cluster-id", "c")
+        assert evenkeel(command, *arguments) == 0
+    (run,) = rows(tmp_path / "mixed", "runs")
+    counts = dict(run["input_counts"])
+    skipped = sum(record.reason == TRANSPARENT for record in log.records)
+    assert (counts["read"], counts["landed"]) == (good + bad, good)
+    assert (counts["duplicate"], counts["skipped"], counts["quarantined"]) == (0, skipped, bad - skipped)
+    check_quarantine(tmp_path / "mixed", log, tmp_path / "mixed log")
+    assert rows(tmp_path / "clean", "quarantine") == []
+    for name in COMPARED:
+        if name != "quarantine":
+            mixed, clean = content(tmp_path / "mixed", name), content(tmp_path / "clean", name)
+            assert mixed == clean, f"{name}: {len(mixed)} rows with the bad records, {len(clean)} without"
+    assert content(tmp_path / "clean", "subscription_snapshots") and content(tmp_path / "clean", "offset_snapshots")
+    assert command == "land" or content(tmp_path / "clean", "movements")
