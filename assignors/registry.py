@@ -65,7 +65,7 @@ def _load(strategy: str, path: str) -> Assignor:
     module, _, name = path.partition(":")
     try:
         assignor = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # besides what importing says of a wrong path, a module may raise anything while it is imported
         raise UnknownStrategyError(f"the assignor {strategy!r} cannot be loaded from {path!r}: {error}") from error
     if not callable(assignor):
         raise UnknownStrategyError(f"the assignor {strategy!r} at {path!r} is a {type(assignor).__name__}, not a function")
