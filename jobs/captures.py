@@ -14,6 +14,7 @@ import pyarrow
 import pyarrow.parquet
 
 from jobs.errors import InputError
+from jobs.location import objection, told
 from jobs.sources.consumer_offsets import PARQUET_COLUMNS
 from schemas.snapshot import line_cluster_id, recognise_line
 from schemas.vocabulary import Source
@@ -21,6 +22,8 @@ from schemas.vocabulary import Source
 logger = logging.getLogger(__name__)
 
 PARQUET, NDJSON = "parquet", "ndjson"
+LONGEST_LINE_BYTES = 1 << 28
+"""Longer than a look at a million partitions."""
 _ARROW_TYPES = {"binary": ("binary", "large_binary"), "int": ("int32",), "bigint": ("int64",), "timestamp": ("timestamp",)}
 
 
@@ -53,9 +56,7 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
     """
     found: dict[Path, Capture] = {}
     for name in inputs:
-        root = Path(name).absolute()
-        if not root.exists():
-            raise InputError(f"input {name}: no such file or folder")
+        root = _root(name)
         if root.is_dir():
             captures = [capture for path in _files(root) if (capture := _recognise(path, forced, is_named=False))]
             if not captures:
@@ -66,6 +67,35 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
     if not found:
         raise InputError("no input: name captures with --input, or under inputs in the settings")
     return _with_cluster_ids([found[path] for path in sorted(found)])
+
+
+def _root(name: str) -> Path:
+    """Return the path of an input that is there, as Spark reads it.
+
+    Raises:
+        InputError: it is not.
+    """
+    try:
+        Path(name).stat()
+    except FileNotFoundError:
+        raise InputError(f"input {told(name)}: no such file or folder") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"input {told(name)}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    return Path(name).absolute()
+
+
+def _readable_by_spark(path: Path) -> str:
+    """Return the name of a capture for Spark.
+
+    Raises:
+        InputError: Spark would look for another file, or for several.
+    """
+    problem = objection(str(path))
+    if problem is None and ":" in path.name:
+        problem = "Spark cannot read a file with ':' in its name; rename it"
+    if problem is not None:
+        raise InputError(f"input {told(str(path))}: {problem}")
+    return str(path)
 
 
 def _with_cluster_ids(captures: list[Capture]) -> tuple[Capture, ...]:
@@ -147,7 +177,7 @@ def _parquet_capture(path: Path, size: int, forced: Source | None) -> Capture:
             f"input {path}: expected the columns of Spark's Kafka source, missing or of another type: {', '.join(missing)}; "
             f"found {', '.join(f'{name} {kind}' for name, kind in columns.items())}"
         )
-    return Capture(str(path.absolute()), Source.CONSUMER_OFFSETS, PARQUET, size)
+    return Capture(_readable_by_spark(path), Source.CONSUMER_OFFSETS, PARQUET, size)
 
 
 def _read_through(path: Path) -> None:
@@ -157,10 +187,22 @@ def _read_through(path: Path) -> None:
             pass
 
 
+def _first_line(begin: bytes) -> str:
+    """Return the first line of a file as text; what is behind it may be damaged, which lands in quarantine line by line.
+
+    Raises:
+        _OtherKindError: a file of another kind, such as an image, whose lines have no end, or one that unpacks to no end of zeros.
+        UnicodeDecodeError: another kind of file too.
+    """
+    if len(begin) > LONGEST_LINE_BYTES:
+        raise _OtherKindError(f"the first line is longer than {LONGEST_LINE_BYTES} bytes")
+    return begin.decode().partition("\r")[0].strip()
+
+
 def _ndjson_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bool) -> Capture:
     try:
-        with gzip.open(path, "rt", encoding="utf-8") if is_gzip else path.open(encoding="utf-8") as lines:
-            first = lines.readline().strip()
+        with gzip.open(path) if is_gzip else path.open("rb") as lines:
+            first = _first_line(lines.readline(LONGEST_LINE_BYTES + 1))
         if is_gzip and recognise_line(first)[0] is not None:
             _read_through(path)
     except (EOFError, zlib.error) as error:
@@ -178,4 +220,4 @@ def _ndjson_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bo
         found = "gzip data under another name" if is_gzip else "a file called .gz that is not gzip"
         raise InputError(f"input {path}: found {found}; Spark goes by the name: rename it")
     cluster_id = line_cluster_id(first) if source is Source.CLUSTER_METADATA else None
-    return Capture(str(path.absolute()), source, NDJSON, size, cluster_id)
+    return Capture(_readable_by_spark(path), source, NDJSON, size, cluster_id)

@@ -27,6 +27,51 @@ def local_folder(location: str) -> Path | None:
     return Path(path).absolute() if is_path(location) and "://" not in path else None
 
 
+_NOT_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+_SPARKS_OWN_IN_PATHS, _SPARKS_OWN_IN_SCHEMAS = re.compile(r"[*?\[\]{}\\`]"), re.compile("[{}]")
+_USER = re.compile("://[^/]*@")
+
+
+def is_text(name: str) -> bool:
+    """Return whether a name can be written into tables, logs and file systems alike: UTF-8 without control characters."""
+    return _NOT_TEXT.search(name) is None
+
+
+def objection(location: str) -> str | None:
+    r"""Return why a place cannot be given to Spark by its name; None when it can.
+
+    >>> objection("data/2026-11")
+    >>> objection("data/[ab]")
+    "found '[' in its name, which Spark does not take as it stands; name another, or rename it"
+    """
+    if not re.sub("^file:(//)?", "", location).strip():
+        return "expected a name, found none"
+    if not is_text(location):
+        return "found a control character, or bytes that are not UTF-8, in its name; name another, or rename it"
+    if _USER.search(location):
+        return "found a user or password in an address, which logs would repeat; give them to Spark by its settings or the environment"
+    odd = (_SPARKS_OWN_IN_PATHS if is_path(location) else _SPARKS_OWN_IN_SCHEMAS).search(location)
+    return None if odd is None else f"found {odd[0]!r} in its name, which Spark does not take as it stands; name another, or rename it"
+
+
+def told(location: str) -> str:
+    """Return a place as messages may repeat it.
+
+    >>> told("s3a://key:secret@bucket/w")
+    's3a://***@bucket/w'
+    """
+    return on_one_line(_USER.sub("://***@", location))
+
+
+def on_one_line(text: str) -> str:
+    r"""Return a text with what does not print written as an escape.
+
+    >>> print(on_one_line("a\nb"))
+    a\nb
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 SHARED_FILE_SYSTEMS = ("afs", "beegfs", "ceph", "cifs", "fuse", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "ocfs2", "smb")
 """First letters of the types of file systems that several machines mount, or that need not keep locks at all."""
 OF_ONE_MACHINE = ("fuse.fuse-overlayfs",)
