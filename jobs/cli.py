@@ -20,7 +20,7 @@ import jobs
 import schemas
 from assignors.registry import find_assignor
 from jobs.errors import EvenkeelError, PlatformError, UsageError
-from jobs.location import local_folder
+from jobs.location import is_text, local_folder, objection, on_one_line, told
 from schemas.config import Settings, parse_settings
 from schemas.vocabulary import Severity, Source
 
@@ -30,6 +30,8 @@ EPILOG = """\
 exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing written); 3 another run holds the warehouse;
 4 a gate failed, or a run id was reused with other input.
 A flag beats the settings file, the file beats the default. A warehouse with a slash is a path, a.b or a.b.c a catalog schema."""
+
+LONGEST_RUN_NAME = 250
 
 COMMANDS = {
     "run": "land, assign, audit and report in one session; without options on the recorded capture, into ./warehouse",
@@ -119,17 +121,28 @@ def _add_place_options(command: argparse.ArgumentParser) -> None:
 def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--cluster-id", metavar="NAME", help="name of the Kafka cluster; beats the capture's own")
     command.add_argument("--strategies", metavar="LIST", help="assignors to compare, separated by commas")
-    command.add_argument("--run-id", metavar="ID", help="name of the run; a retry with the same name and input does nothing")
+    command.add_argument("--run-id", type=run_name, metavar="ID", help="name of the run; a retry with the same name and input does nothing")
     command.add_argument("--as-of", type=moment, metavar="TIME", help="the run's clock, ISO 8601, UTC when no zone is given")
 
 
 def moment(text: str) -> datetime:
-    """Return a moment as aware UTC from ISO 8601; one without a zone is taken as UTC."""
+    """Return a moment as aware UTC from ISO 8601; one without a zone is taken as UTC. From 1970 to 2200, as in the tables."""
     try:
         parsed = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected ISO 8601 such as 2026-11-21T02:21:13Z, found {text!r}") from None
+    if not 1970 < parsed.year < 2200:  # at the ends a zone could lead out of them
+        raise argparse.ArgumentTypeError(f"expected a time from 1971 to 2199, found {text!r}")
     return parsed.replace(tzinfo=timezone.utc) if parsed.tzinfo is None else parsed.astimezone(timezone.utc)
+
+
+def run_name(text: str) -> str:
+    """Return the name of a run: it stands in every commit, where Spark would replace ``${...}`` by a variable of the driver."""
+    if not 0 < len(text) <= LONGEST_RUN_NAME or not is_text(text) or "${" in text:
+        raise argparse.ArgumentTypeError(
+            f"expected 1 to {LONGEST_RUN_NAME} characters, none of them a control character, and no ${{, found {text[:50]!r}"
+        )
+    return text
 
 
 def seconds(text: str) -> float:
@@ -161,12 +174,7 @@ def load_settings(arguments: argparse.Namespace, folder: Path) -> Settings:
         UsageError: the file is missing or wrong; one line a mistake.
     """
     path = arguments.config or folder / "local.yaml"
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {path}: not YAML ({' '.join(str(error).split())})") from None
+    content = _read_yaml(path)
     try:
         settings = parse_settings(content, str(path))
         inputs = arguments.__dict__.get("input") or [_beside(path, name) for name in settings.inputs]
@@ -180,9 +188,50 @@ def load_settings(arguments: argparse.Namespace, folder: Path) -> Settings:
         if arguments.__dict__.get("fail_on"):
             merged["quality"]["fail_on"] = arguments.fail_on
         merged["report"]["output"] = _report_path(arguments.__dict__.get("output") or settings.report.output, merged["warehouse"])
-        return parse_settings(merged, "command line")
+        merged_settings = parse_settings(merged, "command line")
     except ValueError as error:
         raise UsageError(str(error)) from None
+    _check_names(merged_settings)
+    return merged_settings
+
+
+def _read_yaml(path: Path) -> Any:
+    """Return what a settings file holds.
+
+    Raises:
+        UsageError: it is missing, no YAML, or has aliases: what they repeat can grow beyond any memory.
+    """
+    try:
+        if path.exists() and not path.is_file():  # a pipe would keep us waiting
+            raise UsageError(f"--config {path}: expected a file")
+        text = path.read_text(encoding="utf-8")
+        for event in yaml.parse(text, yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1
+                raise UsageError(f"--config {path}: line {line}: found the alias *{event.anchor}, expected the value itself")
+        return yaml.safe_load(text)
+    except OSError as error:
+        raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None
+    except yaml.MarkedYAMLError as error:  # its own text quotes the file, where a password may stand
+        what = " ".join(filter(None, (error.context, error.problem)))
+        raise UsageError(f"--config {path}: line {error.problem_mark.line + 1}: not YAML ({what})") from None
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        # All but the first come out of PyYAML too: of a month 13, of `!!bool maybe`, of brackets nested too deep.
+        raise UsageError(f"--config {path}: not YAML ({' '.join(str(error).split())})") from None
+
+
+def _check_names(settings: Settings) -> None:
+    """Refuse names that Spark would read as something else, or that logs must not repeat.
+
+    Raises:
+        UsageError: naming the setting.
+    """
+    problem = objection(settings.warehouse)
+    if problem is not None:
+        raise UsageError(f"warehouse {told(settings.warehouse)}: {problem}")
+    for setting, name in (("cluster_id", settings.cluster_id), ("report.output", settings.report.output)):
+        if name is not None and not is_text(name):
+            raise UsageError(f"{setting}: expected UTF-8 without control characters, found {name!r}")
 
 
 def _beside(settings_file: Path, name: str) -> str:
@@ -213,6 +262,13 @@ def _check_packages() -> None:
         raise PlatformError(f"packages of different installations: {', '.join(f'{name} from {place}' for name, place in places.items())}")
 
 
+class _TextFormatter(logging.Formatter):
+    """Keeps each message on its line: names out of captures and paths may hold line ends and what a terminal obeys."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return f"evenkeel: {on_one_line(record.message)}"
+
+
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
@@ -221,7 +277,7 @@ class _JsonFormatter(logging.Formatter):
 
 def _set_up_logging(log_format: str) -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(_JsonFormatter() if log_format == "json" else logging.Formatter("evenkeel: %(message)s"))
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     package = logging.getLogger("jobs")
     package.handlers, package.propagate = [handler], False
     package.setLevel(logging.INFO)
@@ -290,7 +346,8 @@ def console_main(argv: Sequence[str] | None = None) -> int:
     try:
         main(argv)
     except EvenkeelError as error:
-        print(f"evenkeel: {error}", file=sys.stderr)
+        for line in str(error).split("\n"):  # one a mistake
+            print(f"evenkeel: {on_one_line(line)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("evenkeel: interrupted", file=sys.stderr)

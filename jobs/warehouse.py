@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -148,12 +149,18 @@ class Warehouse:
         Raises:
             NotAWarehouseError: naming what was found.
         """
-        if self.folder is None or not self.folder.exists():
+        if self.folder is None:
             return
-        if not self.folder.is_dir():
-            raise NotAWarehouseError(f"warehouse {self.folder}: expected a folder, found a file; name another with --warehouse")
-        strange = sorted(entry.name for entry in self.folder.iterdir() if entry.name not in TABLES and entry.name not in OTHER_ENTRIES)
-        tables = [name for name in TABLES if (self.folder / name).exists()]
+        try:
+            entries = {entry.name for entry in self.folder.iterdir()}
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            raise NotAWarehouseError(f"warehouse {self.folder}: expected a folder, found a file; name another with --warehouse") from None
+        except OSError as error:
+            raise NotAWarehouseError(f"warehouse {self.folder}: cannot be read ({error.strerror}); name another with --warehouse") from None
+        strange = sorted(entries - {*TABLES, *OTHER_ENTRIES})
+        tables = [name for name in TABLES if name in entries]
         if strange and not tables:
             raise NotAWarehouseError(
                 f"warehouse {self.folder}: expected an empty folder or Evenkeel's tables, found {', '.join(strange[:5])}; "
@@ -166,7 +173,11 @@ class Warehouse:
                 )
 
     def exists(self) -> bool:
-        """Return whether the tables are there."""
+        """Return whether the tables are there.
+
+        Raises:
+            NotAWarehouseError: the catalog knows no such schema, or cannot read its name.
+        """
         if self.folder is not None:
             return (self.folder / RUNS.name / "_delta_log").is_dir()
         if is_path(self.location):
@@ -175,7 +186,11 @@ class Warehouse:
             except Exception as error:  # the class differs between classic Spark, Connect and file systems
                 logger.debug("no runs table at %s: %s", self.location, error)
                 return False
-        return self.spark.catalog.tableExists(self.identifier(RUNS.name))
+        try:
+            return self.spark.catalog.tableExists(self.identifier(RUNS.name))
+        except PySparkException as error:
+            what = str(error).strip().partition("\n")[0]
+            raise NotAWarehouseError(f"warehouse {self.location}: {what}; name another with --warehouse") from error
 
     def create(self) -> None:
         """Make the tables that are missing; ``runs`` last, so that its presence means all are there."""
