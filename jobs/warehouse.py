@@ -111,12 +111,15 @@ class Warehouse:
         """Return the newest version of a table: from the names in its log where that is a local folder."""
         if self.folder is None:
             return int(self._history(name)["version"])
-        versions = [int(entry.stem) for entry in (self.folder / name / "_delta_log").glob("*.json") if entry.stem.isdigit()]
+        versions = self._local_versions(name)
         if not versions:
             raise WarehouseDamagedError(
                 f"{self.folder / name}: the Delta log has no commit; restore the folder from a copy, or rebuild the warehouse"
             )
         return max(versions)
+
+    def _local_versions(self, name: str) -> list[int]:
+        return [int(entry.stem) for entry in (self.folder / name / "_delta_log").glob("*.json") if entry.stem.isdigit()]
 
     def versions(self) -> dict[str, int]:
         """Return the newest version of every table but ``runs``."""
@@ -179,7 +182,7 @@ class Warehouse:
             NotAWarehouseError: the catalog knows no such schema, or cannot read its name.
         """
         if self.folder is not None:
-            return (self.folder / RUNS.name / "_delta_log").is_dir()
+            return bool(self._local_versions(RUNS.name))  # a run killed while making it leaves a log without a commit
         if is_path(self.location):
             try:
                 return self._history(RUNS.name) is not None
@@ -193,7 +196,18 @@ class Warehouse:
             raise NotAWarehouseError(f"warehouse {self.location}: {what}; name another with --warehouse") from error
 
     def create(self) -> None:
-        """Make the tables that are missing; ``runs`` last, so that its presence means all are there."""
+        """Make the tables that are missing; ``runs`` last, so that its presence means all are there.
+
+        Raises:
+            WarehouseDamagedError: ``runs`` is gone, but not what runs have written: to begin anew would take all of it back.
+        """
+        if self.folder is not None and not self._local_versions(RUNS.name):
+            written = [name for name in TABLES if max(self._local_versions(name), default=0) > 0]
+            if written:
+                raise WarehouseDamagedError(
+                    f"{self.folder / RUNS.name}: no commit in the Delta log, while runs have written {', '.join(written[:3])}; restore the "
+                    "folder from a copy, or rebuild the warehouse from its captures"
+                )
         for spec in TABLES.values():
             if self.folder is None or not (self.folder / spec.name / "_delta_log" / f"{0:020}.json").exists():
                 with self._committing():
