@@ -119,6 +119,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         if (before["input_fingerprint"], before["settings_fingerprint"]) != (input_fingerprint, settings_fingerprint):
             raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
         logger.info("run %s is already published: nothing to do", request.run_id)
+        _tidy(warehouse)  # it may have been killed before
         told = {"run_id": before["run_id"], "input_counts": dict(before["input_counts"])}
         return _report(warehouse, request, told) if request.command == "run" else None
     published = warehouse.newest_run(RunStatus.PUBLISHED) if newest is not None else None
@@ -151,14 +152,19 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     except BaseException as error:
         _undo(context, request, row, error, check_hold)
         raise
-    warehouse.replace_views()
-    warehouse.clear_staging()
+    _tidy(warehouse)
     if request.command == "maintain":
         _vacuum(context)
     told = {"run_id": request.run_id, "input_counts": context.input_counts}
     summary = _report(warehouse, request, told) if request.command == "run" else None
     _check_fail_on(context, summary)
     return summary
+
+
+def _tidy(warehouse: Warehouse) -> None:
+    """Do what comes behind the published row: show it in a catalog's views, and remove what was written aside."""
+    warehouse.replace_views()
+    warehouse.clear_staging()
 
 
 def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
