@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -25,7 +24,7 @@ from jobs.context import RunContext, stage_timer
 from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError
 from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
-from jobs.session import jvm_pid
+from jobs.session import SPARK_ERRORS, jvm_pid
 from jobs.warehouse import Warehouse
 from schemas.config import Settings
 from schemas.tables import FINDINGS, RUNS
@@ -64,8 +63,15 @@ def execute(spark: SparkSession, request: Request) -> str | None:
     """Return the summary of the report, or of what was verified; None for commands without one.
 
     Raises:
-        EvenkeelError: one of its kinds; the tables are then as they were.
+        EvenkeelError: one of its kinds; the tables are then as they were, or the next run takes them back.
     """
+    try:
+        return _execute(spark, request)
+    except (*SPARK_ERRORS, OSError) as error:  # where no stage is in progress: at the lock, the row in runs, the report
+        raise StageFailedError(f"{request.command} on {request.settings.warehouse}: {explain(error)}") from error
+
+
+def _execute(spark: SparkSession, request: Request) -> str | None:
     warehouse = Warehouse(spark, request.settings.warehouse)
     if request.command == "verify":
         return verify.run(warehouse, request.now, request.wait_seconds)
@@ -107,7 +113,7 @@ def _open(warehouse: Warehouse) -> None:
         warehouse.create()
         warehouse.recover()
         migrations.migrate(warehouse)
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise NotAWarehouseError(f"warehouse {warehouse.location}: cannot be opened: {explain(error)}") from error
 
 
@@ -179,7 +185,7 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
         with stage_timer(name):
             try:
                 stages[name]()
-            except PySparkException as error:
+            except SPARK_ERRORS as error:
                 raise StageFailedError(f"{name}: {explain(error)}") from error
         if name == "land":
             _log_input(context)
@@ -192,15 +198,19 @@ def _vacuum(context: RunContext) -> None:
     with stage_timer("vacuum"):
         try:
             maintain.vacuum(context)
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise StageFailedError(f"published, but vacuum: {explain(error)}; the next maintain goes on with it") from error
 
 
 def explain(error: Exception) -> str:
-    """Return the line of a Spark error that says what happened: a worker's own words where there are any."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """Return the line of an error that says what happened: a worker's own words where there are any, or the first cause in the JVM."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("An error occurred while calling ")]  # Py4J's, before what the JVM says
     worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.udfs.", "jobs.worker_guard."))]
-    return (worker or lines or [type(error).__name__])[-1 if worker else 0][:2000]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    if worker or causes:
+        return (worker or causes)[-1][:2000]
+    return (lines or [type(error).__name__])[0][:2000]
 
 
 def _log_input(context: RunContext) -> None:
@@ -231,8 +241,8 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
         context.output_counts.clear()
         _close(context, request, row, status, [])
         context.warehouse.clear_staging()
-    except Exception:  # the first error is the one that counts
-        logger.exception("the tables could not be taken back; the next run will")
+    except Exception as failure:  # the first error is the one that counts
+        logger.error("the tables could not be taken back (%s); the next run will", explain(failure))
 
 
 def _close(context: RunContext, request: Request, row: dict[str, Any], status: RunStatus, results: list[gates.GateResult]) -> None:

@@ -15,6 +15,14 @@ from pyspark.sql import SparkSession
 
 from jobs.errors import PlatformError
 
+try:
+    from py4j.protocol import Py4JError
+except ImportError:  # Spark Connect does without
+    SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    SPARK_ERRORS = (PySparkException, Py4JError)
+"""What Spark raises; the second where PySpark has no class for what happened in the JVM, such as a full disk, or where the JVM is gone."""
+
 SUPPORTED_SPARK = ("4.0", "4.1")
 DELTA_VERSION = "4.4.0"
 

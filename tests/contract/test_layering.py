@@ -27,6 +27,7 @@ ALLOWED_IMPORTS = {
         "schemas",
         "assignors",
         "pyspark",
+        "py4j",
         "pandas",
         "pyarrow",
         "pydantic",
@@ -41,6 +42,7 @@ ALLOWED_IMPORTS = {
 ONLY_IN = {
     "great_expectations": {"jobs.gates"},
     "confluent_kafka": {"jobs.sources.cluster"},
+    "py4j": {"jobs.session"},
     "jinja2": {"jobs.report_page"},
     "markupsafe": {"jobs.report_page"},
     "yaml": {"jobs.cli", "jobs.gates"},
