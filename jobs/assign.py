@@ -17,7 +17,7 @@ from jobs import udfs
 from jobs.context import RunContext
 from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs
 from jobs.warehouse import Warehouse
-from schemas.staging import SOLVED_ROWS
+from schemas.staging import AUDITED_TABLES, SOLVED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import TopicBasis
 
@@ -98,16 +98,14 @@ def from_the_beginning(groups: DataFrame) -> DataFrame:
     return groups.withColumns({**{name: first[name].cast(types[name]) for name in first}, "is_redone": F.lit(True)})
 
 
-def of_consumers(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
-    """Return the snapshots without those of groups that are known under other protocol types only, such as Kafka Connect's."""
+def foreign_groups(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
+    """Return (cluster_id, group_id) of groups that are known under other protocol types only, such as Kafka Connect's."""
     foreign = group_records.where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNotNull())
     consumers = snapshots.where(F.col("protocol_type") == "consumer")
     words = foreign.select(*GROUP, F.lit(False).alias("is_consumer")).unionByName(
         consumers.select(*GROUP, F.lit(True).alias("is_consumer"))
     )
-    others = words.groupBy(*GROUP).agg(F.bool_or("is_consumer").alias("is_consumer")).where(~F.col("is_consumer")).select(*GROUP)
-    # Few groups are of other types: without the hint all snapshots would be shuffled, and more than once.
-    return snapshots.join(F.broadcast(others), list(GROUP), "left_anti")
+    return words.groupBy(*GROUP).agg(F.bool_or("is_consumer").alias("is_consumer")).where(~F.col("is_consumer")).select(*GROUP)
 
 
 def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -> DataFrame:
@@ -209,6 +207,17 @@ def forget_unnamed_topics(warehouse: Warehouse) -> int:
     return warehouse.delete(GENERATION_TOPICS.name, unnamed, key)
 
 
+def _take_back(context: RunContext, foreign: DataFrame) -> None:
+    """Delete all results of groups that turn out not to be consumers': a record without members does not tell what its group is."""
+    warehouse = context.warehouse
+    named = warehouse.stage("foreign", foreign.join(warehouse.read(GROUP_STATES.name), list(GROUP), "left_semi"))
+    if named.isEmpty():
+        return
+    for spec in (GROUP_STATES, ASSIGNMENTS, SOLUTIONS, *AUDITED_TABLES.values()):
+        warehouse.delete(spec.name, named, GROUP)
+    forget_unnamed_topics(warehouse)
+
+
 def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> None:
     """Assign what has landed since the last time.
 
@@ -218,12 +227,19 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     """
     warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
     consumed, consumed_looks = context.unread(name), context.unread(TOPIC_SNAPSHOTS.name)
-    if warehouse.is_empty(name) or (not recompute and consumed is None and consumed_looks is None):
+    has_new_records = context.unread(GROUP_RECORDS.name) is not None
+    if warehouse.is_empty(name) or (not recompute and consumed is None and consumed_looks is None and not has_new_records):
         return
-    context.consumed |= {name: context.run_sequence, TOPIC_SNAPSHOTS.name: context.run_sequence}
-    snapshots = of_consumers(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
+    context.consumed |= dict.fromkeys((name, TOPIC_SNAPSHOTS.name, GROUP_RECORDS.name), context.run_sequence)
+    foreign = foreign_groups(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
+    # Few groups are of other types: without the hint all snapshots would be shuffled, and more than once.
+    snapshots = warehouse.read(name).join(F.broadcast(foreign), list(GROUP), "left_anti")
     if warehouse.is_empty(GROUP_STATES.name):
         _write(context, warehouse.stage("assign", solve(context, snapshots, None)))
+        return
+    if has_new_records:
+        _take_back(context, foreign)
+    if not recompute and consumed is None and consumed_looks is None:
         return
     fresh = snapshots if recompute else fresh_snapshots(context, snapshots, consumed, consumed_looks)
     groups = pending_groups(fresh, warehouse.read(GROUP_STATES.name))

@@ -1,0 +1,36 @@
+"""Groups of Kafka Connect: a record without members does not tell that, so that a later one that does takes their results back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.captures import LOOKS, of_groups
+from tests.spark.tables import COMPARED, content, rows
+
+CONSUMERS, CONNECT = "feed-rr", "cache-connect"
+FIRST_WITH_MEMBERS = 15
+"""Offset of the record that tells; the one before it has no members and no protocol type."""
+
+
+@pytest.mark.parametrize("is_late", [True, False], ids=["the empty one first", "the telling one first"])
+def test_either_order_gives_the_tables_of_one_run(evenkeel, tmp_path: Path, is_late: bool) -> None:
+    whole = of_groups(tmp_path, "whole.parquet", CONSUMERS, CONNECT)
+    table = pq.read_table(whole)
+    tells = [
+        CONNECT.encode() in key and offset >= FIRST_WITH_MEMBERS
+        for key, offset in zip(table["key"].to_pylist(), table["offset"].to_pylist(), strict=True)
+    ]
+    pq.write_table(table.filter(pa.array([told != is_late for told in tells])), tmp_path / "first.parquet")
+    runs = {"pieces": (tmp_path / "first.parquet", whole), "at_once": (whole,)}
+    for name, captures in runs.items():
+        for capture in captures:
+            assert evenkeel("run", "--warehouse", tmp_path / name, "--input", capture, LOOKS) == 0
+        assert evenkeel("verify", "--warehouse", tmp_path / name) == 0
+    for table_name in COMPARED:
+        assert content(tmp_path / "pieces", table_name) == content(tmp_path / "at_once", table_name), table_name
+    assert {row["group_id"] for row in rows(tmp_path / "pieces", "group_states")} == {CONSUMERS}
+    assert CONNECT in {row["group_id"] for row in rows(tmp_path / "pieces", "subscription_snapshots")}
