@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
 import math
@@ -343,6 +344,8 @@ def _restore_stderr() -> None:
 def console_main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, telling errors in one line on stderr."""
     _restore_stderr()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # not every terminal can show the name of every group
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         main(argv)
     except EvenkeelError as error:

@@ -126,7 +126,10 @@ class Warehouse:
         return {name: self.version(name) for name in TABLES if name != RUNS.name}
 
     def _history(self, name: str) -> Row:
-        return self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()[0]
+        rows = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()
+        if not rows:
+            raise NotAWarehouseError(f"warehouse {self.location}: no log of {name} can be read there; name another with --warehouse")
+        return rows[0]
 
     def newest_run(self, status: RunStatus | None = None) -> Row | None:
         """Return the newest row of ``runs``, or the newest with a status; None when there is none."""

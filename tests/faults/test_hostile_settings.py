@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -285,3 +286,12 @@ def test_other_captures_are_fine(name: str, tmp_path: Path) -> None:
 def test_a_password_in_an_input_is_not_repeated() -> None:
     (line,) = run("land", "--input", f"s3a://key:{CANARY}@bucket/captures")
     assert CANARY not in line
+
+
+def test_a_terminal_that_cannot_show_a_name_shows_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, "latin-1"))
+    monkeypatch.setattr(cli, "_execute", lambda *_: "group \U0001f600 in Z\u00fcrich")
+    assert cli.console_main(["report"]) == 0
+    sys.stdout.flush()
+    assert written.getvalue() == b"group \\U0001f600 in Z\xfcrich\n"
