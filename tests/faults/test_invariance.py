@@ -58,7 +58,7 @@ class Corner:
 
 SHORT = [
     Corner(1, 7, False, 42, "lines"),
-    Corner(10_000, 1, True, 1, "shuffled", runs=2),
+    Corner(10_000, 1, True, 1, "shuffled"),
 ]
 FULL = [
     Corner(rows, partitions, number % 2 == 0, SEEDS[number % len(SEEDS)], FORMS[number % len(FORMS)], 1 + number // 2 % 2)
