@@ -24,7 +24,7 @@ settings.load_profile("evenkeel")
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def _jars() -> Path:
+def jars_folder() -> Path:
     import pyspark
 
     named = os.environ.get("EVENKEEL_JARS")
@@ -42,7 +42,7 @@ def spark() -> Iterator[SparkSession]:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    session = open_session(ROOT / "conf", _jars())
+    session = open_session(ROOT / "conf", jars_folder())
     yield session
     session.stop()
 

@@ -1,14 +1,21 @@
-"""Warehouses to damage: one made by a run, with rows in every table, and cheap copies of it."""
+"""Warehouses to damage: one made by a run, with rows in every table, and cheap copies of it; and a small one to run on."""
 
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from tests.faults.readers import State, published_state
+from tests.spark.captures import LOOKS, piece
+
 DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
+AS_OF = "2026-11-22T00:00:00Z"
 BAD_RECORD = '{"partition": 1, "offset": 900001, "timestamp_ms": 1795000000000, "key_b64": "AAEAAWc=", "value_b64": "AAE="}\n'
 """A commit whose key ends early: it goes to quarantine, the one table that the recorded capture leaves empty."""
 
@@ -26,7 +33,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def full_warehouse(evenkeel, captures: Path) -> Path:
     """A warehouse with rows in every table; tests only read it."""
     warehouse = captures.parent / "warehouse"
-    assert evenkeel("run", "--warehouse", warehouse, "--input", captures, "--run-id", "full", "--as-of", "2026-11-22T00:00:00Z") == 0
+    assert evenkeel("run", "--warehouse", warehouse, "--input", captures, "--run-id", "full", "--as-of", AS_OF) == 0
     return warehouse
 
 
@@ -45,3 +52,71 @@ def copied(full_warehouse: Path, tmp_path: Path) -> Callable[..., Path]:
         return warehouse
 
     return copy
+
+
+FEW = (2, 16, 24, 45)
+"""Partitions of the offsets topic: eight groups, among them a tombstone's and one without snapshots."""
+
+
+def few(folder: Path, name: str, first: int, behind: int) -> Path:
+    """Write a part of the recorded capture, in eighths of each partition, that a run needs little more than its start for."""
+    path = piece(folder, name, first, behind)
+    pq.write_table(pq.read_table(path, filters=[("partition", "in", FEW)]), path)
+    return path
+
+
+@dataclass(frozen=True)
+class TwoRuns:
+    """A published run and an undisturbed second one on top of it; tests only read both warehouses, and copy the first.
+
+    Attributes:
+        first_inputs, second_inputs: captures of the two runs.
+        before, after: what readers see of the one and of the other.
+        commit_times: of the second run, in seconds since its start.
+        duration: of the second run, in seconds.
+    """
+
+    first: Path
+    second: Path
+    first_inputs: tuple[Path, ...]
+    second_inputs: tuple[Path, ...]
+    before: State
+    after: State
+    commit_times: tuple[float, ...]
+    duration: float
+
+    def first_run(self, warehouse: Path) -> list[str]:
+        """Return the command line of the first run."""
+        return command_line(warehouse, self.first_inputs, "first")
+
+    def second_run(self, warehouse: Path, run_id: str = "second") -> list[str]:
+        """Return the command line of the second run."""
+        return command_line(warehouse, self.second_inputs, run_id)
+
+
+def command_line(warehouse: Path, inputs: tuple[Path, ...], run_id: str) -> list[str]:
+    return ["run", "--warehouse", str(warehouse), "--input", *map(str, inputs), "--run-id", run_id, "--as-of", AS_OF]
+
+
+def commits(warehouse: Path) -> list[Path]:
+    """Return the files of all commits of all tables."""
+    return [path for path in warehouse.glob("*/_delta_log/*.json") if path.stem.isdigit()]
+
+
+@pytest.fixture(scope="session")
+def two_runs(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> TwoRuns:
+    folder = tmp_path_factory.mktemp("two_runs")
+    first, second = folder / "first", folder / "second"
+    (folder / "bad.jsonl").write_text(BAD_RECORD)
+    first_inputs = (few(folder, "a.parquet", 0, 4), LOOKS)
+    second_inputs = (few(folder, "b.parquet", 4, 8), folder / "bad.jsonl")
+    assert evenkeel(*command_line(first, first_inputs, "first")) == 0
+    shutil.copytree(first, second)
+    old = {path.relative_to(second) for path in commits(second)}
+    started = time.time()
+    assert evenkeel(*command_line(second, second_inputs, "second")) == 0
+    duration = time.time() - started
+    new = [path for path in commits(second) if path.relative_to(second) not in old]
+    assert {path.parent.parent.name for path in new} >= {"movements", "quarantine", "runs"}
+    times = tuple(sorted(path.stat().st_mtime - started for path in new))
+    return TwoRuns(first, second, first_inputs, second_inputs, published_state(first), published_state(second), times, duration)

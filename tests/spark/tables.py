@@ -14,9 +14,9 @@ OF_THE_RUN = {"run_id", "run_sequence", "source", "source_position"}
 """Columns in which equal warehouses may differ."""
 
 
-def rows(warehouse: Path, name: str) -> list[dict[str, Any]]:
-    """Return all rows of a table as plain dicts."""
-    return DeltaTable(str(warehouse / name)).to_pyarrow_table().to_pylist()
+def rows(warehouse: Path, name: str, version: int | None = None) -> list[dict[str, Any]]:
+    """Return all rows of a table as plain dicts, at its newest version unless one is named."""
+    return DeltaTable(str(warehouse / name), version).to_pyarrow_table().to_pylist()
 
 
 def versions(warehouse: Path) -> dict[str, int]:
@@ -24,9 +24,9 @@ def versions(warehouse: Path) -> dict[str, int]:
     return {name: DeltaTable(str(warehouse / name)).version() for name in TABLES}
 
 
-def content(warehouse: Path, name: str) -> list[str]:
+def content(warehouse: Path, name: str, version: int | None = None) -> list[str]:
     """Return the rows of a table without what differs between equal warehouses, in a fixed order."""
-    kept = [{key: value for key, value in row.items() if key not in OF_THE_RUN} for row in rows(warehouse, name)]
+    kept = [{key: value for key, value in row.items() if key not in OF_THE_RUN} for row in rows(warehouse, name, version)]
     return sorted(json.dumps(row, sort_keys=True, default=repr) for row in kept)
 
 

@@ -1,0 +1,297 @@
+"""Kill -9: whatever dies at whatever moment, readers see the old run or the new one, and running again gives what an undisturbed run gives.
+
+A published warehouse is copied; a process of its own runs on it and is killed; then the same command is run again, in the session of the
+tests, while the JVM of the dead driver may still be there. A reader without Spark polls all the time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+from bisect import bisect
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jobs.lock import RUN_LOCK, Holder, process_start
+from jobs.verification.folder import check_folder
+from tests.faults.conftest import TwoRuns, commits
+from tests.faults.drivers import Driver, wait_until
+from tests.faults.readers import PollingReader, published_state
+from tests.spark.tables import rows
+
+DEFAULT_SEED = 9
+START_SECONDS = 12.0
+"""About what a driver takes until it has the lock."""
+COLD = 4.0
+"""How much slower a new JVM is than that of the tests; the next commit ends a wait anyway."""
+AT_ONCE = 2
+"""Warehouses in use: while the session of the tests runs again on one, a process is on its way to its end on another."""
+FROZEN_SECONDS = 2.0
+"""How long a run has to wait for a frozen JVM, which it must not overtake."""
+
+
+@dataclass(frozen=True)
+class Instant:
+    """When to kill and whom.
+
+    Attributes:
+        commits: commits that the run has made; None for an instant before it has the lock.
+        delay: seconds since then, or since the start of the process.
+        victim: driver, jvm or group, which is both.
+    """
+
+    commits: int | None
+    delay: float
+    victim: str
+
+    def strike(self, driver: Driver, commits_before: int) -> None:
+        """Wait and kill; nothing where the run has ended before."""
+
+        def made() -> int:
+            return len(commits(driver.warehouse)) - commits_before
+
+        if self.commits is not None:
+            wait_until(lambda: driver.has_ended() or (driver.holder() is not None and made() >= self.commits), f"{self}")
+        behind, reached = time.monotonic() + self.delay, made()
+        wait_until(lambda: driver.has_ended() or time.monotonic() > behind or made() > reached, f"{self}")
+        if driver.has_ended():
+            return
+        holder = driver.holder()
+        if self.victim == "group":
+            driver.kill_group()
+        elif self.victim == "jvm" and holder is not None:
+            os.kill(holder.jvm[0], signal.SIGKILL)
+        else:
+            os.kill(driver.process.pid, signal.SIGKILL)
+
+
+def instants(two_runs: TwoRuns, count: int) -> Iterator[Instant]:
+    """Yield random instants over the duration of a run, told by the commits made until then, so that a busy machine does not shift them.
+
+    Every sixth lies before the lock is taken.
+    """
+    seed = int(os.environ.get("EVENKEEL_SEED", DEFAULT_SEED))
+    print(f"EVENKEEL_SEED={seed}")
+    source, times = random.Random(seed), (0.0, *two_runs.commit_times)
+    for number in range(count):
+        victim = ("driver", "jvm", "driver", "group")[number % 4]
+        if number % 6 == 5:
+            yield Instant(None, source.uniform(0, START_SECONDS), victim)
+            continue
+        at = source.uniform(0, two_runs.duration)
+        made = bisect(times, at) - 1
+        yield Instant(made, (at - times[made]) * COLD, victim)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A named place where a driver kills itself; ``tests.faults.dying`` tells the words.
+
+    Attributes:
+        behind: where an earlier driver has died; this one dies in the recovery.
+        is_first: there is no warehouse yet.
+    """
+
+    name: str
+    calls: str
+    moment: str
+    count: int = 1
+    behind: Step | None = None
+    is_first: bool = False
+
+    def arguments(self) -> list[str]:
+        return ["tests.faults.dying", self.calls, self.moment, str(self.count)]
+
+
+COMMIT = "jobs.warehouse:Warehouse._commit"
+RESTORE = f"jobs.warehouse:Warehouse.recover>{COMMIT}"
+LAST_COMMIT = f"jobs.pipeline:_close>{COMMIT}"
+UNPUBLISHED = Step("before the row in runs", "jobs.pipeline:_close", "before")
+STEPS = [
+    Step("between two tables' commits in land", f"jobs.land:run>{COMMIT}", "after", 2),
+    Step("during a commit, with Spark frozen", COMMIT, "frozen", 6),
+]
+OTHER_STEPS = [
+    Step("before the tables are made", "jobs.warehouse:Warehouse.create", "before", is_first=True),
+    Step("between two tables' creation", "jobs.warehouse:create_statement", "before", 7, is_first=True),
+    Step("during a table's creation", "jobs.warehouse:create_statement", "during", 12, is_first=True),
+    Step("after the tables are made", "jobs.warehouse:Warehouse.create", "after", is_first=True),
+    Step("after land", "jobs.land:run", "after"),
+    Step("during the first commit", COMMIT, "during"),
+    Step("between two tables' commits in assign", f"jobs.assign:run>{COMMIT}", "after", 2),
+    Step("after assign", "jobs.assign:run", "after"),
+    Step("between two tables' commits in audit", f"jobs.audit:run>{COMMIT}", "after", 2),
+    Step("after audit", "jobs.audit:run", "after"),
+    Step("after the gates", "jobs.gates:run", "after"),
+    UNPUBLISHED,
+    Step("during the commit of the row in runs", LAST_COMMIT, "during"),
+    Step("during the commit of the row in runs, with Spark frozen", LAST_COMMIT, "frozen"),
+    Step("after the row in runs", "jobs.pipeline:_close", "after"),
+    Step("while staging is cleared", "jobs.warehouse:Warehouse.clear_staging>os:unlink", "after", 3),
+    Step("before the first RESTORE", RESTORE, "before", behind=UNPUBLISHED),
+    Step("during a RESTORE", RESTORE, "during", 3, behind=UNPUBLISHED),
+    Step("during a RESTORE, with Spark frozen", RESTORE, "frozen", 2, behind=UNPUBLISHED),
+    Step("between two RESTOREs", RESTORE, "after", 4, behind=UNPUBLISHED),
+    Step("after the last RESTORE", "jobs.warehouse:Warehouse.recover", "after", behind=UNPUBLISHED),
+]
+
+
+class Case:
+    """A warehouse on which drivers die, until ``run_again``."""
+
+    def __init__(self, two_runs: TwoRuns, folder: Path, what: Step | Instant) -> None:
+        self.two_runs, self.folder, self.what = two_runs, folder, what
+        self.warehouse = folder / "warehouse"
+        self.is_first = isinstance(what, Step) and what.is_first
+        self.argv = (two_runs.first_run if self.is_first else two_runs.second_run)(self.warehouse)
+        self.left: Holder | None = None
+        self._open = ExitStack()
+        self.reader = PollingReader(self.warehouse)
+        if not self.is_first:
+            shutil.copytree(two_runs.first, self.warehouse)
+            self._open.enter_context(self.reader)
+
+    def crash(self) -> Case:
+        """Run in processes of their own until these are dead, but for the JVM of a killed driver."""
+        try:
+            self._crash(self.what)
+        except BaseException:
+            self._open.close()
+            raise
+        return self
+
+    def _crash(self, what: Step | Instant) -> None:
+        if isinstance(what, Instant):
+            driver = self._start("jobs")
+            what.strike(driver, len(commits(self.two_runs.first)))
+            code = self._outlive(driver)
+            assert code in (-signal.SIGKILL, 0) or what.victim == "jvm", f"{what}: ended with {code}, see {driver.log}"
+            said = driver.log.read_text()
+            assert "Traceback" not in said and (code in (-signal.SIGKILL, 0) or said.splitlines()[-1].startswith("evenkeel: ")), driver.log
+        else:
+            for step in (what.behind, what) if what.behind is not None else (what,):
+                driver = self._start(*step.arguments())
+                assert self._outlive(driver) == -signal.SIGKILL, f"{step.name}: never reached, see {driver.log}"
+
+    def _start(self, *arguments: str) -> Driver:
+        driver = Driver(self.folder, self.warehouse, [*arguments, *self.argv])
+        self._open.callback(driver.kill_group)
+        return driver
+
+    def _outlive(self, driver: Driver) -> int:
+        code = driver.end()
+        self.left = driver.holder()
+        return code
+
+    def run_again(self, evenkeel) -> list[str]:
+        """Return what is wrong after the same command has been run again; empty when all is as after an undisturbed run."""
+        with self._open:
+            if isinstance(self.what, Step) and self.what.moment == "frozen":
+                threading.Thread(target=self._thaw, daemon=True).start()
+            code = evenkeel(*self.argv)
+            overtaken = self.left is not None and process_start(self.left.jvm[0]) == self.left.jvm[1]
+        return [*self._wrongs(code), *(["the JVM of the dead driver was overtaken"] if overtaken else [])]
+
+    def _thaw(self) -> None:
+        """Let the JVM go on once the next run waits for it."""
+        with (self.warehouse / RUN_LOCK).open() as file:
+
+            def is_locked() -> bool:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return True
+                fcntl.flock(file, fcntl.LOCK_UN)
+                return False
+
+            wait_until(is_locked, "the next run")
+        time.sleep(FROZEN_SECONDS)
+        os.kill(self.left.jvm[0], signal.SIGCONT)
+
+    def _wrongs(self, code: int) -> Iterator[str]:
+        if code != 0:
+            yield f"running again ended with {code}"
+            return
+        expected = [self.two_runs.before] if self.is_first else [self.two_runs.before, self.two_runs.after]
+        if published_state(self.warehouse) != expected[-1]:
+            yield "the tables are not those of an undisturbed run"
+        published = sorted(run["run_id"] for run in rows(self.warehouse, "runs") if run["status"] == "published")
+        if published != [run_id for run_id, _ in expected]:
+            yield f"published: {published}"
+        yield from map(str, check_folder(self.warehouse).damages)
+        if (self.warehouse / "_staging").exists():
+            yield "staging is still there"
+        if not self.is_first:
+            seen = list(dict.fromkeys(self.reader.seen))
+            if seen != expected:
+                yield f"a reader saw {seen}"
+
+
+def check_crashes(evenkeel, two_runs: TwoRuns, folder: Path, whats: Iterable[Step | Instant]) -> None:
+    """Let drivers die and run again behind each, while the next is on its way to its end."""
+    wrong, started = [], time.monotonic()
+    whats_by_crash: dict[Future[Case], Step | Instant] = {}
+
+    def finish(crashes: Iterable[Future[Case]]) -> None:
+        for crash in crashes:
+            found = [str(crash.exception())] if crash.exception() else crash.result().run_again(evenkeel)
+            what = whats_by_crash.pop(crash)
+            polls = 0 if crash.exception() else len(crash.result().reader.seen)
+            print(f"{time.monotonic() - started:6.1f} s, {polls} polls, {what}: {found or 'as undisturbed'}")
+            wrong.extend(f"{what}: {one}" for one in found)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for number, what in enumerate(whats):
+            (folder / str(number)).mkdir()
+            whats_by_crash[pool.submit(lambda number=number, what=what: Case(two_runs, folder / str(number), what).crash())] = what
+            if len(whats_by_crash) == AT_ONCE:
+                finish(wait(whats_by_crash, return_when=FIRST_COMPLETED).done)
+        finish(list(whats_by_crash))
+    assert wrong == []
+
+
+def test_any_instant(evenkeel, two_runs: TwoRuns, tmp_path: Path) -> None:
+    check_crashes(evenkeel, two_runs, tmp_path, instants(two_runs, 3))
+
+
+@pytest.mark.slow
+def test_any_instant_at_length(evenkeel, two_runs: TwoRuns, tmp_path: Path) -> None:
+    check_crashes(evenkeel, two_runs, tmp_path, instants(two_runs, 60))
+
+
+def test_between_and_during_commits(evenkeel, two_runs: TwoRuns, tmp_path: Path) -> None:
+    check_crashes(evenkeel, two_runs, tmp_path, STEPS)
+
+
+@pytest.mark.slow
+def test_every_step(evenkeel, two_runs: TwoRuns, tmp_path: Path) -> None:
+    check_crashes(evenkeel, two_runs, tmp_path, OTHER_STEPS)
+
+
+def test_a_log_without_a_commit_is_no_warehouse(evenkeel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a run leaves it that was killed while it made ``runs``; the next one goes on with that."""
+    (tmp_path / "runs" / "_delta_log").mkdir(parents=True)
+    assert evenkeel("report", "--warehouse", tmp_path) == 2
+    assert "no tables here" in capsys.readouterr().err
+
+
+def test_written_tables_without_runs_are_left_alone(
+    evenkeel, two_runs: TwoRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warehouse = tmp_path / "warehouse"
+    shutil.copytree(two_runs.first, warehouse)
+    shutil.rmtree(warehouse / "runs")
+    before = commits(warehouse)
+    assert evenkeel(*two_runs.second_run(warehouse)) == 1
+    assert "runs: no commit in the Delta log, while runs have written" in capsys.readouterr().err
+    assert sorted(commits(warehouse)) == sorted(before)
