@@ -185,7 +185,7 @@ def diff_generations(
         actual_revocation_count=actual,
         is_eager=is_eager,
         movements=tuple(movements),
-        withheld={place: _last_owner(place, sides, carried) for place in sorted(kept_back, key=_place_order)},
+        withheld={place: _last_owner(place, sides, carried) for place in kept_back},
     )
 
 
@@ -319,7 +319,3 @@ def _owners_by_partition(
                 others = owners_of.get(place)
                 owners_of[place] = alone if others is None or others is alone else others + alone
     return owners_of
-
-
-def _place_order(place: TopicPartition) -> tuple[bytes, int]:
-    return java_order(place[0]), place[1]

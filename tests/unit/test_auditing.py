@@ -165,9 +165,22 @@ def test_a_rewrite_moves_and_revokes_nothing_on_any_basis() -> None:
     differences = [audit.difference for audit in audits(first, rewritten)[1]]
     for difference in differences:
         assert (difference.retained_count, difference.movements, difference.movement_count) == (2, (), 0)
+        assert not any(getattr(difference, f"{kind}_count") for kind in ("gained", "lost", "orphaned", "withheld", "returned"))
         assert (difference.eager_revocation_count, difference.cooperative_revocation_count, difference.is_eager) == (0, 0, None)
     # Claims cannot tell, but nobody was asked to give up anything.
     assert [difference.actual_revocation_count for difference in differences] == [0, None, None]
+
+
+def test_a_counterfactual_has_no_part_in_what_the_recorded_assignor_withheld() -> None:
+    """t1 was withheld in the record and in nobody's hands in its own history, where it comes from nobody; nor is it unsettled."""
+    joined = (member("a", owned="t0 t1", at=1), member("b"))
+    withheld = (solution(OBSERVED, {"a": "t0", "b": ""}, COOPERATIVE), solution(COUNTERFACTUAL, {"a": "t0", "b": ""}))
+    given = (solution(OBSERVED, {"a": "t0", "b": "t1"}, COOPERATIVE), solution(COUNTERFACTUAL, {"a": "t0", "b": "t1"}))
+    observed, counterfactual = audits(generation(2, *withheld, members=joined), generation(3, *given))[1]
+    assert rows(observed) == [(1, "a", "b", "gained", "handed_over")]
+    assert rows(counterfactual) == [(1, None, "b", "gained", None)]
+    observed, counterfactual = audits(generation(2, *withheld, members=joined), generation(2, *withheld, is_rewrite=True))[1]
+    assert (observed.is_settled, counterfactual.is_settled) == (False, True)
 
 
 def test_only_observed_rows_tell_what_was_given_up() -> None:

@@ -146,3 +146,20 @@ def test_flow_finds_the_cheaper_way_even_when_it_has_to_undo_one() -> None:
     for start, end, cost in ((0, 1, 1), (1, 2, 0), (2, 3, 1), (0, 2, 3), (1, 3, 3)):
         network.add_edge(start, end, 1, cost)
     assert network.send(0, 3) == (2, 8)
+
+
+def test_flow_undoes_all_that_several_paths_have_sent() -> None:
+    # Two paths of different cost share 1-2, one unit each; the largest flow of 4 fills every other edge and leaves 1-2 empty.
+    network = FlowNetwork(4)
+    for start, end, capacity, cost in ((0, 1, 1, 1), (0, 1, 1, 2), (1, 2, 2, 0), (2, 3, 2, 1), (0, 2, 2, 5), (1, 3, 2, 5)):
+        network.add_edge(start, end, capacity, cost)
+    assert network.send(0, 3) == (4, 25)
+
+
+@pytest.mark.parametrize("detour_cost", [0, 3])
+def test_flow_takes_a_longer_way_that_is_cheaper(detour_cost: int) -> None:
+    # 1 is reached from 0 for 4 before it is reached from 2 for less.
+    network = FlowNetwork(4)
+    for start, end, cost in ((0, 1, 4), (0, 2, 0), (2, 1, detour_cost), (1, 3, 0)):
+        network.add_edge(start, end, 1, cost)
+    assert network.send(0, 3) == (1, detour_cost)
