@@ -24,7 +24,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     behind = time.monotonic() + LONGEST_SECONDS
     while not condition():
         assert time.monotonic() < behind, f"{what}: not within {LONGEST_SECONDS:.0f} s"
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def environment(folder: Path) -> dict[str, str]:
