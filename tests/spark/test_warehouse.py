@@ -1,0 +1,243 @@
+"""The tables of one location, without a run: what commits, what is counted, what is taken back, and whose commits are ours."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from jobs.warehouse import COMMIT_NOTE, Warehouse
+from schemas.tables import GENERATION_TOPICS, RUNS, TABLES
+from tests.spark.frames import frame
+from tests.spark.tables import rows, versions
+
+NAME = GENERATION_TOPICS.name
+
+
+@pytest.fixture(scope="module")
+def empty(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables that nothing was written to; tests copy them."""
+    folder = tmp_path_factory.mktemp("empty") / "warehouse"
+    Warehouse(spark, str(folder)).create()
+    return folder
+
+
+@pytest.fixture
+def warehouse(spark: SparkSession, empty: Path, tmp_path: Path) -> Iterator[Warehouse]:
+    """Empty tables in the hands of a run."""
+    shutil.copytree(empty, tmp_path / "warehouse")
+    made = Warehouse(spark, str(tmp_path / "warehouse"))
+    with made.signed("r", nullcontext):
+        yield made
+
+
+def topics(spark: SparkSession, *hashes: str | None) -> DataFrame:
+    """Return a frame for the table ``generation_topics``."""
+    return frame(spark, GENERATION_TOPICS.schema, [{"cluster_id": "c", "topics_hash": one, "run_sequence": 1} for one in hashes])
+
+
+def publish(warehouse: Warehouse, sequence: int, status: str = "published", **changes: Any) -> None:
+    at = datetime(2026, 11, 21, sequence, tzinfo=timezone.utc)
+    row = {"run_id": f"r{sequence}", "run_sequence": sequence, "status": status, "finished_at": at, "table_versions": warehouse.versions()}
+    warehouse.append(RUNS.name, frame(warehouse.spark, RUNS.schema, [{**row, **changes}]))
+
+
+def hashes(warehouse: Warehouse) -> list[str | None]:
+    return sorted((row["topics_hash"] for row in rows(warehouse.folder, NAME)), key=str)
+
+
+# -- making
+
+
+def test_making_tables_again_commits_nothing(warehouse: Warehouse) -> None:
+    warehouse.create()
+    assert versions(warehouse.folder) == dict.fromkeys(TABLES, 0) == {**warehouse.versions(), "runs": 0}
+
+
+def test_only_missing_tables_are_made_and_runs_comes_last(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    committed: list[str] = []
+
+    @contextmanager
+    def committing() -> Iterator[None]:
+        before = set(warehouse.folder.iterdir())
+        yield
+        committed.extend(path.name for path in set(warehouse.folder.iterdir()) - before)
+
+    for name in ("findings", "runs"):
+        shutil.rmtree(warehouse.folder / name)
+    assert not warehouse.exists()
+    with warehouse.signed("r", committing):
+        warehouse.create()
+    assert committed == ["findings", "runs"]
+    assert warehouse.exists()
+
+
+def test_a_log_without_commits_is_damage_and_no_empty_table(warehouse: Warehouse) -> None:
+    (log,) = (warehouse.folder / NAME / "_delta_log").glob("*.json")
+    log.unlink()
+    with pytest.raises(WarehouseDamagedError, match="generation_topics: the Delta log has no commit"):
+        warehouse.is_empty(NAME)
+
+
+# -- writing
+
+
+def test_appended_rows_are_counted_and_none_are_no_commit(warehouse: Warehouse) -> None:
+    spark = warehouse.spark
+    assert warehouse.is_empty(NAME)
+    assert warehouse.append(NAME, topics(spark)) == 0
+    assert warehouse.is_empty(NAME)
+    assert [warehouse.append(NAME, topics(spark, "a", "b")), warehouse.append(NAME, topics(spark, "c"))] == [2, 1]
+    assert warehouse.rows_written == {NAME: 3}
+    assert not warehouse.is_empty(NAME)
+    assert (hashes(warehouse), warehouse.version(NAME)) == (["a", "b", "c"], 2)
+
+
+def test_columns_may_come_in_any_order_but_have_to_be_the_tables(warehouse: Warehouse) -> None:
+    turned = topics(warehouse.spark, "a").select(*reversed(GENERATION_TOPICS.schema.names))
+    assert warehouse.append(NAME, turned) == 1
+    assert hashes(warehouse) == ["a"]
+    with pytest.raises(SchemaMismatchError) as refused:
+        warehouse.append(NAME, turned.selectExpr("* EXCEPT (topics_hash, cluster_id)", "'x' AS name", "1 AS cluster_id"))
+    assert str(refused.value) == f"{NAME}: missing topics_hash; unexpected name; cluster_id is int, declared string"
+    assert hashes(warehouse) == ["a"]
+
+
+def test_rows_are_deleted_by_their_keys_and_a_null_equals_a_null(warehouse: Warehouse) -> None:
+    spark = warehouse.spark
+    warehouse.append(NAME, topics(spark, "a", "b", None, "c"))
+    key = ("topics_hash", "cluster_id")
+    doomed = topics(spark, "a", "a", None, "x").select(*key)
+    assert warehouse.delete(NAME, doomed, key) == 2
+    assert hashes(warehouse) == ["b", "c"]
+    before = warehouse.version(NAME)
+    assert warehouse.delete(NAME, doomed, key) == 0
+    assert warehouse.version(NAME) == before
+    assert warehouse.delete(NAME, topics(spark, "b", "c").select("topics_hash"), ("topics_hash",), "t.topics_hash > 'b'") == 1
+    assert hashes(warehouse) == ["b"]
+    assert not spark.catalog.tableExists("evenkeel_doomed")
+
+
+def test_a_commit_by_somebody_else_is_refused(warehouse: Warehouse) -> None:
+    """Ahead of ours, after it, or in its place: the version tells the first two, the signature the last."""
+    spark, table = warehouse.spark, warehouse.identifier(NAME)
+    with pytest.raises(ForeignCommitError, match=r"expected version 1 by this run, found version 2 by evenkeel run r \w+; something else"):
+        warehouse._commit(NAME, lambda: [spark.sql(f"INSERT INTO {table} (cluster_id) VALUES ('x')") for _ in range(2)])
+    foreign = Warehouse(spark, str(warehouse.folder))
+    with foreign.signed("other", nullcontext), pytest.raises(ForeignCommitError, match="version 3 by evenkeel run other"):
+        warehouse._commit(NAME, lambda: spark.sql(f"INSERT INTO {table} (cluster_id) VALUES ('x')"))
+    spark.conf.unset(COMMIT_NOTE)
+    with pytest.raises(ForeignCommitError, match="found version 4 by an unknown writer"):
+        warehouse.append(NAME, topics(spark, "a"))
+
+
+def test_every_commit_is_made_while_nobody_else_commits(warehouse: Warehouse) -> None:
+    spark, seen = warehouse.spark, []
+
+    @contextmanager
+    def committing() -> Iterator[None]:
+        before = warehouse.version(NAME)
+        yield
+        seen.append((before, warehouse.version(NAME)))
+
+    with warehouse.signed("r", committing):
+        warehouse.append(NAME, topics(spark, "a"))
+        warehouse.delete(NAME, topics(spark, "a").select("topics_hash"), ("topics_hash",))
+        warehouse.alter(NAME, "SET TBLPROPERTIES ('mark' = 'x')")
+    assert seen == [(0, 1), (1, 2), (2, 3)]
+    assert warehouse.properties(NAME)["mark"] == "x"
+
+
+@pytest.mark.parametrize("before", [None, "somebody's note"])
+def test_the_note_of_the_session_is_put_back(spark: SparkSession, tmp_path: Path, before: str | None) -> None:
+    if before is not None:
+        spark.conf.set(COMMIT_NOTE, before)
+    try:
+        with pytest.raises(ZeroDivisionError), Warehouse(spark, str(tmp_path)).signed("r", nullcontext):
+            assert spark.conf.get(COMMIT_NOTE).startswith("evenkeel run r ")
+            raise ZeroDivisionError
+        assert spark.conf.get(COMMIT_NOTE, None) == before
+    finally:
+        spark.conf.unset(COMMIT_NOTE)
+
+
+def test_what_is_written_aside_can_be_read_until_it_is_cleared(warehouse: Warehouse) -> None:
+    for expected in (["a", "b"], ["c"]):
+        assert sorted(row["topics_hash"] for row in warehouse.stage("some", topics(warehouse.spark, *expected)).collect()) == expected
+    assert [path.name for path in (warehouse.folder / "_staging").iterdir()] == ["some"]
+    warehouse.clear_staging()
+    assert not (warehouse.folder / "_staging").exists()
+
+
+# -- publishing and mending
+
+
+def test_readers_follow_the_newest_published_run(warehouse: Warehouse) -> None:
+    spark, reader = warehouse.spark, Warehouse(warehouse.spark, str(warehouse.folder))
+    assert (warehouse.newest_run(), warehouse.run_named("r1")) == (None, None)
+    with pytest.raises(NotAWarehouseError, match="nothing is published yet"):
+        reader.read_published()
+    warehouse.append(NAME, topics(spark, "a"))
+    publish(warehouse, 1, "failed")
+    assert warehouse.newest_run("published") is None
+    publish(warehouse, 2)
+    warehouse.append(NAME, topics(spark, "b"))
+    publish(warehouse, 3, "failed")
+    publish(warehouse, 3, "refused", finished_at=datetime(2026, 11, 22, tzinfo=timezone.utc))
+    assert (warehouse.newest_run()["status"], warehouse.newest_run("published")["run_id"]) == ("refused", "r2")
+    assert [run and run["run_id"] for run in map(warehouse.run_named, ("r1", "r2", "r3"))] == [None, "r2", None]
+    assert reader.read_published()["run_sequence"] == 2
+    assert [row["topics_hash"] for row in reader.read(NAME).collect()] == ["a"]
+    assert warehouse.read(NAME).count() == 2
+
+
+def test_what_no_run_has_left_is_taken_back_and_nothing_else_is_touched(warehouse: Warehouse) -> None:
+    spark = warehouse.spark
+    warehouse.append(NAME, topics(spark, "a"))
+    warehouse.recover()  # nothing was ever published
+    assert hashes(warehouse) == []
+    warehouse.append(NAME, topics(spark, "b"))
+    publish(warehouse, 1)
+    before = versions(warehouse.folder)
+    warehouse.recover()
+    assert versions(warehouse.folder) == before
+    warehouse.append(NAME, topics(spark, "c"))
+    warehouse.append(NAME, topics(spark, "d"))
+    warehouse.recover()
+    assert hashes(warehouse) == ["b"]
+    assert versions(warehouse.folder) == {**before, NAME: before[NAME] + 3}
+
+
+def test_a_table_that_is_behind_the_last_run_is_damage(warehouse: Warehouse) -> None:
+    publish(warehouse, 1, table_versions={**warehouse.versions(), NAME: 1})
+    with pytest.raises(WarehouseDamagedError, match="generation_topics: found version 0, the last run left version 1; commits are missing"):
+        warehouse.recover()
+
+
+# -- keeping in order
+
+
+def test_a_retention_that_is_set_already_is_no_commit(warehouse: Warehouse) -> None:
+    for hours, version in ((168, 0), (240, 1), (240, 1), (168, 2)):
+        warehouse.keep_files(NAME, hours)
+        assert warehouse.version(NAME) == version
+    assert DeltaTable(str(warehouse.folder / NAME)).metadata().configuration["delta.deletedFileRetentionDuration"] == "interval 168 hours"
+
+
+def test_a_table_without_months_is_counted_and_merged_as_a_whole(warehouse: Warehouse) -> None:
+    for one in ("a", "b"):
+        warehouse.append(NAME, topics(warehouse.spark, one))
+    assert warehouse.file_counts(NAME) == {NAME: 2}
+    warehouse.optimize(NAME, [NAME])
+    assert warehouse.file_counts(NAME) == {NAME: 1}
+    before = warehouse.version(NAME)
+    warehouse.optimize(NAME, [NAME])
+    assert warehouse.version(NAME) == before
