@@ -53,6 +53,7 @@ ASSIGNOR_TESTS = _unit_tests(
 PUBLISHING_TESTS = (
     "tests/unit/test_lock.py",
     "tests/spark/test_lease.py",
+    "tests/spark/test_warehouse.py",
     "tests/spark/test_catalog.py",
     "tests/spark/test_bad_input.py",
     "tests/spark/test_migrations.py::test_a_warehouse_from_before_there_were_versions_is_migrated",
@@ -99,12 +100,12 @@ class Verdict:
     by: str | None
 
 
-def sampled(seed: int, count: int, parts: Sequence[Part]) -> dict[Part, list[Mutant]]:
-    """Return the mutants of each part, so many of all together as its weight gives it."""
-    weights = sum(part.weight for part in parts)
+def sampled(seed: int, count: int) -> dict[Part, list[Mutant]]:
+    """Return the mutants of each part, so many as its weight gives it."""
+    weights = sum(part.weight for part in PARTS)
     taken: set[Path] = set()
     chosen = {}
-    for part in parts:
+    for part in PARTS:
         files = sorted({path for pattern in part.files for path in ROOT.glob(pattern)} - taken)
         taken.update(files)
         chosen[part] = _sample(Random(f"{seed} {part.name}"), files, round(count * part.weight / weights))
@@ -221,9 +222,12 @@ class Progress:
     def tell(self, mutant: Mutant, answer: dict[str, Any]) -> None:
         with self._lock:
             self._count += 1
+            if answer["by"] is not None:
+                told = f"by {answer['by']}"
+            else:
+                told = f"{mutant.before}  ->  {mutant.after}"
             place = f"{mutant.path} {mutant.function or '(top)'}"
-            by = f", by {answer['by']}" if answer["by"] else ""
-            print(f"[{self._count:3}/{self._total}] {answer['outcome']} in {answer['seconds']:.1f} s  {place}{by}", flush=True)
+            print(f"[{self._count:3}/{self._total}] {answer['outcome']} in {answer['seconds']:.1f} s  {place}: {told}", flush=True)
 
 
 def judged(part: Part, mutants: Sequence[Mutant], folder: Path, progress: Progress) -> list[Verdict]:
@@ -257,12 +261,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1, help="chooses the mutants (default: %(default)s)")
     parser.add_argument("--count", type=int, default=240, help="how many (default: %(default)s)")
-    parser.add_argument("--only", choices=[part.name for part in PARTS], help="mutants of one part")
+    parser.add_argument("--only", choices=[part.name for part in PARTS], help="of these only those of one part")
     arguments = parser.parse_args()
     started = time.monotonic()
     parts = [part for part in PARTS if arguments.only in (None, part.name)]
-    mutants = sampled(arguments.seed, arguments.count, PARTS if arguments.only is None else parts)
-    progress = Progress(sum(map(len, mutants.values())))
+    mutants = sampled(arguments.seed, arguments.count)
+    progress = Progress(sum(len(mutants[part]) for part in parts))
     with tempfile.TemporaryDirectory(prefix="evenkeel-mutants-") as scratch, ThreadPoolExecutor(2) as pool:
         lanes = [[part for part in parts if part.with_spark is with_spark] for with_spark in (False, True)]
         jobs = [pool.submit(partial(_lane, lane, mutants, Path(scratch), progress)) for lane in lanes]

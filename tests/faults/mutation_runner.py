@@ -29,7 +29,7 @@ import pytest
 
 OPTIONS = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--assert=plain", "--no-header", "--tb=no")
 PROJECT = ("assignors", "schemas", "jobs", "tests")
-GRACE_S, GRACE_WITH_SPARK_S, LIMIT_FACTOR = 10.0, 60.0, 10.0
+GRACE_S, GRACE_WITH_SPARK_S, LIMIT_FACTOR = 20.0, 60.0, 10.0
 """A test may take ten times as long as without a change, and so much more: the machine may be busy with something else."""
 MEMORY_BYTES = 6 << 30
 """For a mutant that grows without end; tests take a tenth of it."""
