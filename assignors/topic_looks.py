@@ -52,7 +52,7 @@ class ResolvedTopic:
     topic_id: str | None
     partition_racks: tuple[tuple[str | None, ...], ...] | None
     basis: LookBasis
-    is_uncertain: bool = False
+    is_uncertain: bool
 
 
 class ClusterLooks:
