@@ -75,3 +75,16 @@ class RunIdReusedError(EvenkeelError):
     """The run id was used before with other input or settings."""
 
     exit_code = 4
+
+
+def explain(error: Exception) -> str:
+    """Return the line of an error that says what happened: a worker's own words where there are any, or the first cause in the JVM."""
+    if isinstance(error, ConnectionError):
+        return "Spark's JVM has ended; the system's log may tell why, such as a want of memory"
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("An error occurred while calling ")]  # Py4J's, before what the JVM says
+    worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.udfs.", "jobs.worker_guard."))]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    if worker or causes:
+        return (worker or causes)[-1][:2000]
+    return (lines or [type(error).__name__])[0][:2000]

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import Row, SparkSession
 
-from jobs.errors import LeaseLostError, NotAWarehouseError, WarehouseBusyError
+from jobs.errors import LeaseLostError, NotAWarehouseError, WarehouseBusyError, explain
 from jobs.location import is_path
 from jobs.lock import Holder
 from jobs.sql_text import literal
@@ -108,7 +108,7 @@ class Lease:
         try:
             self._update("nonce = NULL", f"nonce = {literal(self.nonce)}")
         except Exception as error:  # what the block ended with counts more, and the lease ends by itself
-            logger.warning("the lease could not be given back: %s", str(error).splitlines()[0])
+            logger.warning("the lease could not be given back: %s", explain(error))
 
     def _create(self) -> None:
         for tries_left in reversed(range(CREATE_TRIES)):
@@ -118,7 +118,7 @@ class Lease:
                 return
             except Exception as error:  # another run may be making it at this moment: its folder is there before its first commit
                 if not tries_left:
-                    raise NotAWarehouseError(f"warehouse {self.location}: cannot be opened: {str(error).splitlines()[0]}") from error
+                    raise NotAWarehouseError(f"warehouse {self.location}: cannot be opened: {explain(error)}") from error
                 time.sleep(CREATE_WAIT_SECONDS)
 
     def _take(self) -> bool:

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from jobs import assign, audit, gates, land, maintain, migrations, report, verify
 from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
-from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError
+from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError, explain
 from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
 from jobs.session import SPARK_ERRORS, jvm_pid
@@ -200,19 +200,6 @@ def _vacuum(context: RunContext) -> None:
             maintain.vacuum(context)
         except SPARK_ERRORS as error:
             raise StageFailedError(f"published, but vacuum: {explain(error)}; the next maintain goes on with it") from error
-
-
-def explain(error: Exception) -> str:
-    """Return the line of an error that says what happened: a worker's own words where there are any, or the first cause in the JVM."""
-    if isinstance(error, ConnectionError):
-        return "Spark's JVM has ended; the system's log may tell why, such as a want of memory"
-    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith("An error occurred while calling ")]  # Py4J's, before what the JVM says
-    worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.udfs.", "jobs.worker_guard."))]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    if worker or causes:
-        return (worker or causes)[-1][:2000]
-    return (lines or [type(error).__name__])[0][:2000]
 
 
 def _log_input(context: RunContext) -> None:

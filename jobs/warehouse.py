@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from jobs.delta_log import local_properties
-from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError, explain
 from jobs.lease import LEASE
 from jobs.location import is_path, is_shared, local_folder
 from jobs.lock import COMMIT_LOCK, RUN_LOCK
@@ -126,10 +126,7 @@ class Warehouse:
         return {name: self.version(name) for name in TABLES if name != RUNS.name}
 
     def _history(self, name: str) -> Row:
-        rows = self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()
-        if not rows:
-            raise NotAWarehouseError(f"warehouse {self.location}: no log of {name} can be read there; name another with --warehouse")
-        return rows[0]
+        return self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()[0]
 
     def newest_run(self, status: RunStatus | None = None) -> Row | None:
         """Return the newest row of ``runs``, or the newest with a status; None when there is none."""
@@ -195,8 +192,7 @@ class Warehouse:
         try:
             return self.spark.catalog.tableExists(self.identifier(RUNS.name))
         except PySparkException as error:
-            what = str(error).strip().partition("\n")[0]
-            raise NotAWarehouseError(f"warehouse {self.location}: {what}; name another with --warehouse") from error
+            raise NotAWarehouseError(f"warehouse {self.location}: {explain(error)}; name another with --warehouse") from error
 
     def create(self) -> None:
         """Make the tables that are missing; ``runs`` last, so that its presence means all are there.
