@@ -7,6 +7,7 @@ annotations, docstrings, decorators, logging and what an error says stay as they
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,13 +49,18 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Place:
-    """Something in a file that can be changed in one or several ways."""
+    """Something in a file that can be changed in one or several ways.
+
+    Attributes:
+        name: tells it from all other places, and stays what it is when other code changes.
+    """
 
     path: str
     module: cst.Module
     function: str
     node: cst.CSTNode
     changes: tuple[cst.CSTNode, ...]
+    name: str
 
     def mutant(self, number: int) -> Mutant | None:
         """Return the mutant of one of the changes; None when it is not Python or nothing has changed."""
@@ -85,6 +91,7 @@ class _Finder(cst.CSTVisitor):
         self.path, self.module = path, module
         self.places: list[Place] = []
         self._names: list[str] = []
+        self._met: Counter[str] = Counter()
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
@@ -93,7 +100,10 @@ class _Finder(cst.CSTVisitor):
                 return False
         changes = tuple(_changes(node))
         if changes:
-            self.places.append(Place(self.path, self.module, ".".join(self._names), node, changes))
+            function = ".".join(self._names)
+            name = f"{self.path} {function} {type(node).__name__} {self.module.code_for_node(node)}"
+            self._met[name] += 1
+            self.places.append(Place(self.path, self.module, function, node, changes, f"{name} {self._met[name]}"))
         return not (isinstance(node, _UNTOUCHED) or _is_logging(node) or _is_for_types(node) or _is_strictness(node))
 
     def on_leave(self, original_node: cst.CSTNode) -> None:

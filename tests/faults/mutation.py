@@ -108,16 +108,16 @@ def sampled(seed: int, count: int) -> dict[Part, list[Mutant]]:
     for part in PARTS:
         files = sorted({path for pattern in part.files for path in ROOT.glob(pattern)} - taken)
         taken.update(files)
-        chosen[part] = _sample(Random(f"{seed} {part.name}"), files, round(count * part.weight / weights))
+        chosen[part] = _sample(seed, files, round(count * part.weight / weights))
     return chosen
 
 
-def _sample(random: Random, files: Sequence[Path], count: int) -> list[Mutant]:
+def _sample(seed: int, files: Sequence[Path], count: int) -> list[Mutant]:
+    """Return so many mutants; drawn by the names of their places, so that a change of the code changes few of them."""
     found = [place for path in files for place in places(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))]
-    random.shuffle(found)
     chosen: dict[str, Mutant] = {}
-    for place in found:
-        mutant = place.mutant(random.randrange(len(place.changes)))
+    for draw, place in sorted(((Random(f"{seed} {place.name}"), place) for place in found), key=lambda drawn: drawn[0].random()):
+        mutant = place.mutant(draw.randrange(len(place.changes)))
         if mutant is not None:
             chosen.setdefault(row_of(mutant), mutant)
         if len(chosen) == count:
