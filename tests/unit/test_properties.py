@@ -323,6 +323,20 @@ def test_the_order_of_few_members_is_the_replay(keys: tuple[str, ...]) -> None:
     assert is_stable or len(keys) >= 9
 
 
+@pytest.mark.parametrize(("method", "most"), [("put", 8), ("compute_if_absent", 7)])
+def test_a_small_hash_map_grows_when_a_bin_would_become_a_tree(method: str, most: int) -> None:
+    """The JDK counts the nodes before the new one, and ``put`` begins behind the first; 17 leaves the bin of 1 when 16 bins become 32."""
+    simulation = HashMapSimulation(16)
+    add = getattr(simulation, method)
+    add("17", 17, str)
+    add("2", 2, str)
+    for number in range(most - 1):
+        add(f"1-{number}", 1, str)
+    assert simulation.keys()[-1] == "2"
+    add("1-last", 1, str)
+    assert simulation.keys()[-2:] == ["2", "17"]
+
+
 @given(st.lists(st.tuples(st.sampled_from(["t", "orders", "é"]), st.integers(-(2**31), 2**31 - 1)), max_size=20), st.integers(0, 9))
 def test_user_data_is_read_as_written(claims: list, generation: int) -> None:
     data = write_sticky_user_data(claims, generation)
