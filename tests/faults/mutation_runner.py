@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-OPTIONS = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--assert=plain", "--no-header", "--tb=no")
+OPTIONS = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--assert=plain", "--no-header", "--tb=short")
 PROJECT = ("assignors", "schemas", "jobs", "tests")
 GRACE_S, GRACE_WITH_SPARK_S, LIMIT_FACTOR = 20.0, 60.0, 10.0
 """A test may take ten times as long as without a change, and so much more: the machine may be busy with something else."""
