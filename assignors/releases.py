@@ -59,20 +59,20 @@ class ClientBehaviour:
             KAFKA-15170, 3.7.1).
     """
 
-    orders_static_members_first: bool = True
-    inserts_topics_at_head: bool = True
-    is_rack_aware: bool = True
-    reads_generation: bool = True
-    tolerates_missing_topics: bool = True
-    balances_new_partitions_first: bool = True
-    has_constrained_path: bool = True
-    invalidates_double_claims: bool = True
-    works_on_topics: bool = True
-    has_generation_field: bool = True
-    keeps_old_generations: bool = True
-    ignores_losing_claimants: bool = True
-    needs_a_gain_of_two: bool = True
-    sorts_owned_partitions: bool = True
+    orders_static_members_first: bool
+    inserts_topics_at_head: bool
+    is_rack_aware: bool
+    reads_generation: bool
+    tolerates_missing_topics: bool
+    balances_new_partitions_first: bool
+    has_constrained_path: bool
+    invalidates_double_claims: bool
+    works_on_topics: bool
+    has_generation_field: bool
+    keeps_old_generations: bool
+    ignores_losing_claimants: bool
+    needs_a_gain_of_two: bool
+    sorts_owned_partitions: bool
 
 
 @lru_cache(maxsize=64)
