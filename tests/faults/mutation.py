@@ -49,6 +49,7 @@ JUDGING_TESTS = _unit_tests("movement", "auditing", "balance", "optimum", "verif
 ASSIGNOR_TESTS = _unit_tests(
     *("golden", "small_groups", "properties", "replay", "topic_looks", "server_assignors", "legacy_assignors", "own_assignor"),
     *("own_assignor_answers", "conformance", "string_hashes", "coordinator_partition", "vocabulary", "verification", "movement", "optimum"),
+    "examples",
 )
 PUBLISHING_TESTS = (
     "tests/unit/test_lock.py",
