@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import platform
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -154,7 +156,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     try:
         results = _stages(context, request)
         check_hold()
-        _close(context, request, row, RunStatus.PUBLISHED, results)
+        with _uninterrupted():
+            _close(context, request, row, RunStatus.PUBLISHED, warehouse.versions(), results)
     except BaseException as error:
         _undo(context, request, row, error, check_hold)
         raise
@@ -220,22 +223,53 @@ def _log_input(context: RunContext) -> None:
 def _undo(context: RunContext, request: Request, row: dict[str, Any], error: BaseException, check_hold: Callable[[], None]) -> None:
     """Take the tables back to where they were and say so in ``runs``; the error goes on to the caller.
 
-    Not where the warehouse is another run's by now: that has taken them back already, and what is newer is its own.
+    Not where the warehouse is another run's by now: that has taken them back already, and what is newer is its own. Nor where the run
+    was published in spite of the error.
     """
-    status = RunStatus.REFUSED if isinstance(error, GateFailedError) else RunStatus.FAILED
+    warehouse, status = context.warehouse, RunStatus.REFUSED if isinstance(error, GateFailedError) else RunStatus.FAILED
     try:
         check_hold()
-        context.warehouse.recover()
-        context.warehouse.rows_written.clear()
+        if warehouse.run_named(request.run_id) is not None:
+            logger.info("run %s was published before it was interrupted", request.run_id)
+            return
+        versions = warehouse.recover()
+        warehouse.rows_written.clear()
         context.output_counts.clear()
-        _close(context, request, row, status, [])
-        context.warehouse.clear_staging()
+        _close(context, request, row, status, versions, [])
+        warehouse.clear_staging()
     except Exception as failure:  # the first error is the one that counts
         logger.error("the tables could not be taken back (%s); the next run will", explain(failure))
 
 
-def _close(context: RunContext, request: Request, row: dict[str, Any], status: RunStatus, results: list[gates.GateResult]) -> None:
-    """Append the run's row: the last commit, and for a published run the one that readers follow."""
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C take effect behind the block: Spark would go on with a commit that Python has given up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt
+
+
+def _close(
+    context: RunContext,
+    request: Request,
+    row: dict[str, Any],
+    status: RunStatus,
+    versions: dict[str, int],
+    results: list[gates.GateResult],
+) -> None:
+    """Append the run's row: the last commit, and for a published run the one that readers follow.
+
+    Args:
+        versions: of every table, as the run leaves it.
+    """
     warehouse = context.warehouse
     complete = {
         **row,
@@ -243,7 +277,7 @@ def _close(context: RunContext, request: Request, row: dict[str, Any], status: R
         "status": str(status),
         "input_counts": context.input_counts,
         "output_counts": {**warehouse.rows_written, **context.output_counts},
-        "table_versions": warehouse.versions(),
+        "table_versions": versions,
         "consumed": context.consumed,
         "written": context.written,
         "retained_from": context.retained_from,

@@ -60,7 +60,7 @@ def decode_raw_records(batches: Batches) -> Batches:
     return _to_batches(rows(), to_arrow_schema(DECODED_ROWS), 2_000)
 
 
-def _decode_lines(batches: Batches, decode: Callable[[str], Iterable[dict[str, Any]]], size: int) -> Batches:
+def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[dict[str, Any]]], size: int) -> Batches:
     """Decode NDJSON lines with the columns value, file_name, block_start; a row without a place of its own gets its line's."""
 
     def rows() -> Iterator[dict[str, Any]]:

@@ -212,25 +212,28 @@ class Warehouse:
                 with self._committing():
                     self.spark.sql(create_statement(spec, self.identifier(spec.name)))
 
-    def recover(self) -> None:
-        """Bring every table back to where the last finished run left it.
+    def recover(self) -> dict[str, int]:
+        """Bring every table back to where the last finished run left it; return the version that each table but ``runs`` then has.
 
         Raises:
             WarehouseDamagedError: a table is older than the last run says.
         """
         newest = self.newest_run()
         left = newest["table_versions"] if newest is not None else {}
-        for name, version in self.versions().items():
+        versions = self.versions()
+        for name, version in versions.items():
             expected = left.get(name, 0)
             if version > expected:
                 logger.warning("%s: version %d was never published, restoring version %d", name, version, expected)
                 restore = f"RESTORE TABLE {self.identifier(name)} TO VERSION AS OF {expected}"
                 self._commit(name, lambda restore=restore: self.spark.sql(restore))
+                versions[name] += 1  # not asked for again: what a run that was interrupted commits after this is not to be built upon
             elif version < expected:
                 raise WarehouseDamagedError(
                     f"{name}: found version {version}, the last run left version {expected}; commits are missing: restore the "
                     "folder from a copy, or rebuild the warehouse from its captures"
                 )
+        return versions
 
     # -- writing
 
