@@ -356,6 +356,7 @@ def test_user_data_is_read_as_written(claims: list, generation: int) -> None:
         ("00000001 0001 74 7fffffff 00000000", 11),
         ("00000001 0001 74 00000002 00000000", 15),
         ("00000001 ffff 74 00000001 00000000", 6),
+        ("00000002 0001 74 00000001 00000005 0009", 17),
     ],
 )
 def test_damaged_user_data_is_no_claim_and_costs_nothing(data: str, consumed: int) -> None:
