@@ -74,6 +74,7 @@ def test_rack_match_counts_where_both_racks_are_known() -> None:
     problem = GroupProblem(topics, members)
     # t-0 matches, t-1 does not, t-2 has no known rack, of u no racks are known; b and c have none.
     assert measure_balance(problem, {"a": (("t", 0), ("t", 1), ("t", 2), ("u", 0)), "b": (("t", 3),)}).rack_match_ratio == 0.5
+    assert measure_balance(problem, {"a": (("t", 0),)}).rack_match_ratio == 1
     assert measure_balance(problem, {"a": (("t", 2), ("u", 0)), "b": (("t", 0),), "c": (("t", 3),)}).rack_match_ratio is None
 
 

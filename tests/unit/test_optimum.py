@@ -143,9 +143,9 @@ def test_bound_shows_what_range_moves_in_vain() -> None:
 def test_flow_finds_the_cheaper_way_even_when_it_has_to_undo_one() -> None:
     # The cheapest path 0-1-2-3 blocks both others; the best flow of 2 takes 0-1-3 and 0-2-3.
     network = FlowNetwork(4)
-    for start, end, cost in ((0, 1, 1), (1, 2, 0), (2, 3, 1), (0, 2, 3), (1, 3, 3)):
+    for start, end, cost in ((0, 1, 1), (1, 2, 1), (2, 3, 1), (0, 2, 4), (1, 3, 4)):
         network.add_edge(start, end, 1, cost)
-    assert network.send(0, 3) == (2, 8)
+    assert network.send(0, 3) == (2, 10)
 
 
 def test_flow_undoes_all_that_several_paths_have_sent() -> None:
