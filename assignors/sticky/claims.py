@@ -67,7 +67,7 @@ def _read_cooperative(member: Member, behaviour: ClientBehaviour) -> MemberData:
 
 
 STICKY_READER = MemberDataReader(_read_sticky, lambda data: read_sticky_user_data(data)[2])
-COOPERATIVE_READER = MemberDataReader(_read_cooperative, lambda data: 4 if len(data) >= 4 else 0)
+COOPERATIVE_READER = MemberDataReader(_read_cooperative, lambda _: 4)  # what is shorter is no generation either time
 
 
 def read_members(
