@@ -29,7 +29,7 @@ from assignors import (
     assign,
 )
 from assignors.hash_map import HashMapSimulation
-from assignors.ordering import hash_map_order, java_order, string_hash, string_map_order
+from assignors.ordering import hash_map_order, java_order, partition_order, string_hash, string_map_order
 from assignors.sticky.general import GeneralProblem
 from assignors.sticky.user_data import read_sticky_user_data, write_sticky_user_data
 from tests.random_problems import random_problem, random_successor
@@ -287,6 +287,13 @@ def test_the_string_hash_is_the_one_of_java(text: str) -> None:
         expected = (31 * expected + 256 * high + low) % 2**32
     assert string_hash(text) % 2**32 == expected
     assert -(2**31) <= string_hash(text) < 2**31
+
+
+def test_partitions_are_ordered_as_java_orders_their_topics() -> None:
+    """By UTF-16 units: an emoji's surrogates come before U+FFFD, whose code point is less; numbers are compared as numbers."""
+    places = [("\ufffd", 0), ("\U0001f600", 10), ("\U0001f600", 9)]
+    assert sorted(places, key=partition_order({"\ufffd", "\U0001f600"})) == places[::-1]
+    assert sorted([("b", 0), ("a", 10), ("a", 9)], key=partition_order({"a", "b"})) == [("a", 9), ("a", 10), ("b", 0)]
 
 
 def test_long_strings_have_hashes_too() -> None:
