@@ -29,7 +29,8 @@ from assignors import (
     assign,
 )
 from assignors.hash_map import HashMapSimulation
-from assignors.ordering import hash_map_order, java_order, partition_order, string_hash, string_map_order
+from assignors.ordering import computed_hash_map_order, hash_map_order, java_order, partition_order, string_hash, string_map_order
+from assignors.releases import client_behaviour
 from assignors.sticky.general import GeneralProblem
 from assignors.sticky.user_data import read_sticky_user_data, write_sticky_user_data
 from tests.random_problems import random_problem, random_successor
@@ -306,6 +307,33 @@ def test_the_short_rule_for_hash_maps_is_the_replay(keys: list[str]) -> None:
     for key in keys:
         simulation.put(key, string_hash(key), java_order)
     assert hash_map_order(keys) == simulation.keys()
+
+
+@pytest.mark.parametrize("count", [1, 12, 13, 14, 24, 25, 26, 48, 49, 50])
+@pytest.mark.parametrize("repeated", [0, 1, 2])
+def test_the_short_rule_for_computed_hash_maps_is_the_replay(count: int, repeated: int) -> None:
+    """Around the sizes at which the table grows, which a repeated key at the end can make it do."""
+    keys = [f"topic-{number}" for number in range(count)]
+    calls = [*keys, *keys[:repeated]]
+    simulation = HashMapSimulation(16)
+    for key in calls:
+        simulation.compute_if_absent(key, string_hash(key), java_order)
+    assert computed_hash_map_order(calls) == simulation.keys()
+
+
+def test_the_tree_of_a_bin_is_ordered_by_signed_hashes() -> None:
+    """The order is that of OpenJDK 17's ``new HashMap<Integer, ?>(64)``, filled with these keys, which are their own hashes."""
+    keys = [5, -2147450427, 133, -2147450299, 261, -2147450171, 389, -2147450811, 517, -2147450683, 645, -2147450555]
+    simulation = HashMapSimulation(64)
+    for key in keys:
+        simulation.put(key, key, int)
+    of_java = [5, -2147450427, -2147450555, 133, -2147450299, 261, -2147450171, 389, -2147450811, -2147450683, 517, 645]
+    assert simulation.keys() == of_java
+
+
+@pytest.mark.parametrize("minor", ["2.1", "2.3", "2.4", "3.0", "3.4", "3.5"])
+def test_a_release_without_its_last_number_is_the_first_of_its_line(minor: str) -> None:
+    assert client_behaviour(minor) == client_behaviour(f"{minor}.0")
 
 
 # All in one bucket, where the ninth of them makes a tree.
