@@ -1,0 +1,139 @@
+"""Runs that land a record or two: what a run leaves in ``runs`` and in the tables, however it ends."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import pipeline
+from jobs.errors import StageFailedError
+from jobs.warehouse import Warehouse
+from tests.spark.tables import rows, versions
+from tests.unit.records import group_key, group_value, record_line
+
+LANDED = "offset_snapshots"
+
+
+@pytest.fixture(scope="module")
+def empty(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("empty") / "warehouse"
+    Warehouse(spark, str(folder)).create()
+    return folder
+
+
+@pytest.fixture
+def land(evenkeel, empty: Path, tmp_path: Path):
+    """Lands records with these offsets in a warehouse of this test, as the run of a name; returns the exit code."""
+    shutil.copytree(empty, tmp_path / "warehouse")
+
+    def run(run_id: str, *offsets: int, lines: str = "", ratio: int = 1) -> int:
+        settings, capture = tmp_path / f"{ratio}.yaml", tmp_path / f"{run_id}-{'-'.join(map(str, offsets))}.jsonl"
+        settings.write_text(f"quality: {{max_quarantined_ratio: {ratio}}}\n")
+        capture.write_text("".join(record_line(offset=offset) + "\n" for offset in offsets) + lines)
+        return evenkeel("land", "--warehouse", tmp_path / "warehouse", "--config", settings, "--run-id", run_id, "--input", capture)
+
+    return run
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse"
+
+
+def runs(warehouse: Path) -> list[dict[str, Any]]:
+    return sorted(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
+
+
+def told(run: dict[str, Any], name: str) -> dict[str, int]:
+    return dict(run[name])
+
+
+def versions_but_runs(warehouse: Path) -> dict[str, int]:
+    return {name: version for name, version in versions(warehouse).items() if name != "runs"}
+
+
+def test_each_run_says_what_it_read_and_wrote_and_which_versions_count(land, warehouse: Path) -> None:
+    assert [land("first", 1, 2), land("second", 2, 3, 4)] == [0, 0]
+    first, second = runs(warehouse)
+    for number, (run, name) in enumerate(((first, "first"), (second, "second")), 1):
+        assert (run["run_id"], run["run_sequence"], run["command"], run["status"]) == (name, number, "land", "published")
+        assert run["started_at"] <= run["finished_at"]
+        assert told(run, "written")[LANDED] == number
+    assert [told(run, "input_counts")["landed"] for run in (first, second)] == [2, 2]
+    assert told(second, "input_counts")["duplicate"] == 1
+    assert [told(run, "output_counts")[LANDED] for run in (first, second)] == [2, 2]
+    assert told(second, "table_versions") == versions_but_runs(warehouse)
+    assert told(first, "table_versions")[LANDED] < told(second, "table_versions")[LANDED]
+    assert sorted(row["run_sequence"] for row in rows(warehouse, LANDED)) == [1, 1, 2, 2]
+    assert first["input_fingerprint"] != second["input_fingerprint"]
+    assert not (warehouse / "_staging").exists()
+
+
+def test_a_published_run_is_not_run_again_and_its_name_not_used_for_another(
+    land, warehouse: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert land("r", 1) == 0
+    before = versions(warehouse)
+    (warehouse / "_staging").mkdir()  # it may have been killed before it removed this
+    assert land("r", 1) == 0
+    assert not (warehouse / "_staging").exists()
+    assert (land("r", 2), land("r", 1, ratio=0)) == (4, 4)
+    assert capsys.readouterr().err.count("run id r was used before with other input or settings") == 2
+    assert versions(warehouse) == before
+
+
+def test_a_stage_that_fails_leaves_the_tables_as_they_were(land, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert land("first", 1) == 0
+    before = sorted(map(str, rows(warehouse, LANDED)))
+
+    def fail(context: pipeline.RunContext) -> None:
+        real(context)
+        raise StageFailedError("for the test")
+
+    real = pipeline.land.run
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline.land, "run", fail)
+        assert land("second", 2) == 1
+    assert sorted(map(str, rows(warehouse, LANDED))) == before
+    assert not (warehouse / "_staging").exists()
+    failed = runs(warehouse)[1]
+    assert (failed["run_id"], failed["status"], failed["output_counts"]) == ("second", "failed", [])
+    assert told(failed, "table_versions") == versions_but_runs(warehouse)
+    assert land("second", 2) == 0  # a name that published nothing is free
+    again = runs(warehouse)[2]
+    assert (again["run_sequence"], again["status"], told(again, "written")[LANDED]) == (3, "published", 3)
+    assert len(rows(warehouse, LANDED)) == 2
+
+
+def test_a_gate_that_refuses_publishes_nothing(land, warehouse: Path) -> None:
+    bad = record_line(offset=9, key_b64=None) + "\n"
+    assert land("r", 1, lines=bad, ratio=0) == 4
+    (refused,) = runs(warehouse)
+    assert (refused["status"], rows(warehouse, LANDED), rows(warehouse, "quarantine")) == ("refused", [], [])
+    assert land("r", 1, lines=bad) == 0
+    assert [len(rows(warehouse, name)) for name in (LANDED, "quarantine")] == [1, 1]
+
+
+def test_what_a_dead_run_left_is_taken_back_first(land, spark: SparkSession, warehouse: Path) -> None:
+    assert land("first", 1) == 0
+    table = f"delta.`{warehouse / LANDED}`"
+    spark.sql(f"INSERT INTO {table} SELECT * FROM {table}")
+    assert land("second", 2) == 0
+    assert len(rows(warehouse, LANDED)) == 2
+
+
+def test_the_log_tells_where_records_went(land, capsys: pytest.CaptureFixture[str]) -> None:
+    connect = {"key_b64": group_key("g"), "value_b64": group_value(1, protocol_type="connect")}
+    line = record_line(offset=8, **{name: base64.b64encode(part).decode() for name, part in connect.items()}) + "\n"
+    assert land("r", 1, lines=line + record_line(offset=9, key_b64=None) + "\n") == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line for line in told if "record" in line] == [
+        "evenkeel: 3 records read: 1 landed, 0 duplicate, 1 skipped, 1 quarantined",
+        "evenkeel: consumer-offsets: 1 records of kind no_key went to quarantine; see its reason and detail",
+        "evenkeel: consumer-offsets: skipped 1 records of groups with protocol type 'connect'",
+    ]
