@@ -51,9 +51,8 @@ ASSIGNOR_TESTS = _unit_tests(
     *("own_assignor_answers", "conformance", "string_hashes", "coordinator_partition", "vocabulary", "verification", "movement", "optimum"),
     "examples",
 )
+LOCK_TESTS = ("tests/unit/test_lock.py", "tests/spark/test_lease.py")
 PUBLISHING_TESTS = (
-    "tests/unit/test_lock.py",
-    "tests/spark/test_lease.py",
     "tests/spark/test_warehouse.py",
     "tests/spark/test_pipeline.py",
     "tests/spark/test_bad_input.py::test_a_folder_that_is_no_warehouse_stays_untouched",
@@ -84,11 +83,11 @@ class Part:
 
 
 JUDGING = ("movement", "auditing", "balance", "revocation", "optimum", "flow", "verification", "generations")
-PUBLISHING = ("pipeline", "warehouse", "lock", "lease")
 PARTS = (
     Part("movement and audit", 27, tuple(f"assignors/{name}.py" for name in JUDGING), JUDGING_TESTS),
     Part("assignors", 54, ("assignors/**/*.py",), ASSIGNOR_TESTS),
-    Part("publishing", 19, tuple(f"jobs/{name}.py" for name in PUBLISHING), PUBLISHING_TESTS, with_spark=True),
+    Part("locks", 7, ("jobs/lock.py", "jobs/lease.py"), LOCK_TESTS, with_spark=True),
+    Part("publishing", 12, ("jobs/pipeline.py", "jobs/warehouse.py"), PUBLISHING_TESTS, with_spark=True),
 )
 
 
