@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -103,6 +104,18 @@ def test_a_reader_waits_for_a_run_and_not_for_a_dead_one(spark: SparkSession, lo
         outwait(spark, location, 0, clock)
     clock.at = START
     outwait(spark, location, 0, clock)
+
+
+def test_who_has_to_wait_waits_as_long_as_asked(spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(lease_module, "time", SimpleNamespace(sleep=slept.append))
+    with leased(spark, location, Holder("first", "host-1", 17, START.isoformat()), 0, clock):
+        with pytest.raises(WarehouseBusyError):
+            lease_of(spark, location, clock).acquire(12)
+        assert slept == [5, 5, 2]
+        with pytest.raises(WarehouseBusyError):
+            outwait(spark, location, 7, clock)
+        assert slept[3:] == [5, 2]
 
 
 def test_a_lease_that_is_renewed_does_not_end(spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
