@@ -123,9 +123,9 @@ def test_a_lease_that_is_renewed_does_not_end(spark: SparkSession, location: str
     first = lease_of(spark, location, clock)
     first.acquire(0)
     clock.at += EXPIRY * 2
-    renewed = threading.Event()
-    monkeypatch.setattr(first, "_renew", lambda renew=first._renew: (renew(), renewed.set()))
-    assert renewed.wait(60)
+    renewed = threading.Semaphore(0)
+    monkeypatch.setattr(first, "_renew", lambda renew=first._renew: (renew(), renewed.release()))
+    assert all(renewed.acquire(timeout=60) for _ in range(2))
     with pytest.raises(WarehouseBusyError):
         lease_of(spark, location, clock).acquire(0)
     first.release()

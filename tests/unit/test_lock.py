@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -188,7 +189,12 @@ def test_a_folder_that_cannot_be_made_is_no_warehouse(tmp_path: Path) -> None:
         pass
 
 
-def test_a_process_is_known_by_when_it_started() -> None:
+@pytest.mark.parametrize(
+    "has_proc", [True, pytest.param(False, marks=pytest.mark.skipif(shutil.which("ps") is None, reason="asks ps where there is no /proc"))]
+)
+def test_a_process_is_known_by_when_it_started(has_proc: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_proc:
+        monkeypatch.setattr(lock, "Path", lambda name: tmp_path / name.lstrip("/"))
     with subprocess.Popen(["sleep", "60"]) as process:
         start = process_start(process.pid)
         assert start is not None and start == process_start(process.pid) and start != process_start(1)
