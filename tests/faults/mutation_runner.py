@@ -33,6 +33,8 @@ GRACE_S, GRACE_WITH_SPARK_S, LIMIT_FACTOR = 20.0, 60.0, 10.0
 """A test may take ten times as long as without a change, and so much more: the machine may be busy with something else."""
 MEMORY_BYTES = 6 << 30
 """For a mutant that grows without end; tests take a tenth of it."""
+OPENS_THE_SESSION = "tests/spark/test_lease.py::test_the_second_is_told_who_holds_it"
+"""One that does not read tables without Spark: the library for that has threads, which a fork would lack."""
 
 
 class Recorder:
@@ -159,25 +161,14 @@ def _renew_session() -> None:
     fresh._jvm.SparkSession.setDefaultSession(fresh._jsparkSession)
 
 
-class _OnlyTheFirst:
-    """Leaves one test, for the fixtures that it takes."""
-
-    def __init__(self, fixture: str) -> None:
-        self._fixture = fixture
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if self._fixture in item.fixturenames][:1]
-
-
 def _warm_up(tests: list[str], with_spark: bool) -> int:
-    """Import what the tests import, but for the project; with Spark run one of them, whose fixture opens the session."""
+    """Import what the tests import, but for the project; with Spark run one that opens the session."""
+    code = int(pytest.main([*OPTIONS, "--collect-only", *tests]))
     if with_spark:
         from pyspark.sql import SparkSession
 
         SparkSession.stop = lambda self: None  # at the end of a fork it would stop everybody's
-        code = int(pytest.main([*OPTIONS, *tests], plugins=[_OnlyTheFirst("spark")]))
-    else:
-        code = int(pytest.main([*OPTIONS, "--collect-only", *tests]))
+        code = code or int(pytest.main([*OPTIONS, OPENS_THE_SESSION]))
     for name in [name for name in sys.modules if name.partition(".")[0] in PROJECT]:
         del sys.modules[name]
     return code
