@@ -77,12 +77,16 @@ class RunIdReusedError(EvenkeelError):
     exit_code = 4
 
 
+PY4J_SAYS = "An error occurred while calling "
+"""Begins the line that Py4J puts before what the JVM says, if the JVM says anything."""
+
+
 def explain(error: Exception) -> str:
     """Return the line of an error that says what happened: a worker's own words where there are any, or the first cause in the JVM."""
     if isinstance(error, ConnectionError):
         return "Spark's JVM has ended; the system's log may tell why, such as a want of memory"
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith("An error occurred while calling ")]  # Py4J's, before what the JVM says
+    lines = [line for line in lines if not line.startswith(PY4J_SAYS)] or lines
     worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.udfs.", "jobs.worker_guard."))]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     if worker or causes:

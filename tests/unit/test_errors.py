@@ -1,0 +1,30 @@
+"""The one line that is told of an error with many."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.errors import explain
+
+JAVA = "An error occurred while calling o12.sql.\n: org.apache.spark.SparkException: Job aborted.\n\tat org.apache\nCaused by: java.io.IOException: No space left\n"
+WORKER = 'An error occurred while calling o12.sql.\n: E: x\nCaused by: PythonException: Traceback\n  File "a.py"\njobs.worker_guard.GroupFailedError: group g: killed\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain words", "plain words"),
+        ("", "RuntimeError"),
+        (JAVA, "java.io.IOException: No space left"),
+        (WORKER, "group g: killed"),
+        ("An error occurred while calling o12.sql.\n: java.lang.Error: bare\n\tat x", "java.lang.Error: bare"),
+        ("An error occurred while calling o12.sql", "An error occurred while calling o12.sql"),
+    ],
+    ids=["of Python", "empty", "first cause", "worker's words", "no cause", "nothing but the call"],
+)
+def test_explain(text: str, expected: str) -> None:
+    assert explain(RuntimeError(text)) == expected
+
+
+def test_a_jvm_that_has_ended() -> None:
+    assert "JVM has ended" in explain(ConnectionRefusedError(111, "Connection refused"))
