@@ -38,7 +38,7 @@ class AuditedGeneration:
         incarnation: names this life of the group.
         problem: the members in record order with their recorded claims, and the topics that exist.
         gone_topics: topics held in the generation before that exist no more.
-        claims_are_known: every subscription is of a version that has claims.
+        claims_are_known: every subscription is of a version that has claims, or the protocol tells what each member has.
         has_predecessor: False where the generation before is not known.
     """
 

@@ -10,6 +10,9 @@ from assignors.subscriptions import existing_partition_counts
 COOPERATIVE = frozenset({"cooperative-sticky"})
 """The strategies that let a member keep its partitions during a rebalance (KIP-429)."""
 
+SERVER_SIDE = frozenset({"uniform", "server-range"})
+"""The strategies that brokers run for groups of the consumer protocol (KIP-848)."""
+
 Owner = tuple[bool, str]
 """Who owns a partition across generations: ``(True, group_instance_id)`` or ``(False, member_id)``."""
 

@@ -142,7 +142,8 @@ def diff_generations(
         withheld: ``Difference.withheld`` of the last comparison of this chain.
         is_follow_up: the generation only completes a cooperative hand-over; under an eager protocol it would not exist, so its eager
             revocations are 0.
-        has_claims: the members' claims are known: an observed generation whose subscriptions are all version 1 or newer.
+        has_claims: the members' claims are known: an observed generation whose subscriptions are all version 1 or newer, or of the
+            consumer protocol.
         deleted_topics: topics known to be gone to which no member subscribes any more. A subscribed topic that is not in
             ``current.problem.topics`` is gone anyway.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from assignors import assign
 from assignors.conformance import Conformance, compare_assignments
-from assignors.generations import COOPERATIVE, Generation, Owner, is_follow_up, owner_of
+from assignors.generations import COOPERATIVE, SERVER_SIDE, Generation, Owner, is_follow_up, owner_of
 from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
 from assignors.own_assignor import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
 from assignors.registry import BUILT_IN, is_path
@@ -36,6 +36,12 @@ RELEASES_BY_SUBSCRIPTION_VERSION = (
 )
 """Releases that write subscriptions of version 0, 1, and 2 or newer, likeliest first; one for each behaviour."""
 
+RELEASES_OF_BROKERS = (NEWEST_KAFKA, "4.0.0", "3.9.1")
+"""Releases of the brokers' own assignors, likeliest first; one for each behaviour. No record tells the broker's."""
+
+UNRESOLVED = "id:"
+"""Begins the name of a topic of which only the id is known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -46,7 +52,7 @@ class Snapshot:
         joined_at_ms: when the members had joined; the record's time where the value has none.
         incarnation: names this life of the group.
         strategy: the assignor that the group selected; None without members.
-        is_conversion: written by the coordinator when it turned a consumer-protocol group back; no assignor ran.
+        is_conversion: written by the coordinator when it turned the group to the other protocol; no assignor ran.
         members: in record order.
         assigned: member id -> what the leader gave it, for every member.
         subscription_versions: member id -> version of its subscription; None or negative where it is not known.
@@ -150,7 +156,7 @@ class Replay:
         if before is not None and _is_static_rewrite(before.snapshot, snapshot):
             return self._rewritten(before, chains, replace(snapshot, joined_at_ms=before.snapshot.joined_at_ms), looks)
         topics = _resolve_topics(snapshot, before, looks)
-        problem = _problem(snapshot.members, topics)
+        problem = _problem(_claiming_targets(snapshot, before), topics)
         follows = before is not None and is_follow_up(_observed_generation(before), Generation(0, snapshot.strategy or "", problem, {}))
         recomputed = self._recompute(snapshot, problem, topics)
         was_assigned = bool(snapshot.members) and not snapshot.is_conversion
@@ -207,6 +213,8 @@ class Replay:
         return first
 
     def _releases(self, snapshot: Snapshot) -> tuple[str, ...]:
+        if snapshot.strategy in SERVER_SIDE:
+            return RELEASES_OF_BROKERS
         leader = snapshot.leader_member_id or snapshot.members[0].member_id
         named = self.version_override(snapshot.client_ids.get(leader) or "")
         if named is not None:
@@ -288,8 +296,23 @@ class Replay:
 
 
 def _is_beginning(snapshot: Snapshot) -> bool:
-    """Return whether a first snapshot is a group's real beginning, and not what a compacted log has left of it."""
+    """Return whether a first snapshot is a group's real beginning, and not what a compacted log has left of it.
+
+    A broker's first target is of epoch 1 or 2, by its release; but then nobody holds anything yet.
+    """
+    if snapshot.strategy in SERVER_SIDE and not snapshot.is_conversion and not any(member.owned for member in snapshot.members):
+        return True
     return snapshot.generation <= 1 or not snapshot.members
+
+
+def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, ...]:
+    """Return the members as their assignor saw them: a broker's starts from the target before, whatever the members have reached of it."""
+    if snapshot.strategy not in SERVER_SIDE:
+        return snapshot.members
+    targets = {}
+    if before is not None:
+        targets = {owner_of(member): before.snapshot.assigned[member.member_id] for member in before.snapshot.members}
+    return tuple(replace(member, owned=targets.get(owner_of(member), ())) for member in snapshot.members)
 
 
 def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
@@ -359,5 +382,7 @@ def _conformance(snapshot: Snapshot, solution: Solution, topics: Sequence[Resolv
         return Conformance.NOT_COMPARABLE
     subscribed = {topic for member in snapshot.members for topic in member.topics}
     if any(topic.basis is LookBasis.INFERRED and topic.topic in subscribed for topic in topics):
+        return Conformance.NOT_COMPARABLE
+    if any(topic.startswith(UNRESOLVED) for held in snapshot.assigned.values() for topic, _ in held):
         return Conformance.NOT_COMPARABLE
     return compare_assignments(snapshot.assigned, solution.assignment)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from assignors.generations import Generation, owner_of
+from assignors.generations import SERVER_SIDE, Generation, owner_of
 from assignors.model import Member, TopicPartition
 
 
@@ -29,10 +29,13 @@ def actual_revocations(previous: Generation | None, current: Generation) -> tupl
 
     A member that claims nothing under the member id it had before gave up everything before it joined; for the others the cooperative
     figure counts. None, None for ``sticky``, whose claims are in its user data; the flag is None where nobody had anything to claim,
-    as in a first generation, which takes nothing away.
+    as in a first generation, which takes nothing away. The consumer protocol takes from a member only what its target lacks.
     """
     if current.strategy == "sticky":
         return None, None
+    if current.strategy in SERVER_SIDE:
+        live = list(_live_members(previous, current)) if previous is not None else []
+        return sum(len(held - given) for _, _, held, given in live), False if any(held for _, _, held, _ in live) else None
     count = 0
     claims_nothing = set()
     for earlier, member, held, given in _live_members(previous, current) if previous is not None else ():

@@ -67,7 +67,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    wide = flatten_snapshots(snapshots, "first_position", "offsets_partition", "is_disputed")
+    wide = flatten_snapshots(snapshots, "first_position", "offsets_partition", "is_disputed", "reconciled_at")
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",

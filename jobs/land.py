@@ -16,14 +16,14 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from jobs import udfs
+from jobs import decode_udfs, histories
 from jobs.captures import PARQUET, Capture
 from jobs.context import RunContext
 from jobs.errors import CountsDoNotBalanceError
 from jobs.sources.consumer_offsets import PARQUET_COLUMNS
 from jobs.warehouse import Warehouse
 from schemas.staging import DECODED_ROWS, TARGETS
-from schemas.tables import GROUP_RECORDS, QUARANTINE, SUBSCRIPTION_SNAPSHOTS
+from schemas.tables import QUARANTINE, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Outcome, Source
 
 logger = logging.getLogger(__name__)
@@ -31,8 +31,6 @@ logger = logging.getLogger(__name__)
 CONFLICT = "conflicting_content"
 EXPIRED = "expired"
 """Kind of the skipped records that are older than what retention keeps."""
-CONSUMER_GROUP_METADATA = 3
-GROUP_COLUMNS = ("cluster_id", "group_id")
 
 
 def decode_captures(spark: SparkSession, captures: tuple[Capture, ...], flag: str | None, fallback: str | None) -> DataFrame:
@@ -45,7 +43,7 @@ def decode_captures(spark: SparkSession, captures: tuple[Capture, ...], flag: st
     frames = []
     for (source, encoding, own), paths in sorted(_grouped(captures).items(), key=str):
         raw = _read_parquet(spark, paths) if encoding == PARQUET else _read_lines(spark, paths)
-        decoded = raw.mapInArrow(udfs.DECODERS[source, encoding], DECODED_ROWS)
+        decoded = raw.mapInArrow(decode_udfs.DECODERS[source, encoding], DECODED_ROWS)
         cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
         frames.append(decoded.withColumns({"cluster_id": cluster_id, "source": F.lit(str(source))}))
     return reduce(DataFrame.unionByName, frames)
@@ -184,28 +182,6 @@ def first_of_month(moment: str) -> Column:
     return F.trunc(F.col(moment), "month")
 
 
-def name_incarnations(snapshots: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """Return the snapshots with their ``incarnation`` and ``is_conversion``.
-
-    An incarnation ends with a tombstone, or a generation id lower than the one before; it is named by the position of its
-    first known snapshot. The first classic value behind a tombstone of a consumer-protocol group, with members and a
-    generation above 1, was written by the coordinator when it turned the group back: no assignor made it.
-
-    Args:
-        snapshots: at least cluster_id, group_id, position, generation, state; all of the groups concerned.
-        tombstones: cluster_id, group_id, position, type.
-    """
-    events = snapshots.unionByName(tombstones.select(*GROUP_COLUMNS, "position", F.col("type").alias("ended")), allowMissingColumns=True)
-    in_order = Window.partitionBy(*GROUP_COLUMNS).orderBy("position")
-    is_snapshot = F.col("ended").isNull()
-    ended_before, previous = F.lag("ended").over(in_order), F.lag("generation").over(in_order)
-    starts = is_snapshot & (ended_before.isNotNull() | previous.isNull() | (F.col("generation") < previous))
-    is_conversion = starts & (ended_before == CONSUMER_GROUP_METADATA) & (F.col("generation") > 1) & (F.col("state") != "Empty")
-    marked = events.withColumns({"start": F.when(starts, F.col("position")), "is_conversion": F.coalesce(is_conversion, F.lit(False))})
-    named = marked.withColumn("incarnation", F.last("start", ignorenulls=True).over(in_order))
-    return named.where(is_snapshot).drop("ended", "start")
-
-
 def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFrame:
     """Return the new rows of one table, all but incarnations filled in."""
     content = staged.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
@@ -245,45 +221,6 @@ def _quarantine_displaced(context: RunContext, rows: DataFrame) -> None:
     context.warehouse.append(QUARANTINE.name, lost.select(*QUARANTINE.schema.names))
 
 
-def _append_snapshots(context: RunContext, snapshots: DataFrame, disputed: DataFrame | None, touched: list[DataFrame]) -> int:
-    """Append new snapshots with their incarnations, rewrite stored ones that the new records change; return how many are new.
-
-    Args:
-        disputed: cluster_id, group_id, position where other contents were found; None when there are none.
-        touched: frames of further groups with stored snapshots that may change.
-    """
-    warehouse, name, key = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name, (*GROUP_COLUMNS, "position")
-    tombstones = warehouse.read(GROUP_RECORDS.name).where(F.col("value").isNull()).withColumnRenamed("offset", "position")
-    if warehouse.is_empty(name):
-        return warehouse.append(name, _mark_disputed(name_incarnations(snapshots, tombstones), disputed))
-    stored = warehouse.read(name).join(_touched_groups(context, [snapshots, *touched]), list(GROUP_COLUMNS), "left_semi")
-    old = {column: f"old_{column}" for column in ("incarnation", "is_conversion", "is_disputed")}
-    events = stored.withColumnsRenamed(old).unionByName(snapshots, allowMissingColumns=True)
-    events = events.withColumn("is_disputed", F.coalesce("is_disputed", "old_is_disputed"))
-    is_new = F.col("run_sequence") == context.run_sequence
-    is_changed = reduce(Column.__or__, [~F.col(now).eqNullSafe(F.col(before)) for now, before in old.items()])
-    named = _mark_disputed(name_incarnations(events, tombstones), disputed)
-    named = warehouse.stage("snapshots", named.where(is_new | is_changed))
-    rewritten = named.where(~is_new)
-    rewritten_count = rewritten.count()
-    if rewritten_count:
-        logger.info("late or conflicting records change %d stored snapshots: rewriting these", rewritten_count)
-        warehouse.delete(name, rewritten.select(*key), key)
-    return warehouse.append(name, named.drop(*old.values()).withColumns(_run_columns(context))) - rewritten_count
-
-
-def _mark_disputed(snapshots: DataFrame, disputed: DataFrame | None) -> DataFrame:
-    if disputed is None:
-        return snapshots
-    marked = snapshots.join(disputed.withColumn("is_found", F.lit(True)), [*GROUP_COLUMNS, "position"], "left")
-    return marked.withColumn("is_disputed", F.coalesce("is_found", "is_disputed")).drop("is_found")
-
-
-def _touched_groups(context: RunContext, frames: list[DataFrame]) -> DataFrame:
-    fresh_tombstones = context.warehouse.read(GROUP_RECORDS.name).where(F.col("run_sequence") == context.run_sequence)
-    return reduce(DataFrame.unionByName, [frame.select(*GROUP_COLUMNS) for frame in (*frames, fresh_tombstones)]).distinct()
-
-
 @dataclass
 class _Tally:
     """What the staged rows ask for.
@@ -292,11 +229,13 @@ class _Tally:
         to_write: rows by target.
         displacing: targets in which stored rows have to make room.
         has_disputes: snapshots lost their places to others, in this input or before.
+        has_folds: there are new records of consumer-protocol groups.
     """
 
     to_write: dict[str, int] = field(default_factory=dict)
     displacing: set[str] = field(default_factory=set)
     has_disputes: bool = False
+    has_folds: bool = False
 
 
 def _count(context: RunContext, staged: DataFrame) -> _Tally:
@@ -319,6 +258,7 @@ def _count(context: RunContext, staged: DataFrame) -> _Tally:
         if row["is_displacing"]:
             tally.displacing.add(row["target"])
         tally.has_disputes |= row["is_conflict"] and row["target"] == "snapshot"
+        tally.has_folds |= row["is_new"] and row["target"] == "group_record" and row["kind"].startswith("consumer_group_")
     for key in ("read", *map(str, Outcome)):
         counts.setdefault(key, 0)
     _check_balance("records read", counts["read"], sum(counts[str(outcome)] for outcome in Outcome))
@@ -337,25 +277,39 @@ def run(context: RunContext) -> None:
     staged = warehouse.stage("land", settle_outcomes(decoded, known_places(warehouse), quarantined_keys(warehouse), context.retained_from))
     tally = _count(context, staged)
     displaced = {target: _take_displaced(warehouse, staged, target) for target in TARGETS if target in tally.displacing}
-    touched = [displaced["group_record"]] if "group_record" in displaced else []
-    disputed = None
-    if tally.has_disputes:
-        lost = staged.where((F.col("target") == "snapshot") & (F.col("reason") == CONFLICT))
-        disputed = lost.select("cluster_id", "snapshot.group_id", "snapshot.position").distinct()
-        touched.append(disputed)
     for target, spec in TARGETS.items():
         to_write = tally.to_write.get(target, 0)
-        is_touched = spec is SUBSCRIPTION_SNAPSHOTS and (tally.to_write.get("group_record") or touched)
-        if not to_write and not is_touched:
-            continue
-        rows = _target_rows(staged, target, context)
-        if spec is SUBSCRIPTION_SNAPSHOTS:
-            written = _append_snapshots(context, rows, disputed, touched)
-        else:
-            written = warehouse.append(spec.name, rows)
-        _check_balance(f"rows for {spec.name}", to_write, written)
+        if to_write and spec is not SUBSCRIPTION_SNAPSHOTS:
+            _check_balance(f"rows for {spec.name}", to_write, warehouse.append(spec.name, _target_rows(staged, target, context)))
+    _write_histories(context, staged, tally, displaced.get("group_record"))
     if tally.to_write.get(QUARANTINE.name):
         written = warehouse.append(QUARANTINE.name, _quarantine_rows(staged, context))
         _check_balance("rows for quarantine", tally.to_write[QUARANTINE.name], written)
     for rows in displaced.values():
         _quarantine_displaced(context, rows)
+
+
+def _write_histories(context: RunContext, staged: DataFrame, tally: _Tally, displaced: DataFrame | None) -> None:
+    """Write new snapshots, and what the other new records make of those that are stored.
+
+    Args:
+        displaced: group records that had to make room.
+    """
+    touched, folds, disputed = [], [], None
+    if tally.has_disputes:
+        lost = staged.where((F.col("target") == "snapshot") & (F.col("reason") == CONFLICT))
+        disputed = lost.select("cluster_id", "snapshot.group_id", "snapshot.position").distinct()
+        touched.append(disputed)
+    if tally.has_folds:
+        folds.append(histories.freshly_recorded_groups(context))
+    if displaced is not None:
+        touched.append(displaced)
+        folds.append(displaced)
+    if tally.to_write.get("look") and not context.warehouse.is_empty(SUBSCRIPTION_SNAPSHOTS.name):
+        named = context.warehouse.stage("newly_named", histories.newly_named_groups(context))
+        folds.extend([] if named.isEmpty() else [named])
+    to_write = tally.to_write.get("snapshot", 0)
+    if to_write or touched or folds or tally.to_write.get("group_record"):
+        rows = _target_rows(staged, "snapshot", context)
+        written = histories.rewrite_histories(context, rows, disputed, touched, folds)
+        _check_balance(f"rows for {SUBSCRIPTION_SNAPSHOTS.name}", to_write, written)

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.auditing import AuditedGeneration, AuditedSolution
+from assignors.generations import SERVER_SIDE
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from assignors.replay import CARRIED, OBSERVED, SOLVED, Snapshot
 from assignors.topic_looks import TopicRun
@@ -202,7 +203,7 @@ def unpack_generation(snapshot: Snapshot, solved: Sequence[Mapping[str, Any]], h
         snapshot.incarnation,
         GroupProblem(topics, snapshot.members),
         gone,
-        all((version or 0) >= 1 for version in snapshot.subscription_versions.values()),
+        snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in snapshot.subscription_versions.values()),
         observed["has_predecessor"],
         observed["is_rewrite"],
         observed["is_follow_up"],

@@ -6,11 +6,14 @@ Whole months go, by ``observed_month``. A generation goes or stays in all its ta
   is its last one or shortly before, and what has not been assigned or audited yet;
 * the first generation of each incarnation of which any stays, since it names it, and the tombstones behind those that went;
 * the last record of each group that is of another protocol type, by which its empty snapshots are known not to be of consumers;
+* the records that make up each KIP-848 group as it was when the first kept month began;
 * the last commit of each group on each partition; of each cluster the two looks before all that can still be resolved by looks, and the
   last look at ``__consumer_offsets``.
 
 What arrives so late that no checkpoint before it is left, and ``assign --recompute``, play a group again from the first generation that
 stays: its movements and counterfactuals then begin there, as those of a group whose log was compacted.
+
+A generation from before the bound stays as it is: that its members reached their targets later is not noted any more.
 
 Rows in ``quarantine`` have no time of their own: they go by the time of the run that put them there. ``runs`` is kept.
 """
@@ -27,6 +30,8 @@ from jobs.assign import forget_unnamed_topics
 from jobs.audit import PLACE, telling_generations
 from jobs.context import OFFSETS_TOPIC, RunContext
 from jobs.packing import GROUP
+from jobs.sources.consumer_group_fold import MEMBER
+from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA
 from jobs.warehouse import Warehouse
 from schemas.tables import (
     ASSIGNMENTS,
@@ -130,6 +135,27 @@ def kept_looks(looks: DataFrame, snapshots: DataFrame, month: date) -> DataFrame
     )
 
 
+def superseded_records(records: DataFrame, month: date) -> DataFrame:
+    """Return the places of the records with a value that nothing is worked out of any more.
+
+    As in a compacted log, the last one a key stays: of a group of another protocol type so that it is known for one, of a KIP-848 group so
+    that it can be folded from the first kept month on. Of a member's metadata all since it joined stay, since its place among the
+    others is that of the first; and the record behind the end of a classic group, which tells whether the coordinator turned it over.
+    """
+    of_key = Window.partitionBy(*GROUP, "key")
+    is_value = F.col("value").isNotNull()
+    last, last_value, last_end = (
+        F.max(offset).over(of_key) for offset in ("offset", F.when(is_value, F.col("offset")), F.when(~is_value, F.col("offset")))
+    )
+    bound = F.when(F.col("type") == CLASSIC_GROUP_METADATA, last_value).when(F.col("type") == MEMBER, last_end).otherwise(last)
+    before = F.lag(F.when(F.col("value").isNull(), F.struct("type", "offset"))).over(Window.partitionBy(*GROUP).orderBy("offset"))
+    is_evidence = (before["type"] == CLASSIC_GROUP_METADATA) & (before["offset"] == F.col("offset") - 1)
+    old = records.where(F.col("observed_month") < F.lit(month))
+    old = old.withColumns({"bound": bound, "is_evidence": F.coalesce(is_evidence, F.lit(False))})
+    is_superseded = is_value & (F.col("offset") < F.col("bound")) & ~F.col("is_evidence")
+    return old.where(is_superseded).select("cluster_id", "offsets_partition", "offset")
+
+
 def drop_history(context: RunContext) -> dict[str, int]:
     """Delete what is older than the settings keep and no later run needs; return by table the rows dropped.
 
@@ -157,9 +183,8 @@ def drop_history(context: RunContext) -> dict[str, int]:
         if dropped[SOLUTIONS.name]:
             dropped[GENERATION_TOPICS.name] += forget_unnamed_topics(warehouse)
     if _reaches_before(month, GROUP_RECORDS, warehouse):
-        others = warehouse.read(GROUP_RECORDS.name).where(F.col("value").isNotNull())
-        last = others.groupBy(*GROUP).agg(F.max("offset").alias("last_offset"))
-        drop(GROUP_RECORDS, last, GROUP, f"t.value IS NOT NULL AND t.offset < d.last_offset AND {is_old}")
+        records = warehouse.read(GROUP_RECORDS.name)
+        drop(GROUP_RECORDS, superseded_records(records, month), GROUP_RECORDS.key, is_old)
     if _reaches_before(month, OFFSET_SNAPSHOTS, warehouse):
         old = warehouse.read(OFFSET_SNAPSHOTS.name).where(F.col("observed_month") < F.lit(month))
         last = old.groupBy(*COMMIT_PLACE).agg(F.max("position").alias("last_position"))

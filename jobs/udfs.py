@@ -1,4 +1,4 @@
-"""Worker functions: the one place that knows both Arrow or pandas and the domain.
+"""Worker functions of assigning and auditing: the place that knows both Arrow or pandas and the domain.
 
 Each is a module-level function over an iterator of batches. Workers import neither pydantic nor great_expectations.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import partial
@@ -16,7 +16,6 @@ from itertools import chain, groupby
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -25,76 +24,13 @@ from assignors.conformance import Conformance
 from assignors.ordering import coordinator_partition
 from assignors.replay import OBSERVED, RECOMPUTED, Replay, State, Step
 from assignors.topic_looks import ClusterLooks, ResolvedTopic
+from jobs.batches import Batches, to_batches
 from jobs.carry import decode_state, encode_state
 from jobs.findings import SnapshotFacts, SolutionFacts, find
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
-from jobs.sources import cluster_metadata, consumer_offsets
 from jobs.time_limit import TimeLimit
 from jobs.worker_guard import GroupFailedError, Guard, WorkerLimits
-from schemas.staging import AUDITED_ROWS, DECODED_ROWS, SOLVED_ROWS
-from schemas.vocabulary import Source
-
-Batches = Iterator[pa.RecordBatch]
-
-
-def _to_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema, size: int) -> Batches:
-    """Yield record batches of at most ``size`` rows; an absent key is a null."""
-    batch: list[dict[str, Any]] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == size:
-            yield pa.RecordBatch.from_pylist(batch, schema=schema)
-            batch = []
-    if batch:
-        yield pa.RecordBatch.from_pylist(batch, schema=schema)
-
-
-def decode_raw_records(batches: Batches) -> Batches:
-    """Decode ``__consumer_offsets`` records with the columns key, value, partition, offset, timestamp_ms."""
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for batch in batches:
-            columns = [batch.column(name).to_pylist() for name in ("key", "value", "partition", "offset", "timestamp_ms")]
-            yield from map(consumer_offsets.decode_record, *columns)
-
-    return _to_batches(rows(), to_arrow_schema(DECODED_ROWS), 2_000)
-
-
-def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[dict[str, Any]]], size: int) -> Batches:
-    """Decode NDJSON lines with the columns value, file_name, block_start; a row without a place of its own gets its line's."""
-
-    def rows() -> Iterator[dict[str, Any]]:
-        numbers: dict[tuple[str, int], int] = {}
-        for batch in batches:
-            columns = [batch.column(name).to_pylist() for name in ("value", "file_name", "block_start")]
-            for line, file_name, block_start in zip(*columns, strict=True):
-                number = numbers[file_name, block_start] = numbers.get((file_name, block_start), 0) + 1
-                behind = f" behind byte {block_start}" if block_start else ""
-                if line.strip():
-                    for row in decode(line):
-                        row.setdefault("source_position", f"{file_name} line {number}{behind}")
-                        yield row
-
-    return _to_batches(rows(), to_arrow_schema(DECODED_ROWS), size)
-
-
-def decode_raw_record_lines(batches: Batches) -> Batches:
-    """Decode ``__consumer_offsets`` records in NDJSON."""
-    return _decode_lines(batches, lambda line: (consumer_offsets.decode_line(line),), 2_000)
-
-
-def decode_look_lines(batches: Batches) -> Batches:
-    """Decode looks at the cluster in NDJSON, one row a topic."""
-    return _decode_lines(batches, cluster_metadata.decode_line, 500)
-
-
-DECODERS: dict[tuple[Source, str], Callable[[Batches], Batches]] = {
-    (Source.CONSUMER_OFFSETS, "parquet"): decode_raw_records,
-    (Source.CONSUMER_OFFSETS, "ndjson"): decode_raw_record_lines,
-    (Source.CLUSTER_METADATA, "ndjson"): decode_look_lines,
-}
-"""(kind of capture, encoding) -> the worker function that decodes its rows."""
-
+from schemas.staging import AUDITED_ROWS, SOLVED_ROWS
 
 # -- assign
 
@@ -294,7 +230,7 @@ def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], li
         GroupFailedError: anything unexpected, with the cluster, group and generation it happened in.
     """
     with Guard(limits) as guard:
-        yield from _to_batches(_audited_rows(batches, offsets_partition_counts, guard), to_arrow_schema(AUDITED_ROWS), 2_000)
+        yield from to_batches(_audited_rows(batches, offsets_partition_counts, guard), to_arrow_schema(AUDITED_ROWS), 2_000)
 
 
 def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
@@ -337,7 +273,8 @@ def _audit_snapshot(
     yield from ({"finding": finding} for finding in _finding_rows(row, solved, audits))
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
-        yield {"audit": {**key, **_audit_columns(solution, figures)}}
+        reconciled_at = row["reconciled_at"] if solution["basis"] == OBSERVED else None
+        yield {"audit": {**key, **_audit_columns(solution, figures), "reconciled_at": reconciled_at}}
         is_stored = solution["basis"] == OBSERVED or (
             solution["basis"] == RECOMPUTED and solution["conformance"] != Conformance.EXACT.value
         )

@@ -57,6 +57,11 @@ DECODED_ROWS = StructType(
 )
 """One row an input record, with the row that it becomes in its table."""
 
+FOLDED_ROWS = StructType(
+    [StructField("cluster_id", STRING), StructField("source_position", STRING), *_decoded(SUBSCRIPTION_SNAPSHOTS).fields]
+)
+"""One row a snapshot of a KIP-848 group."""
+
 SOLVED_ROWS = StructType(
     [
         StructField("row_kind", STRING),

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 1
+CONTRACT_VERSION = 2
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -131,6 +131,7 @@ TOPIC = _column("topic", STRING, "topic name")
 PARTITION = _column("partition", INT, "partition number")
 KAFKA_VERSION = _column("kafka_version", STRING, "release whose behaviour was computed; null for observed rows")
 TOPICS_HASH = _column("topics_hash", STRING, "names the topics of the generation in generation_topics")
+RECONCILED_AT = _column("reconciled_at", TIMESTAMP, "when the last member reached its target, UTC; consumer-protocol groups only")
 INCARNATION = _column("incarnation", BIGINT, "position of the first known snapshot of this life of the group")
 
 SNAPSHOT_KEY = ("cluster_id", "group_id", "generation", "observed_at", "position")
@@ -195,14 +196,15 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             MONTH,
             _column("group_type", STRING, "classic or consumer"),
             _column("protocol_type", STRING, "consumer, or empty for a group that never had members"),
-            _column("state", STRING, "Stable or Empty"),
+            _column("state", STRING, "state of the group at that record, as Kafka names it: Stable, Empty, Assigning or Reconciling"),
             _column("strategy", STRING, "name of the assignor that the group selected; null without members"),
             _column("leader_member_id", STRING, "the member that ran the assignor"),
-            _column("joined_at", TIMESTAMP, "the value's currentStateTimestamp; null below value version 2"),
+            _column("joined_at", TIMESTAMP, "the value's currentStateTimestamp, or when the target was made; null where none is recorded"),
             INCARNATION,
-            _column("members", MEMBERS, "members in the order of the record, which is the order the assignor saw"),
+            _column("members", MEMBERS, "members in the order of the record, or of the coordinator's table: the order the assignor saw"),
+            RECONCILED_AT,
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
-            _column("is_conversion", BOOLEAN, "written by the coordinator when it turned a consumer-protocol group back to classic"),
+            _column("is_conversion", BOOLEAN, "written by the coordinator when it turned the group to the other protocol: no assignor ran"),
             _column("is_disputed", BOOLEAN, "another content was found at the same place of the log, and is in quarantine"),
             SOURCE,
             SOURCE_POSITION,
@@ -427,7 +429,7 @@ GENERATION_AUDITS = TableSpec(
             _column("follow_up_ms", BIGINT, "time until the follow-up generation"),
             _column("pause_partition_ms", BIGINT, "partitions times milliseconds without an owner"),
             _column("throughput_imbalance_ratio", DOUBLE, "largest / mean message rate of a member"),
-            _column("reconciled_at", TIMESTAMP, "consumer protocol: when the last member reached its target"),
+            RECONCILED_AT,
             RUN,
         ]
     ),

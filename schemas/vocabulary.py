@@ -24,6 +24,8 @@ class GroupState(Word):
 
     STABLE = "Stable"
     EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
 
 
 class Basis(Word):
@@ -118,3 +120,9 @@ class Rule(Word):
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """The client-side assignors, in the order in which reports list them."""
+
+DEFAULT_SERVER_STRATEGY = "uniform"
+"""What brokers use for a KIP-848 group whose members ask for nothing: the first of ``group.consumer.assignors``."""
+
+SERVER_STRATEGIES_BY_NAME = {"range": "server-range"}
+"""Brokers' own assignors that are called something else here, since clients have another of that name."""

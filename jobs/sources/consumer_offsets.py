@@ -7,9 +7,11 @@ import hashlib
 import json
 from collections import Counter
 
+from jobs.sources.consumer_group_fold import RECORD_TYPES
 from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped
 from schemas.vocabulary import GroupState, GroupType
 from schemas.wire import (
+    VALUE_DECODERS,
     GroupMember,
     Key,
     WireError,
@@ -22,8 +24,8 @@ from schemas.wire import (
 from schemas.wire.classic_group import decode_legacy_offset_commit
 
 PARQUET_COLUMNS = {"key": "binary", "value": "binary", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
-GROUP_RECORD_TYPES = (2, 3)
-"""Group metadata, classic and consumer protocol: their tombstones end a group."""
+CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA = 2, 3
+"""Types of the records whose tombstones end a group."""
 
 CONSUMER_PROTOCOL_TYPES = ("consumer", "")
 
@@ -64,14 +66,16 @@ def _decode(key: bytes | None, value: bytes | None, partition: int | None, offse
 
 
 def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:
-    if parsed.record_type in GROUP_RECORD_TYPES and value is None:
-        return landed(f"{parsed.kind}_tombstone", "group_record", _group_record(parsed, key, None, partition, offset, timestamp_ms))
-    if parsed.kind == "classic_group_metadata" and value is not None:
-        return _group_metadata(parsed, key, value, partition, offset, timestamp_ms)
+    kind = parsed.kind if value is not None else f"{parsed.kind}_tombstone"
     if parsed.kind == "offset_commit":
-        kind = parsed.kind if value is not None else f"{parsed.kind}_tombstone"
         return landed(kind, "offset_commit", _offset_commit(parsed, value, partition, offset, timestamp_ms))
-    return skipped(parsed.kind if value is not None else f"{parsed.kind}_tombstone")
+    if parsed.record_type == CLASSIC_GROUP_METADATA and value is not None:
+        return _group_metadata(parsed, key, value, partition, offset, timestamp_ms)
+    if parsed.record_type == CLASSIC_GROUP_METADATA or parsed.record_type in RECORD_TYPES:
+        if value is not None:
+            VALUE_DECODERS[parsed.record_type](value)  # what cannot be read now could not be folded later
+        return landed(kind, "group_record", _group_record(parsed, key, value, partition, offset, timestamp_ms))
+    return skipped(kind)
 
 
 def _group_record(parsed: Key, key: bytes, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:

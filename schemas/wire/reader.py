@@ -67,6 +67,11 @@ def java_text(raw: bytes) -> str:
         return _ENCODED_SURROGATE.sub(_REPLACEMENT, raw).decode("utf-8", "replace")
 
 
+def uuid_text(raw: bytes) -> str:
+    """Return 16 bytes as a topic id in Kafka's text form: 22 characters, URL-safe base64 without padding."""
+    return b2a_base64(raw, newline=False)[:22].translate(_URL_SAFE).decode()
+
+
 class Reader:
     """A position in ``data`` that each call moves behind the field it returns.
 
@@ -131,13 +136,13 @@ class Reader:
         return values
 
     def uuid(self) -> str:
-        """Return a topic id in Kafka's text form: 22 characters, URL-safe base64 without padding."""
+        """Return a topic id in Kafka's text form."""
         end = self.offset + 16
         if end > self._size:
             raise self._truncated(16)
         raw = self.data[self.offset : end]
         self.offset = end
-        return b2a_base64(raw, newline=False)[:22].translate(_URL_SAFE).decode()
+        return uuid_text(raw)
 
     # Classic encodings: a negative length is null where null is allowed.
 

@@ -55,7 +55,7 @@ EXITS = {"jobs.cli", "jobs.__main__"}
 ACTIONS_IN = {
     f"jobs.{name}"
     for name in (
-        *("warehouse", "lease", "context", "land", "assign", "audit", "retention", "report", "gates", "pipeline"),
+        *("warehouse", "lease", "context", "land", "histories", "assign", "audit", "retention", "report", "gates", "pipeline"),
         *("verification.invariants", "verification.remote"),
     )
 }
@@ -64,7 +64,7 @@ BARE_ACTIONS = {"count", "first", "head", "take", "tail"}  # only without argume
 NOT_CONNECT = {"sparkContext", "_jvm", "_jdf", "_jsc", "rdd", "cache", "persist", "unpersist"}
 UNPICKLERS = {"pickle", "marshal", "shelve", "cloudpickle", "dill", "joblib"}
 SAFE_YAML = {"yaml.safe_load", "yaml.parse"}
-WORKER_MODULES = ("jobs.udfs",)
+WORKER_MODULES = ("jobs.udfs", "jobs.decode_udfs")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,21 @@ def places(entries: list[Row]) -> list[Place]:
 # -- the history of a group
 
 
+def goes_on(log: dict[int, tuple[int, bool]], tombstone: int) -> bool:
+    """Return whether a tombstone's batch, the records right behind it, has a value of the other protocol: the group was converted.
+
+    Args:
+        log: offset -> record type, and whether it has a value.
+    """
+    offset = tombstone + 1
+    while offset in log:
+        kind, is_value = log[offset]
+        if is_value and (kind == 2) != (log[tombstone][0] == 2):
+            return True
+        offset += 1
+    return False
+
+
 def name_incarnations(snapshots: list[Row], tombstones: list[int]) -> list[int]:
     """Return the incarnation of each snapshot: it ends with a tombstone or a lower generation id, and is named by its first position."""
     names: list[int] = []
@@ -184,8 +199,12 @@ def revocations(before: Row | None, now: Row) -> tuple[int, int]:
 def actual_revocations(before: Row | None, now: Row) -> tuple[int | None, bool | None]:
     """Return what live members did give up by their claims, and whether each of them gave up everything.
 
-    Nothing, None for a first snapshot, in which nobody had anything to claim.
+    Nothing, None for a first snapshot, in which nobody had anything to claim. The consumer protocol takes away what the target lacks.
     """
+    if now["group_type"] == "consumer" and now["members"]:
+        pairs = [] if before is None else live_pairs(before, now)
+        held = [(before["held"][earlier["member_id"]], now["held"][later["member_id"]]) for earlier, later in pairs]
+        return sum(len(had - has) for had, has in held), False if any(had for had, _ in held) else None
     if now["strategy"] == "sticky" or any((member["subscription_version"] or 0) < 1 for member in now["members"]):
         return None, None
     count, claims_nothing = 0, []

@@ -14,9 +14,9 @@ from tests.oracles import audit_oracle as oracle
 from tests.spark.tables import rows
 
 Row = dict[str, Any]
-OURS = {"range", "roundrobin", "sticky", "cooperative-sticky"}
+OURS = {"range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range"}
 RESULT_STATUSES = {"solved", "carried"}
-CONSUMER_TOMBSTONE = 3
+CLASSIC, CONSUMER = 2, 3
 
 
 class History:
@@ -27,8 +27,10 @@ class History:
             return [row for row in tables[name] if row["group_id"] == group_id]
 
         self.snapshots = sorted(of_group("subscription_snapshots"), key=lambda row: row["position"])
-        self.tombstones = [row["offset"] for row in of_group("group_records") if row["value"] is None]
-        self.consumer_tombstones = {row["offset"] for row in of_group("group_records") if row["type"] == CONSUMER_TOMBSTONE}
+        of_log = {row["offset"]: (row["type"], row["value"] is not None) for row in of_group("group_records")}
+        of_log |= {row["position"]: (CLASSIC, True) for row in self.snapshots if row["group_type"] == "classic"}
+        self.ends = [offset for offset, (kind, is_value) in of_log.items() if not is_value and kind in (CLASSIC, CONSUMER)]
+        self.ends = [offset for offset in self.ends if not oracle.goes_on(of_log, offset)]
         self.topics = {row["topics_hash"]: {topic["topic"]: topic for topic in row["topics"]} for row in tables["generation_topics"]}
         self.solutions: dict[int, list[Row]] = defaultdict(list)
         self.lists: dict[tuple, dict[str, list]] = defaultdict(dict)
@@ -46,6 +48,7 @@ class History:
         return {
             "generation": snapshot["generation"],
             "strategy": solution["strategy"],
+            "group_type": snapshot["group_type"],
             "members": snapshot["members"],
             "held": {member["member_id"]: set(lists[member["member_id"]]) for member in snapshot["members"]},
             "claims": {member["member_id"]: [] if is_own_history else oracle.places(member["owned"]) for member in snapshot["members"]},
@@ -58,7 +61,7 @@ class History:
 
 def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None]]:
     """Yield the key, the expected figures and the expected movements of each solution of one group."""
-    incarnations = oracle.name_incarnations(history.snapshots, history.tombstones)
+    incarnations = oracle.name_incarnations(history.snapshots, history.ends)
     before: Row | None = None
     last: dict[str, Row] = {}
     withheld: dict = {}
@@ -67,7 +70,8 @@ def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None
         before = None if is_first else history.snapshots[place - 1]
         if is_first:
             last, withheld = {}, {}
-        is_known = before is not None or snapshot["generation"] <= 1 or not snapshot["members"]
+        is_new = snapshot["group_type"] == "consumer" and not any(member["owned"] for member in snapshot["members"])
+        is_known = before is not None or snapshot["generation"] <= 1 or not snapshot["members"] or is_new
         is_rewrite = before is not None and oracle.is_static_rewrite(before, snapshot)
         follows = before is not None and not is_rewrite
         follows = follows and oracle.is_follow_up(before, history.topics_of(before), snapshot, history.topics_of(snapshot))
@@ -206,8 +210,9 @@ def _cannot_be_compared(history: History, snapshot: Row, recomputed: Row) -> boo
     topics = history.topics_of(snapshot)
     is_inferred = any(topics[topic]["basis"] == "inferred" for member in snapshot["members"] for topic in member["topics"])
     is_ours = recomputed["strategy"] in OURS and recomputed["status"] in RESULT_STATUSES
-    is_conversion = any(tombstone < snapshot["position"] for tombstone in history.consumer_tombstones) and snapshot["is_conversion"]
-    return is_inferred or not is_ours or is_conversion
+    place = history.snapshots.index(snapshot)
+    turned = place > 0 and history.snapshots[place - 1]["group_type"] != snapshot["group_type"] and snapshot["is_conversion"]
+    return is_inferred or not is_ours or turned
 
 
 def test_coordinator_partition_is_the_hash_of_the_group(tables: dict[str, list[Row]]) -> None:

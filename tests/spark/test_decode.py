@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import struct
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import udfs
+from jobs import decode_udfs
+from jobs.batches import to_batches
 from jobs.captures import NDJSON, PARQUET
+from jobs.commit_columns import RAW_COLUMNS, split_commits
 from jobs.sources import cluster_metadata, consumer_offsets
+from jobs.sources.decoded import LAST_MS
 from schemas.staging import DECODED_ROWS, TARGETS
 from schemas.vocabulary import Source
 from tests.unit import records
 
 SCHEMA = to_arrow_schema(DECODED_ROWS)
+RAW = pa.schema(
+    [("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp_ms", pa.int64())]
+)
 
 
 def line_batch(*lines: tuple[str, str, int]) -> pa.RecordBatch:
@@ -56,10 +64,55 @@ def test_parquet_rows_are_decoded_column_by_column() -> None:
         "offset": [2**53 + 1, 5],
         "timestamp_ms": [1_000, 1_000],
     }
-    (batch,) = udfs.decode_raw_records(iter([pa.RecordBatch.from_pydict(columns)]))
-    first, second = batch.to_pylist()
+    batches = decode_udfs.decode_raw_records(iter([pa.RecordBatch.from_pydict(columns, schema=RAW)]))
+    first, second = (row for batch in batches for row in batch.to_pylist())
     assert (first["source_position"], first["offset_commit"]["committed_offset"]) == (f"3@{2**53 + 1}", 2**53 + 1)
     assert (second["outcome"], second["source_position"]) == ("quarantined", "4@5")
+
+
+def raw_table(chosen: list[tuple]) -> pa.Table:
+    """Return records as the table in which Spark hands them over."""
+    return pa.Table.from_pylist([dict(zip(RAW_COLUMNS, record, strict=True)) for record in chosen], schema=RAW)
+
+
+COMMIT_TAGS = (b"\0", b"\1\0\x10" + bytes(range(16)), b"\1\0\x10" + bytes(range(15)), b"\1\5\1x", b"", b"\0\0")
+"""Behind the commit time in version 4: none, a topic id, one cut short, an unknown tag, nothing at all, and a byte too many."""
+
+
+@st.composite
+def commits(draw: st.DrawFn) -> tuple:
+    """Return a commit with any numbers, metadata and tags, now and then of another version or damaged."""
+    at_ms = draw(st.sampled_from([-1, 0, 1_000, LAST_MS - 1, LAST_MS, 2**63 - 1]))
+    offset, epoch = draw(st.sampled_from([-1, 0, 2**53 + 1, 2**63 - 1])), draw(st.sampled_from([-1, 0, 7, 2**31 - 1]))
+    metadata = draw(st.sampled_from([b"", b"m", b"x" * 126, b"x" * 127, b"x" * 300, "é".encode(), b"\xff", b"\0"]))
+    if draw(st.booleans()):
+        value = struct.pack(">hqih", 3, offset, epoch, len(metadata)) + metadata + struct.pack(">q", at_ms)
+    else:
+        length = len(metadata) + 1
+        told = bytes([length]) if length < 128 else bytes([length & 127 | 128, length >> 7])
+        value = struct.pack(">hqi", 4, offset, epoch) + told + metadata + struct.pack(">q", at_ms) + draw(st.sampled_from(COMMIT_TAGS))
+    key = draw(st.sampled_from([records.commit_key("g", "t", 0), records.commit_key("é", "t", -1), records.commit_key("g", "t", 0)[:-1]]))
+    if draw(st.booleans()):
+        value = draw(st.one_of(records.damaged(value), records.damaged(value), st.none(), st.just(records.commit_value(1, 2, version=1))))
+    place = draw(st.sampled_from([(3, 9), (3, 2**40), (-1, 9), (3, -1), (None, 9), (3, None)]))
+    return key, value, *place, draw(st.sampled_from([0, 1_000, LAST_MS, -1, None]))
+
+
+@given(st.lists(st.one_of(commits(), commits(), commits(), records.raw_records()), max_size=40), st.integers(1, 40))
+@settings(max_examples=300)
+def test_columns_give_what_single_records_give(chosen: list[tuple], size: int) -> None:
+    """Whatever way a record takes, and however it is batched with others."""
+    table = raw_table(chosen)
+    found = [row for batch in decode_udfs.decode_raw_records(iter(table.to_batches(size))) for row in batch.to_pylist()]
+    rows_ = [consumer_offsets.decode_record(*record) for record in chosen]
+    expected = [row for batch in to_batches(rows_, SCHEMA, 100) for row in batch.to_pylist()]
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+def test_plain_commits_take_the_short_way() -> None:
+    plain = [(records.commit_key("g", "t", 0), records.commit_value(5, 1_000), 3, 9, 1_000)] * 2
+    batches, others = split_commits(raw_table(plain))
+    assert (sum(batch.num_rows for batch in batches), others.num_rows) == (2, 0)
 
 
 def test_a_line_without_a_place_of_its_own_is_found_by_file_and_number() -> None:
@@ -68,7 +121,7 @@ def test_a_line_without_a_place_of_its_own_is_found_by_file_and_number() -> None
         line_batch(("{", "a.json", 0), ("", "a.json", 0)),
         line_batch(("{", "a.json", 0), ("{", "a.json", 4096), ("{", "b.json", 0), (records.record_line(), "b.json", 0)),
     ]
-    rows = [row for batch in udfs.decode_raw_record_lines(iter(batches)) for row in batch.to_pylist()]
+    rows = [row for batch in decode_udfs.decode_raw_record_lines(iter(batches)) for row in batch.to_pylist()]
     assert [row["source_position"] for row in rows] == [
         "a.json line 1",
         "a.json line 3",
@@ -79,18 +132,26 @@ def test_a_line_without_a_place_of_its_own_is_found_by_file_and_number() -> None
 
 
 def test_a_look_has_a_place_of_its_own() -> None:
-    rows = [row for batch in udfs.decode_look_lines(iter([line_batch((json.dumps(records.look()), "f", 0))])) for row in batch.to_pylist()]
+    rows = [
+        row
+        for batch in decode_udfs.decode_look_lines(iter([line_batch((json.dumps(records.look()), "f", 0))]))
+        for row in batch.to_pylist()
+    ]
     assert [(row["source_position"], row["cluster_id"], row["look"]["topic"]) for row in rows] == [("1000 t", "own", "t")]
 
 
 @pytest.mark.parametrize("kind", [(Source.CONSUMER_OFFSETS, PARQUET), (Source.CONSUMER_OFFSETS, NDJSON), (Source.CLUSTER_METADATA, NDJSON)])
 def test_every_kind_that_is_recognised_has_a_decoder(kind: tuple[Source, str]) -> None:
-    assert list(udfs.DECODERS[kind](iter([]))) == []
-    assert set(udfs.DECODERS) == {(Source.CONSUMER_OFFSETS, PARQUET), (Source.CONSUMER_OFFSETS, NDJSON), (Source.CLUSTER_METADATA, NDJSON)}
+    assert list(decode_udfs.DECODERS[kind](iter([]))) == []
+    assert set(decode_udfs.DECODERS) == {
+        (Source.CONSUMER_OFFSETS, PARQUET),
+        (Source.CONSUMER_OFFSETS, NDJSON),
+        (Source.CLUSTER_METADATA, NDJSON),
+    }
 
 
 def test_rows_are_cut_into_batches_and_none_is_lost() -> None:
     rows = ({"kind": str(number)} for number in range(7))
-    batches = list(udfs._to_batches(rows, SCHEMA, 3))
+    batches = list(to_batches(rows, SCHEMA, 3))
     assert [batch.num_rows for batch in batches] == [3, 3, 1]
     assert [row["kind"] for batch in batches for row in batch.to_pylist()] == list("0123456")

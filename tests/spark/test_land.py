@@ -1,4 +1,4 @@
-"""Landing on three to six rows: where each record ends, and which life of its group a snapshot belongs to."""
+"""Landing on three to six rows: where each record ends."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.land import name_incarnations, place_of, settle_outcomes
+from jobs.land import place_of, settle_outcomes
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
-from tests.spark.frames import decoded, moment, snapshots
-
-CLASSIC, CONSUMER = 2, 3
-TOMBSTONES = "cluster_id string, group_id string, position bigint, type int"
-
+from tests.spark.frames import decoded, moment
 
 # -- outcomes
 
@@ -169,70 +165,3 @@ def test_every_target_has_a_key(spark: SparkSession) -> None:
     frame_ = decoded(spark, *rows)
     places = [frame_.where(frame_[name].isNotNull()).select(place_of(name, frame_[name].getField)).collect()[0][0] for name in TARGETS]
     assert sorted(places) == sorted(["3 9", "9 g", "9 0 1 t g", "1000 t"])
-
-
-# -- incarnations
-
-
-def incarnations(spark: SparkSession, *events: tuple[int, int | None, str]) -> list[tuple[int, bool]]:
-    """Return incarnation and is_conversion of each snapshot.
-
-    Args:
-        events: (position, generation, state) of a snapshot, or (position, None, record type) of a tombstone.
-    """
-    rows = [{"cluster_id": "c", "group_id": "g", "position": place, "generation": number, "state": text} for place, number, text in events]
-    alive = snapshots(spark, *[row for row in rows if row["generation"] is not None]).drop("incarnation", "is_conversion")
-    ended = [(row["group_id"], row["position"], int(row["state"])) for row in rows if row["generation"] is None]
-    tombstones = spark.createDataFrame([("c", *row) for row in ended], TOMBSTONES)
-    named = name_incarnations(alive, tombstones).orderBy("position").collect()
-    return [(row["incarnation"], row["is_conversion"]) for row in named]
-
-
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([(5, 0, "Empty"), (6, 1, "Stable"), (9, 2, "Empty"), (11, 3, "Stable")], [5] * 4, id="one life, emptied between"),
-        pytest.param([(5, 1, "Stable"), (6, 1, "Stable")], [5, 5], id="a repeated generation"),
-        pytest.param([(5, 7, "Stable"), (6, 2, "Stable"), (7, 3, "Stable")], [5, 6, 6], id="a lower generation"),
-        pytest.param([(5, 1, "Stable"), (7, None, "2"), (8, 2, "Stable")], [5, 8], id="a tombstone between, though generations go on"),
-        pytest.param([(4, None, "2"), (5, 1, "Stable")], [5], id="a tombstone first"),
-        pytest.param([(5, 1, "Stable"), (6, None, "2"), (7, None, "2"), (8, 0, "Empty"), (9, 1, "Stable")], [5, 8, 8], id="two tombstones"),
-        pytest.param([(5, 1, "Stable"), (6, None, "2")], [5], id="a tombstone last"),
-    ],
-)
-def test_a_life_ends_with_a_tombstone_or_a_lower_generation(spark: SparkSession, events: list, expected: list[int]) -> None:
-    assert incarnations(spark, *events) == [(position, False) for position in expected]
-
-
-@pytest.mark.parametrize(
-    ("tombstone", "generation", "state", "is_conversion"),
-    [
-        pytest.param(CONSUMER, 11, "Stable", True, id="the coordinator turned the group back"),
-        pytest.param(CLASSIC, 11, "Stable", False, id="a classic group ended"),
-        pytest.param(CONSUMER, 11, "Empty", False, id="nobody is given anything"),
-        pytest.param(CONSUMER, 1, "Stable", False, id="the group began anew"),
-    ],
-)
-def test_the_first_value_behind_a_consumer_groups_end(
-    spark: SparkSession, tombstone: int, generation: int, state: str, is_conversion: bool
-) -> None:
-    events = [(5, None, str(tombstone)), (6, generation, state), (7, generation + 1, "Stable")]
-    assert incarnations(spark, *events) == [(6, is_conversion), (6, False)]
-
-
-def test_a_late_first_snapshot_renames_the_incarnation(spark: SparkSession) -> None:
-    """Positions 6 and 7 were stored as incarnation 6; then 5, of an older piece of the log, arrives."""
-    late = (5, 1, "Stable")
-    stored = [(6, 2, "Stable"), (7, 3, "Stable")]
-    assert incarnations(spark, *stored) == [(6, False)] * 2
-    assert incarnations(spark, *stored, late) == [(5, False)] * 3
-
-
-def test_groups_and_clusters_have_lives_of_their_own(spark: SparkSession) -> None:
-    rows = [
-        {"cluster_id": cluster, "group_id": group, "position": position, "generation": position, "state": "Stable"}
-        for cluster, group, position in (("c", "g", 1), ("c", "h", 2), ("d", "g", 3), ("c", "g", 4))
-    ]
-    none = spark.createDataFrame([], TOMBSTONES)
-    named = name_incarnations(snapshots(spark, *rows).drop("incarnation", "is_conversion"), none).orderBy("position").collect()
-    assert [row["incarnation"] for row in named] == [1, 2, 3, 1]

@@ -149,10 +149,20 @@ def test_topics_go_with_the_last_solution_that_names_them(kept: Kept) -> None:
 
 
 def test_the_next_run_goes_on_as_if_nothing_had_been_dropped(kept: Kept, evenkeel, tmp_path: Path) -> None:
-    """What is younger than the bound is the same in every row; what is older is less, and nothing else."""
+    """What is younger than the bound is the same in every row; what is older is less, and nothing else.
+
+    But for three generations whose members reached their targets in the young piece, three years after: those stay as they are.
+    """
+
+    def as_it_was(text: str) -> str:
+        row = json.loads(text)
+        if f"date({KEPT_FROM.year - 1}," in row.get("observed_month", "") and f"({KEPT_FROM.year + 2}," in (row.get("reconciled_at") or ""):
+            row["reconciled_at"] = None
+        return json.dumps(row, sort_keys=True)
+
     assert evenkeel("run", "--warehouse", tmp_path / "whole", "--input", *kept.pieces) == 0
     for name in COMPARED:
-        ours, theirs = content(kept.warehouse, name), content(tmp_path / "whole", name)
+        ours, theirs = content(kept.warehouse, name), sorted(map(as_it_was, content(tmp_path / "whole", name)))
         assert set(ours) <= set(theirs), name
         if "observed_month" in TABLES[name].schema.names:
             young = {row for row in theirs if f'"observed_month": "datetime.date({KEPT_FROM.year - 1}' not in row}
@@ -170,7 +180,8 @@ def test_a_capture_of_what_was_dropped_does_not_bring_it_back(kept: Kept, evenke
     gone = {name: len(rows(kept.before, name)) - len(rows(kept.maintained, name)) for name in TABLES}
     assert counts["cluster-metadata.skipped.expired"] == gone["topic_snapshots"]
     of_records = ("subscription_snapshots", "offset_snapshots", "group_records")
-    assert counts["consumer-offsets.skipped.expired"] == sum(gone[name] for name in of_records)
+    folded = [sum(row["group_type"] == "consumer" for row in rows(at, "subscription_snapshots")) for at in (kept.before, kept.maintained)]
+    assert counts["consumer-offsets.skipped.expired"] == sum(gone[name] for name in of_records) - (folded[0] - folded[1])
 
 
 def test_a_reader_of_the_versions_before_still_finds_every_row(kept: Kept) -> None:

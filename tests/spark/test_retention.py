@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.retention import first_kept_month, kept_history, kept_looks
-from schemas.tables import GENERATION_AUDITS
+from jobs.retention import first_kept_month, kept_history, kept_looks, superseded_records
+from schemas.tables import GENERATION_AUDITS, GROUP_RECORDS
 from tests.spark.frames import frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
@@ -112,3 +112,30 @@ def test_the_looks_that_later_generations_can_be_resolved_by(
 def test_the_newest_look_at_the_offsets_topic_is_named(spark: SparkSession) -> None:
     """Where it is older than all other kept looks, the coordinator's partition would no longer be known."""
     assert kept(spark, [5, 6, 7], offsets_at=1) == (6, 1)
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param([(1, 2, b"c"), (2, 2, b"c"), (3, 2, b"c"), (4, 2, None)], [1, 2], id="the last value tells the protocol type"),
+        pytest.param([(1, 8, b"v"), (2, 8, b"v"), (3, 8, None)], [1, 2], id="nothing is left of a key that ended"),
+        pytest.param([(1, 5, b"v"), (2, 5, b"v"), (3, 5, b"v")], [], id="a member's metadata since it joined"),
+        pytest.param([(1, 5, b"v"), (2, 5, None), (3, 5, b"v"), (4, 5, b"v")], [1], id="but not of its life before"),
+        pytest.param([(1, 2, None), (2, 8, b"v"), (3, 8, b"v"), (4, 8, b"v")], [3], id="what tells that a group was turned over"),
+        pytest.param([(1, 2, None), (3, 8, b"v"), (4, 8, b"v")], [3], id="but not in another batch"),
+    ],
+)
+def test_superseded_records(spark: SparkSession, records: list[tuple], expected: list[int]) -> None:
+    """Those of other keys and groups do not count, nor those of kept months."""
+
+    def row(offset: int, kind: int, value: bytes | None, **changes: Any) -> Row:
+        return {
+            **{"cluster_id": "c", "offsets_partition": 3, "offset": offset, "type": kind, "group_id": "g", "key": b"k", "value": value},
+            **{"observed_month": OLD, **changes},
+        }
+
+    rows = [row(*record) for record in records]
+    rows += [row(100 + place, 8, b"v", **other) for place, other in enumerate(({"key": b"l"}, {"group_id": "h"}, {"cluster_id": "d"}))]
+    rows += [row(200, records[0][1], b"v", observed_month=NEW), row(201, records[0][1], None, observed_month=NEW)]
+    found = superseded_records(frame(spark, GROUP_RECORDS.schema, rows), MIDDLE).collect()
+    assert sorted(tuple(place) for place in found) == [("c", 3, offset) for offset in expected]

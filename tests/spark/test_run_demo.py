@@ -53,13 +53,20 @@ def test_input_counts_balance_and_equal_the_recorders(demo_warehouse: Path) -> N
     assert kinds["landed.classic_group_metadata_tombstone"] == 36
     assert kinds["skipped.classic_group_metadata:connect"] == 2
     assert kinds["landed.offset_commit"] + kinds["landed.offset_commit_tombstone"] == 223
+    of_consumer_groups = {kind: count for kind, count in kinds.items() if kind.startswith("landed.consumer_group_")}
+    assert sum(count for kind, count in of_consumer_groups.items() if not kind.endswith("_tombstone")) == 295
+    assert sum(count for kind, count in of_consumer_groups.items() if kind.endswith("_tombstone")) == 79
     assert kinds["skipped.share_group_metadata"] == 4
     assert kinds["skipped.streams_group_metadata"] == 2
 
 
 def test_snapshots_by_protocol_type(snapshots: list[dict]) -> None:
-    assert Counter(row["protocol_type"] for row in snapshots) == {"consumer": 249, "": 41}
-    assert sum(1 for row in snapshots if row["members"]) == 208
+    assert Counter((row["group_type"], row["protocol_type"]) for row in snapshots) == {
+        ("classic", "consumer"): 249,
+        ("classic", ""): 41,
+        ("consumer", "consumer"): 37,
+    }
+    assert Counter(row["group_type"] for row in snapshots if row["members"]) == {"classic": 208, "consumer": 32}
 
 
 def test_generations_and_members_of_each_group_are_the_recorders(snapshots: list[dict], recorded: dict[str, dict]) -> None:
@@ -70,7 +77,7 @@ def test_generations_and_members_of_each_group_are_the_recorders(snapshots: list
     }
     found = {}
     for name in {row["group_id"] for row in snapshots}:
-        of_group = [row for row in snapshots if row["group_id"] == name and row["members"]]
+        of_group = [row for row in snapshots if row["group_id"] == name and row["members"] and row["group_type"] == "classic"]
         found[name] = (
             len({row["generation"] for row in of_group}),
             len({member["member_id"] for row in of_group for member in row["members"]}),
@@ -186,12 +193,36 @@ def test_exact_means_the_same_partitions_in_the_same_order(demo_warehouse: Path)
     assert [key for key, sides in compared.items() if sides["observed"] != sides["recomputed"]] == []
 
 
-def test_the_group_turned_back_from_the_consumer_protocol_begins_anew(demo_warehouse: Path) -> None:
+def test_consumer_protocol_groups_are_reproduced_exactly(demo_warehouse: Path, snapshots: list[dict]) -> None:
+    """All 32 targets, but for the one that the coordinator copied from the classic group it turned over."""
+    places = {(row["group_id"], row["position"]) for row in snapshots if row["group_type"] == "consumer" and row["members"]}
+    found = Counter(
+        (row["strategy"], row["status"], row["conformance"])
+        for row in rows(demo_warehouse, "solutions")
+        if row["basis"] == "recomputed" and (row["group_id"], row["position"]) in places
+    )
+    assert found == {
+        ("uniform", "solved", "exact"): 26,
+        ("uniform", "carried", "exact"): 1,
+        ("uniform", "solved", "not_comparable"): 1,
+        ("server-range", "solved", "exact"): 4,
+    }
+
+
+def test_a_group_that_changed_its_protocol_twice_has_one_history(demo_warehouse: Path, snapshots: list[dict]) -> None:
+    lives = [(row["incarnation"], row["group_type"], row["is_conversion"]) for row in snapshots if row["group_id"] == "fraud-upgrade"]
+    assert Counter(lives) == {(8, "classic", False): 5, (8, "consumer", True): 1, (8, "consumer", False): 8, (8, "classic", True): 1}
     audits = [row for row in rows(demo_warehouse, "generation_audits") if row["group_id"] == "fraud-upgrade" and row["basis"] == "observed"]
-    by_generation = {row["generation"]: row for row in audits}
-    assert by_generation[11]["conformance"] == "not_comparable"
-    assert by_generation[11]["previous_generation"] is None and by_generation[11]["movement_count"] is None
-    assert by_generation[12]["previous_generation"] == 11
+    audits.sort(key=lambda row: row["position"])
+    assert [row["generation"] for row in audits] == [0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 11, 11, 12, 13]
+    assert [row["previous_generation"] for row in audits] == [None, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 11, 11, 12]
+    assert [row["conformance"] for row in audits if row["member_count"]].count("not_comparable") == 2
+
+
+def test_reconciliation_takes_the_time_until_the_last_member_is_there(demo_warehouse: Path) -> None:
+    audits = [row for row in rows(demo_warehouse, "generation_audits") if row["reconciled_at"] is not None]
+    assert {row["basis"] for row in audits} == {"observed"} and len(audits) == 31
+    assert all(0 <= (row["reconciled_at"] - row["observed_at"]).total_seconds() < 3 for row in audits)
 
 
 def test_groups_of_assignors_that_are_not_ours_are_audited_as_observed(demo_warehouse: Path) -> None:
@@ -212,7 +243,10 @@ def test_counts_of_every_audit_add_up(demo_warehouse: Path) -> None:
             assert row["partition_count"] == row["retained_count"] + row["revoked_count"] + row["reassigned_count"] + row["gained_count"]
             assert row["movement_count"] == row["revoked_count"] + row["reassigned_count"] + row["handed_over_count"]
             assert row["withheld_count"] <= row["lost_count"]
-    assert len({(row["group_id"], row["position"], row["basis"], row["strategy"]) for row in audits}) == len(audits) == 289 * 6
+    assert len({(row["group_id"], row["position"], row["basis"], row["strategy"]) for row in audits}) == len(audits)
+    of_consumer_groups = Counter(bool(row["member_count"]) for row in audits if row["strategy"] in ("uniform", "server-range"))
+    assert of_consumer_groups == {True: 32 * 3}  # observed, recomputed, and counterfactual beside the four of every generation
+    assert len(audits) == (289 + 37) * 6 + 32
 
 
 def test_movements_are_the_audits_counts(demo_warehouse: Path) -> None:
@@ -237,5 +271,5 @@ def test_a_second_run_adds_nothing(evenkeel, demo_warehouse: Path, tmp_path: Pat
     after = versions(copy)
     assert {name: version for name, version in after.items() if version != before[name]} == {"runs": before["runs"] + 1}
     newest = max(rows(copy, "runs"), key=lambda run: run["run_sequence"])
-    assert dict(newest["input_counts"])["duplicate"] == 2018
+    assert dict(newest["input_counts"])["duplicate"] == 2388
     assert dict(newest["table_versions"]) == {name: version for name, version in before.items() if name != "runs"}

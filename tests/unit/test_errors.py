@@ -6,8 +6,9 @@ import pytest
 
 from jobs.errors import explain
 
-JAVA = "An error occurred while calling o12.sql.\n: org.apache.spark.SparkException: Job aborted.\n\tat org.apache\nCaused by: java.io.IOException: No space left\n"
-WORKER = 'An error occurred while calling o12.sql.\n: E: x\nCaused by: PythonException: Traceback\n  File "a.py"\njobs.worker_guard.GroupFailedError: group g: killed\n'
+CALL = "An error occurred while calling o12.sql.\n"
+JAVA = f"{CALL}: org.apache.spark.SparkException: Job aborted.\n\tat org.apache\nCaused by: java.io.IOException: No space left\n"
+WORKER = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.worker_guard.GroupFailedError: group g: killed\n"
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,7 @@ WORKER = 'An error occurred while calling o12.sql.\n: E: x\nCaused by: PythonExc
         ("", "RuntimeError"),
         (JAVA, "java.io.IOException: No space left"),
         (WORKER, "group g: killed"),
-        ("An error occurred while calling o12.sql.\n: java.lang.Error: bare\n\tat x", "java.lang.Error: bare"),
+        (f"{CALL}: java.lang.Error: bare\n\tat x", "java.lang.Error: bare"),
         ("An error occurred while calling o12.sql", "An error occurred while calling o12.sql"),
     ],
     ids=["of Python", "empty", "first cause", "worker's words", "no cause", "nothing but the call"],

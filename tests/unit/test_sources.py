@@ -72,7 +72,11 @@ def test_any_line_of_looks_has_exactly_one_outcome_a_topic(line: bytes) -> None:
         ),
         pytest.param(records.group_key("g"), None, ("landed", "classic_group_metadata_tombstone"), id="the end of a classic group"),
         pytest.param(records.group_key("g", 3), None, ("landed", "consumer_group_metadata_tombstone"), id="the end of a consumer group"),
-        pytest.param(records.group_key("g", 3), b"\0\0", ("skipped", "consumer_group_metadata"), id="an epoch of a consumer group"),
+        pytest.param(
+            records.group_key("g", 3), b"\0\0\0\0\0\5\0", ("landed", "consumer_group_metadata"), id="an epoch of a consumer group"
+        ),
+        pytest.param(records.group_key("g", 3), b"\0\0", ("quarantined", "consumer_group_metadata"), id="an epoch cut short"),
+        pytest.param(records.group_key("g", 17), b"\0\0", ("skipped", "streams_group_metadata"), id="an epoch of a Streams group"),
         pytest.param(records.commit_key("g", "t", 0), records.commit_value(5, 1), ("landed", "offset_commit"), id="a commit"),
         pytest.param(records.commit_key("g", "t", 0), None, ("landed", "offset_commit_tombstone"), id="a commit deleted"),
         pytest.param(b"\x00\x63", b"", ("skipped", "unknown_99"), id="a type of a later release"),

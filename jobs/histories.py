@@ -1,0 +1,242 @@
+"""Each group's history out of what has landed: KIP-848 records folded into snapshots, incarnations named.
+
+Records may land in any order. A group that got any is worked out again from all its records, and what differs from the stored rows is
+written: so the tables come out as if everything had landed at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import date
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from assignors.replay import UNRESOLVED
+from jobs import decode_udfs
+from jobs.context import RunContext
+from jobs.packing import GROUP
+from jobs.sources.consumer_group_fold import RECORD_TYPES
+from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
+from schemas.staging import AUDITED_TABLES, FOLDED_ROWS
+from schemas.tables import ASSIGNMENTS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import GroupState, GroupType, Source
+
+logger = logging.getLogger(__name__)
+
+KEY = (*GROUP, "position")
+COMPARED = ("incarnation", "is_conversion", "is_disputed", "reconciled_at", "fingerprint")
+"""Columns by which a stored snapshot is told from what it should be now."""
+
+
+def ends_of_groups(records: DataFrame, classic: DataFrame) -> DataFrame:
+    """Return the tombstones that ended a group or its protocol: cluster_id, group_id, position, type, is_handover.
+
+    ``is_handover`` where the same batch goes on with a value of the other protocol: the coordinator turned the group over, and its
+    history goes on. A batch is what stands at consecutive offsets.
+
+    Args:
+        records: ``group_records``.
+        classic: snapshots of the classic protocol.
+    """
+    is_value = F.col("value").isNotNull()
+    words = records.select(*GROUP, "offset", "type", is_value.alias("is_value")).unionByName(
+        classic.select(
+            *GROUP, F.col("position").alias("offset"), F.lit(CLASSIC_GROUP_METADATA).alias("type"), F.lit(True).alias("is_value")
+        )
+    )
+    in_order = Window.partitionBy(*GROUP).orderBy("offset")
+    batches = words.withColumn("batch", F.col("offset") - F.row_number().over(in_order))
+    behind = Window.partitionBy(*GROUP, "batch").orderBy("offset").rowsBetween(1, Window.unboundedFollowing)
+    is_classic = F.col("type") == CLASSIC_GROUP_METADATA
+    has_classic = F.max(F.col("is_value") & is_classic).over(behind)
+    has_consumer = F.max(F.col("is_value") & ~is_classic).over(behind)
+    is_handover = F.coalesce(F.when(is_classic, has_consumer).otherwise(has_classic), F.lit(False))
+    is_end = ~F.col("is_value") & F.col("type").isin(CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)
+    ends = batches.withColumn("is_handover", is_handover).where(is_end)
+    return ends.select(*GROUP, F.col("offset").alias("position"), "type", "is_handover")
+
+
+def name_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: date | None = None) -> DataFrame:
+    """Return the snapshots with their ``incarnation`` and ``is_conversion``.
+
+    An incarnation ends with a tombstone that is no handover, or a generation id lower than the one before; it is named by the position
+    of its first known snapshot. Where the protocol changes, the coordinator wrote the first classic value with members itself, and the
+    first consumer-protocol snapshot too when it repeats the generation: no assignor made them.
+
+    Args:
+        snapshots: at least cluster_id, group_id, position, generation, state, group_type; all of the groups concerned.
+        ends: see ``ends_of_groups``.
+        retained_from: first month that retention keeps; snapshots before it keep what they have, since not all that told it is left.
+    """
+    events = snapshots.unionByName(ends.select(*GROUP, "position", F.col("type").alias("ended"), "is_handover"), allowMissingColumns=True)
+    in_order = Window.partitionBy(*GROUP).orderBy("position")
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    is_snapshot = F.col("ended").isNull()
+    is_end = ~is_snapshot & ~F.col("is_handover")
+
+    def last(condition: Column, value: str) -> Column:
+        return F.last(F.when(condition, F.col(value)), ignorenulls=True).over(before)
+
+    events = events.withColumns(
+        {
+            "generation_before": last(is_snapshot, "generation"),
+            "type_before": last(is_snapshot, "group_type"),
+            "has_ended": F.coalesce(last(is_end, "position") > F.coalesce(last(is_snapshot, "position"), F.lit(-1)), F.lit(False)),
+            "ended_before": F.lag("ended").over(in_order),
+            "handed_over": F.coalesce(F.lag("is_handover").over(in_order), F.lit(False)),
+        }
+    )
+    is_lower = F.col("generation_before").isNull() | (F.col("generation") < F.col("generation_before"))
+    starts = is_snapshot & (F.col("has_ended") | is_lower)
+    is_classic = F.col("group_type") == str(GroupType.CLASSIC)
+    was_consumer = F.when(starts, F.col("ended_before") == CONSUMER_GROUP_METADATA).otherwise(
+        F.col("type_before") == str(GroupType.CONSUMER)
+    )
+    turned_back = is_classic & was_consumer & (F.col("generation") > 1)
+    was_classic = F.when(starts, F.col("ended_before") == CLASSIC_GROUP_METADATA).otherwise(
+        (F.col("type_before") == str(GroupType.CLASSIC)) & (F.col("generation") == F.col("generation_before"))
+    )
+    turned_over = ~is_classic & was_classic & (~starts | (F.col("handed_over") & F.col("generation_before").isNull()))
+    is_conversion = is_snapshot & (F.col("state") != str(GroupState.EMPTY)) & (turned_back | turned_over)
+    start, is_conversion = F.when(starts, F.col("position")), F.coalesce(is_conversion, F.lit(False))
+    if retained_from is not None:
+        is_settled = F.coalesce(F.col("observed_month") < F.lit(retained_from), F.lit(False))
+        start = F.when(is_settled, F.col("incarnation")).otherwise(start)
+        is_conversion = F.when(is_settled, F.col("is_conversion")).otherwise(is_conversion)
+    marked = events.withColumns({"start": start, "is_conversion": is_conversion})
+    named = marked.withColumn("incarnation", F.last("start", ignorenulls=True).over(in_order))
+    return named.where(is_snapshot).drop(
+        "ended", "is_handover", "start", "generation_before", "type_before", "has_ended", "ended_before", "handed_over"
+    )
+
+
+def _fold(context: RunContext, records: DataFrame) -> DataFrame:
+    """Return the snapshots of the KIP-848 groups among the records, from the first month on that retention keeps."""
+    looks = context.warehouse.read(TOPIC_SNAPSHOTS.name).where(F.col("topic_id").isNotNull())
+    names: dict[str, dict[str, str]] = {}
+    for cluster_id, topic_id, topic in looks.select("cluster_id", "topic_id", "topic").distinct().collect():
+        names.setdefault(cluster_id, {})[topic_id] = topic
+    of_protocol = records.where(F.col("type").isin(*RECORD_TYPES))
+    columns = (*GROUP, "offsets_partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
+    in_order = of_protocol.select(*columns).repartition(*GROUP).sortWithinPartitions(*GROUP, "offset")
+    folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names), FOLDED_ROWS)
+    folded = folded.withColumns({"source": F.lit(str(Source.CONSUMER_OFFSETS)), "observed_month": F.trunc("observed_at", "month")})
+    return folded if context.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.retained_from))
+
+
+def _groups_of(frames: list[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, [frame.select(*GROUP) for frame in frames]).distinct()
+
+
+def freshly_recorded_groups(context: RunContext) -> DataFrame:
+    """Return (cluster_id, group_id) of the KIP-848 groups with records of this run."""
+    records = context.warehouse.read(GROUP_RECORDS.name)
+    return records.where((F.col("run_sequence") == context.run_sequence) & F.col("type").isin(*RECORD_TYPES)).select(*GROUP).distinct()
+
+
+def newly_named_groups(context: RunContext) -> DataFrame:
+    """Return (cluster_id, group_id) of snapshots with a topic id that looks of this run have a name for."""
+    warehouse = context.warehouse
+    looks = warehouse.read(TOPIC_SNAPSHOTS.name).where(F.col("run_sequence") == context.run_sequence)
+    named = looks.select("cluster_id", F.concat(F.lit(UNRESOLVED), "topic_id").alias("topic")).distinct()
+    members = F.col("members")
+    entries = F.flatten(F.concat(members["assigned"], members["current"], members["pending_revocation"]))
+    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(F.col("group_type") == str(GroupType.CONSUMER))
+    unresolved = snapshots.select(*GROUP, F.explode(entries["topic"]).alias("topic")).where(F.col("topic").startswith(UNRESOLVED))
+    return unresolved.join(named, ["cluster_id", "topic"], "left_semi").select(*GROUP).distinct()
+
+
+def rewrite_histories(
+    context: RunContext, snapshots: DataFrame, disputed: DataFrame | None, touched: list[DataFrame], folded: list[DataFrame]
+) -> int:
+    """Write what the new records of this run make of their groups' histories; return how many of ``snapshots`` were written.
+
+    Args:
+        snapshots: new classic snapshots.
+        disputed: cluster_id, group_id, position where other contents were found; None when there are none.
+        touched: frames of further groups with stored snapshots that may change.
+        folded: frames of the groups whose KIP-848 records have to be folded.
+    """
+    warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
+    records = warehouse.read(GROUP_RECORDS.name)
+    if warehouse.is_empty(name) and not folded:
+        ends = ends_of_groups(records, snapshots)
+        return warehouse.append(name, _mark_disputed(name_incarnations(snapshots, ends), disputed))
+    fresh = records.where(F.col("run_sequence") == context.run_sequence)
+    groups = warehouse.stage("touched_groups", _groups_of([snapshots, fresh, *touched, *folded]))
+    folds = warehouse.stage("folded_groups", _groups_of(folded)) if folded else None
+    named, vanished = _histories(context, snapshots, disputed, groups, folds)
+    is_new = F.col("old_fingerprint").isNull()
+    is_classic = F.col("group_type") == str(GroupType.CLASSIC)
+    counted = named.groupBy(is_new.alias("is_new"), is_classic.alias("is_classic")).count().collect()
+    counts = {(row["is_new"], row["is_classic"]): row["count"] for row in counted}
+    rewritten = counts.get((False, True), 0) + counts.get((False, False), 0)
+    if rewritten:
+        logger.info("late or conflicting records change %d stored snapshots: rewriting these", rewritten)
+        warehouse.delete(name, named.where(~is_new).select(*KEY), KEY)
+    if vanished is not None:
+        _take_back(context, vanished)
+    warehouse.append(name, named.select(*SUBSCRIPTION_SNAPSHOTS.schema.names))
+    return counts.get((True, True), 0)
+
+
+def _histories(
+    context: RunContext, snapshots: DataFrame, disputed: DataFrame | None, groups: DataFrame, folds: DataFrame | None
+) -> tuple[DataFrame, DataFrame | None]:
+    """Return the snapshots of the groups that are new or not as they are stored, and the places of stored ones that are none any more."""
+    warehouse = context.warehouse
+    records = warehouse.read(GROUP_RECORDS.name).join(groups, list(GROUP), "left_semi")
+    stored = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP), "left_semi")
+    old = {column: f"old_{column}" for column in COMPARED}
+    vanished = None
+    if folds is None:
+        events = stored.withColumns({alias: F.col(column) for column, alias in old.items()}).unionByName(
+            snapshots, allowMissingColumns=True
+        )
+    else:
+        is_folded = F.col("group_type") == str(GroupType.CONSUMER)
+        if context.retained_from is not None:  # what maintenance has left of the records before it gives these no more
+            is_folded &= F.col("observed_month") >= F.lit(context.retained_from)
+        stored = stored.join(folds.withColumn("is_refolded", F.lit(True)), list(GROUP), "left")
+        is_folded &= F.coalesce("is_refolded", F.lit(False))
+        kept = stored.where(~is_folded).withColumns({alias: F.col(column) for column, alias in old.items()})
+        before = stored.where(is_folded).select(*KEY, *[F.col(column).alias(alias) for column, alias in old.items()])
+        folded = warehouse.stage("folded", _fold(context, records.join(folds, list(GROUP), "left_semi")))
+        events = (
+            kept.drop("is_refolded")
+            .unionByName(snapshots, allowMissingColumns=True)
+            .unionByName(folded.join(before, list(KEY), "left"), allowMissingColumns=True)
+        )
+        vanished = warehouse.stage("vanished", before.join(folded, list(KEY), "left_anti").select(*KEY))
+        vanished = None if vanished.isEmpty() else vanished
+    events = events.withColumn("is_disputed", F.coalesce("is_disputed", "old_is_disputed"))
+    classic = events.where(F.col("group_type") == str(GroupType.CLASSIC))
+    named = _mark_disputed(name_incarnations(events, ends_of_groups(records, classic), context.retained_from), disputed)
+    is_changed = reduce(Column.__or__, [~F.col(now).eqNullSafe(F.col(then)) for now, then in old.items()])
+    if vanished is not None:
+        # Nothing tells later stages that a generation is gone: so the one before it counts as written anew, and all behind it.
+        gone = vanished.groupBy(*GROUP).agg(F.min("position").alias("gone_from"))
+        named = named.join(gone, list(GROUP), "left")
+        is_before = F.col("position") < F.col("gone_from")
+        last_before = F.max(F.when(is_before, F.col("position"))).over(Window.partitionBy(*GROUP))
+        named = named.withColumn("redo_from", F.when(F.col("gone_from").isNotNull(), F.coalesce(last_before, F.lit(-1))))
+        is_changed |= F.coalesce(F.col("position") >= F.col("redo_from"), F.lit(False))
+    run = {"run_sequence": F.lit(context.run_sequence).cast("bigint"), "run_id": F.lit(context.run_id)}
+    return warehouse.stage("snapshots", named.where(is_changed).withColumns(run)), vanished
+
+
+def _take_back(context: RunContext, vanished: DataFrame) -> None:
+    """Delete snapshots that a part of the log seemed to show, and all that was worked out of them."""
+    logger.info("late records show that %d stored snapshots were none: taking them back", vanished.count())
+    of_generations = (SUBSCRIPTION_SNAPSHOTS, GROUP_STATES, ASSIGNMENTS, SOLUTIONS, *AUDITED_TABLES.values())
+    for spec in of_generations:
+        context.warehouse.delete(spec.name, vanished, KEY)
+
+
+def _mark_disputed(snapshots: DataFrame, disputed: DataFrame | None) -> DataFrame:
+    if disputed is None:
+        return snapshots
+    marked = snapshots.join(disputed.withColumn("is_found", F.lit(True)), list(KEY), "left")
+    return marked.withColumn("is_disputed", F.coalesce("is_found", "is_disputed")).drop("is_found")

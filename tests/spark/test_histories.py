@@ -1,0 +1,275 @@
+"""Which life of its group a snapshot belongs to, and what late records of KIP-848 groups change."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.histories import ends_of_groups, name_incarnations
+from schemas.tables import GROUP_RECORDS
+from tests.spark.frames import EPOCH, frame, snapshots
+from tests.spark.tables import COMPARED, content, rows
+from tests.unit.consumer_group_records import TOPIC_IDS, Log
+
+CLASSIC, CONSUMER = 2, 3
+ENDS = "cluster_id string, group_id string, position bigint, type int, is_handover boolean"
+
+
+# -- incarnations
+
+
+def incarnations(spark: SparkSession, *events: tuple[int, int | None, str]) -> list[tuple[int, bool]]:
+    """Return incarnation and is_conversion of each snapshot.
+
+    Args:
+        events: (position, generation, state) of a classic snapshot, with ``consumer`` in place of the state of one of the other protocol;
+            or (position, None, record type) of a tombstone, with ``+`` behind the type of one whose batch goes on.
+    """
+    alive = [
+        {"position": place, "generation": number, "state": "Stable" if text == "consumer" else text}
+        | {"cluster_id": "c", "group_id": "g", "group_type": "consumer" if text == "consumer" else "classic"}
+        for place, number, text in events
+        if number is not None
+    ]
+    ended = [("c", "g", place, int(text.rstrip("+")), text.endswith("+")) for place, number, text in events if number is None]
+    stored = snapshots(spark, *alive)
+    named = name_incarnations(stored, spark.createDataFrame(ended, ENDS)).orderBy("position").collect()
+    return [(row["incarnation"], row["is_conversion"]) for row in named]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([(5, 0, "Empty"), (6, 1, "Stable"), (9, 2, "Empty"), (11, 3, "Stable")], [5] * 4, id="one life, emptied between"),
+        pytest.param([(5, 1, "Stable"), (6, 1, "Stable")], [5, 5], id="a repeated generation"),
+        pytest.param([(5, 7, "Stable"), (6, 2, "Stable"), (7, 3, "Stable")], [5, 6, 6], id="a lower generation"),
+        pytest.param([(5, 1, "Stable"), (7, None, "2"), (8, 2, "Stable")], [5, 8], id="a tombstone between, though generations go on"),
+        pytest.param([(4, None, "2"), (5, 1, "Stable")], [5], id="a tombstone first"),
+        pytest.param([(5, 1, "Stable"), (6, None, "2"), (7, None, "2"), (8, 0, "Empty"), (9, 1, "Stable")], [5, 8, 8], id="two tombstones"),
+        pytest.param([(5, 1, "Stable"), (6, None, "2")], [5], id="a tombstone last"),
+        pytest.param([(5, 3, "Stable"), (6, None, "2+"), (9, 4, "consumer"), (10, None, "3+"), (11, 5, "Empty")], [5] * 3, id="handovers"),
+        pytest.param([(5, 3, "Stable"), (6, None, "2+"), (9, 2, "consumer")], [5, 9], id="a handover to a lower generation"),
+        pytest.param([(5, 3, "Stable"), (6, None, "2"), (7, None, "3+"), (9, 4, "Empty")], [5, 9], id="an end, then a handover"),
+    ],
+)
+def test_a_life_ends_with_a_tombstone_or_a_lower_generation(spark: SparkSession, events: list, expected: list[int]) -> None:
+    assert incarnations(spark, *events) == [(position, False) for position in expected]
+
+
+@pytest.mark.parametrize(
+    ("tombstone", "generation", "state", "is_conversion"),
+    [
+        pytest.param(CONSUMER, 11, "Stable", True, id="the coordinator turned the group back"),
+        pytest.param(CLASSIC, 11, "Stable", False, id="a classic group ended"),
+        pytest.param(CONSUMER, 11, "Empty", False, id="nobody is given anything"),
+        pytest.param(CONSUMER, 1, "Stable", False, id="the group began anew"),
+    ],
+)
+def test_the_first_value_behind_a_consumer_groups_end(
+    spark: SparkSession, tombstone: int, generation: int, state: str, is_conversion: bool
+) -> None:
+    events = [(5, None, str(tombstone)), (6, generation, state), (7, generation + 1, "Stable")]
+    assert incarnations(spark, *events) == [(6, is_conversion), (6, False)]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([(5, 3, "Stable"), (6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [False, True, False], id="turned over"),
+        pytest.param([(5, 3, "Stable"), (6, None, "2+"), (9, 4, "consumer")], [False, False], id="turned over and assigned at once"),
+        pytest.param([(5, 3, "consumer"), (6, None, "3+"), (9, 3, "Stable"), (10, 4, "Stable")], [False, True, False], id="turned back"),
+        pytest.param([(5, 3, "consumer"), (9, 4, "Stable")], [False, True], id="turned back, and the tombstone compacted away"),
+        pytest.param([(6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [True, False], id="turned over, from nobody knows what"),
+        pytest.param([(6, None, "2"), (9, 3, "consumer")], [False], id="another group of that name"),
+    ],
+)
+def test_what_the_coordinator_wrote_when_the_protocol_changed(spark: SparkSession, events: list, expected: list[bool]) -> None:
+    assert [is_conversion for _, is_conversion in incarnations(spark, *events)] == expected
+
+
+def test_a_late_first_snapshot_renames_the_incarnation(spark: SparkSession) -> None:
+    """Positions 6 and 7 were stored as incarnation 6; then 5, of an older piece of the log, arrives."""
+    late = (5, 1, "Stable")
+    stored = [(6, 2, "Stable"), (7, 3, "Stable")]
+    assert incarnations(spark, *stored) == [(6, False)] * 2
+    assert incarnations(spark, *stored, late) == [(5, False)] * 3
+
+
+def test_what_retention_has_thinned_out_keeps_its_incarnation(spark: SparkSession) -> None:
+    """Between 3 and 5 a handover was: the records that tell so are gone. 7, of a kept month, goes on with the last of the old ones."""
+    month = {"old": date(2020, 1, 1), "young": date(2021, 1, 1)}
+    rows = [
+        {"position": 3, "generation": 1, "observed_month": month["old"], "incarnation": 3, "is_conversion": False},
+        {"position": 5, "generation": 2, "observed_month": month["old"], "incarnation": 3, "is_conversion": True},
+        {"position": 7, "generation": 3, "observed_month": month["young"], "incarnation": None, "is_conversion": None},
+    ]
+    of_group = {"cluster_id": "c", "group_id": "g", "state": "Stable", "group_type": "classic"}
+    ends = spark.createDataFrame([("c", "g", 4, CLASSIC, False)], ENDS)
+    named = name_incarnations(snapshots(spark, *[of_group | row for row in rows]), ends, month["young"]).orderBy("position").collect()
+    assert [(row["incarnation"], row["is_conversion"]) for row in named] == [(3, False), (3, True), (3, False)]
+
+
+def test_groups_and_clusters_have_lives_of_their_own(spark: SparkSession) -> None:
+    rows = [
+        {"cluster_id": cluster, "group_id": group, "position": position, "generation": position, "state": "Stable"}
+        for cluster, group, position in (("c", "g", 1), ("c", "h", 2), ("d", "g", 3), ("c", "g", 4))
+    ]
+    none = spark.createDataFrame([], ENDS)
+    named = name_incarnations(snapshots(spark, *rows), none).orderBy("position").collect()
+    assert [row["incarnation"] for row in named] == [1, 2, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        pytest.param({4: (2, None), 5: (5, b"m"), 6: (3, b"e")}, [(4, 2, True)], id="turned over"),
+        pytest.param({4: (3, None), 5: (5, None), 6: (2, b"v")}, [(4, 3, True)], id="turned back"),
+        pytest.param({4: (2, None), 6: (3, b"e")}, [(4, 2, False)], id="another record was written between"),
+        pytest.param({4: (2, None), 5: (2, b"v")}, [(4, 2, False)], id="the same protocol again"),
+        pytest.param({4: (2, None), 5: (5, None)}, [(4, 2, False)], id="only tombstones behind it"),
+        pytest.param({3: (3, b"e"), 4: (2, None)}, [(4, 2, False)], id="a value before it"),
+        pytest.param({4: (8, None), 5: (7, None), 6: (5, b"m")}, [], id="members come and go"),
+    ],
+)
+def test_a_batch_that_goes_on_is_a_handover(spark: SparkSession, log: dict, expected: list) -> None:
+    """Other groups' records at the same offsets of other partitions do not matter."""
+    stored = [{"cluster_id": "c", "offset": offset, "type": kind, "value": value} for offset, (kind, value) in log.items()]
+    of_others = [{**row, "group_id": "h", "value": b"v"} for row in stored]
+    records = frame(spark, GROUP_RECORDS.schema, [{**row, "group_id": "g"} for row in stored] + of_others)
+    ends = ends_of_groups(records, snapshots(spark)).collect()
+    assert sorted((row["position"], row["type"], row["is_handover"]) for row in ends) == expected
+
+
+def test_classic_values_are_in_the_snapshots(spark: SparkSession) -> None:
+    records = frame(spark, GROUP_RECORDS.schema, [{"cluster_id": "c", "group_id": "g", "offset": 4, "type": 3, "value": None}])
+    turned = [{"cluster_id": "c", "group_id": "g", "position": 5}]
+    assert [row["is_handover"] for row in ends_of_groups(records, snapshots(spark, *turned)).collect()] == [True]
+
+
+# -- records in any order
+
+
+def write_records(path: Path, log: Log, offsets: list[int]) -> Path:
+    """Write some records of a log as a capture."""
+    chosen = [log.records[offset] for offset in offsets]
+    columns = {
+        "key": pa.array([record.key for record in chosen], pa.binary()),
+        "value": pa.array([record.value for record in chosen], pa.binary()),
+        "partition": pa.array([record.offsets_partition for record in chosen], pa.int32()),
+        "offset": pa.array([record.offset for record in chosen], pa.int64()),
+        "timestamp": pa.array([EPOCH + timedelta(milliseconds=record.timestamp_ms) for record in chosen], pa.timestamp("us", "UTC")),
+    }
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def write_look(path: Path, **partition_counts: int) -> Path:
+    """Write a look at a cluster, taken before everything."""
+    topics = [
+        {"topic": topic, "topic_id": TOPIC_IDS[topic], "partitions": [{"partition": number} for number in range(count)]}
+        for topic, count in partition_counts.items()
+    ]
+    path.write_text(json.dumps({"observed_at_ms": 0, "brokers": [], "topics": topics}) + "\n")
+    return path
+
+
+def history() -> Log:
+    """Return a group's life: a member, a second one, the first one leaves, then the other."""
+    log = Log()
+    log.member("a", "t")
+    log.epoch(1)
+    log.target("a", t=[0, 1])
+    log.target_epoch(1)
+    log.current("a", 1, t=[0, 1])
+    log.member("b", "t")
+    log.epoch(2)
+    log.target("a", t=[0])
+    log.target("b", t=[1])
+    log.target_epoch(2)
+    log.current("a", 2, t=[0])
+    log.current("b", 2, t=[1])
+    log.leave("a")
+    log.epoch(3)
+    log.target("b", t=[0, 1])
+    log.target_epoch(3)
+    log.current("b", 3, t=[0, 1])
+    log.leave("b")
+    log.epoch(4)
+    return log
+
+
+@pytest.fixture(scope="module")
+def at_once(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse in which the whole life has landed at once."""
+    folder = tmp_path_factory.mktemp("at_once")
+    log = history()
+    inputs = [write_records(folder / "all.parquet", log, list(range(len(log.records)))), write_look(folder / "look.jsonl", t=2)]
+    assert evenkeel("run", "--warehouse", folder / "warehouse", "--input", *inputs) == 0
+    return folder / "warehouse"
+
+
+def assert_equal(found: Path, expected: Path) -> None:
+    assert {name: content(found, name) for name in COMPARED} == {name: content(expected, name) for name in COMPARED}
+
+
+def epochs(warehouse: Path) -> list[tuple[int, int]]:
+    found = rows(warehouse, "subscription_snapshots")
+    return sorted((row["position"], row["generation"]) for row in found)
+
+
+def test_the_life_of_a_group(at_once: Path) -> None:
+    observed = {row["generation"]: row for row in rows(at_once, "generation_audits") if row["basis"] == "observed"}
+    assert epochs(at_once) == [(3, 1), (9, 2), (17, 3), (22, 4)]
+    assert {epoch: row["movement_count"] for epoch, row in observed.items()} == {1: 0, 2: 1, 3: 1, 4: 0}
+    assert {epoch: row["conformance"] for epoch, row in observed.items()} == {1: "exact", 2: "exact", 3: "exact", 4: "not_comparable"}
+    assert {epoch: row["reconciled_at"] and int(row["reconciled_at"].timestamp()) for epoch, row in observed.items()} == {
+        **{1: 4, 2: 11, 3: 18, 4: None}
+    }
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([list(range(10, 23)), list(range(10))], id="the second half first", marks=pytest.mark.slow),
+        pytest.param([[1, 6, 9, 15, 17, 22], [0, 2, 3, 4, 5, 7, 8, 10, 11, 12, 13, 14, 16, 18, 19, 20, 21]], id="epochs before members"),
+        pytest.param([[22], list(range(22))], id="the end first", marks=pytest.mark.slow),
+        pytest.param([list(range(19)), [19, 20, 21, 22]], id="in order", marks=pytest.mark.slow),
+    ],
+)
+def test_pieces_in_any_order_give_what_the_whole_gives(pieces: list[list[int]], evenkeel, at_once: Path, tmp_path: Path) -> None:
+    """Epochs without their members look like empty groups: what was worked out of these is taken back."""
+    log, warehouse, look = history(), tmp_path / "warehouse", write_look(tmp_path / "look.jsonl", t=2)
+    for number, offsets in enumerate(pieces):
+        piece = write_records(tmp_path / f"{number}.parquet", log, offsets)
+        assert evenkeel("run", "--warehouse", warehouse, "--input", piece, look) == 0
+    assert_equal(warehouse, at_once)
+
+
+def test_a_name_may_come_later_than_its_id(evenkeel, at_once: Path, tmp_path: Path) -> None:
+    log, warehouse = history(), tmp_path / "warehouse"
+    everything = write_records(tmp_path / "all.parquet", log, list(range(len(log.records))))
+    assert evenkeel("run", "--warehouse", warehouse, "--input", everything) == 0
+    observed = [row for row in rows(warehouse, "generation_audits") if row["basis"] == "observed"]
+    assert {row["conformance"] for row in observed} == {"not_comparable"}
+    held = [entry["topic"] for row in rows(warehouse, "assignments") if row["basis"] == "observed" for entry in row["partitions"]]
+    assert set(held) == {f"id:{TOPIC_IDS['t']}"}
+    assert evenkeel("run", "--warehouse", warehouse, "--input", write_look(tmp_path / "look.jsonl", t=2)) == 0
+    assert_equal(warehouse, at_once)
+
+
+@pytest.mark.slow
+def test_what_is_stored_already_is_not_written_again(evenkeel, at_once: Path, tmp_path: Path) -> None:
+    log, warehouse = history(), tmp_path / "warehouse"
+    look = write_look(tmp_path / "look.jsonl", t=2)
+    for number, last in enumerate((19, 23)):
+        piece = write_records(tmp_path / f"{number}.parquet", log, list(range(last)))
+        assert evenkeel("run", "--warehouse", warehouse, "--input", piece, look) == 0
+    found: dict[int, Any] = {row["position"]: row["run_sequence"] for row in rows(warehouse, "subscription_snapshots")}
+    assert found[3] == found[9] == found[17] < found[22]
