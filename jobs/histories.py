@@ -161,9 +161,14 @@ def rewrite_histories(
     """
     warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
     records = warehouse.read(GROUP_RECORDS.name)
-    if warehouse.is_empty(name) and not folded:
-        ends = ends_of_groups(records, snapshots)
-        return warehouse.append(name, _mark_disputed(name_incarnations(snapshots, ends), disputed))
+    if warehouse.is_empty(name):  # nothing to compare with: written at once
+        named = name_incarnations(
+            snapshots.unionByName(_fold(context, records), allowMissingColumns=True) if folded else snapshots,
+            ends_of_groups(records, snapshots),
+        )
+        run = {"run_sequence": F.lit(context.run_sequence).cast("bigint"), "run_id": F.lit(context.run_id)}
+        written = warehouse.append(name, _mark_disputed(named, disputed).withColumns(run))
+        return written if not folded else warehouse.read(name).where(F.col("group_type") == str(GroupType.CLASSIC)).count()
     fresh = records.where(F.col("run_sequence") == context.run_sequence)
     groups = warehouse.stage("touched_groups", _groups_of([snapshots, fresh, *touched, *folded]))
     folds = warehouse.stage("folded_groups", _groups_of(folded)) if folded else None
