@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from jobs import udfs
 from jobs.context import RunContext
 from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs
+from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA
 from jobs.warehouse import Warehouse
 from schemas.staging import AUDITED_TABLES, SOLVED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
@@ -23,7 +24,6 @@ from schemas.vocabulary import TopicBasis
 
 logger = logging.getLogger(__name__)
 
-CLASSIC_GROUP_METADATA = 2
 BEFORE_ALL = -1
 """A position before every other."""
 
@@ -138,8 +138,7 @@ def _solution_columns(context: RunContext) -> dict[str, Column]:
     return {
         "observed_at": F.timestamp_millis("observed_at_ms"),
         "observed_month": F.trunc(F.timestamp_millis("observed_at_ms"), "month"),
-        "run_sequence": F.lit(context.run_sequence).cast("bigint"),
-        "run_id": F.lit(context.run_id),
+        **context.run_columns,
     }
 
 
@@ -207,15 +206,20 @@ def forget_unnamed_topics(warehouse: Warehouse) -> int:
     return warehouse.delete(GENERATION_TOPICS.name, unnamed, key)
 
 
+def forget_results(warehouse: Warehouse, keys: DataFrame, columns: tuple[str, ...]) -> None:
+    """Delete all that was worked out of the snapshots whose columns equal one of the keys."""
+    for spec in (GROUP_STATES, ASSIGNMENTS, SOLUTIONS, *AUDITED_TABLES.values()):
+        warehouse.delete(spec.name, keys, columns)
+    forget_unnamed_topics(warehouse)
+
+
 def _take_back(context: RunContext, foreign: DataFrame) -> None:
     """Delete all results of groups that turn out not to be consumers': a record without members does not tell what its group is."""
     warehouse = context.warehouse
     named = warehouse.stage("foreign", foreign.join(warehouse.read(GROUP_STATES.name), list(GROUP), "left_semi"))
     if named.isEmpty():
         return
-    for spec in (GROUP_STATES, ASSIGNMENTS, SOLUTIONS, *AUDITED_TABLES.values()):
-        warehouse.delete(spec.name, named, GROUP)
-    forget_unnamed_topics(warehouse)
+    forget_results(warehouse, named, GROUP)
 
 
 def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> None:

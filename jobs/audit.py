@@ -127,8 +127,7 @@ def _rows_of(staged: DataFrame, column: str, spec: TableSpec, context: RunContex
     added: dict[str, Column] = {
         "observed_at": observed_at,
         "observed_month": F.trunc(observed_at, "month"),
-        "run_sequence": F.lit(context.run_sequence).cast("bigint"),
-        "run_id": F.lit(context.run_id),
+        **context.run_columns,
     }
     return staged.where(F.col(column).isNotNull()).select(f"{column}.*").withColumns(added).select(*spec.schema.names)
 

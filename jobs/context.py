@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.captures import Capture
@@ -70,6 +70,11 @@ class RunContext:
     def run_sequence(self) -> int:
         """Return the number of this run."""
         return self.warehouse.run_sequence
+
+    @property
+    def run_columns(self) -> dict[str, Column]:
+        """Return the columns by which every row tells the run that wrote it."""
+        return {"run_sequence": F.lit(self.run_sequence).cast("bigint"), "run_id": F.lit(self.run_id)}
 
     @property
     def written(self) -> dict[str, int]:

@@ -15,12 +15,13 @@ from pyspark.sql import functions as F
 
 from assignors.replay import UNRESOLVED
 from jobs import decode_udfs
+from jobs.assign import forget_results
 from jobs.context import RunContext
 from jobs.packing import GROUP
 from jobs.sources.consumer_group_fold import RECORD_TYPES
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
-from schemas.staging import AUDITED_TABLES, FOLDED_ROWS
-from schemas.tables import ASSIGNMENTS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.staging import FOLDED_ROWS
+from schemas.tables import GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import GroupState, GroupType, Source
 
 logger = logging.getLogger(__name__)
@@ -166,8 +167,7 @@ def rewrite_histories(
             snapshots.unionByName(_fold(context, records), allowMissingColumns=True) if folded else snapshots,
             ends_of_groups(records, snapshots),
         )
-        run = {"run_sequence": F.lit(context.run_sequence).cast("bigint"), "run_id": F.lit(context.run_id)}
-        written = warehouse.append(name, _mark_disputed(named, disputed).withColumns(run))
+        written = warehouse.append(name, _mark_disputed(named, disputed).withColumns(context.run_columns))
         return written if not folded else warehouse.read(name).where(F.col("group_type") == str(GroupType.CLASSIC)).count()
     fresh = records.where(F.col("run_sequence") == context.run_sequence)
     groups = warehouse.stage("touched_groups", _groups_of([snapshots, fresh, *touched, *folded]))
@@ -177,7 +177,7 @@ def rewrite_histories(
     is_classic = F.col("group_type") == str(GroupType.CLASSIC)
     counted = named.groupBy(is_new.alias("is_new"), is_classic.alias("is_classic")).count().collect()
     counts = {(row["is_new"], row["is_classic"]): row["count"] for row in counted}
-    rewritten = counts.get((False, True), 0) + counts.get((False, False), 0)
+    rewritten = sum(count for (is_first, _), count in counts.items() if not is_first)
     if rewritten:
         logger.info("late or conflicting records change %d stored snapshots: rewriting these", rewritten)
         warehouse.delete(name, named.where(~is_new).select(*KEY), KEY)
@@ -228,16 +228,14 @@ def _histories(
         last_before = F.max(F.when(is_before, F.col("position"))).over(Window.partitionBy(*GROUP))
         named = named.withColumn("redo_from", F.when(F.col("gone_from").isNotNull(), F.coalesce(last_before, F.lit(-1))))
         is_changed |= F.coalesce(F.col("position") >= F.col("redo_from"), F.lit(False))
-    run = {"run_sequence": F.lit(context.run_sequence).cast("bigint"), "run_id": F.lit(context.run_id)}
-    return warehouse.stage("snapshots", named.where(is_changed).withColumns(run)), vanished
+    return warehouse.stage("snapshots", named.where(is_changed).withColumns(context.run_columns)), vanished
 
 
 def _take_back(context: RunContext, vanished: DataFrame) -> None:
     """Delete snapshots that a part of the log seemed to show, and all that was worked out of them."""
     logger.info("late records show that %d stored snapshots were none: taking them back", vanished.count())
-    of_generations = (SUBSCRIPTION_SNAPSHOTS, GROUP_STATES, ASSIGNMENTS, SOLUTIONS, *AUDITED_TABLES.values())
-    for spec in of_generations:
-        context.warehouse.delete(spec.name, vanished, KEY)
+    context.warehouse.delete(SUBSCRIPTION_SNAPSHOTS.name, vanished, KEY)
+    forget_results(context.warehouse, vanished, KEY)
 
 
 def _mark_disputed(snapshots: DataFrame, disputed: DataFrame | None) -> DataFrame:

@@ -186,7 +186,7 @@ def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFra
     """Return the new rows of one table, all but incarnations filled in."""
     content = staged.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
     rows = content.select("cluster_id", "source", "source_position", "displaced", f"{target}.*")
-    added = {**_run_columns(context), "observed_month": first_of_month(time_column(target))}
+    added = {**context.run_columns, "observed_month": first_of_month(time_column(target))}
     if target == "snapshot":
         added["is_disputed"] = F.col("displaced").isNotNull()
     return rows.withColumns(added).drop("displaced")
@@ -194,11 +194,7 @@ def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFra
 
 def _quarantine_rows(staged: DataFrame, context: RunContext) -> DataFrame:
     rows = staged.where(F.col("is_new") & (F.col("outcome") == str(Outcome.QUARANTINED)))
-    return rows.withColumns(_run_columns(context)).select(*QUARANTINE.schema.names)
-
-
-def _run_columns(context: RunContext) -> dict[str, Column]:
-    return {"run_sequence": F.lit(context.run_sequence).cast("bigint"), "run_id": F.lit(context.run_id)}
+    return rows.withColumns(context.run_columns).select(*QUARANTINE.schema.names)
 
 
 def _take_displaced(warehouse: Warehouse, staged: DataFrame, target: str) -> DataFrame:
@@ -217,7 +213,7 @@ def _quarantine_displaced(context: RunContext, rows: DataFrame) -> None:
     no_payload = F.lit(None).cast("binary")
     content = {"payload_hash": F.col("fingerprint"), "reason": F.lit(CONFLICT), "detail": conflict_detail(), "payload": no_payload}
     kept = context.warehouse.read(QUARANTINE.name).select(*QUARANTINE.key)
-    lost = rows.withColumns({**content, **_run_columns(context)}).join(kept, list(QUARANTINE.key), "left_anti")
+    lost = rows.withColumns({**content, **context.run_columns}).join(kept, list(QUARANTINE.key), "left_anti")
     context.warehouse.append(QUARANTINE.name, lost.select(*QUARANTINE.schema.names))
 
 
@@ -303,7 +299,6 @@ def _write_histories(context: RunContext, staged: DataFrame, tally: _Tally, disp
     if tally.has_folds:
         folds.append(histories.freshly_recorded_groups(context))
     if displaced is not None:
-        touched.append(displaced)
         folds.append(displaced)
     if tally.to_write.get("look") and not context.warehouse.is_empty(SUBSCRIPTION_SNAPSHOTS.name):
         named = context.warehouse.stage("newly_named", histories.newly_named_groups(context))

@@ -168,20 +168,19 @@ class _Group:
 
     def _settle(self, now_ms: int) -> None:
         """Note when every member has reached the target of the last snapshot."""
-        if self._open is None or not self._members:
-            return
-        currents = [self._currents.get(member_id) for member_id in self._members]
-        if all(one is not None and (one.state, one.member_epoch) == (_STABLE, self._target_epoch) for one in currents):
+        if self._open is not None and self._members and self._have_all_reconciled():
             self._open["reconciled_at"], self._open = micros(now_ms), None
+
+    def _have_all_reconciled(self) -> bool:
+        currents = [self._currents.get(member_id) for member_id in self._members]
+        return all(one is not None and (one.state, one.member_epoch) == (_STABLE, self._target_epoch) for one in currents)
 
     def _state(self) -> GroupState:
         if not self._members:
             return GroupState.EMPTY
         if self._epoch is not None and self._target_epoch is not None and self._epoch > self._target_epoch:
             return GroupState.ASSIGNING
-        currents = [self._currents.get(member_id) for member_id in self._members]
-        is_settled = all(one is not None and (one.state, one.member_epoch) == (_STABLE, self._target_epoch) for one in currents)
-        return GroupState.STABLE if is_settled else GroupState.RECONCILING
+        return GroupState.STABLE if self._have_all_reconciled() else GroupState.RECONCILING
 
     def _take(self, change: _Change, generation: int) -> None:
         record = change.record
