@@ -60,7 +60,7 @@ _LEAST_WIDTHS = {
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
 _COUNT = re.compile(r"[0-9]{1,20}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_MEMBER_ID = re.compile(r"-|[a-zA-Z0-9_-]{22}|\S*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MEMBER_AND_HOST = re.compile(r"- -|(?:[a-zA-Z0-9_-]{22}|\S*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}) \S*/\S+")
 _WORD = re.compile(r"\S*")
 _LETTERS = re.compile(r"[A-Za-z]+")
 _FLAG = re.compile(r"true|false|-")
@@ -186,9 +186,12 @@ def _by_words(table: Table, line: str) -> Cells:
     if len(words) != len(table.columns):
         raise ValueError(f"the row is not aligned with its header, and has {len(words)} words for {len(table.columns)} columns")
     cells = dict(zip(table.columns, words, strict=True))
-    if not _MEMBER_ID.fullmatch(cells.get("CONSUMER-ID", "-")):
+    if table.kind in (MEMBERS, OFFSETS) and not _MEMBER_AND_HOST.fullmatch(f"{cells['CONSUMER-ID']} {cells['HOST']}"):
         # A blank cell and a space within another one make up for each other in the count, and shift what is between them.
-        raise ValueError(f"the row is not aligned with its header, and '{cells['CONSUMER-ID'][:100]}' is no member id that Kafka makes")
+        raise ValueError(
+            f"the row is not aligned with its header, and '{cells['CONSUMER-ID'][:100]}' '{cells['HOST'][:100]}' is no member id that Kafka"
+            " makes with an address, nor - twice"
+        )
     return cells
 
 
