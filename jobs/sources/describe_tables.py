@@ -18,14 +18,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jobs.sources.decoded import Row, integer
+from jobs.sources.describe_model import Assignment, Key
 from schemas.vocabulary import GroupType
 
-Assignment = tuple[tuple[str, tuple[int, ...]], ...]
-"""Topics by name, each with its partitions by number: the order that Kafka had is not printed."""
-Key = tuple[Any, ...]
 Cells = Mapping[str, str]
 
 OFFSETS, MEMBERS, STATE, LIST = "offsets", "members", "state", "list"
@@ -62,27 +60,27 @@ _COUNT = re.compile(r"[0-9]{1,20}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _MEMBER_AND_HOST = re.compile(r"- -|(?:[a-zA-Z0-9_-]{22}|\S*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}) \S*/\S+")
 _WORD = re.compile(r"\S*")
-_LETTERS = re.compile(r"[A-Za-z]+")
+_STATE_WORD = re.compile("Stable|Empty|PreparingRebalance|CompletingRebalance|Assigning|Reconciling")
 _FLAG = re.compile(r"true|false|-")
 _COORDINATOR = re.compile(r":-?[0-9]+ +\(-?[0-9]+\)(?= |$)")
 _IN_BRACKETS = re.compile(rf"({_TOPIC.pattern})\(([0-9]+(?:,[0-9]+)*)\)")
 _WITH_COLON = re.compile(rf"({_TOPIC.pattern}):([0-9]+(?:,[0-9]+)*)")
-_NAMELESS = re.compile(r"\s[0-9]+\s+(\([0-9,]+\)(?:, \([0-9,]+\))*)\s*$")
+_NAMELESS = re.compile(r"\([0-9,]+\)(?:, \([0-9,]+\))*")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _SECOND_HALF = "\udc00"
 _NO_OFFSET = -1
 _UNKNOWN = "Unknown"
+_ENDING = "Dead"
 
 
-class LostTopicNamesError(Exception):
-    """The text was printed by the tools of Kafka 3.8 or 3.9, which leave the topic names out of assignments."""
+class LostTopicNamesError(ValueError):
+    """A row was printed by the tools of Kafka 3.8 or 3.9, which leave the topic names out of assignments."""
 
 
 class Table(NamedTuple):
     """A header.
 
     Attributes:
-        number: of its first line, from 1.
         kind: one of the four above.
         starts: where each column starts.
         line_count: lines it takes; more than one where the text was folded.
@@ -90,7 +88,6 @@ class Table(NamedTuple):
         has_tabs: spaces were replaced by tabs.
     """
 
-    number: int
     kind: str
     columns: tuple[str, ...]
     starts: tuple[int, ...]
@@ -112,21 +109,21 @@ def find_table(lines: Sequence[str], at: int) -> Table | None:
             break
         match = _HEADER.fullmatch(" ".join(words))
         if match is not None:  # The first lines of a folded header may be one by themselves: the longest counts.
-            found = _table(at + 1, match, line, count)
+            found = _table(match, line, count)
     return found
 
 
-def _table(number: int, match: re.Match[str], line: str, line_count: int) -> Table:
+def _table(match: re.Match[str], line: str, line_count: int) -> Table:
     columns = tuple(match[0].replace(" (ID)", "").split())
     if line_count > 1:
-        return Table(number, str(match.lastgroup), columns, (), line_count, False, False)
+        return Table(str(match.lastgroup), columns, (), line_count, False, False)
     header = line.expandtabs()
     starts = [header.index(columns[0])]
     for before, name in pairwise(columns):
         starts.append(header.index(name, starts[-1] + len(before)))
     widths = zip(columns, (end - start - 1 for start, end in pairwise(starts)), strict=False)
     is_aligned = all(width == _WIDTHS[name] if name in _WIDTHS else width >= _LEAST_WIDTHS[name] for name, width in widths)
-    return Table(number, str(match.lastgroup), columns, tuple(starts), line_count, is_aligned, "\t" in line)
+    return Table(str(match.lastgroup), columns, tuple(starts), line_count, is_aligned, "\t" in line)
 
 
 def read_row(table: Table, line: str) -> tuple[str | None, Key, Row]:
@@ -137,19 +134,14 @@ def read_row(table: Table, line: str) -> tuple[str | None, Key, Row]:
         LostTopicNamesError: its partitions have no topics.
     """
     line = line.expandtabs() if table.has_tabs else line
-    lost = _NAMELESS.search(line) if table.columns[-1] == "ASSIGNMENT" else None
-    if lost is not None:
-        raise LostTopicNamesError(
-            f"found '{lost[1][:100]}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9"
-            " lost them (KAFKA-14589; KAFKA-17750 brought them back in 4.0). Describe the groups again with the tools of Kafka 4.0 or"
-            " newer, or of 3.7 or older, against the same brokers"
-        )
     splitters = (_from_right,) if table.kind == STATE else (_by_position, _by_words) if table.is_aligned else (_by_words,)
     problems = []
     for split in splitters:
         try:
             cells = split(table, line)
             return _filled(cells, "GROUP") if "GROUP" in table.columns else None, *_READERS[table.kind](cells)
+        except LostTopicNamesError:
+            raise
         except ValueError as error:
             problems.append(error)
     raise problems[0]
@@ -235,6 +227,12 @@ def _assignment(cells: Cells, name: str) -> Assignment:
     if cells[name] == "-":
         return ()
     is_old = name == "ASSIGNMENT"
+    if is_old and _NAMELESS.fullmatch(cells[name]):
+        raise LostTopicNamesError(
+            f"found '{cells[name][:100]}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9"
+            " lost them (KAFKA-14589; KAFKA-17750 brought them back in 4.0). Describe the groups again with the tools of Kafka 4.0 or"
+            " newer, or of 3.7 or older, against the same brokers"
+        )
     held: dict[str, tuple[int, ...]] = {}
     for entry in cells[name].split(", " if is_old else ";"):
         match = (_IN_BRACKETS if is_old else _WITH_COLON).fullmatch(entry)
@@ -288,6 +286,8 @@ def _epochs(cells: Cells, held: Assignment) -> Row:
 
 def _offset(cells: Cells) -> tuple[Key, Row]:
     committed, end, lag = (_number(cells, name, 64) for name in ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"))
+    if committed is not None and committed < _NO_OFFSET:
+        raise ValueError(f"CURRENT-OFFSET: expected an offset, found {committed}")
     if committed is not None and end is not None and lag is not None and lag != end - committed:
         raise ValueError(f"LAG is {lag}, and LOG-END-OFFSET less CURRENT-OFFSET {end - committed}")
     _shaped(cells, "HOST", _WORD, "an address or -")
@@ -304,7 +304,7 @@ def _offset(cells: Cells) -> tuple[Key, Row]:
 
 
 def _state(cells: Cells) -> tuple[Key, Row]:
-    facts: Row = {"state": _shaped(cells, "STATE", _LETTERS, "a state"), "member_count": _count(cells, "#MEMBERS")}
+    facts: Row = {"state": _shaped(cells, "STATE", _STATE_WORD, "a state of a consumer group"), "member_count": _count(cells, "#MEMBERS")}
     if cells["ASSIGNMENT-STRATEGY"] not in ("", "-"):
         facts["strategy"] = cells["ASSIGNMENT-STRATEGY"]
     if "GROUP-EPOCH" in cells:
@@ -318,8 +318,8 @@ def _listed(cells: Cells) -> tuple[Key, Row]:
     facts: Row = {}
     if cells.get("TYPE", _UNKNOWN) != _UNKNOWN:
         facts["group_type"] = GroupType(cells["TYPE"].lower()).value
-    if cells.get("STATE", _UNKNOWN) != _UNKNOWN:
-        facts["state"] = _shaped(cells, "STATE", _LETTERS, "a state")
+    if cells.get("STATE", _UNKNOWN) not in (_UNKNOWN, _ENDING):
+        facts["state"] = _shaped(cells, "STATE", _STATE_WORD, "a state of a consumer group")
     return (), facts
 
 

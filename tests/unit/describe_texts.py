@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from jobs.sources.describe import Group, Member, Offset
+from jobs.sources.describe_model import Group, Member, Offset
 
 EDITIONS = ("2.0", "2.3", "2.6", "3.8", "4.0")
 OUTPUTS = (
@@ -230,6 +230,7 @@ def expected(edition: str, group: Kafka, outputs: Sequence[str]) -> Group | None
         members=tuple(sorted(expected_member(edition, group, member, is_verbose) for member in group.members))
         if has_rows or (has_notice and group.state == "Empty")
         else None,
+        is_doubtful=False,
         offsets=tuple(
             sorted(
                 (expected_offset(group, place, owner, "offsets --verbose" in outputs and has_epochs) for place, owner in rows),

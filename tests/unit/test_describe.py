@@ -14,11 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.sources.describe import Group, Line, LostTopicNamesError, Member, Offset, looks_like_describe, parse
+from jobs.sources import describe
+from jobs.sources.describe import find_lost_topic_names, looks_like_describe
+from jobs.sources.describe_model import Description, Group, Line, Member, Offset, Place
 from tests.unit.describe_texts import Consumer, Kafka, filled_names, kafkas, plain_names, printed, rendered, sessions, wanted
 
 RECORDED = Path(__file__).parents[1] / "golden" / "describe" / "recorded.jsonl.gz"
 SNAPSHOTS = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).decode().splitlines()]
+
+
+def parse(text: str, group_id: str | None = None) -> Description:
+    return describe.parse({"": text}, group_id)
 
 
 # Recorded outputs.
@@ -113,7 +119,7 @@ def test_lines_between_and_line_ends_change_nothing(session, data):
     told = parse(data.draw(st.sampled_from(["", "\ufeff"])) + end.join(lines), groups[0].group_id)
     assert told.groups == wanted(edition, groups, outputs)
     assert told.rejects == ()
-    assert [line.reason for line in told.skipped] == ["a log line"] * count
+    assert [line.detail for line in told.skipped] == ["a log line"] * count
 
 
 def unexpanded(line: str) -> str:
@@ -177,7 +183,7 @@ def test_collapsed_text_with_spaces_in_names_is_never_read_wrongly(session):
 @given(sessions(), st.data())
 @settings(max_examples=200, deadline=None)
 def test_every_line_of_a_damaged_text_is_accounted_for(session, data):
-    """Lines shuffled, doubled, cut and spoiled: a row is told once, or it is in one of the lists; nothing is raised."""
+    """Lines shuffled over two files, doubled, cut and spoiled: a row is told once, or it is in one of the lists; nothing is raised."""
     edition, groups, _ = session
     outputs = [data.draw(st.sampled_from(["members", "offsets"]))]
     lines = data.draw(st.permutations(printed(edition, groups, outputs).split("\n")))
@@ -185,7 +191,8 @@ def test_every_line_of_a_damaged_text_is_accounted_for(session, data):
     for at in data.draw(st.lists(st.integers(0, len(lines) - 1), max_size=4)):
         cut = data.draw(st.integers(0, len(lines[at])))
         lines[at] = lines[at][:cut] + data.draw(st.sampled_from(["", " ", "x", "\t", "\ud800", "9", "-"])) + lines[at][cut + 1 :]
-    told = parse("\n".join(lines), "g")
+    middle = data.draw(st.integers(0, len(lines)))
+    told = describe.parse({"a": "\n".join(lines[:middle]), "b": "\n".join(lines[middle:])}, "g")
     rows = sum(len(group.members or ()) + len(group.offsets) for group in told.groups)
     others = [line for line in lines if looks_like_describe(line)]
     blank = [line for line in lines if not line.strip()]
@@ -216,7 +223,7 @@ def test_the_first_lines_tell_what_a_file_is(session):
         "",
         "\n\n",
         '{"partition": 0, "offset": 1, "key_b64": null}\n',
-        "Topic: orders\tTopicId: x\tPartitionCount: 4\n",
+        "Topic: orders\tTopicId: x\tPartitionCount: 4\n\tTopic: orders\tPartition: 0\tLeader: 3\tReplicas: 3\tIsr: 3\n",
         "GROUP           TOPIC\n",
         "GROUP           TYPE                 PROTOCOL\n",
         "STATE\n",
@@ -249,7 +256,7 @@ def member_line(member: str, count: int, rest: str, group: str = "g") -> str:
 
 def reasons(*lines: str) -> list[str]:
     told = parse("\n".join(lines))
-    return [line.reason for line in told.rejects]
+    return [line.detail for line in told.rejects]
 
 
 def test_sample_of_a_group_that_moves():
@@ -261,16 +268,18 @@ def test_sample_of_a_group_that_moves():
     )
     both = (("orders", (0, 1)), ("payments", (0,)))
     member = Member("Q2b0s7cXQ9e3F0q6mQ8k1w", None, "orders-1", "/10.0.0.11", 3, (("orders", (0,)),), both, 8, None)
-    assert told.groups == (Group("orders-svc", "consumer", None, False, None, None, 9, (member,), ()),)
+    assert told.groups == (Group("orders-svc", "consumer", None, False, None, None, 9, (member,), False, ()),)
 
 
 @pytest.mark.parametrize("cell", ["(0), (0,1)", "(0)", "(0,1,10,2)"])
 def test_assignments_without_topics_are_refused(cell):
     count = cell.replace("),", ")").count(",") + cell.count("(")
     text = f"\n{MEMBERS}ASSIGNMENT\n{member_line('a', 0, '-')}\n{member_line('b', count, cell)}\n"
-    with pytest.raises(LostTopicNamesError) as refused:
-        parse(text)
-    assert str(refused.value) == (
+    told = parse(text)
+    assert [(group.group_id, group.is_doubtful) for group in told.groups] == [("g", True)]
+    (reject,) = told.rejects
+    assert find_lost_topic_names(text) == f"{reject.place}: {reject.detail}"
+    assert find_lost_topic_names(text) == (
         f"line 4: found '{cell}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9 lost them"
         " (KAFKA-14589; KAFKA-17750 brought them back in 4.0). Describe the groups again with the tools of Kafka 4.0 or newer, or of 3.7 or"
         " older, against the same brokers"
@@ -280,8 +289,7 @@ def test_assignments_without_topics_are_refused(cell):
 @given(kafkas(filled_names, ("classic", "consumer")).filter(lambda group: any(any(one.held.values()) for one in group.members)))
 @settings(max_examples=30, deadline=None)
 def test_what_3_8_prints_of_an_assignment_is_refused(group):
-    with pytest.raises(LostTopicNamesError):
-        parse(rendered("3.8", [group], "members --verbose"))
+    assert find_lost_topic_names(rendered("3.8", [group], "members --verbose"))
 
 
 def test_tables_without_a_group_column_belong_to_the_group_of_the_command_line():
@@ -300,8 +308,12 @@ def test_tables_without_a_group_column_belong_to_the_group_of_the_command_line()
     )
     told = parse(text, "d")
     assert told.groups == wanted("2.0", groups, ["offsets"])
-    assert [(line.number, line.reason) for line in told.skipped] == [(1, "a command line"), (7, "a command line"), (13, "a command line")]
-    assert [line.reason for line in parse(text).rejects] == [
+    assert [(line.place.number, line.detail) for line in told.skipped] == [
+        (1, "a command line"),
+        (7, "a command line"),
+        (13, "a command line"),
+    ]
+    assert [line.detail for line in parse(text).rejects] == [
         "the tools before Kafka 2.3 do not print the group: put the command line, with --group, before its output"
     ]
 
@@ -309,7 +321,7 @@ def test_tables_without_a_group_column_belong_to_the_group_of_the_command_line()
 def test_a_command_line_ends_a_table():
     told = parse(f"{MEMBERS}\n{member_line('a', 1, '')}\n$ date\n{member_line('b', 1, '')}")
     assert [member.member_id for member in told.groups[0].members] == ["a"]
-    assert [line.number for line in told.rejects] == [4]
+    assert [line.place.number for line in told.rejects] == [4]
 
 
 def test_notices_tell_states():
@@ -318,13 +330,13 @@ def test_notices_tell_states():
         "\nError: Consumer group 'gone' does not exist.\n"
         "\nError: Executing consumer group command failed due to org.apache.kafka.common.errors.TimeoutException: Timed out\n"
     )
-    nothing = Group("", None, None, False, None, None, None, None, ())
+    nothing = Group("", None, None, False, None, None, None, None, False, ())
     assert told.groups == (
         nothing._replace(group_id="a", state="Empty", members=()),
         nothing._replace(group_id="it's", is_rebalancing=True),
     )
-    assert [(line.number, line.reason) for line in told.skipped] == [(5, "the group does not exist")]
-    assert [(line.number, line.reason) for line in told.rejects] == [(7, "the tool failed: what it did not print is missing")]
+    assert [(line.place.number, line.detail) for line in told.skipped] == [(5, "the group does not exist")]
+    assert [(line.place.number, line.detail) for line in told.rejects] == [(7, "the tool failed: what it did not print is missing")]
 
 
 def test_outputs_of_one_look_may_repeat_each_other():
@@ -333,7 +345,7 @@ def test_outputs_of_one_look_may_repeat_each_other():
     told = parse(printed("4.0", [group], outputs))
     assert told.groups == wanted("4.0", [group], ["offsets --verbose", "state"])
     assert told.rejects == ()
-    assert [(line.number, line.reason) for line in told.skipped] == [(5, "repeats line 10"), (22, "repeats line 10")]
+    assert [(line.place.number, line.detail) for line in told.skipped] == [(5, "repeats line 10"), (22, "repeats line 10")]
 
 
 def test_of_two_looks_the_fuller_counts_and_the_other_is_rejected():
@@ -345,14 +357,14 @@ def test_of_two_looks_the_fuller_counts_and_the_other_is_rejected():
     joined = replace(old, members=(*new.members, Consumer("m-2", None, "m", "/h", {})))
     told = parse(rendered("4.0", [joined], "members") + rendered("4.0", [old], "members --verbose"))
     assert told.groups == wanted("4.0", [old], ["members --verbose"])
-    assert [line.reason for line in told.rejects] == [
+    assert [line.detail for line in told.rejects] == [
         "partition_count is 2 here and 1 in line 7: they are two looks",
         "the table at line 6 tells of this group without it: they are two looks",
     ]
     moved = replace(old, state="PreparingRebalance")
     told = parse(rendered("4.0", [old], "state") + rendered("4.0", [moved], "list --state"))
     assert told.groups == wanted("4.0", [old], ["state"])
-    assert [line.reason for line in told.rejects] == ["state is PreparingRebalance here and Stable in line 3: they are two looks"]
+    assert [line.detail for line in told.rejects] == ["state is PreparingRebalance here and Stable in line 3: they are two looks"]
 
 
 def test_two_owners_of_a_partition_are_two_rows():
@@ -372,7 +384,7 @@ def test_two_owners_of_a_partition_are_two_rows():
         (offset_line(end="1.5", lag="-"), "LOG-END-OFFSET: expected a whole number or -, found '1.5'"),
         (offset_line(group="a group-that-is-wider"), "column GROUP does not end where its header does"),
         (offset_line(host="/h x"), "HOST: expected an address or -, found '/h x'"),
-        ("x\ud800" + offset_line(), "it has half a surrogate pair: the file was read in another encoding than its own"),
+        ("x\ud800" + offset_line(), "it is not UTF-8"),
     ],
 )
 def test_rows_of_offsets_that_do_not_fit(line, reason):
@@ -391,7 +403,7 @@ def test_rows_of_offsets_that_do_not_fit(line, reason):
 )
 def test_rows_of_members_that_do_not_fit(header, count, cells, reason):
     told = parse(f"{MEMBERS}{header}\n{member_line('a', count, cells)}\n{member_line('b', 1, 't(5)')}")
-    assert [line.reason for line in told.rejects] == [reason]
+    assert [line.detail for line in told.rejects] == [reason]
     assert [member.member_id for member in told.groups[0].members] == ["b"]
 
 
@@ -410,7 +422,7 @@ def test_rows_of_members_that_do_not_fit(header, count, cells, reason):
 def test_rows_of_moving_members_that_do_not_fit(cells, reason):
     header = "{:15} {:20} {:15} {:20}".format("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT")
     told = parse(f"{MEMBERS}{header}\n{member_line('a', 1, '{:15} {:20} {:15} {:20}'.format(*cells))}")
-    assert [line.reason for line in told.rejects] == ([reason] if reason else [])
+    assert [line.detail for line in told.rejects] == ([reason] if reason else [])
 
 
 def test_a_dash_is_no_instance_id():
@@ -457,15 +469,41 @@ def test_a_row_that_does_not_fit_takes_no_other_with_it():
     good = ["g AAAAAAAAAAAAAAAAAAAAAA\n/h c 1", "g BBBBBBBBBBBBBBBBBBBBBB /h c 1"]
     told = parse("\n".join([header, good[0], "a group with spaces", good[1], "x", "", "Consumer group 'g' has no active members."]))
     assert [member.member_id[0] for member in told.groups[0].members] == ["A", "B"]
-    assert [line.number for line in told.rejects] == [5, 7]
+    assert [line.place.number for line in told.rejects] == [5, 7]
 
 
 def test_a_text_without_a_header_is_rejected():
     reason = "no header of a table of kafka-consumer-groups --describe stands before it"
-    assert parse("hello\n").rejects == (Line(1, "hello", reason),)
+    assert parse("hello\n").rejects == (Line(Place("", 1), "hello", "malformed_line", reason),)
 
 
 def test_a_long_line_is_judged_in_time():
     """Patterns for log and command lines would go over it again and again."""
     for letter in ("a@", "a.", " ", ":9 ", "(", "GROUP "):
         parse(f"{MEMBERS}ASSIGNMENT\n{letter * 200_000}\n{STATE}\n{letter * 200_000}")
+
+
+def test_contradictions_between_files_name_the_file():
+    group = Kafka("g", "classic", "Stable", "range", ("b", 1, 1), None, None, (Consumer("m-1", None, "m", "/h", {"t": [0]}),), {}, {})
+    files = {
+        "list-state.txt": rendered("4.0", [replace(group, state="PreparingRebalance")], "list --state"),
+        "describe-state.txt": rendered("4.0", [group], "state"),
+        "describe-members-verbose.txt": rendered("4.0", [group], "members --verbose"),
+    }
+    told = describe.parse(files)
+    assert told.groups == wanted("4.0", [group], ["members --verbose", "state"])
+    assert [(str(line.place), line.kind, line.detail) for line in told.rejects] == [
+        (
+            "list-state.txt line 2",
+            "two_looks",
+            "state is PreparingRebalance here and Stable in describe-state.txt line 3: they are two looks",
+        )
+    ]
+    assert str(told.places[("g",)]) == "describe-members-verbose.txt line 3"
+
+
+@pytest.mark.parametrize("edition", ["2.0", "2.3", "2.6", "4.0"])
+def test_other_versions_have_not_lost_topic_names(edition):
+    group = Kafka("g", "classic", "Stable", "range", ("b", 1, 1), None, None, (Consumer("m-1", None, "m (7)", "/h", {"t": [0]}),), {}, {})
+    text = "".join(rendered(edition, [group], output) for output in ("members --verbose", "members", "offsets", "state"))
+    assert find_lost_topic_names(f"{text}\ntook 5 (3)\n") is None
