@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from schemas.vocabulary import Source
+
+Int = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
+Long = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
+TimeMs = Annotated[int, Field(ge=0, lt=7_258_118_400_000)]
+"""Milliseconds since 1970, before 2200."""
+Base64 = Annotated[str, Field(pattern=r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|[A-Za-z0-9+/][AQgw]==)?$")]
 
 
 class _Envelope(BaseModel):
@@ -55,6 +62,86 @@ class ClusterLook(_Envelope):
     cluster_id: str | None = None
     brokers: list[BrokerLook]
     topics: list[TopicLook]
+
+
+class TopicPartitions(_Envelope):
+    """Partitions of one topic. A topic may be listed more than once, a partition only once."""
+
+    topic: str
+    partitions: list[Int]
+
+
+class MemberSnapshot(_Envelope):
+    """One member of the group."""
+
+    member_id: str = Field(description="unique within the snapshot")
+    group_instance_id: str | None = Field(None, description="group.instance.id of a static member; null or empty for others")
+    client_id: str | None = Field(None, description="client.id of the consumer")
+    client_host: str | None = Field(None, description="where it is connected from, as the broker writes it: /10.0.0.1")
+    rack: str | None = Field(None, description="client.rack of the consumer; null or empty where it has none")
+    session_timeout_ms: Int | None = Field(None, description="session.timeout.ms of a classic member")
+    rebalance_timeout_ms: Int | None = Field(None, description="max.poll.interval.ms of the consumer")
+    topics: list[str] | None = Field(
+        None, description="topics it subscribed to, those that its expression matches included; null when the source does not tell"
+    )
+    topic_regex: str | None = Field(None, description="the expression that a consumer-protocol member subscribed to")
+    strategies: list[str] | None = Field(None, description="assignors it supports, or the server-side one it asks for")
+    subscription_version: Int | None = Field(None, description="version of the subscription that a classic member sent")
+    owned: list[TopicPartitions] | None = Field(None, description="partitions it claimed when it joined; null when not told")
+    owned_generation: Int | None = Field(None, description="generation, or member epoch, of these claims; null for none")
+    user_data_b64: Base64 | None = Field(None, description="user data of its subscription, base64")
+    assigned: list[TopicPartitions] = Field(
+        description="what it was given in this generation, in the assignor's order where known; the target for the consumer protocol"
+    )
+    current: list[TopicPartitions] | None = Field(None, description="consumer protocol: what it holds while it moves to its target")
+    pending_revocation: list[TopicPartitions] | None = Field(None, description="consumer protocol: what it has been told to give up")
+
+
+class CommittedOffset(_Envelope):
+    """What the group committed for one partition."""
+
+    topic: str
+    partition: Int = Field(description="each partition of a topic once")
+    committed_offset: Long | None = Field(None, description="next offset to read; null when the group has none for this partition")
+    leader_epoch: Int | None = Field(None, description="null when the client sent none")
+    metadata: str | None = Field(None, description="the client's own text")
+    committed_at_ms: TimeMs | None = Field(None, description="commit time in ms since 1970; null when the source does not tell")
+    topic_id: str | None = Field(None, description="id of the topic, in Kafka's form of 22 characters")
+
+
+class GroupSnapshot(_Envelope):
+    """One consumer group at one moment: a line of NDJSON, or a row of Parquet with columns of the same names.
+
+    An absent field is the same as null, further fields are passed over, and numbers are whole and not negative.
+    """
+
+    cluster_id: str | None = Field(None, description="the Kafka cluster; null for the one that the run or the captures beside it name")
+    group_id: str = Field(description="group.id of the consumers")
+    observed_at_ms: TimeMs = Field(description="when the group was looked at, in ms since 1970")
+    position: Long | None = Field(
+        None, description="orders the snapshots of a group, of which there is one at each position; null: observed_at_ms"
+    )
+    generation: Int | None = Field(
+        None, description="generation of a classic group, epoch of another; null: snapshots are numbered when their members change"
+    )
+    group_type: Literal["classic", "consumer"] = Field(description="the rebalance protocol: classic, or consumer (KIP-848)")
+    protocol_type: str | None = Field(
+        None, description="protocol type of a classic group; null: consumer. Groups of other types, such as connect, are skipped"
+    )
+    state: str = Field(
+        description="as Kafka names it: Stable, Empty, Assigning, Reconciling. Snapshots in PreparingRebalance and "
+        "CompletingRebalance are skipped: members hold nothing that is known then"
+    )
+    strategy: str | None = Field(None, description="name of the group's assignor, as Kafka has it: range, uniform, ...; null when not told")
+    leader_member_id: str | None = Field(None, description="the member that ran the assignor of a classic group")
+    joined_at_ms: TimeMs | None = Field(None, description="when the generation was made, in ms since 1970")
+    reconciled_at_ms: TimeMs | None = Field(
+        None, description="consumer protocol: when the last member reached its target, in ms since 1970"
+    )
+    members: list[MemberSnapshot] | None = Field(
+        None, description="in the order in which the coordinator lists them; [] for an empty group, null when only offsets are told"
+    )
+    offsets: list[CommittedOffset] | None = Field(None, description="committed offsets at this moment; those not listed are not known")
 
 
 _ENVELOPES: dict[Source, type[BaseModel]] = {Source.CONSUMER_OFFSETS: RawRecord, Source.CLUSTER_METADATA: ClusterLook}
