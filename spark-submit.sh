@@ -17,6 +17,7 @@ Usage: ./spark-submit.sh [SPARK OPTIONS] COMMAND [OPTIONS]
 
 Computes and audits Kafka consumer-group assignments. Commands (COMMAND --help tells its options):
   run        land, assign, audit and report in one go; without options on a recorded capture, into ./warehouse
+  collect    a live Kafka cluster -> captures that land takes; needs no Java
   land       captures -> snapshots of every group generation
   assign     snapshots -> what each assignor gives to each member
   audit      assignments -> movements, imbalance, findings
@@ -418,10 +419,10 @@ set_up() {
   install_packages "${command[@]}"
 }
 
-# Prints a command's own help: Python only, neither Java nor jars.
-show_command_help() {
+# Becomes the command without Spark: Python only, neither Java nor jars.
+start_without_spark() {
   prepare_spark
-  PYTHONPATH=$root exec "$python" -m jobs "${command[@]}"
+  PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m jobs "${command[@]}" 9>&-
 }
 
 script=${BASH_SOURCE[0]}
@@ -442,10 +443,13 @@ if [[ -n $setup_only ]]; then
 elif ((${#command[@]} == 0)) && [[ " ${spark_options[*]-} " != *' --version '* ]]; then
   usage >&2
   exit 2
+elif [[ ${command[0]-} == collect ]]; then
+  ((${#spark_options[@]} == 0)) && [[ -z $jars$packages$py_files ]] || fail "collect runs without Spark: take out the options before it"
+  start_without_spark
 elif [[ -n $master && $master != local* ]]; then
   submit_to_cluster
 elif wants_help; then
-  show_command_help
+  start_without_spark
 else
   find_java
   submit_locally

@@ -20,6 +20,8 @@ import assignors
 import jobs
 import schemas
 from assignors.registry import find_assignor
+from jobs import collect_options
+from jobs.client_properties import read_client_properties
 from jobs.errors import EvenkeelError, PlatformError, UsageError
 from jobs.location import is_text, local_folder, objection, on_one_line, told
 from schemas.config import Settings, parse_settings
@@ -36,6 +38,7 @@ LONGEST_RUN_NAME = 250
 
 COMMANDS = {
     "run": "land, assign, audit and report in one session; without options on the recorded capture, into ./warehouse",
+    "collect": "a live Kafka cluster -> captures that land takes; needs neither Java nor Spark",
     "land": "captures -> group records, subscription, topic and offset snapshots, quarantine",
     "assign": "snapshots -> observed, recomputed and counterfactual assignments",
     "audit": "assignments -> movements, generation audits, findings",
@@ -45,6 +48,7 @@ COMMANDS = {
 }
 
 EXPLANATIONS = {
+    "collect": collect_options.EXPLANATION,
     "maintain": """
 
 Run it once a day or a week, between other runs; readers go on reading. Whole months go that are older than
@@ -65,6 +69,7 @@ It reads every byte of the tables. No run can start meanwhile; while one is in p
 }
 
 EPILOGS = {
+    "collect": collect_options.EPILOG,
     "verify": """\
 exit codes: 0 sound; 1 damage found; 2 no warehouse, or wrong usage; 3 a run holds the warehouse.
 A warehouse with a slash is a path, a.b or a.b.c a catalog schema.""",
@@ -92,6 +97,10 @@ def build_parser() -> argparse.ArgumentParser:
     for name, text in COMMANDS.items():
         told = {**shape, "description": text + EXPLANATIONS.get(name, ""), "epilog": EPILOGS.get(name, EPILOG)}
         command = commands.add_parser(name, help=text, **told)
+        command.add_argument("--log-format", choices=("text", "json"), default="text", help="form of the log lines on stderr")
+        if name == "collect":
+            collect_options.add_to(command)
+            continue
         _add_place_options(command)
         if name == "verify":
             command.set_defaults(cluster_id=None, strategies=None, run_id=None, as_of=None)
@@ -116,7 +125,6 @@ def _add_place_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--config", metavar="FILE", type=Path, help="settings in YAML (default: the packaged local.yaml)")
     command.add_argument("--warehouse", metavar="PATH|SCHEMA", help="where the tables are: a path, or catalog.schema")
     command.add_argument("--wait", type=seconds, default=0.0, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
-    command.add_argument("--log-format", choices=("text", "json"), default="text", help="form of the log lines on stderr")
 
 
 def _add_run_options(command: argparse.ArgumentParser) -> None:
@@ -293,6 +301,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = build_parser().parse_args(argv)
     _set_up_logging(arguments.log_format)
     _check_packages()
+    if arguments.command == "collect":
+        print(_collect(arguments))
+        return
     folder = conf_folder()
     settings = load_settings(arguments, folder)
     _check_strategies(settings)
@@ -308,6 +319,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     summary = _execute(arguments, settings, folder, captures, lambda: datetime.now(timezone.utc))
     if summary is not None:
         print(summary)
+
+
+def _collect(arguments: argparse.Namespace) -> str:
+    """Return what a collection came to; confluent-kafka is imported only here, since nothing else needs it."""
+    properties = read_client_properties(arguments.client_properties, os.environ)
+    try:
+        from jobs import collect
+    except ModuleNotFoundError as error:
+        if error.name != "confluent_kafka":
+            raise
+        remedy = f"{sys.executable} -m pip install confluent-kafka"
+        raise PlatformError(f"collect needs the package confluent-kafka, Evenkeel's extra kafka; install it: {remedy}") from None
+    request = collect.Request(
+        arguments.bootstrap_servers,
+        arguments.output,
+        properties,
+        arguments.follow,
+        arguments.cluster_id,
+        arguments.look_every,
+        arguments.timeout,
+    )
+    return collect.run(request, lambda: datetime.now(timezone.utc))
 
 
 def _execute(arguments: argparse.Namespace, settings: Settings, folder: Path, captures: tuple, now: Callable[[], datetime]) -> str | None:

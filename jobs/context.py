@@ -15,14 +15,13 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.captures import Capture
+from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from jobs.warehouse import Warehouse
 from jobs.worker_guard import WorkerLimits
 from schemas.config import Settings
 from schemas.tables import TOPIC_SNAPSHOTS
 
 logger = logging.getLogger(__name__)
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @dataclass(frozen=True)

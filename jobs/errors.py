@@ -27,6 +27,22 @@ class PlatformError(EvenkeelError):
     exit_code = 2
 
 
+class ClusterError(EvenkeelError):
+    """A Kafka cluster does not answer, does not let us in, or does not let us read what there is to collect."""
+
+    exit_code = 2
+
+
+class CaptureFolderError(EvenkeelError):
+    """A folder of captures cannot be written, is in use, or does not go on where the cluster is; what is in it stays."""
+
+    exit_code = 2
+
+
+class CollectionBrokenError(EvenkeelError):
+    """Reading from a Kafka cluster ended early; what was read until then is saved."""
+
+
 class NotAWarehouseError(EvenkeelError):
     """The warehouse location holds something else, or lacks what the command needs; nothing was written."""
 

@@ -23,6 +23,7 @@ from schemas.wire import (
 )
 from schemas.wire.classic_group import decode_legacy_offset_commit
 
+OFFSETS_TOPIC = "__consumer_offsets"
 PARQUET_COLUMNS = {"key": "binary", "value": "binary", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
 CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA = 2, 3
 """Types of the records whose tombstones end a group."""

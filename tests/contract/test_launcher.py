@@ -229,6 +229,17 @@ def test_the_help_of_a_command_needs_neither_java_nor_jars(checkout: Checkout):
     assert (result.returncode, result.stdout) == (0, "help of ['land', '--help']\n")
 
 
+def test_collect_needs_neither_java_nor_jars(checkout: Checkout):
+    result = checkout.call("collect", "--output", "a b", JAVA_HOME="/nowhere")
+    assert checkout.count("ivy") == 0
+    assert (result.returncode, result.stdout) == (0, "help of ['collect', '--output', 'a b']\n")
+
+
+@pytest.mark.parametrize("options", [["--master", "yarn"], ["--jars", "x.jar"], ["-v"], ["--py-files=a.zip"], ["--packages", "a:b:1"]])
+def test_collect_takes_no_options_of_spark(checkout: Checkout, options: list[str]):
+    assert checkout.refusal(*options, "collect") == "collect runs without Spark: take out the options before it"
+
+
 # --------------------------------------------------------------------------------------------------------------- the start
 
 

@@ -1,0 +1,219 @@
+"""The folder of a collection: captures that ``land`` takes, and how far they go.
+
+A file gets its name when it is whole and on the disk: until then it begins with ``_``, which landing passes over. Positions are replaced
+after the file that they speak of has its name. Whoever dies in between reads some records again, which landing counts as duplicates;
+none is lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from jobs.errors import CaptureFolderError, WarehouseBusyError
+from jobs.location import told
+from jobs.lock import exclusive, read_holder, this_process
+from schemas.positions import Positions
+
+LOCK, POSITIONS, UNFINISHED = ".evenkeel.collect.lock", "_positions.json", "_unfinished"
+ROW_GROUP_BYTES = 64 << 20
+FILE_ROWS, FILE_BYTES = 1_000_000, 512 << 20
+"""Where a file ends at the latest; bytes as they lie in memory."""
+
+
+class CaptureFolder:
+    """A folder that this process alone writes to.
+
+    Attributes:
+        path: the folder.
+        files: names of the files of records published so far.
+        record_count: how many records are in them.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], datetime]) -> None:
+        """Use a folder that is there; ``open_folder`` makes and locks it."""
+        self.path = path
+        self.files: list[str] = []
+        self.record_count = 0
+        self._now = now
+        self._open: tuple[Any, pq.ParquetWriter] | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = self._waiting_bytes = 0
+
+    @property
+    def open_row_count(self) -> int:
+        """Return how many records are in no published file yet."""
+        return self._rows
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the open file has to be published before it grows further."""
+        return self._rows >= FILE_ROWS or self._bytes >= FILE_BYTES
+
+    def positions(self) -> Positions | None:
+        """Return how far the folder goes; None when nothing was collected into it yet.
+
+        Raises:
+            CaptureFolderError: the file that tells it is unreadable.
+        """
+        place = self.path / POSITIONS
+        try:
+            return Positions.model_validate_json(place.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _failed(self.path, error) from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise CaptureFolderError(
+                f"{told(str(place))}: {f'{where}: ' if where else ''}{first['msg']}; expected positions as collect writes them; "
+                "without this file collect reads from the beginning again, and landing counts what it had as duplicates"
+            ) from None
+
+    def add(self, records: pa.RecordBatch) -> None:
+        """Take records into the open file.
+
+        Raises:
+            CaptureFolderError: the disk is full, or gone.
+        """
+        self._waiting.append(records)
+        self._rows += records.num_rows
+        self._bytes += records.nbytes
+        self._waiting_bytes += records.nbytes
+        if self._waiting_bytes >= ROW_GROUP_BYTES:
+            with self._telling():
+                self._write_waiting(records.schema)
+
+    def publish(self, positions: Positions) -> None:
+        """Give the open file its name, if it has records, and then keep the positions behind them.
+
+        Raises:
+            CaptureFolderError: the disk is full, or gone; the positions are then those of the files that have their names.
+        """
+        with self._telling():
+            if self._rows:
+                if self._waiting:
+                    self._write_waiting(self._waiting[0].schema)
+                assert self._open is not None
+                sink, writer = self._open
+                writer.close()
+                _to_disk(sink)
+                sink.close()
+                self.files.append(self._name_it(self.path / f"{UNFINISHED}.parquet", "consumer_offsets", ".parquet"))
+                self.record_count += self._rows
+                self._open, self._rows, self._bytes = None, 0, 0
+            self._write(self.path / f"{POSITIONS}.part", positions.model_dump_json(indent=1).encode())
+            os.replace(self.path / f"{POSITIONS}.part", self.path / POSITIONS)
+            self._keep_names()
+
+    def publish_look(self, look: dict[str, Any]) -> None:
+        """Write one look at the cluster.
+
+        Raises:
+            CaptureFolderError: the disk is full, or gone.
+        """
+        content = gzip.compress(json.dumps(look).encode() + b"\n", mtime=0)
+        with self._telling():
+            self._write(self.path / f"{UNFINISHED}.jsonl.gz", content)
+            self._name_it(self.path / f"{UNFINISHED}.jsonl.gz", "cluster_metadata", ".jsonl.gz")
+
+    def discard(self) -> None:
+        """Remove what has no name yet; also what a killed process left."""
+        for path in self.path.glob(f"{UNFINISHED}.*"):
+            path.unlink(missing_ok=True)
+        if self._open is not None:
+            with suppress(OSError, pa.ArrowException):
+                self._open[1].close()
+            with suppress(OSError):
+                self._open[0].close()
+        self._waiting, self._open = [], None
+        self._rows = self._bytes = self._waiting_bytes = 0
+
+    def _write_waiting(self, schema: pa.Schema) -> None:
+        if self._open is None:
+            sink = (self.path / f"{UNFINISHED}.parquet").open("wb")
+            self._open = sink, pq.ParquetWriter(sink, schema, compression="zstd")
+        table = pa.Table.from_batches(self._waiting, schema)
+        self._open[1].write_table(table, row_group_size=table.num_rows)
+        self._waiting, self._waiting_bytes = [], 0
+
+    def _write(self, path: Path, content: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(content)
+            _to_disk(file)
+
+    def _name_it(self, path: Path, kind: str, suffix: str) -> str:
+        """Rename a finished file after the time, and return its name."""
+        stem = f"{kind}-{self._now():%Y%m%dT%H%M%S.%fZ}"
+        names = (f"{stem}{again}{suffix}" for again in ("", *(f"-{number}" for number in range(2, 1000))))
+        name = next(name for name in names if not (self.path / name).exists())  # a clock may be set back
+        path.rename(self.path / name)
+        self._keep_names()
+        return name
+
+    def _keep_names(self) -> None:
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            with suppress(OSError):
+                self.discard()  # half a file only takes space
+            raise _failed(self.path, error) from None
+
+
+@contextmanager
+def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFolder]:
+    """Make a folder where there is none, and keep other collections out of it for the length of the block.
+
+    Raises:
+        CaptureFolderError: it cannot be written, or another collection writes to it.
+    """
+    folder = CaptureFolder(path.absolute(), now)
+    with ExitStack() as stack:
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            (folder.path / LOCK).touch()
+            stack.enter_context(exclusive(folder.path, LOCK, this_process("collect", now()), 0.0, now))
+            folder.discard()
+        except WarehouseBusyError:
+            holder = read_holder(folder.path / LOCK)
+            who = "another process" if holder is None else holder.told(now())
+            raise CaptureFolderError(f"--output {told(str(path))}: {who} collects into this folder; wait for it, or name another") from None
+        except OSError as error:
+            raise _failed(folder.path, error) from None
+        try:
+            yield folder
+        finally:
+            folder.discard()
+
+
+def _to_disk(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _failed(folder: Path, error: Exception) -> CaptureFolderError:
+    number = getattr(error, "errno", None)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        remedy = "free some space and call again: what was saved before stays, and reading goes on from there"
+        return CaptureFolderError(f"--output {told(str(folder))}: no space left on the disk; {remedy}")
+    return CaptureFolderError(f"--output {told(str(folder))}: cannot be written ({getattr(error, 'strerror', None) or error})")
