@@ -1,0 +1,136 @@
+"""One Kafka broker on loopback, with a listener for everybody and one that asks for a name and a password."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.kafka.broker_jars import broker_jars
+
+USERS = {"reader": "reader-secret", "stranger": "stranger-secret"}
+"""Who may log in on the second listener, with their passwords; on the first one everybody may do everything."""
+RACK = "r1"
+LONGEST_START_S = 120.0
+LONGEST_STOP_S = 30.0
+JVM = ["java", "-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{login},CONTROLLER://127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required {users};
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+log.dirs={log}
+broker.rack={rack}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.consumer.session.timeout.ms=10000
+group.consumer.min.session.timeout.ms=6000
+auto.create.topics.enable=false
+# The log stays as it was written, so that what is collected can be held against it.
+log.cleaner.enable=false
+"""
+
+
+class Broker:
+    """A broker that is its whole cluster; can be stopped and started again on the same ports.
+
+    Attributes:
+        address: of the listener for everybody.
+        login_address: of the listener for ``USERS``.
+        log: the folder of the topics' own files.
+        admin: a client that may do everything.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Make a new cluster, and start it."""
+        plain, login, controller = _free_ports(3)
+        self.address, self.login_address = f"127.0.0.1:{plain}", f"127.0.0.1:{login}"
+        self.log = folder / "log"
+        self.admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._jars = broker_jars()
+        users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+        ports = {"plain": plain, "login": login, "controller": controller}
+        (folder / "server.properties").write_text(PROPERTIES.format(**ports, users=users, log=self.log, rack=RACK))
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        with (folder / "format.log").open("wb") as log:
+            subprocess.run(self._command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"), stdout=log, stderr=log, check=True)
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _command(self, main: str, *arguments: str) -> list[str]:
+        return [*JVM, "-cp", f"{self._jars}/*", main, *arguments, str(self._folder / "server.properties")]
+
+    def start(self) -> None:
+        """Start, and return when it answers."""
+        with (self._folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command("kafka.Kafka"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        behind = time.monotonic() + LONGEST_START_S
+        while True:
+            try:
+                if self.admin.list_topics(timeout=1.0).brokers:
+                    return
+            except KafkaException:
+                assert self._process.poll() is None, (self._folder / "broker.log").read_text()[-3000:]
+                assert time.monotonic() < behind, f"no broker within {LONGEST_START_S:.0f} s"
+
+    def stop(self) -> None:
+        """End the broker, if it runs, and return when it has ended."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(LONGEST_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the broker's connections open and without an answer for the length of the block."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def make_topic(self, name: str, partition_count: int) -> None:
+        """Make a topic."""
+        for made in self.admin.create_topics([NewTopic(name, partition_count, 1)]).values():
+            made.result()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports

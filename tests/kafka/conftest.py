@@ -1,0 +1,111 @@
+"""A broker for the whole run, and what groups of real clients have written into it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from jobs import cli
+from tests.kafka.broker import Broker
+from tests.kafka.broker_jars import JarsNotThereError
+from tests.kafka.groups import PARTITION_COUNT, TOPIC, Commits, Groups, Member, Transactions
+
+CLASSIC, COOPERATIVE, STATIC, NEXT_GENERATION = "classic", "cooperative", "static", "next-generation"
+TRANSACTIONAL, COMMITTING = "transactional", "committing"
+
+
+@dataclass
+class History:
+    """What happened on the broker before any test.
+
+    Attributes:
+        groups: still alive.
+        clients: by group all members that it had.
+        committed: notes of the offsets that were committed.
+        aborted: notes of those whose transactions were given up.
+    """
+
+    groups: Groups
+    clients: dict[str, list[Member]] = field(default_factory=dict)
+    committed: list[str] = field(default_factory=list)
+    aborted: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    try:
+        running = Broker(tmp_path_factory.mktemp("broker"))
+    except JarsNotThereError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def history(broker: Broker) -> Iterator[History]:
+    """Groups of both protocols in which members join, leave, come back under a static name, and commit."""
+    broker.make_topic(TOPIC, PARTITION_COUNT)
+    groups = Groups(broker.address)
+    past = History(groups)
+
+    def join(group_id: str, **properties: str) -> Member:
+        member = groups.join(group_id, **properties)
+        past.clients.setdefault(group_id, []).append(member)
+        return member
+
+    join(CLASSIC, partition_assignment_strategy="range")
+    join(COOPERATIVE, partition_assignment_strategy="cooperative-sticky")
+    stays = join(STATIC, group_instance_id="s1", partition_assignment_strategy="roundrobin")
+    join(NEXT_GENERATION, protocol="consumer")
+    all_groups = (CLASSIC, COOPERATIVE, STATIC, NEXT_GENERATION)
+    groups.settle(*all_groups)
+    leaves = join(CLASSIC, partition_assignment_strategy="range")
+    join(COOPERATIVE, partition_assignment_strategy="cooperative-sticky")
+    join(STATIC, group_instance_id="s2", partition_assignment_strategy="roundrobin")
+    join(NEXT_GENERATION, protocol="consumer")
+    groups.settle(*all_groups)
+    groups.leave(leaves)
+    groups.leave(stays)
+    join(STATIC, group_instance_id="s1", partition_assignment_strategy="roundrobin")
+    groups.settle(*all_groups)
+
+    transactions, commits = Transactions(broker.address, TRANSACTIONAL), Commits(broker.address, COMMITTING)
+    for number in range(12):
+        note = f"n{number}"
+        if number % 3:
+            transactions.begin(number % PARTITION_COUNT, 100 + number, note)
+            transactions.end(commits=number % 3 == 1)
+        else:
+            commits.commit(number % PARTITION_COUNT, 100 + number, note)
+        (past.aborted if number % 3 == 2 else past.committed).append(note)
+    transactions.close()
+    commits.close()
+    yield past
+    groups.close()
+
+
+@pytest.fixture
+def commits(broker: Broker, history: History) -> Iterator[Commits]:
+    """A group that a test may commit for."""
+    consumer = Commits(broker.address, "of-a-test")
+    yield consumer
+    consumer.close()
+
+
+Collect = Callable[..., int]
+
+
+@pytest.fixture(scope="session")
+def collect(broker: Broker, history: History) -> Collect:
+    """Runs ``collect`` in this process and returns its exit code."""
+
+    def run(folder: Path, *options: str, servers: str = broker.address) -> int:
+        return cli.console_main(["collect", "--bootstrap-servers", servers, "--output", str(folder), *options])
+
+    return run

@@ -1,0 +1,152 @@
+"""Consumer groups of a real client, all in one thread, which write down what their members are told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+LONGEST_REBALANCE_S = 60.0
+TOPIC, PARTITION_COUNT = "orders", 4
+
+Owned = frozenset[tuple[str, int]]
+
+
+@dataclass
+class Member:
+    """One consumer.
+
+    Attributes:
+        member_ids: each id that it has had while it owned something.
+        owned: what it owns by now, as its callbacks told.
+        told: what it owned after each callback that gave it something.
+    """
+
+    consumer: Consumer
+    group_id: str
+    member_ids: set[str] = field(default_factory=set)
+    owned: Owned = frozenset()
+    told: list[Owned] = field(default_factory=list)
+
+    def assigned(self, partitions: Iterable[TopicPartition], *, adds: bool) -> None:
+        """Take what a callback tells; ``adds`` with cooperative and KIP-848 groups."""
+        given = frozenset((one.topic, one.partition) for one in partitions)
+        self.owned = self.owned | given if adds else given
+        self.told.append(self.owned)
+        self.member_ids.add(self.consumer.memberid())
+
+    def revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take what a callback takes away."""
+        self.owned -= {(one.topic, one.partition) for one in partitions}
+
+
+class Groups:
+    """The members of all groups of a broker."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.members: list[Member] = []
+
+    def join(self, group_id: str, *, protocol: str = "classic", **properties: str) -> Member:
+        """Add a member that subscribes to the topic; ``properties`` with underscores for dots."""
+        config = {"bootstrap.servers": self._address, "log_level": 0, "enable.auto.commit": False}
+        # Nobody polls once a group is settled.
+        config |= {"group.id": group_id, "group.protocol": protocol, "max.poll.interval.ms": 900_000}
+        if protocol == "classic":
+            config |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+        config |= {name.replace("_", "."): value for name, value in properties.items()}
+        member = Member(Consumer(config), group_id)
+        adds = protocol == "consumer" or properties.get("partition_assignment_strategy") == "cooperative-sticky"
+        member.consumer.subscribe(
+            [TOPIC],
+            on_assign=lambda _, partitions: member.assigned(partitions, adds=adds),
+            on_revoke=lambda _, partitions: member.revoked(partitions),
+            on_lost=lambda _, partitions: member.revoked(partitions),
+        )
+        self.members.append(member)
+        return member
+
+    def leave(self, member: Member) -> None:
+        """Have a member close: it leaves its group, unless it is a static one."""
+        member.consumer.close()
+        self.members.remove(member)
+
+    def of(self, group_id: str) -> list[Member]:
+        """Return the members that a group has by now."""
+        return [member for member in self.members if member.group_id == group_id]
+
+    def settle(self, *group_ids: str) -> None:
+        """Poll until the members of these groups share the topic, each with a part of it, and nothing moves for a second."""
+        everything = {(TOPIC, number) for number in range(PARTITION_COUNT)}
+
+        def is_shared(group_id: str) -> bool:
+            parts = [member.owned for member in self.of(group_id)]
+            return not parts or (all(parts) and sum(map(len, parts)) == PARTITION_COUNT and set().union(*parts) == everything)
+
+        behind, calm_since = time.monotonic() + LONGEST_REBALANCE_S, time.monotonic()
+        while time.monotonic() - calm_since < 1.0:
+            before = [member.owned for member in self.members]
+            self.poll()
+            if not all(map(is_shared, group_ids)) or before != [member.owned for member in self.members]:
+                calm_since = time.monotonic()
+            assert time.monotonic() < behind, [(member.group_id, member.owned) for member in self.members]
+
+    def poll(self) -> None:
+        """Let every member go on for a moment."""
+        for member in self.members:
+            message = member.consumer.poll(0.02)
+            assert message is None or message.error() is None or message.error().code() == KafkaError._PARTITION_EOF, message.error()
+
+    def close(self) -> None:
+        """End all members."""
+        while self.members:
+            self.leave(self.members[-1])
+
+
+class Transactions:
+    """A producer that commits offsets of a group without members in transactions."""
+
+    def __init__(self, address: str, group_id: str) -> None:
+        self._producer = Producer({"bootstrap.servers": address, "transactional.id": group_id, "log_level": 0})
+        self._producer.init_transactions()
+        self._consumer = Consumer({"bootstrap.servers": address, "log_level": 0, "group.id": group_id})
+
+    def begin(self, partition: int, offset: int, note: str) -> None:
+        """Write an offset into a new transaction."""
+        self._producer.begin_transaction()
+        place = TopicPartition(TOPIC, partition, offset, metadata=note)
+        self._producer.send_offsets_to_transaction([place], self._consumer.consumer_group_metadata())
+
+    def end(self, *, commits: bool) -> None:
+        """Commit the transaction, or give it up."""
+        (self._producer.commit_transaction if commits else self._producer.abort_transaction)()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+
+class Commits:
+    """A consumer that only commits, for a group that has no members."""
+
+    def __init__(self, address: str, group_id: str) -> None:
+        self._consumer = Consumer({"bootstrap.servers": address, "log_level": 0, "group.id": group_id, "enable.auto.commit": False})
+
+    def commit(self, partition: int, offset: int, note: str) -> None:
+        """Commit an offset, with a note as its metadata, and return when it is in the log."""
+        place, behind = TopicPartition(TOPIC, partition, offset, metadata=note), time.monotonic() + LONGEST_REBALANCE_S
+        while True:
+            try:
+                (told,) = self._consumer.commit(offsets=[place], asynchronous=False)
+                assert told.error is None, told.error
+                return
+            except KafkaException as error:  # a broker that has just started looks for its groups
+                assert error.args[0].code() in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS), error
+                assert time.monotonic() < behind, error
+                time.sleep(0.1)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
