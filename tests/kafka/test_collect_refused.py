@@ -1,0 +1,266 @@
+"""What a collection refuses, in one line with exit code 2, and without touching what is in its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from jobs import cli
+from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from tests.kafka import captures
+from tests.kafka.broker import USERS, Broker
+from tests.kafka.conftest import Collect
+from tests.kafka.groups import Commits
+from tests.kafka.log_files import read_topic
+
+OFFSETS_PATTERN = ResourceType.TOPIC, OFFSETS_TOPIC, ResourcePatternType.LITERAL
+LOGIN = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")} if folder.exists() else {}
+
+
+def refusal(capsys: pytest.CaptureFixture[str], code: int) -> str:
+    """Return the one line of a collection that was refused."""
+    told = capsys.readouterr()
+    assert (code, told.out) == (2, ""), told
+    (line,) = told.err.splitlines()
+    return line
+
+
+# -- the connection
+
+
+def test_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    started = time.monotonic()
+    code = cli.console_main(["collect", "--bootstrap-servers", "127.0.0.1:9", "--output", str(tmp_path), "--timeout", "1.5"])
+    assert 1.0 < time.monotonic() - started < 10.0
+    line = refusal(capsys, code)
+    assert line.startswith("evenkeel: 127.0.0.1:9: no answer within 1.5 s (127.0.0.1:9/bootstrap: Connect to ipv4#127.0.0.1:9 failed: ")
+    assert line.endswith("; check the address, and security.protocol in --client-properties")
+    assert files(tmp_path) == {}
+
+
+def test_a_broker_that_takes_connections_and_says_nothing(collect: Collect, broker: Broker, capsys, tmp_path: Path) -> None:
+    with broker.paused():
+        assert ": no answer within 1 s" in refusal(capsys, collect(tmp_path, "--timeout", "1"))
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    return tmp_path / "client.properties"
+
+
+def test_a_login_that_is_refused(collect: Collect, broker: Broker, capsys, properties: Path, tmp_path: Path) -> None:
+    properties.write_text(f"{LOGIN}sasl.username=reader\nsasl.password=wrong-password\n")
+    started = time.monotonic()
+    line = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties), servers=broker.login_address))
+    assert time.monotonic() - started < 15.0, "what does not heal is not waited for"
+    assert f"evenkeel: {broker.login_address}: the connection is refused: " in line and "Authentication failed" in line
+    assert line.endswith("; give other --client-properties")
+    assert "wrong-password" not in line
+    assert files(tmp_path / "f") == {}
+
+
+def test_the_wrong_protocol(collect: Collect, broker: Broker, capsys, properties: Path, tmp_path: Path) -> None:
+    properties.write_text("security.protocol=SSL\n")
+    line = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties), "--timeout", "2"))
+    assert "SSL handshake failed" in line or "SSL connection closed by peer" in line
+
+
+# -- rights
+
+
+@contextmanager
+def allowed(broker: Broker, user: str, operation: AclOperation) -> Iterator[None]:
+    """Give a user one right on the topic for the length of the block."""
+    right = f"User:{user}", "*", operation, AclPermissionType.ALLOW
+    for made in broker.admin.create_acls([AclBinding(*OFFSETS_PATTERN, *right)]).values():
+        made.result()
+    try:
+        yield
+    finally:
+        for gone in broker.admin.delete_acls([AclBindingFilter(*OFFSETS_PATTERN, *right)]).values():
+            gone.result()
+
+
+def log_in(monkeypatch: pytest.MonkeyPatch, properties: Path, user: str) -> None:
+    """Log in with the password from the environment, where it beats the file's."""
+    properties.write_text(f"# of a test\n! and of Java\n\n{LOGIN}  sasl.username = {user}\r\nsasl.password=not this one\n")
+    monkeypatch.setenv("EVENKEEL_KAFKA_SASL_PASSWORD", USERS[user])
+
+
+def test_a_user_without_rights(collect: Collect, broker: Broker, capsys, monkeypatch, properties: Path, tmp_path: Path) -> None:
+    log_in(monkeypatch, properties, "stranger")
+    line = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties), servers=broker.login_address))
+    assert line == (
+        f"evenkeel: {broker.login_address}: no right to read the topic {OFFSETS_TOPIC}; collect needs an ACL that allows its user READ on "
+        "it, and DESCRIBE on the topics that its looks are to show"
+    )
+
+
+def test_a_user_who_may_only_describe_the_topic(
+    collect: Collect, broker: Broker, capsys, monkeypatch, properties: Path, tmp_path: Path
+) -> None:
+    log_in(monkeypatch, properties, "stranger")
+    with allowed(broker, "stranger", AclOperation.DESCRIBE):
+        assert collect(tmp_path / "f", "--client-properties", str(properties), servers=broker.login_address) == 2
+    assert "no right to read the topic" in capsys.readouterr().err.splitlines()[-1]
+    assert list((tmp_path / "f").glob("consumer_offsets-*")) == []
+
+
+def test_reading_needs_one_right(
+    collect: Collect, broker: Broker, capsys, monkeypatch: pytest.MonkeyPatch, properties: Path, tmp_path: Path
+) -> None:
+    log_in(monkeypatch, properties, "reader")
+    folder = tmp_path / "f"
+    with allowed(broker, "reader", AclOperation.READ):
+        assert collect(folder, "--client-properties", str(properties), servers=broker.login_address) == 0
+    assert captures.records(folder) == read_topic(broker.log, OFFSETS_TOPIC).committed
+    assert [topic["topic"] for topic in captures.looks(folder)[0]["topics"]] == [OFFSETS_TOPIC], "what it may not see is in no look"
+    told = "".join(capsys.readouterr()).encode() + b"".join(files(folder).values())
+    assert USERS["reader"].encode() not in told
+
+
+# -- properties
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("sasl.jaas.config=secret-of-mine", "client properties: Java JAAS configuration is not supported"),
+        ("no.such.thing=secret-of-mine", "line 2: found no.such.thing, which librdkafka does not know; expected one of its names"),
+        ("security.protocol=secret-of-mine", "line 2: security.protocol: found a value that librdkafka does not take, expected one of"),
+        ("socket.timeout.ms=1", "line 2: socket.timeout.ms: found a value that librdkafka does not take, expected a value in 10..300000"),
+        ("ssl.key.pem=secret-of-mine\nsecurity.protocol=SSL", "client properties: Failed to create admin client: ssl.key.pem failed"),
+    ],
+)
+def test_properties_that_librdkafka_does_not_take(
+    line: str, message: str, collect: Collect, capsys, properties: Path, tmp_path: Path
+) -> None:
+    properties.write_text(f"# first\n{line}\n")
+    told = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties)))
+    assert message in told and "secret-of-mine" not in told
+    assert str(properties) in told or message.startswith("client properties")
+
+
+# -- the folder
+
+
+def test_a_folder_that_cannot_be_written(collect: Collect, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    line = refusal(capsys, collect(tmp_path / "file" / "folder"))
+    assert line == f"evenkeel: --output {tmp_path / 'file' / 'folder'}: cannot be written (Not a directory)"
+
+
+@pytest.fixture
+def folder(collect: Collect, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Path:
+    """A folder that was collected into."""
+    place = tmp_path / "captures"
+    assert collect(place) == 0
+    capsys.readouterr()
+    return place
+
+
+def change_positions(folder: Path, **changes: object) -> None:
+    (folder / "_positions.json").write_text(json.dumps({**captures.positions(folder), **changes}))
+
+
+def test_another_name_of_the_cluster(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files(folder)
+    line = refusal(capsys, collect(folder, "--cluster-id", "prod"))
+    assert "the folder calls the cluster " in line and "--cluster-id says 'prod'; name another folder with --output" in line
+    assert files(folder) == before
+
+
+def test_a_topic_that_was_made_again(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka lets nobody delete this topic, so the folder is made to remember another one."""
+    change_positions(folder, topic_id="another")
+    before = files(folder)
+    line = refusal(capsys, collect(folder))
+    assert f"{OFFSETS_TOPIC} was deleted and made again (its id was another, is " in line
+    assert "what was not read before is lost" in line
+    assert files(folder) == before
+
+
+def test_a_log_that_ends_before_the_position(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored = captures.positions(folder)["next_offsets"]
+    change_positions(folder, next_offsets={**stored, "7": stored["7"] + 1000})
+    line = refusal(capsys, collect(folder))
+    assert f"{OFFSETS_TOPIC} was read beyond its end: partition 7 up to {stored['7'] + 1000}, its end is {stored['7']}. " in line
+
+
+def test_positions_that_cannot_be_read(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change_positions(folder, next_offsets={"7": -1})
+    line = refusal(capsys, collect(folder))
+    place = folder / "_positions.json"
+    assert f"{place}: next_offsets.7: Input should be greater than or equal to 0; expected positions as collect writes them; " in line
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system in memory with room for a look or two, and no more."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "evenkeel", place], capture_output=True, text=True, check=False)
+    if made.returncode:
+        message = f"no disk was filled: {made.stderr.strip()}; run the tests as root, or behind `unshare -rm`"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_full_disk(collect: Collect, broker: Broker, commits: Commits, full_disk: Path, capsys, monkeypatch) -> None:
+    """A file that has its place by then stays, and the next collection goes on behind it."""
+    folder = full_disk / "captures"
+    assert collect(folder) == 0
+    before = files(folder)
+    for number in range(1500):
+        commits.commit(0, number, f"{os.urandom(40).hex()}")
+    monkeypatch.setattr("jobs.capture_folder.ROW_GROUP_BYTES", 1)
+    capsys.readouterr()
+    assert collect(folder) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith(f"evenkeel: --output {folder}: no space left on the disk; free some space and call again: ")
+    after = files(folder)
+    assert {name: content for name, content in after.items() if name in before} == before
+    assert all(name.startswith("cluster_metadata-") for name in after if name not in before), "half a file is not left behind"
+    subprocess.run(["mount", "-o", "remount,size=64m", full_disk], check=True)
+    assert collect(folder) == 0
+    assert captures.records(folder) == read_topic(broker.log, OFFSETS_TOPIC).committed
+
+
+# -- another cluster; the last test, since it takes the place of the broker for a while
+
+
+def test_another_cluster(collect: Collect, broker: Broker, folder: Path, capsys, tmp_path_factory: pytest.TempPathFactory) -> None:
+    before = files(folder)
+    broker.stop()
+    other = None
+    try:
+        other = Broker(tmp_path_factory.mktemp("other"))
+        line = refusal(capsys, collect(folder, servers=other.address))
+        assert line == f"evenkeel: {other.address}: found no topic {OFFSETS_TOPIC}, which comes with a cluster's first consumer group"
+        other.make_topic("orders", 1)
+        commits = Commits(other.address, "elsewhere")
+        commits.commit(0, 1, "elsewhere")
+        commits.close()
+        line = refusal(capsys, collect(folder, servers=other.address))
+        assert f"the folder is of cluster {captures.positions(folder)['cluster_id']}, this is cluster " in line
+        assert line.endswith("; name another folder with --output")
+    finally:
+        if other is not None:
+            other.stop()
+        broker.start()
+    assert files(folder) == before

@@ -1,0 +1,56 @@
+"""The command line of ``collect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs import cli
+from jobs.errors import UsageError
+
+NEEDED = ["collect", "--bootstrap-servers", "a:1", "--output", "d"]
+
+
+def parse(*options: str, needed: list[str] = NEEDED) -> dict:
+    return vars(cli.build_parser().parse_args([*needed, *options]))
+
+
+def test_defaults() -> None:
+    expected = {"follow": False, "cluster_id": None, "client_properties": None, "look_every": 300.0, "timeout": 30.0, "output": Path("d")}
+    found = parse()
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a:1", "a:1"), (" a.b-c_d:65535 , 10.0.0.1:9092", "a.b-c_d:65535,10.0.0.1:9092"), ("[::1]:9092", "[::1]:9092")],
+)
+def test_addresses(text: str, expected: str) -> None:
+    assert parse(needed=["collect", "--bootstrap-servers", text, "--output", "d"])["bootstrap_servers"] == expected
+
+
+@pytest.mark.parametrize("text", ["a", "a:", ":1", "a:1,", "a:1 b:2", "user@a:1", "kafka://a:1", "a:x", "::1:9092", "a\n:1"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(UsageError, match="--bootstrap-servers: expected HOST:PORT, several ones separated by commas, found ") as refused:
+        parse(needed=["collect", "--bootstrap-servers", text, "--output", "d"])
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("option", ["--look-every", "--timeout"])
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon", "86401"])
+def test_what_is_no_time(option: str, text: str) -> None:
+    with pytest.raises(UsageError, match=f"{option}: expected 0.1 to 86400 seconds, found '{text}'"):
+        parse(option, text)
+
+
+@pytest.mark.parametrize("text", ["", "a\x1bb"])
+def test_what_is_no_name_of_a_cluster(text: str) -> None:
+    with pytest.raises(UsageError, match="--cluster-id: expected UTF-8 without control characters"):
+        parse("--cluster-id", text)
+
+
+@pytest.mark.parametrize("needed", [["collect"], ["collect", "--output", "d"], ["collect", "--bootstrap-servers", "a:1"]])
+def test_what_is_missing(needed: list[str]) -> None:
+    with pytest.raises(UsageError, match="the following arguments are required"):
+        parse(needed=needed)
