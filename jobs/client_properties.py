@@ -64,7 +64,7 @@ class ClientProperties:
 
     def refusal(self, text: str) -> str:
         """Return why librdkafka does not take these properties, from its own text, with the place of the one that it names."""
-        named = re.search('configuration property "([^"]+)"', text, re.IGNORECASE)
+        named = re.search('configuration property:? "([^"]+)"', text, re.IGNORECASE)
         if named is None or named[1] not in self.origins:
             return f"client properties: {self.masked(text).strip()}"
         place, name = self.origins[named[1]], named[1]

@@ -268,7 +268,8 @@ class _Collection:
         self._folder.publish(self._positions.model_copy(update={"next_offsets": dict(self._next_offsets)}))
 
     def _saved(self) -> str:
-        return f"{self._folder.record_count} records are saved, call again to go on behind them"
+        count = self._folder.record_count
+        return f"{count} records are saved, call again to go on behind them" if count else "no record was read"
 
     def summary(self) -> str:
         """Return what was collected into which files, and the command to go on with."""
