@@ -5,10 +5,12 @@ Nothing in the cluster changes: partitions are assigned by hand, so that no grou
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -22,8 +24,8 @@ from jobs.client_properties import ClientProperties
 from jobs.errors import ClusterError, CollectionBrokenError, EvenkeelError, UsageError
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 
-BATCH_RECORDS = 10_000
-"""Larger batches cost more: Python's garbage collector goes through all messages that are alive at once."""
+BATCH_RECORDS = 2_500
+"""Larger batches leave the processor's caches before they are done with: 1.6 instead of 1.9 CPU s for a million records."""
 BATCH_SECONDS = 0.2
 """Also bounds what one batch holds, since records can be large, and how long Ctrl-C takes."""
 POLL_SECONDS = 0.1
@@ -32,7 +34,7 @@ NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 MICROS, MILLIS = pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")
 
 _CLIENT_ID = "evenkeel-collect"
-_DEFAULTS = {
+DEFAULTS = {
     "client.id": _CLIENT_ID,
     # Once its queue is full, librdkafka by itself fetches nothing for a second: 1.5 s instead of 6.5 s for a million records.
     "fetch.queue.backoff.ms": "10",
@@ -102,7 +104,7 @@ class Connection:
         Raises:
             UsageError: librdkafka does not take the user's properties.
         """
-        given = {**_DEFAULTS, **self._properties.revealed(), **own, "bootstrap.servers": self.servers}
+        given = {**DEFAULTS, **self._properties.revealed(), **own, "bootstrap.servers": self.servers}
         try:
             return kind({**given, "error_cb": self._note, "logger": _own_logger(self._properties)})
         except (KafkaException, TypeError, ValueError) as error:
@@ -294,22 +296,28 @@ class Reader:
             ClusterError: the topic may not be read, or the login is refused.
             CollectionBrokenError: the log is not what it was, such as an offset that is gone.
         """
-        messages = self._consumer.consume(BATCH_RECORDS, BATCH_SECONDS)
-        self._connection.check()
-        ends: dict[int, int] = {}
-        if any(map(Message.error, messages)):
-            ends = self._ends([message for message in messages if message.error() is not None])
-            messages = [message for message in messages if message.error() is None]
-        if messages or ends:
-            self._connection.healed()
-        return _batch(messages, ends)
+        with _without_garbage_collection():
+            messages = self._consumer.consume(BATCH_RECORDS, BATCH_SECONDS)
+            self._connection.check()
+            ends: dict[int, int] = {}
+            if any(map(Message.error, messages)):
+                ends = self._ends([message for message in messages if message.error() is not None])
+                messages = [message for message in messages if message.error() is None]
+            if messages or ends:
+                self._connection.healed()
+            batch = _batch(messages, ends)
+            del messages
+        return batch
 
     def _ends(self, events: list[Message]) -> dict[int, int]:
         """Return where partitions ended, by partition."""
+        ends = {}
         for event in events:
-            if event.error().code() != KafkaError._PARTITION_EOF:
+            if event.error().code() == KafkaError._PARTITION_EOF:
+                ends[event.partition()] = event.offset()
+            elif event.error().code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # librdkafka asks for a coordinator that nobody needs
                 raise self._connection.explained(event.error(), CollectionBrokenError)
-        return {event.partition(): event.offset() for event in events}
+        return ends
 
     def remaining(self, next_offsets: Mapping[int, int]) -> int:
         """Return how many offsets are still to come, as far as the last fetches told; markers of transactions count too."""
@@ -319,6 +327,21 @@ class Reader:
     def close(self) -> None:
         """Disconnect."""
         self._consumer.close()
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Keep Python from looking for cycles among messages, of which there are none, each time that some hundreds are new.
+
+    For a million records that takes 0.9 of 2.7 CPU s.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _batch(messages: list[Message], ends: Mapping[int, int]) -> Batch:
