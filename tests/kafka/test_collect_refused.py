@@ -22,6 +22,8 @@ from tests.kafka.groups import Commits
 from tests.kafka.log_files import read_topic
 
 OFFSETS_PATTERN = ResourceType.TOPIC, OFFSETS_TOPIC, ResourcePatternType.LITERAL
+ROOM_BYTES = 32 << 10
+"""Room for a look or two, and no more."""
 LOGIN = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
 
 
@@ -207,11 +209,11 @@ def test_positions_that_cannot_be_read(collect: Collect, folder: Path, capsys: p
 
 
 @pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system in memory with room for a look or two, and no more."""
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system in memory, which a test can make as small as it likes."""
     place = tmp_path / "disk"
     place.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "evenkeel", place], capture_output=True, text=True, check=False)
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "evenkeel", place], capture_output=True, text=True, check=False)
     if made.returncode:
         message = f"no disk was filled: {made.stderr.strip()}; run the tests as root, or behind `unshare -rm`"
         if os.environ.get("CI") == "true":
@@ -221,11 +223,17 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", place], check=True)
 
 
-def test_a_full_disk(collect: Collect, broker: Broker, commits: Commits, full_disk: Path, capsys, monkeypatch) -> None:
+def resize(disk: Path, size_bytes: int) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={size_bytes}", disk], check=True)
+
+
+def test_a_full_disk(collect: Collect, broker: Broker, commits: Commits, small_disk: Path, capsys, monkeypatch) -> None:
     """A file that has its place by then stays, and the next collection goes on behind it."""
-    folder = full_disk / "captures"
+    folder = small_disk / "captures"
     assert collect(folder) == 0
     before = files(folder)
+    used = sum(path.lstat().st_blocks * 512 for path in small_disk.rglob("*"))
+    resize(small_disk, used + ROOM_BYTES)
     for number in range(1500):
         commits.commit(0, number, f"{os.urandom(40).hex()}")
     monkeypatch.setattr("jobs.capture_folder.ROW_GROUP_BYTES", 1)
@@ -236,7 +244,7 @@ def test_a_full_disk(collect: Collect, broker: Broker, commits: Commits, full_di
     after = files(folder)
     assert {name: content for name, content in after.items() if name in before} == before
     assert all(name.startswith("cluster_metadata-") for name in after if name not in before), "half a file is not left behind"
-    subprocess.run(["mount", "-o", "remount,size=64m", full_disk], check=True)
+    resize(small_disk, 64 << 20)
     assert collect(folder) == 0
     assert captures.records(folder) == read_topic(broker.log, OFFSETS_TOPIC).committed
 
