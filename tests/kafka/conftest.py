@@ -8,14 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from jobs import cli
+from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from tests.kafka.broker import Broker
 from tests.kafka.broker_jars import JarsNotThereError
-from tests.kafka.groups import PARTITION_COUNT, TOPIC, Commits, Groups, Member, Transactions
+from tests.kafka.groups import PARTITION_COUNT, TOPIC, Commits, Groups, Member, Owned, Transactions
+from tests.kafka.log_files import TopicLog, read_topic
 
 CLASSIC, COOPERATIVE, STATIC, NEXT_GENERATION = "classic", "cooperative", "static", "next-generation"
 TRANSACTIONAL, COMMITTING = "transactional", "committing"
+WITH_MESSAGES, MESSAGE_COUNT = 1, 3
+
+
+def only(member_ids: set[str]) -> str:
+    (member_id,) = member_ids
+    return member_id
 
 
 @dataclass
@@ -27,12 +36,18 @@ class History:
         clients: by group all members that it had.
         committed: notes of the offsets that were committed.
         aborted: notes of those whose transactions were given up.
+        log: what the broker had in ``__consumer_offsets`` at the end of it.
+        folder: what was collected then, before any test had the broker stop.
+        owned: by group and member what each one owned then.
     """
 
     groups: Groups
+    folder: Path
     clients: dict[str, list[Member]] = field(default_factory=dict)
     committed: list[str] = field(default_factory=list)
     aborted: list[str] = field(default_factory=list)
+    log: TopicLog = field(default_factory=lambda: TopicLog([], [], [], 0))
+    owned: dict[str, dict[str, Owned]] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="session")
@@ -48,11 +63,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def history(broker: Broker) -> Iterator[History]:
-    """Groups of both protocols in which members join, leave, come back under a static name, and commit."""
+def history(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
+    """Groups of both protocols in which members join, leave, come back under a static name, and commit; and one collection."""
     broker.make_topic(TOPIC, PARTITION_COUNT)
     groups = Groups(broker.address)
-    past = History(groups)
+    past = History(groups, tmp_path_factory.mktemp("collected"))
 
     def join(group_id: str, **properties: str) -> Member:
         member = groups.join(group_id, **properties)
@@ -86,6 +101,14 @@ def history(broker: Broker) -> Iterator[History]:
         (past.aborted if number % 3 == 2 else past.committed).append(note)
     transactions.close()
     commits.close()
+    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    for _ in range(MESSAGE_COUNT):
+        producer.produce(TOPIC, b"message", partition=WITH_MESSAGES)
+    producer.flush()
+
+    past.owned = {name: {only(member.member_ids): member.owned for member in groups.of(name)} for name in all_groups}
+    assert cli.console_main(["collect", "--bootstrap-servers", broker.address, "--output", str(past.folder)]) == 0
+    past.log = read_topic(broker.log, OFFSETS_TOPIC)
     yield past
     groups.close()
 

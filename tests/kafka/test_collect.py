@@ -7,16 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from tests.kafka import captures
 from tests.kafka.broker import RACK, Broker
-from tests.kafka.conftest import CLASSIC, COOPERATIVE, STATIC, Collect, History
+from tests.kafka.conftest import CLASSIC, COOPERATIVE, MESSAGE_COUNT, STATIC, WITH_MESSAGES, Collect, History
 from tests.kafka.groups import PARTITION_COUNT, TOPIC, Commits, Transactions
 from tests.kafka.log_files import TopicLog, read_topic
-
-WITH_MESSAGES, MESSAGE_COUNT = 1, 3
 
 
 def written(broker: Broker) -> TopicLog:
@@ -24,19 +21,13 @@ def written(broker: Broker) -> TopicLog:
 
 
 @pytest.fixture(scope="module")
-def collected(collect: Collect, broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def collected(history: History) -> Path:
     """A folder that was collected into once."""
-    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
-    for _ in range(MESSAGE_COUNT):
-        producer.produce(TOPIC, b"message", partition=WITH_MESSAGES)
-    producer.flush()
-    folder = tmp_path_factory.mktemp("collected")
-    assert collect(folder) == 0
-    return folder
+    return history.folder
 
 
-def test_every_committed_record_is_there_once(collected: Path, broker: Broker) -> None:
-    log = written(broker)
+def test_every_committed_record_is_there_once(collected: Path, history: History) -> None:
+    log = history.log
     assert captures.records(collected) == log.committed
     assert log.aborted and log.markers, "nothing was given up, so nothing was tested"
 
@@ -71,7 +62,7 @@ def test_members_own_what_they_were_told(group_id: str, collected: Path, history
         (member_id,) = client.member_ids
         in_log = [generation[member_id] for generation in owned if member_id in generation]
         assert client.told and [told for told in client.told if told not in in_log] == []
-    assert owned[-1] == {next(iter(member.member_ids)): member.owned for member in history.groups.of(group_id)}
+    assert owned[-1] == history.owned[group_id]
 
 
 def owned_by(member: dict) -> frozenset[tuple[str, int]]:
@@ -84,7 +75,7 @@ def test_a_static_member_comes_back_under_its_name(collected: Path) -> None:
     assert len(ids) == 2
 
 
-def test_looks_before_and_after(collected: Path, broker: Broker) -> None:
+def test_looks_before_and_after(collected: Path, broker: Broker, history: History) -> None:
     before, after = captures.looks(collected)
     assert before["observed_at_ms"] <= after["observed_at_ms"]
     (cluster_id,) = re.findall("^cluster.id=(.*)$", (broker.log / "meta.properties").read_text(), re.MULTILINE)
@@ -103,7 +94,7 @@ def test_looks_before_and_after(collected: Path, broker: Broker) -> None:
             {"partition": number, "leader": 1, "replicas": [1], "begin_offset": 0, "end_offset": end} for number, end in enumerate(ends)
         ]
     (offsets,) = [topic for topic in after["topics"] if topic["topic"] == OFFSETS_TOPIC]
-    log = written(broker)
+    log = history.log
     assert sum(partition["end_offset"] for partition in offsets["partitions"]) == len(log.committed) + len(log.aborted) + log.markers
 
 

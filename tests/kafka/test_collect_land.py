@@ -8,16 +8,12 @@ from deltalake import DeltaTable
 
 from tests.conftest import Evenkeel
 from tests.kafka import captures
-from tests.kafka.conftest import CLASSIC, COOPERATIVE, NEXT_GENERATION, STATIC, Collect, History
+from tests.kafka.conftest import CLASSIC, COOPERATIVE, NEXT_GENERATION, STATIC, History
 from tests.kafka.groups import TOPIC
 
-CLUSTER = "of-a-test"
 
-
-def test_a_collection_lands(evenkeel: Evenkeel, collect: Collect, history: History, tmp_path: Path) -> None:
-    folder, warehouse = tmp_path / "captures", tmp_path / "warehouse"
-    history.groups.settle(CLASSIC, COOPERATIVE, STATIC, NEXT_GENERATION)  # other tests had the broker stop for a while
-    assert collect(folder, "--cluster-id", CLUSTER) == 0
+def test_a_collection_lands(evenkeel: Evenkeel, history: History, tmp_path: Path) -> None:
+    folder, warehouse = history.folder, tmp_path / "warehouse"
     assert evenkeel("land", "--input", folder, "--warehouse", warehouse) == 0
 
     (run,) = rows(warehouse, "runs")
@@ -27,11 +23,10 @@ def test_a_collection_lands(evenkeel: Evenkeel, collect: Collect, history: Histo
     assert (counts["duplicate"], counts["quarantined"]) == (0, 0)
 
     snapshots = sorted(rows(warehouse, "subscription_snapshots"), key=lambda row: row["position"])
-    assert {row["cluster_id"] for row in snapshots} == {CLUSTER}
     last = {row["group_id"]: row for row in snapshots}
     for group_id in (CLASSIC, COOPERATIVE, STATIC, NEXT_GENERATION):
         assigned = {member["member_id"]: owned_by(member) for member in last[group_id]["members"]}
-        assert assigned == {next(iter(member.member_ids)): member.owned for member in history.groups.of(group_id)}, group_id
+        assert assigned == history.owned[group_id], group_id
     assert {last[name]["group_type"] for name in (CLASSIC, NEXT_GENERATION)} == {"classic", "consumer"}
 
     notes = {row["metadata"].removesuffix("\0") for row in rows(warehouse, "offset_snapshots") if row["metadata"]}
