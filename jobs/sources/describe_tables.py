@@ -140,8 +140,6 @@ def read_row(table: Table, line: str) -> tuple[str | None, Key, Row]:
         try:
             cells = split(table, line)
             return _filled(cells, "GROUP") if "GROUP" in table.columns else None, *_READERS[table.kind](cells)
-        except LostTopicNamesError:
-            raise
         except ValueError as error:
             problems.append(error)
     raise problems[0]

@@ -376,6 +376,7 @@ def test_two_owners_of_a_partition_are_two_rows():
     ("line", "reason"),
     [
         (offset_line(lag=3), "LAG is 3, and LOG-END-OFFSET less CURRENT-OFFSET 4"),
+        (offset_line(committed=-2, lag="-"), "CURRENT-OFFSET: expected an offset, found -2"),
         (offset_line(partition="-"), "PARTITION: expected a whole number, found '-'"),
         (offset_line(partition=2**31), "expected a whole number of 32 bits, found 2147483648"),
         (offset_line(topic="t:1"), "TOPIC: expected a topic, found 't:1'"),
@@ -450,6 +451,20 @@ def test_rows_of_states_that_do_not_fit():
     rows = ["g               b:9092                    range                Stable               2", "g               b:9092  (1)   Stable"]
     expected_reason = "expected a group, its coordinator as host:port (id), and the columns after it"
     assert reasons(STATE, *rows) == [expected_reason, expected_reason]
+
+
+def test_rows_of_lists_tell_states_that_kafka_has():
+    told = parse("GROUP                     STATE               \na                         Dead\nb                         Odd\n")
+    assert [(group.group_id, group.state) for group in told.groups] == [("a", None)]
+    assert [line.detail for line in told.rejects] == ["STATE: expected a state of a consumer group, found 'Odd'"]
+
+
+def test_a_command_line_ends_a_row_that_is_not_whole():
+    told = parse("GROUP CONSUMER-ID HOST\nCLIENT-ID #PARTITIONS\ng AAAAAAAAAAAAAAAAAAAAAA /h c 1\ng BBBBBBBBBBBBBBBBBBBBBB\n$ date\n")
+    assert [(line.place.number, line.detail) for line in told.rejects] == [
+        (4, "the row is not aligned with its header, and has 2 words for 5 columns")
+    ]
+    assert [group.is_doubtful for group in told.groups] == [True]
 
 
 def test_words_are_not_counted_where_names_may_be_shifted():

@@ -200,6 +200,11 @@ OWNED = rendered("4.0", [HELD], "offsets")
             id="another file says so",
         ),
         pytest.param(
+            [rendered("4.0", [HELD], "members --verbose"), rendered("4.0", [REBALANCING], "list --state")],
+            "rebalancing_group",
+            id="it began after the members were told",
+        ),
+        pytest.param(
             [rendered("4.0", [NOBODY], "members --verbose"), rendered("4.0", [NOBODY], "state"), OWNED],
             "rebalancing_group",
             id="it was stable again afterwards",
