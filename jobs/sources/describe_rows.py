@@ -15,7 +15,7 @@ from jobs.sources.describe import parse
 from jobs.sources.describe_model import Assignment, Group, Line, Member, Offset
 from schemas.vocabulary import GroupState, GroupType
 
-GROUP_KIND, OFFSET_KIND, LINE_KIND = "described_group", "described_offset", "described_line"
+GROUP_KIND, LINE_KIND = "described_group", "described_line"
 
 
 def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None = None) -> Iterator[Row]:
@@ -52,7 +52,7 @@ def _offset_row(group_id: str, commit: Offset, as_of_ms: int) -> Row:
         "is_deleted": False,
         "fingerprint": _sha256([commit.committed_offset, commit.leader_epoch]),
     }
-    return landed(OFFSET_KIND, "offset_commit", content)
+    return landed("offset_commit", "offset_commit", content)
 
 
 def _reject(line: Line) -> Row:
@@ -82,7 +82,7 @@ def _group_row(group: Group, as_of_ms: int) -> Row:
         "group_type": group.group_type,
         "protocol_type": "consumer",
         "state": group.state,
-        "strategy": group.strategy,
+        "strategy": group.strategy if members else None,  # brokers name one for an empty consumer-protocol group, too
         "members": members,
         "fingerprint": _sha256(members),
     }

@@ -81,6 +81,8 @@ def test_recorded_look_is_what_the_admin_client_told(look):
         # Without --verbose the state of an empty group tells neither its type nor its epoch.
         has_members = bool(group["members"])
         assert found["group_type"] == (group["type"].lower() if has_members else None)
+        strategy = "server-range" if (group["type"], group["assignor"]) == ("Consumer", "range") else group["assignor"]
+        assert found["strategy"] == (strategy if has_members else None)
         assert found["generation"] == (group["target_assignment_epoch"] if has_members else None)
     placed = {
         (group_id, *place.rsplit("-", 1)): offset
@@ -146,8 +148,8 @@ def test_rows_of_a_classic_group():
     }
     assert outcomes(rows) == [
         ("1.txt line 3", "landed", "described_group"),
-        ("2.txt line 3", "landed", "described_offset"),
-        ("2.txt line 6", "landed", "described_offset"),
+        ("2.txt line 3", "landed", "offset_commit"),
+        ("2.txt line 6", "landed", "offset_commit"),
     ]
     fingerprint = rows[2]["offset_commit"].pop("fingerprint")
     assert rows[2]["offset_commit"] == {
@@ -265,7 +267,7 @@ def test_two_owners_have_one_commit():
     assert commits(decode(text)) == {("g", "t", 0): (7, None)}
     lines = text.split("\n")
     other = text.replace(lines[3], lines[3].replace(" 7 ", " 6 "))
-    assert outcomes(decode(other))[1:] == [("1.txt line 3", "landed", "described_offset"), ("1.txt line 4", "quarantined", "two_looks")]
+    assert outcomes(decode(other))[1:] == [("1.txt line 3", "landed", "offset_commit"), ("1.txt line 4", "quarantined", "two_looks")]
 
 
 def test_lines_of_other_kinds_are_counted_by_kind():
