@@ -57,6 +57,8 @@ class Snapshot:
         assigned: member id -> what the leader gave it, for every member.
         subscription_versions: member id -> version of its subscription; None or negative where it is not known.
         client_ids: member id -> its client id.
+        has_subscriptions: whether the source tells what members subscribe to; else it is taken to be all that any of them holds.
+        is_numbered: the source tells no generations, and ``generation`` counts what it shows.
     """
 
     position: int
@@ -70,6 +72,13 @@ class Snapshot:
     assigned: Assignment
     subscription_versions: Mapping[str, int | None]
     client_ids: Mapping[str, str | None]
+    has_subscriptions: bool = True
+    is_numbered: bool = False
+
+    @property
+    def is_look(self) -> bool:
+        """Return whether the source shows what a group is at a moment, and not what happened to it."""
+        return self.is_numbered or not self.has_subscriptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +162,7 @@ class Replay:
         """Return the state behind one more snapshot; its ``step`` holds the solutions."""
         before = state.step if state is not None and state.step.snapshot.incarnation == snapshot.incarnation else None
         chains = state.chains if state is not None and before is not None else {}
-        if before is not None and _is_static_rewrite(before.snapshot, snapshot):
+        if before is not None and (_is_static_rewrite(before.snapshot, snapshot) or _is_another_look(before.snapshot, snapshot)):
             return self._rewritten(before, chains, replace(snapshot, joined_at_ms=before.snapshot.joined_at_ms), looks)
         topics = _resolve_topics(snapshot, before, looks)
         problem = _problem(_claiming_targets(snapshot, before), topics)
@@ -175,7 +184,7 @@ class Replay:
         return State(step, chains)
 
     def _rewritten(self, before: Step, chains: Mapping[str, Settled], snapshot: Snapshot, looks: ClusterLooks) -> State:
-        """Repeat the solutions before a static member came back under a new member id: no assignor ran."""
+        """Repeat the solutions of the snapshot before, under the members' names of now: no assignor ran."""
         names = _new_names(before.snapshot, snapshot)
         solutions = tuple(
             replace(
@@ -298,8 +307,10 @@ class Replay:
 def _is_beginning(snapshot: Snapshot) -> bool:
     """Return whether a first snapshot is a group's real beginning, and not what a compacted log has left of it.
 
-    A broker's first target is of epoch 1 or 2, by its release; but then nobody holds anything yet.
+    A broker's first target is of epoch 1 or 2, by its release; but then nobody holds anything yet. No look is a beginning.
     """
+    if snapshot.is_look:
+        return not snapshot.members
     if snapshot.strategy in SERVER_SIDE and not snapshot.is_conversion and not any(member.owned for member in snapshot.members):
         return True
     return snapshot.generation <= 1 or not snapshot.members
@@ -321,6 +332,12 @@ def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
     old = {owner_of(member): before.assigned[member.member_id] for member in before.members}
     new = {owner_of(member): snapshot.assigned[member.member_id] for member in snapshot.members}
     return old == new and {member.member_id for member in before.members} != {member.member_id for member in snapshot.members}
+
+
+def _is_another_look(before: Snapshot, snapshot: Snapshot) -> bool:
+    """Return whether a look shows the same generation again."""
+    same = (before.generation, before.strategy, before.assigned) == (snapshot.generation, snapshot.strategy, snapshot.assigned)
+    return same and snapshot.is_look
 
 
 def _new_names(before: Snapshot, snapshot: Snapshot) -> dict[str, str]:
@@ -378,7 +395,7 @@ def _with_claims(strategy: str, problem: GroupProblem, claims: Mapping[Owner, tu
 
 
 def _conformance(snapshot: Snapshot, solution: Solution, topics: Sequence[ResolvedTopic]) -> Conformance:
-    if snapshot.is_conversion or solution.assignment is None or solution.strategy not in BUILT_IN:
+    if snapshot.is_conversion or not snapshot.has_subscriptions or solution.assignment is None or solution.strategy not in BUILT_IN:
         return Conformance.NOT_COMPARABLE
     subscribed = {topic for member in snapshot.members for topic in member.topics}
     if any(topic.basis is LookBasis.INFERRED and topic.topic in subscribed for topic in topics):

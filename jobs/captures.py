@@ -16,14 +16,19 @@ import pyarrow.parquet
 from jobs.errors import InputError
 from jobs.location import objection, told
 from jobs.sources.consumer_offsets import PARQUET_COLUMNS
-from schemas.snapshot import line_cluster_id, recognise_line
+from jobs.sources.describe import find_lost_topic_names, looks_like_describe
+from jobs.sources.formatter_json import find_separator
+from schemas.snapshot import SNAPSHOT_MARKS, line_cluster_id, recognise_line
 from schemas.vocabulary import Source
 
 logger = logging.getLogger(__name__)
 
-PARQUET, NDJSON = "parquet", "ndjson"
+PARQUET, NDJSON, OBJECTS, TEXT = "parquet", "ndjson", "objects", "text"
+HEAD_BYTES = 1 << 16
+"""What the kind of a text is recognised by."""
 LONGEST_LINE_BYTES = 1 << 28
 """Longer than a look at a million partitions."""
+_KINDS = ", ".join(map(str, Source))
 _ARROW_TYPES = {"binary": ("binary", "large_binary"), "int": ("int32",), "bigint": ("int64",), "timestamp": ("timestamp",)}
 
 
@@ -34,9 +39,10 @@ class Capture:
     Attributes:
         path: as Spark reads it.
         source: which kind of capture it is.
-        encoding: ``parquet`` or ``ndjson``.
+        encoding: ``parquet``, ``ndjson``, ``objects`` (JSON with nothing between) or ``text``.
         size_bytes: size of the file.
         cluster_id: the capture's own id, or that of the captures beside it; None when there is none.
+        separator: the text with which each of the ``objects`` begins; None for other encodings.
     """
 
     path: str
@@ -44,6 +50,7 @@ class Capture:
     encoding: str
     size_bytes: int
     cluster_id: str | None = None
+    separator: str | None = None
 
 
 def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tuple[Capture, ...]:
@@ -60,7 +67,7 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
         if root.is_dir():
             captures = [capture for path in _files(root) if (capture := _recognise(path, forced, is_named=False))]
             if not captures:
-                raise InputError(f"input {name}: no capture in this folder; expected consumer-offsets or cluster-metadata files")
+                raise InputError(f"input {name}: no capture in this folder; expected files of one of {_KINDS}")
         else:
             captures = [_recognise(root, forced, is_named=True)]
         found.update((Path(capture.path), capture) for capture in captures)
@@ -150,12 +157,12 @@ def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture 
             magic = file.read(4)
         if magic == b"PAR1":
             return _parquet_capture(path, size, forced)
-        return _ndjson_capture(path, size, forced, is_gzip=magic[:2] == b"\x1f\x8b")
+        return _text_capture(path, size, forced, is_gzip=magic[:2] == b"\x1f\x8b")
     except OSError as error:
         raise InputError(f"input {path}: cannot be read ({error.strerror or error})") from None
     except _OtherKindError as error:
         if is_named:
-            raise InputError(f"input {path}: {error}; expected consumer-offsets or cluster-metadata") from None
+            raise InputError(f"input {path}: {error}; expected one of {_KINDS}") from None
         logger.info("passed over %s: %s", path, error)
         return None
 
@@ -165,19 +172,22 @@ class _OtherKindError(Exception):
 
 
 def _parquet_capture(path: Path, size: int, forced: Source | None) -> Capture:
-    if forced not in (None, Source.CONSUMER_OFFSETS):
-        raise InputError(f"input {path}: {forced} is NDJSON, found Parquet")
     try:
         columns = {field.name: str(field.type) for field in pyarrow.parquet.read_schema(path)}
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"input {path}: not a readable Parquet file ({str(error).splitlines()[0]})") from None
+    found = Source.SNAPSHOT if SNAPSHOT_MARKS <= columns.keys() else Source.CONSUMER_OFFSETS
+    if forced not in (None, found):
+        raise InputError(f"input {path}: asked to read it as {forced}, found Parquet with columns of {found}")
+    if found is Source.SNAPSHOT:
+        return Capture(_readable_by_spark(path), found, PARQUET, size)
     missing = [f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items() if not columns.get(name, "").startswith(_ARROW_TYPES[kind])]
     if missing:
         raise InputError(
             f"input {path}: expected the columns of Spark's Kafka source, missing or of another type: {', '.join(missing)}; "
             f"found {', '.join(f'{name} {kind}' for name, kind in columns.items())}"
         )
-    return Capture(_readable_by_spark(path), Source.CONSUMER_OFFSETS, PARQUET, size)
+    return Capture(_readable_by_spark(path), found, PARQUET, size)
 
 
 def _read_through(path: Path) -> None:
@@ -199,16 +209,42 @@ def _first_line(begin: bytes) -> str:
     return begin.decode().partition("\r")[0].strip()
 
 
-def _ndjson_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bool) -> Capture:
+def _text_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bool) -> Capture:
     try:
-        with gzip.open(path) if is_gzip else path.open("rb") as lines:
-            first = _first_line(lines.readline(LONGEST_LINE_BYTES + 1))
-        if is_gzip and recognise_line(first)[0] is not None:
+        with gzip.open(path) if is_gzip else path.open("rb") as content:
+            head = content.read(HEAD_BYTES)
+            text = head.decode(errors="replace")
+            separator = find_separator(text)
+            if separator is not None:
+                capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
+            elif forced is Source.DESCRIBE or looks_like_describe(text):
+                content.seek(0)
+                _refuse_lost_names(path, content.read())
+                capture = Capture(str(path), Source.DESCRIBE, TEXT, size)
+            else:
+                content.seek(0)
+                capture = _ndjson_capture(path, size, forced, _first_line(content.readline(LONGEST_LINE_BYTES + 1)))
+        if is_gzip:
             _read_through(path)
     except (EOFError, zlib.error) as error:
         raise InputError(f"input {path}: damaged gzip data ({error})") from None
     except UnicodeDecodeError as error:
         raise _OtherKindError(f"not a text file ({error})") from None
+    if forced not in (None, capture.source):
+        raise InputError(f"input {path}: asked to read it as {forced}, found {capture.source}")
+    if is_gzip != (path.suffix == ".gz"):
+        found = "gzip data under another name" if is_gzip else "a file called .gz that is not gzip"
+        raise InputError(f"input {path}: found {found}; Spark goes by the name: rename it")
+    return replace(capture, path=_readable_by_spark(path))
+
+
+def _refuse_lost_names(path: Path, content: bytes) -> None:
+    lost = find_lost_topic_names(content.decode(errors="surrogateescape"))
+    if lost is not None:
+        raise InputError(f"input {path}: {lost}")
+
+
+def _ndjson_capture(path: Path, size: int, forced: Source | None, first: str) -> Capture:
     source, problem = recognise_line(first)
     if forced is not None and source not in (None, forced):
         raise InputError(f"input {path}: asked to read it as {forced}, found {source}")
@@ -216,8 +252,4 @@ def _ndjson_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bo
         raise _OtherKindError(problem)
     if problem:
         raise InputError(f"input {path}: {problem}")
-    if is_gzip != (path.suffix == ".gz"):
-        found = "gzip data under another name" if is_gzip else "a file called .gz that is not gzip"
-        raise InputError(f"input {path}: found {found}; Spark goes by the name: rename it")
-    cluster_id = line_cluster_id(first) if source is Source.CLUSTER_METADATA else None
-    return Capture(_readable_by_spark(path), source, NDJSON, size, cluster_id)
+    return Capture(str(path), source, NDJSON, size, line_cluster_id(first) if source is Source.CLUSTER_METADATA else None)

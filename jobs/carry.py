@@ -62,7 +62,10 @@ def decode_state(data: bytes) -> State:
 def _snapshot_out(snapshot: Snapshot) -> dict[str, Any]:
     plain = {
         name: getattr(snapshot, name)
-        for name in ("position", "generation", "joined_at_ms", "incarnation", "strategy", "leader_member_id", "is_conversion")
+        for name in (
+            *("position", "generation", "joined_at_ms", "incarnation", "strategy", "leader_member_id"),
+            *("is_conversion", "has_subscriptions", "is_numbered"),
+        )
     }
     members = [
         [

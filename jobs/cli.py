@@ -316,6 +316,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         from jobs.captures import find_captures
 
         captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None)
+        timeless = next((capture.path for capture in captures if capture.source is Source.DESCRIBE), None)
+        if timeless is not None and arguments.as_of is None:
+            raise UsageError(f"input {timeless}: the text does not tell when it was printed; say so with --as-of")
     summary = _execute(arguments, settings, folder, captures, lambda: datetime.now(timezone.utc))
     if summary is not None:
         print(summary)

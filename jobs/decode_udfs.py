@@ -14,9 +14,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.batches import Batches, to_batches
 from jobs.commit_columns import RAW_COLUMNS, split_commits
-from jobs.sources import cluster_metadata, consumer_offsets
+from jobs.sources import cluster_metadata, consumer_offsets, describe_rows, formatter_json, snapshot_lines
 from jobs.sources.consumer_group_fold import Record, fold
-from schemas.staging import DECODED_ROWS, FOLDED_ROWS
+from jobs.sources.decoded import Row
+from jobs.sources.sequences import Event, UnalignableError, align, positions
+from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, FOLDED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
 
 _DECODED = to_arrow_schema(DECODED_ROWS)
@@ -45,22 +47,22 @@ def _chunks(batches: Batches) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[dict[str, Any]]], size: int) -> Batches:
-    """Decode NDJSON lines with the columns value, file_name, block_start; a row without a place of its own gets its line's."""
+def _lines(batches: Batches) -> Iterator[tuple[bytes, str, int, str]]:
+    """Yield each line of a batch that is not blank, with its file, a number that orders the lines of the file, and its place in words."""
+    numbers: dict[tuple[str, int], int] = {}
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in ("value", "file_name", "block_start")]
+        for line, file_name, block_start in zip(*columns, strict=True):
+            number = numbers[file_name, block_start] = numbers.get((file_name, block_start), 0) + 1
+            behind = f" behind byte {block_start}" if block_start else ""
+            if line.strip():
+                yield line, file_name, block_start + number, f"{file_name} line {number}{behind}"
 
-    def rows() -> Iterator[dict[str, Any]]:
-        numbers: dict[tuple[str, int], int] = {}
-        for batch in batches:
-            columns = [batch.column(name).to_pylist() for name in ("value", "file_name", "block_start")]
-            for line, file_name, block_start in zip(*columns, strict=True):
-                number = numbers[file_name, block_start] = numbers.get((file_name, block_start), 0) + 1
-                behind = f" behind byte {block_start}" if block_start else ""
-                if line.strip():
-                    for row in decode(line):
-                        row.setdefault("source_position", f"{file_name} line {number}{behind}")
-                        yield row
 
-    return to_batches(rows(), _DECODED, size)
+def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
+    """Decode lines with the columns value, file_name, block_start; a row without a place of its own gets its line's."""
+    rows = ({"source_position": place, **row} for line, _, _, place in _lines(batches) for row in decode(line))
+    return to_batches(rows, _DECODED, size)
 
 
 def decode_raw_record_lines(batches: Batches) -> Batches:
@@ -73,12 +75,35 @@ def decode_look_lines(batches: Batches) -> Batches:
     return _decode_lines(batches, cluster_metadata.decode_line, 500)
 
 
+def decode_snapshot_lines(batches: Batches) -> Batches:
+    """Decode snapshots of groups in NDJSON, or rows of Parquet turned into it."""
+    return _decode_lines(batches, snapshot_lines.decode_line, 500)
+
+
+def decode_described_texts(batches: Batches, as_of_ms: int) -> Batches:
+    """Decode what ``kafka-consumer-groups`` prints; each row has the names and contents of texts that are one look."""
+    looks = (dict(zip(row["names"], row["contents"], strict=True)) for batch in batches for row in batch.to_pylist())
+    return to_batches((row for texts in looks for row in describe_rows.decode_texts(texts, as_of_ms)), _DECODED, 500)
+
+
+def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
+    """Decode what Kafka's formatters print, cut at the text with which each object begins; the place of a row is that in its file."""
+    begin = separator.encode()
+    rows = (
+        {**formatter_json.decode_object(begin + rest, number), "source_position": place, "part": file_name, "place": number}
+        for rest, file_name, number, place in _lines(batches)
+    )
+    return to_batches(rows, to_arrow_schema(PART_ROWS), 2_000)
+
+
 DECODERS: dict[tuple[Source, str], Callable[[Batches], Batches]] = {
     (Source.CONSUMER_OFFSETS, "parquet"): decode_raw_records,
     (Source.CONSUMER_OFFSETS, "ndjson"): decode_raw_record_lines,
+    (Source.SNAPSHOT, "parquet"): decode_snapshot_lines,
+    (Source.SNAPSHOT, "ndjson"): decode_snapshot_lines,
     (Source.CLUSTER_METADATA, "ndjson"): decode_look_lines,
 }
-"""(kind of capture, encoding) -> the worker function that decodes its rows."""
+"""(kind of capture, encoding) -> the worker function that decodes its rows, where it needs to be told nothing else."""
 
 
 def fold_groups(batches: Batches, topic_names: Mapping[str, Mapping[str, str]]) -> Batches:
@@ -96,3 +121,34 @@ def fold_groups(batches: Batches, topic_names: Mapping[str, Mapping[str, str]]) 
                 yield {"cluster_id": cluster_id, **snapshot}
 
     return to_batches(rows(), to_arrow_schema(FOLDED_ROWS), 500)
+
+
+SEQUENCE = ("cluster_id", "group_id", "sequence")
+STORED = ""
+"""The part that a warehouse holds already."""
+
+
+def align_groups(batches: Batches) -> Batches:
+    """Put the parts of groups together; records of one part come one after another, in order, and all of a group in one partition.
+
+    Columns: cluster_id, group_id, sequence, part, place, token, is_end, time_ms. A group has several sequences, each on its own.
+    """
+
+    def rows() -> Iterator[Row]:
+        records = (row for batch in batches for row in batch.to_pylist())
+        for key, of_sequence in groupby(records, key=lambda row: tuple(row[name] for name in SEQUENCE)):
+            parts = {part: list(of_part) for part, of_part in groupby(of_sequence, key=lambda row: row["part"])}
+            group = dict(zip(SEQUENCE, key, strict=True))
+            try:
+                placed = align([[Event(row["token"], row["is_end"], row["time_ms"]) for row in part] for part in parts.values()])
+            except UnalignableError as error:
+                yield {**group, "problem": str(error), "part": ", ".join(part or "what has landed" for part in parts)}
+                continue
+            # The empty name sorts first.
+            stored = {place.index: row["place"] for row, place in zip(parts[STORED], placed[0], strict=True)} if STORED in parts else {}
+            found = positions(stored, 1 + max(place.index for part in placed for place in part))
+            for part, in_part, places in zip(parts, parts.values(), placed, strict=True):
+                for row, place in zip(in_part, places, strict=True):
+                    yield {**group, "part": part, "place": row["place"], "position": found[place.index], "time_ms": place.time_ms}
+
+    return to_batches(rows(), to_arrow_schema(ALIGNED_ROWS), 5_000)

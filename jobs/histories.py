@@ -27,7 +27,7 @@ from schemas.vocabulary import GroupState, GroupType, Source
 logger = logging.getLogger(__name__)
 
 KEY = (*GROUP, "position")
-COMPARED = ("incarnation", "is_conversion", "is_disputed", "reconciled_at", "fingerprint")
+COMPARED = ("generation", "incarnation", "is_conversion", "is_disputed", "reconciled_at", "fingerprint")
 """Columns by which a stored snapshot is told from what it should be now."""
 
 
@@ -113,6 +113,27 @@ def name_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: date
     )
 
 
+def number_generations(snapshots: DataFrame, retained_from: date | None = None) -> DataFrame:
+    """Return the snapshots, those of a source without generations numbered from 1: each that differs from the one before counts one more.
+
+    Args:
+        snapshots: at least cluster_id, group_id, position, generation, fingerprint, is_numbered; all of the groups concerned.
+        retained_from: first month that retention keeps; snapshots before it, and the first that is left, keep the number they have.
+    """
+    in_order = Window.partitionBy(*GROUP, "is_numbered").orderBy("position")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
+    before = F.lag("fingerprint").over(in_order)
+    counted = snapshots.withColumn("is_other", F.coalesce(F.col("fingerprint") != before, F.lit(False)).cast("int"))
+    counted = counted.withColumn("others", F.sum("is_other").over(so_far))
+    first = F.lit(1)
+    if retained_from is not None:
+        is_settled = (F.col("observed_month") < F.lit(retained_from)) | (F.row_number().over(in_order) == 1)
+        counted = counted.withColumn("anchor", F.when(is_settled, F.col("generation") - F.col("others")))
+        first = F.coalesce(F.last("anchor", ignorenulls=True).over(so_far), first)
+    number = F.when(F.col("is_numbered"), first + F.col("others")).otherwise(F.col("generation"))
+    return counted.withColumn("generation", number.cast("int")).drop("is_other", "others", "anchor")
+
+
 def _fold(context: RunContext, records: DataFrame) -> DataFrame:
     """Return the snapshots of the KIP-848 groups among the records, from the first month on that retention keeps."""
     looks = context.warehouse.read(TOPIC_SNAPSHOTS.name).where(F.col("topic_id").isNotNull())
@@ -123,8 +144,15 @@ def _fold(context: RunContext, records: DataFrame) -> DataFrame:
     columns = (*GROUP, "offsets_partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
     in_order = of_protocol.select(*columns).repartition(*GROUP).sortWithinPartitions(*GROUP, "offset")
     folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names), FOLDED_ROWS)
-    folded = folded.withColumns({"source": F.lit(str(Source.CONSUMER_OFFSETS)), "observed_month": F.trunc("observed_at", "month")})
+    added = {"source": F.lit(str(Source.CONSUMER_OFFSETS)), "observed_month": F.trunc("observed_at", "month")}
+    folded = folded.withColumns({**added, "is_numbered": F.lit(False), "has_subscriptions": F.lit(True)})
     return folded if context.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.retained_from))
+
+
+def _is_folded() -> Column:
+    """Return whether a snapshot was folded out of records; other sources tell a KIP-848 group's as a whole."""
+    is_consumer = F.col("group_type").eqNullSafe(str(GroupType.CONSUMER))
+    return is_consumer & (F.col("source") == str(Source.CONSUMER_OFFSETS))
 
 
 def _groups_of(frames: list[DataFrame]) -> DataFrame:
@@ -144,7 +172,7 @@ def newly_named_groups(context: RunContext) -> DataFrame:
     named = looks.select("cluster_id", F.concat(F.lit(UNRESOLVED), "topic_id").alias("topic")).distinct()
     members = F.col("members")
     entries = F.flatten(F.concat(members["assigned"], members["current"], members["pending_revocation"]))
-    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(F.col("group_type") == str(GroupType.CONSUMER))
+    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(_is_folded())
     unresolved = snapshots.select(*GROUP, F.explode(entries["topic"]).alias("topic")).where(F.col("topic").startswith(UNRESOLVED))
     return unresolved.join(named, ["cluster_id", "topic"], "left_semi").select(*GROUP).distinct()
 
@@ -155,7 +183,7 @@ def rewrite_histories(
     """Write what the new records of this run make of their groups' histories; return how many of ``snapshots`` were written.
 
     Args:
-        snapshots: new classic snapshots.
+        snapshots: new snapshots as they landed; none of them is folded.
         disputed: cluster_id, group_id, position where other contents were found; None when there are none.
         touched: frames of further groups with stored snapshots that may change.
         folded: frames of the groups whose KIP-848 records have to be folded.
@@ -164,19 +192,18 @@ def rewrite_histories(
     records = warehouse.read(GROUP_RECORDS.name)
     if warehouse.is_empty(name):  # nothing to compare with: written at once
         named = name_incarnations(
-            snapshots.unionByName(_fold(context, records), allowMissingColumns=True) if folded else snapshots,
+            number_generations(snapshots.unionByName(_fold(context, records), allowMissingColumns=True) if folded else snapshots),
             ends_of_groups(records, snapshots),
         )
         written = warehouse.append(name, _mark_disputed(named, disputed).withColumns(context.run_columns))
-        return written if not folded else warehouse.read(name).where(F.col("group_type") == str(GroupType.CLASSIC)).count()
+        return written if not folded else warehouse.read(name).where(~_is_folded()).count()
     fresh = records.where(F.col("run_sequence") == context.run_sequence)
     groups = warehouse.stage("touched_groups", _groups_of([snapshots, fresh, *touched, *folded]))
     folds = warehouse.stage("folded_groups", _groups_of(folded)) if folded else None
     named, vanished = _histories(context, snapshots, disputed, groups, folds)
     is_new = F.col("old_fingerprint").isNull()
-    is_classic = F.col("group_type") == str(GroupType.CLASSIC)
-    counted = named.groupBy(is_new.alias("is_new"), is_classic.alias("is_classic")).count().collect()
-    counts = {(row["is_new"], row["is_classic"]): row["count"] for row in counted}
+    counted = named.groupBy(is_new.alias("is_new"), _is_folded().alias("is_folded")).count().collect()
+    counts = {(row["is_new"], row["is_folded"]): row["count"] for row in counted}
     rewritten = sum(count for (is_first, _), count in counts.items() if not is_first)
     if rewritten:
         logger.info("late or conflicting records change %d stored snapshots: rewriting these", rewritten)
@@ -184,7 +211,7 @@ def rewrite_histories(
     if vanished is not None:
         _take_back(context, vanished)
     warehouse.append(name, named.select(*SUBSCRIPTION_SNAPSHOTS.schema.names))
-    return counts.get((True, True), 0)
+    return counts.get((True, False), 0)
 
 
 def _histories(
@@ -201,7 +228,7 @@ def _histories(
             snapshots, allowMissingColumns=True
         )
     else:
-        is_folded = F.col("group_type") == str(GroupType.CONSUMER)
+        is_folded = _is_folded()
         if context.retained_from is not None:  # what maintenance has left of the records before it gives these no more
             is_folded &= F.col("observed_month") >= F.lit(context.retained_from)
         stored = stored.join(folds.withColumn("is_refolded", F.lit(True)), list(GROUP), "left")
@@ -217,6 +244,7 @@ def _histories(
         vanished = warehouse.stage("vanished", before.join(folded, list(KEY), "left_anti").select(*KEY))
         vanished = None if vanished.isEmpty() else vanished
     events = events.withColumn("is_disputed", F.coalesce("is_disputed", "old_is_disputed"))
+    events = number_generations(events, context.retained_from)
     classic = events.where(F.col("group_type") == str(GroupType.CLASSIC))
     named = _mark_disputed(name_incarnations(events, ends_of_groups(records, classic), context.retained_from), disputed)
     is_changed = reduce(Column.__or__, [~F.col(now).eqNullSafe(F.col(then)) for now, then in old.items()])

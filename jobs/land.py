@@ -13,18 +13,19 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs import decode_udfs, histories
-from jobs.captures import PARQUET, Capture
+from jobs import histories
+from jobs.alignment import align_records
 from jobs.context import RunContext
 from jobs.errors import CountsDoNotBalanceError
-from jobs.sources.consumer_offsets import PARQUET_COLUMNS
+from jobs.reading import decode_captures
+from jobs.superseding import sources_in_play, supersede
 from jobs.warehouse import Warehouse
-from schemas.staging import DECODED_ROWS, TARGETS
+from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import Outcome, Source
+from schemas.vocabulary import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -33,45 +34,11 @@ EXPIRED = "expired"
 """Kind of the skipped records that are older than what retention keeps."""
 
 
-def decode_captures(spark: SparkSession, captures: tuple[Capture, ...], flag: str | None, fallback: str | None) -> DataFrame:
-    """Return one decoded row for each record of the captures.
-
-    Args:
-        flag: cluster id that beats the captures' own.
-        fallback: cluster id of captures that have none.
-    """
-    frames = []
-    for (source, encoding, own), paths in sorted(_grouped(captures).items(), key=str):
-        raw = _read_parquet(spark, paths) if encoding == PARQUET else _read_lines(spark, paths)
-        decoded = raw.mapInArrow(decode_udfs.DECODERS[source, encoding], DECODED_ROWS)
-        cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
-        frames.append(decoded.withColumns({"cluster_id": cluster_id, "source": F.lit(str(source))}))
-    return reduce(DataFrame.unionByName, frames)
-
-
-def _grouped(captures: tuple[Capture, ...]) -> dict[tuple[Source, str, str | None], list[str]]:
-    grouped: dict[tuple[Source, str, str | None], list[str]] = {}
-    for capture in captures:
-        grouped.setdefault((capture.source, capture.encoding, capture.cluster_id), []).append(capture.path)
-    return grouped
-
-
-def _read_parquet(spark: SparkSession, paths: list[str]) -> DataFrame:
-    declared = ", ".join(f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items())  # inferring them would cost a job
-    milliseconds = F.unix_millis("timestamp").alias("timestamp_ms")
-    return spark.read.schema(declared).parquet(*paths).select("key", "value", "partition", "offset", milliseconds)
-
-
-def _read_lines(spark: SparkSession, paths: list[str]) -> DataFrame:
-    block = F.col("_metadata.file_block_start")
-    line = F.col("value").cast("binary").alias("value")  # a line need not be UTF-8, and a string that is not would end the worker
-    return spark.read.text(paths).select(line, F.col("_metadata.file_name").alias("file_name"), block.alias("block_start"))
-
-
 def place_of(target: str, column: Callable[[str], Column]) -> Column:
     """Return the key of a table's row within its cluster as one text; numbers first, so that no name can imitate another key."""
     parts = {
-        "group_record": ("offsets_partition", "offset"),
+        # Where no partition is told, an offset is the group's own.
+        "group_record": ("offsets_partition", "offset", F.when(column("offsets_partition").isNull(), column("group_id"))),
         "snapshot": ("position", "group_id"),
         "offset_commit": ("position", "partition", F.length(column("topic")), "topic", "group_id"),
         "look": (F.unix_millis(column("observed_at")), "topic"),
@@ -188,8 +155,21 @@ def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFra
     rows = content.select("cluster_id", "source", "source_position", "displaced", f"{target}.*")
     added = {**context.run_columns, "observed_month": first_of_month(time_column(target))}
     if target == "snapshot":
-        added["is_disputed"] = F.col("displaced").isNotNull()
+        added |= {"is_disputed": F.col("displaced").isNotNull(), **_assumed()}
     return rows.withColumns(added).drop("displaced")
+
+
+def _assumed() -> dict[str, Column]:
+    """Return the columns of a snapshot whose source does not tell all: not what its members subscribe to, or not its generation."""
+    members = F.col("members")
+    is_told = F.forall(members, lambda member: member["topics"].isNotNull())
+    held = F.array_sort(F.array_distinct(F.flatten(members["assigned"])["topic"]))
+    assumed = F.transform(members, lambda member: member.withField("topics", F.coalesce(member["topics"], held)))
+    return {
+        "members": F.when(is_told, members).otherwise(assumed),
+        "has_subscriptions": is_told,
+        "is_numbered": F.col("generation").isNull(),
+    }
 
 
 def _quarantine_rows(staged: DataFrame, context: RunContext) -> DataFrame:
@@ -268,8 +248,8 @@ def _check_balance(what: str, expected: int, found: int) -> None:
 
 def run(context: RunContext) -> None:
     """Land the captures of a run; tables that get nothing new are not touched."""
-    spark, warehouse = context.spark, context.warehouse
-    decoded = decode_captures(spark, context.captures, context.cluster_id_flag, context.settings.cluster_id)
+    warehouse = context.warehouse
+    decoded, moved = _ordered(context)
     staged = warehouse.stage("land", settle_outcomes(decoded, known_places(warehouse), quarantined_keys(warehouse), context.retained_from))
     tally = _count(context, staged)
     displaced = {target: _take_displaced(warehouse, staged, target) for target in TARGETS if target in tally.displacing}
@@ -277,7 +257,7 @@ def run(context: RunContext) -> None:
         to_write = tally.to_write.get(target, 0)
         if to_write and spec is not SUBSCRIPTION_SNAPSHOTS:
             _check_balance(f"rows for {spec.name}", to_write, warehouse.append(spec.name, _target_rows(staged, target, context)))
-    _write_histories(context, staged, tally, displaced.get("group_record"))
+    _write_histories(context, staged, tally, displaced.get("group_record"), moved)
     if tally.to_write.get(QUARANTINE.name):
         written = warehouse.append(QUARANTINE.name, _quarantine_rows(staged, context))
         _check_balance("rows for quarantine", tally.to_write[QUARANTINE.name], written)
@@ -285,13 +265,27 @@ def run(context: RunContext) -> None:
         _quarantine_displaced(context, rows)
 
 
-def _write_histories(context: RunContext, staged: DataFrame, tally: _Tally, displaced: DataFrame | None) -> None:
+def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:
+    """Return the decoded rows of the captures, each group's of one source and with positions; and the groups whose stored rows moved."""
+    names = (context.cluster_id_flag, context.settings.cluster_id)
+    decoded = decode_captures(context.spark, context.captures, *names, context.as_of)
+    has_several = len(sources_in_play(context)) > 1
+    if not has_several and "part" not in decoded.columns:
+        return decoded, None
+    decoded = context.warehouse.stage("decoded", decoded)
+    if has_several:
+        decoded = supersede(context, decoded)
+    return align_records(context, decoded) if "part" in decoded.columns else (decoded, None)
+
+
+def _write_histories(context: RunContext, staged: DataFrame, tally: _Tally, displaced: DataFrame | None, moved: DataFrame | None) -> None:
     """Write new snapshots, and what the other new records make of those that are stored.
 
     Args:
         displaced: group records that had to make room.
+        moved: groups whose stored snapshots have other positions now.
     """
-    touched, folds, disputed = [], [], None
+    touched, folds, disputed = [moved] if moved is not None else [], [], None
     if tally.has_disputes:
         lost = staged.where((F.col("target") == "snapshot") & (F.col("reason") == CONFLICT))
         disputed = lost.select("cluster_id", "snapshot.group_id", "snapshot.position").distinct()

@@ -31,6 +31,8 @@ GENERATION_FIELDS = (
     "strategy",
     "leader_member_id",
     "is_conversion",
+    "has_subscriptions",
+    "is_numbered",
     "member_count",
 )
 MEMBER_FIELDS = ("member_id", "group_instance_id", "client_id", "rack", "subscription_version", "owned_generation", "user_data")
@@ -53,6 +55,8 @@ def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
         "observed_at_ms": F.unix_millis("observed_at"),
         "joined_at_ms": F.coalesce(F.unix_millis("joined_at"), F.unix_millis("observed_at")),
         "member_count": F.size("members"),
+        "has_subscriptions": F.coalesce("has_subscriptions", F.lit(True)),  # rows of before there was such a source
+        "is_numbered": F.coalesce("is_numbered", F.lit(False)),
         **{f"members_{name}": member[name] for name in MEMBER_FIELDS},
         # A null among integers would turn a numpy array, and every other value with it, into floats.
         **{f"members_{name}": F.transform(member[name], lambda number: F.coalesce(number, F.lit(ABSENT))) for name in NULLABLE_NUMBERS},
@@ -144,7 +148,8 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
         strict=True,
     )
     generations = zip(*(_values(chunk[name]) for name in GENERATION_FIELDS), strict=True)
-    for position, generation, observed_at_ms, joined_at_ms, incarnation, strategy, leader, is_conversion, count in generations:
+    for position, generation, observed_at_ms, joined_at_ms, incarnation, strategy, leader, *flags, count in generations:
+        is_conversion, has_subscriptions, is_numbered = flags
         rows = [next(members) for _ in range(count)]
         yield (
             Snapshot(
@@ -162,6 +167,8 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
                 {row[0]: row[9] for row in rows},
                 {row[0]: row[4] for row in rows},
                 {row[0]: row[2] for row in rows},
+                has_subscriptions,
+                is_numbered,
             ),
             observed_at_ms,
         )

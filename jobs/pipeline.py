@@ -30,7 +30,7 @@ from jobs.session import SPARK_ERRORS, jvm_pid
 from jobs.warehouse import Warehouse
 from schemas.config import Settings
 from schemas.tables import FINDINGS, RUNS
-from schemas.vocabulary import RunStatus, Severity
+from schemas.vocabulary import RunStatus, Severity, Source
 
 logger = logging.getLogger(__name__)
 
@@ -295,7 +295,9 @@ def software_versions(spark: SparkSession) -> dict[str, str]:
 
 
 def _settings_fingerprint(request: Request) -> str:
-    asked = (request.command, request.settings.model_dump_json(), str(request.cluster_id_flag), str(request.recompute), str(request.since))
+    is_timed = not any(capture.source is Source.DESCRIBE for capture in request.captures)
+    told = (request.cluster_id_flag, request.recompute, request.since, *(() if is_timed else (request.as_of,)))
+    asked = (request.command, request.settings.model_dump_json(), *map(str, told))
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()
 
 

@@ -144,8 +144,19 @@ class GroupSnapshot(_Envelope):
     offsets: list[CommittedOffset] | None = Field(None, description="committed offsets at this moment; those not listed are not known")
 
 
-_ENVELOPES: dict[Source, type[BaseModel]] = {Source.CONSUMER_OFFSETS: RawRecord, Source.CLUSTER_METADATA: ClusterLook}
-_MARKS = {Source.CONSUMER_OFFSETS: {"key_b64", "value_b64"}, Source.CLUSTER_METADATA: {"brokers", "topics"}}
+SNAPSHOT_MARKS = frozenset({"group_id", "group_type"})
+"""Fields by which a snapshot is told from other kinds of captures."""
+
+_ENVELOPES: dict[Source, type[BaseModel]] = {
+    Source.CONSUMER_OFFSETS: RawRecord,
+    Source.SNAPSHOT: GroupSnapshot,
+    Source.CLUSTER_METADATA: ClusterLook,
+}
+_MARKS = {
+    Source.CONSUMER_OFFSETS: {"key_b64", "value_b64"},
+    Source.SNAPSHOT: SNAPSHOT_MARKS,
+    Source.CLUSTER_METADATA: {"brokers", "topics"},
+}
 
 
 def recognise_line(line: str) -> tuple[Source | None, str]:

@@ -22,7 +22,7 @@ from schemas.tables import (
 
 ADDED_BY_LAND = (
     *("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position"),
-    *("incarnation", "is_conversion", "is_disputed"),
+    *("incarnation", "is_conversion", "is_disputed", "is_numbered", "has_subscriptions"),
 )
 """Columns that no worker knows: the landing stage adds them to every row or works them out from its neighbours."""
 
@@ -56,6 +56,23 @@ DECODED_ROWS = StructType(
     ]
 )
 """One row an input record, with the row that it becomes in its table."""
+
+PART_ROWS = StructType([*DECODED_ROWS.fields, StructField("part", STRING), StructField("place", BIGINT)])
+"""Decoded rows of a source that tells no places: ``place`` orders the records of one ``part``, which is a file."""
+
+ALIGNED_ROWS = StructType(
+    [
+        StructField("cluster_id", STRING),
+        StructField("group_id", STRING),
+        StructField("sequence", STRING),
+        StructField("part", STRING),
+        StructField("place", BIGINT),
+        StructField("position", BIGINT),
+        StructField("time_ms", BIGINT),
+        StructField("problem", STRING),
+    ]
+)
+"""One row a record of a part: the position it has in its group; one row with a ``problem`` for a group whose parts do not fit."""
 
 FOLDED_ROWS = StructType(
     [StructField("cluster_id", STRING), StructField("source_position", STRING), *_decoded(SUBSCRIPTION_SNAPSHOTS).fields]

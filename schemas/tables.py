@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 2
+CONTRACT_VERSION = 3
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -118,7 +118,11 @@ CLUSTER = _column("cluster_id", STRING, "the Kafka cluster")
 GROUP = _column("group_id", STRING, "the consumer group")
 GENERATION = _column("generation", INT, "classic generation id, or group epoch of a consumer-protocol group")
 OBSERVED_AT = _column("observed_at", TIMESTAMP, "time of the record, UTC")
-POSITION = _column("position", BIGINT, "orders the snapshots of one group strictly; the record's offset for raw captures")
+POSITION = _column(
+    "position",
+    BIGINT,
+    "orders the snapshots of one group strictly: the record's offset, its ordinal in the group, or a time in ms, by source",
+)
 SEQUENCE = _column("run_sequence", BIGINT, "the run that wrote the row")
 MONTH = _column("observed_month", DATE, "first day of the month of observed_at, UTC")
 RUN = _column("run_id", STRING, "the run that wrote the row")
@@ -142,16 +146,16 @@ MONTHLY = ("observed_month",)
 GROUP_RECORDS = TableSpec(
     "group_records",
     "Group metadata records that folding needs again, and all group tombstones: one row a record.",
-    ("cluster_id", "offsets_partition", "offset"),
+    ("cluster_id", "offsets_partition", "offset", "group_id"),
     StructType(
         [
             CLUSTER,
-            _column("offsets_partition", INT, "partition of __consumer_offsets"),
-            _column("offset", BIGINT, "offset of the record"),
+            _column("offsets_partition", INT, "partition of __consumer_offsets; null where the source does not tell it"),
+            _column("offset", BIGINT, "offset of the record, or its ordinal in its group where the source tells none"),
+            GROUP,
             SEQUENCE,
             MONTH,
             _column("type", INT, "record type, the first two bytes of the key"),
-            GROUP,
             _column("key", BINARY, "the record's key"),
             _column("value", BINARY, "the record's value; null is a tombstone"),
             _column("timestamp", TIMESTAMP, "time of the record, UTC"),
@@ -206,6 +210,12 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             _column("is_conversion", BOOLEAN, "written by the coordinator when it turned the group to the other protocol: no assignor ran"),
             _column("is_disputed", BOOLEAN, "another content was found at the same place of the log, and is in quarantine"),
+            _column(
+                "is_numbered", BOOLEAN, "the source has no generation: it counts the group's snapshots that differ from the one before"
+            ),
+            _column(
+                "has_subscriptions", BOOLEAN, "false where the source tells none: topics are then all that any member of the group holds"
+            ),
             SOURCE,
             SOURCE_POSITION,
             FINGERPRINT,
@@ -323,7 +333,7 @@ SOLUTIONS = TableSpec(
             KAFKA_VERSION,
             TOPICS_HASH,
             _column("has_predecessor", BOOLEAN, "false when the generation before is not known (a compacted log, a conversion)"),
-            _column("is_rewrite", BOOLEAN, "a static member came back: same generation, no assignor ran"),
+            _column("is_rewrite", BOOLEAN, "the same generation again, no assignor ran: a static member came back, or another look"),
             _column("is_follow_up", BOOLEAN, "the second half of a cooperative rebalance: no new cause"),
             _column("rebalance_count", INT, "calls of the assignor"),
             _column("cooperative_revocation_count", INT, "summed over the calls; counterfactual rows only"),

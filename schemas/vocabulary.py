@@ -104,7 +104,14 @@ class Source(Word):
     """Which kind of capture a row came from."""
 
     CONSUMER_OFFSETS = "consumer-offsets"
+    FORMATTER_JSON = "formatter-json"
+    SNAPSHOT = "snapshot"
+    DESCRIBE = "describe"
     CLUSTER_METADATA = "cluster-metadata"
+
+
+SOURCES_OF_GROUPS = (Source.CONSUMER_OFFSETS, Source.FORMATTER_JSON, Source.SNAPSHOT, Source.DESCRIBE)
+"""The sources that tell of groups, the one that tells most first. A group has one: a better one takes the place of a lesser."""
 
 
 class Rule(Word):

@@ -59,14 +59,23 @@ def _decode(key: bytes | None, value: bytes | None, partition: int | None, offse
         return quarantined("unreadable_key", error.reason, f"key: {error.detail}", payload)
     if timestamp_ms is None or not 0 <= timestamp_ms < LAST_MS:
         return quarantined(parsed.kind, "timestamp_out_of_range", f"found {timestamp_ms} ms, expected a time from 1970 to 2200", payload)
+    return decode_value(parsed, key, value, partition, offset, timestamp_ms)
+
+
+def decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
+    """Return the decoded row of a record whose key is read; never raises, whatever the value is.
+
+    Args:
+        partition, timestamp_ms: None where the source does not tell them.
+    """
     try:
         return _decode_value(parsed, key, value, partition, offset, timestamp_ms)
     except WireError as error:
         where = f"group '{parsed.group_id}', " if parsed.group_id is not None else ""
-        return quarantined(parsed.kind, error.reason, f"{where}{error.detail}", payload)
+        return quarantined(parsed.kind, error.reason, f"{where}{error.detail}", key + (value or b""))
 
 
-def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:
+def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
     kind = parsed.kind if value is not None else f"{parsed.kind}_tombstone"
     if parsed.kind == "offset_commit":
         return landed(kind, "offset_commit", _offset_commit(parsed, value, partition, offset, timestamp_ms))
@@ -79,7 +88,7 @@ def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int, 
     return skipped(kind)
 
 
-def _group_record(parsed: Key, key: bytes, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:
+def _group_record(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
     return {
         "offsets_partition": partition,
         "offset": offset,
@@ -92,7 +101,7 @@ def _group_record(parsed: Key, key: bytes, value: bytes | None, partition: int, 
     }
 
 
-def _group_metadata(parsed: Key, key: bytes, value: bytes, partition: int, offset: int, timestamp_ms: int) -> Row:
+def _group_metadata(parsed: Key, key: bytes, value: bytes, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
     group = decode_group_metadata(value)
     if group.protocol_type not in CONSUMER_PROTOCOL_TYPES:
         # Kept all the same: it tells that the group's empty snapshots are not of consumers either.
@@ -152,7 +161,7 @@ def _entries(grouped: tuple[tuple[str, tuple[int, ...]], ...]) -> list[Row]:
     return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in grouped]
 
 
-def _offset_commit(parsed: Key, value: bytes | None, partition: int, offset: int, timestamp_ms: int) -> Row:
+def _offset_commit(parsed: Key, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
     place = {
         "group_id": parsed.group_id,
         "topic": parsed.topic,

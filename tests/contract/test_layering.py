@@ -55,7 +55,8 @@ EXITS = {"jobs.cli", "jobs.__main__"}
 ACTIONS_IN = {
     f"jobs.{name}"
     for name in (
-        *("warehouse", "lease", "context", "land", "histories", "assign", "audit", "retention", "report", "gates", "pipeline"),
+        *("warehouse", "lease", "context", "land", "alignment", "superseding"),
+        *("histories", "assign", "audit", "retention", "report", "gates", "pipeline"),
         *("verification.invariants", "verification.remote"),
     )
 }

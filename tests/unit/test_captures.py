@@ -121,7 +121,7 @@ def test_each_cluster_below_one_folder_keeps_its_own_id(tmp_path: Path) -> None:
         pytest.param(lambda folder: folder / "absent", "no such file or folder", id="nothing there"),
         pytest.param(lambda folder: folder, "no capture in this folder", id="an empty folder"),
         pytest.param(lambda folder: lines(folder / "f"), "the file is empty", id="an empty file"),
-        pytest.param(lambda folder: lines(folder / "f", "text"), "the first line is not JSON; expected consumer-offsets", id="text"),
+        pytest.param(lambda folder: lines(folder / "f", "text"), "the first line is not JSON; expected one of consumer-offsets", id="text"),
         pytest.param(lambda folder: lines(folder / "f", "[1]"), "the first line is not a JSON object", id="a list"),
         pytest.param(lambda folder: lines(folder / "f", "[" * 200_000), "the first line is not JSON", id="nested too deep"),
         pytest.param(lambda folder: lines(folder / "f", '{"b": 1, "a": 2}'), "no known kind of capture has the keys a, b", id="unknown"),
@@ -177,10 +177,59 @@ def test_a_forced_kind_is_held_against_the_content(tmp_path: Path) -> None:
     assert found(looks, forced=Source.CLUSTER_METADATA) == {"looks": ("cluster-metadata", "ndjson", None)}
     with pytest.raises(InputError, match="asked to read it as consumer-offsets, found cluster-metadata"):
         find_captures((str(looks),), Source.CONSUMER_OFFSETS)
-    with pytest.raises(InputError, match="cluster-metadata is NDJSON, found Parquet"):
+    with pytest.raises(InputError, match="asked to read it as cluster-metadata, found Parquet with columns of consumer-offsets"):
         find_captures((str(offsets),), Source.CLUSTER_METADATA)
     with pytest.raises(InputError, match="the first line is not JSON"):
         find_captures((str(lines(tmp_path / "text", "text")),), Source.CLUSTER_METADATA)
+
+
+PRINTED = '{"key":{"type":2,"data":{"group":"g"}},"value":null}'
+DESCRIBED = "\nConsumer group 'g' has no active members.\n"
+SNAPSHOT = '{"group_id": "g", "group_type": "classic", "state": "Empty", "observed_at_ms": 5, "members": []}'
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_each_kind_of_text_is_known_by_its_content(tmp_path: Path, pack: bool) -> None:
+    texts = {"printed": PRINTED * 2, "described": DESCRIBED, "snapshot": SNAPSHOT, "look": look_line(), "record": records.record_line()}
+    for name, text in texts.items():
+        (tmp_path / f"{name}{'.gz' * pack}").write_bytes(gzip.compress(text.encode()) if pack else text.encode())
+    (tmp_path / "notes.txt").write_text("what I did on Monday")
+    kinds = {name.removesuffix(".gz"): (kind, encoding) for name, (kind, encoding, _) in found(tmp_path).items()}
+    assert kinds == {
+        "printed": ("formatter-json", "objects"),
+        "described": ("describe", "text"),
+        "snapshot": ("snapshot", "ndjson"),
+        "look": ("cluster-metadata", "ndjson"),
+        "record": ("consumer-offsets", "ndjson"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"),
+    [
+        (PRINTED, '{"key":'),
+        ('\n { "key": {"version": 1', '{ "key":'),
+        ('{\n  "key": {\n    "data": {}', '{\n  "key":'),
+        ('{"key":null', '{"key":'),
+    ],
+)
+def test_objects_are_cut_where_they_begin(tmp_path: Path, text: str, separator: str) -> None:
+    [capture] = find_captures((str(lines(tmp_path / "f", text)),))
+    assert (capture.source, capture.separator) == (Source.FORMATTER_JSON, separator)
+
+
+def test_snapshots_in_parquet_are_known_by_their_columns(tmp_path: Path) -> None:
+    table = pyarrow.table({"group_id": ["g"], "group_type": ["classic"], "state": ["Empty"], "observed_at_ms": [5]})
+    pyarrow.parquet.write_table(table, tmp_path / "f")
+    assert found(tmp_path) == {"f": ("snapshot", "parquet", None)}
+
+
+def test_text_without_topic_names_is_refused_by_file_and_line(tmp_path: Path) -> None:
+    member = "c-5b0c91fe-daf6-4812-9301-d2610acee9ae"
+    columns = {"GROUP": "g", "CONSUMER-ID": member, "HOST": "/10.0.0.1", "CLIENT-ID": "c", "#PARTITIONS": "1", "ASSIGNMENT": "(0)"}
+    path = lines(tmp_path / "f", *("".join(f"{cell:42}" for cell in row).rstrip() for row in (columns, columns.values())))
+    with pytest.raises(InputError, match=r"f: line 2: .*3\.8"):
+        find_captures((str(path),))
 
 
 # -- the fingerprint

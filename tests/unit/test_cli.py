@@ -154,7 +154,7 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["land", "--fail-on", "info"], "unrecognized arguments: --fail-on info"),
         (["verify", "--run-id", "r"], "unrecognized arguments: --run-id r"),
         (["audit", "--recompute"], "unrecognized arguments: --recompute"),
-        (["run", "--format", "describe"], "invalid choice: 'describe'"),
+        (["run", "--format", "described"], "invalid choice: 'described'"),
         (["run", "--fail-on", "fatal"], "invalid choice: 'fatal'"),
         (["run", "--as-of", "yesterday"], "expected ISO 8601 such as 2026-11-21T02:21:13Z, found 'yesterday'"),
         (["run", "--wait", "nan"], "expected seconds, found 'nan'"),

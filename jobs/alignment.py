@@ -1,0 +1,152 @@
+"""Records of sources that tell no places, put in order with those that have landed before."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs import decode_udfs
+from jobs.assign import forget_results
+from jobs.context import RunContext
+from jobs.decode_udfs import STORED
+from jobs.errors import InputError
+from jobs.packing import GROUP
+from schemas.staging import ALIGNED_ROWS
+from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TableSpec
+from schemas.vocabulary import Source
+
+logger = logging.getLogger(__name__)
+
+OF_GROUP, OF_COMMITS = "group", "commits"
+"""A group's own records and its offset commits are printed by two tools: two sequences, that nothing brings together."""
+
+
+@dataclass(frozen=True)
+class _Target:
+    """How the records of one table take part; the columns are asked for by name, of a row or of a column that holds one.
+
+    Attributes:
+        sequence: which sequence they belong to.
+        position, time: the columns that say where and when a record was.
+        token: the columns that are its content.
+        is_end: whether it is a tombstone.
+    """
+
+    spec: TableSpec
+    sequence: str
+    position: str
+    time: str
+    token: tuple[str, ...]
+    is_end: Callable[[Callable[[str], Column]], Column]
+
+    def event(self, field: Callable[[str], Column]) -> list[Column]:
+        """Return the columns that ``decode_udfs.align_groups`` wants, but for part and place."""
+        is_end = self.is_end(field)
+        return [
+            field("group_id").alias("group_id"),
+            F.lit(self.sequence).alias("sequence"),
+            F.concat_ws(" ", *[field(name) for name in self.token]).alias("token"),
+            is_end.alias("is_end"),
+            F.when(~is_end, F.unix_millis(field(self.time))).alias("time_ms"),
+        ]
+
+
+_TARGETS = {
+    "group_record": _Target(GROUP_RECORDS, OF_GROUP, "offset", "timestamp", ("fingerprint",), lambda field: field("value").isNull()),
+    "snapshot": _Target(SUBSCRIPTION_SNAPSHOTS, OF_GROUP, "position", "observed_at", ("fingerprint",), lambda field: F.lit(False)),
+    "offset_commit": _Target(
+        OFFSET_SNAPSHOTS, OF_COMMITS, "position", "observed_at", ("partition", "topic", "fingerprint"), lambda field: field("is_deleted")
+    ),
+}
+
+
+def align_records(context: RunContext, decoded: DataFrame) -> tuple[DataFrame, DataFrame | None]:
+    """Return the decoded rows with positions and times, and the groups of which stored rows had to move; None when none had to.
+
+    The columns ``part`` and ``place`` are gone. A stored record keeps its position, unless older ones that were not known turn up: then
+    the group's rows get others, and all that was worked out of them is forgotten.
+
+    Args:
+        decoded: staged rows of all sources; those with a ``part`` are to be placed.
+
+    Raises:
+        InputError: parts of a group's records do not fit together.
+    """
+    warehouse = context.warehouse
+    aligned = warehouse.stage("aligned", _aligned(context, decoded))
+    problems = aligned.where(F.col("problem").isNotNull()).orderBy(*GROUP).limit(1).collect()
+    if problems:
+        first = problems[0]
+        raise InputError(
+            f"cluster {first['cluster_id']}, group {first['group_id']}: the records in {first['part']} cannot be put in one order: "
+            f"{first['problem']}; land them into different warehouses, or leave one out"
+        )
+    is_stored = F.col("part") == STORED
+    moved = warehouse.stage("moved", aligned.where(is_stored & (F.col("position") != F.col("place"))))
+    groups = None
+    if not moved.isEmpty():
+        # A commit that moves changes nothing that was worked out of snapshots.
+        groups = warehouse.stage("moved_groups", moved.where(F.col("sequence") == OF_GROUP).select(*GROUP).distinct())
+        _move(context, moved, groups)
+    places = aligned.where(~is_stored).select("part", "place", "position", "time_ms")
+    placed = decoded.join(places, ["part", "place"], "left")
+    time = F.coalesce(F.timestamp_millis("time_ms"), F.lit(context.as_of))
+    columns = {}
+    for name, target in _TARGETS.items():
+        row = F.col(name)
+        known = row.withField(target.position, F.col("position")).withField(target.time, F.coalesce(row[target.time], time))
+        columns[name] = F.when(F.col("position").isNotNull(), known).otherwise(row)
+    return placed.withColumns(columns).drop("part", "place", "position", "time_ms"), groups
+
+
+def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
+    new = [
+        decoded.where(F.col("part").isNotNull() & F.col(name).isNotNull()).select(
+            "cluster_id", *target.event(lambda field, row=name: F.col(row)[field]), "part", "place"
+        )
+        for name, target in _TARGETS.items()
+    ]
+    events = reduce(DataFrame.unionByName, new)
+    groups = events.select(*GROUP).distinct()
+    stored = [
+        _stored(context, target)
+        .join(groups, list(GROUP), "left_semi")
+        .select(
+            "cluster_id",
+            *target.event(F.col),
+            F.lit(STORED).alias("part"),
+            F.col(target.position).alias("place"),
+        )
+        for target in _TARGETS.values()
+        if not context.warehouse.is_empty(target.spec.name)
+    ]
+    together = reduce(DataFrame.unionByName, [events, *stored]).repartition(*GROUP)
+    in_order = together.sortWithinPartitions(*decode_udfs.SEQUENCE, "part", "place")
+    return in_order.mapInArrow(decode_udfs.align_groups, ALIGNED_ROWS)
+
+
+def _stored(context: RunContext, target: _Target) -> DataFrame:
+    return context.warehouse.read(target.spec.name).where(F.col("source") == str(Source.FORMATTER_JSON))
+
+
+def _move(context: RunContext, moved: DataFrame, groups: DataFrame) -> None:
+    """Give stored rows their new positions, as rows of this run."""
+    warehouse = context.warehouse
+    logger.info("older records than the stored ones turned up: %d of these get other positions", moved.count())
+    for name, target in _TARGETS.items():
+        key = (*GROUP, target.position)
+        places = moved.where(F.col("sequence") == target.sequence).withColumnRenamed("position", "position_now")
+        places = places.select(*GROUP, F.col("place").alias(target.position), "position_now", "time_ms")
+        time = F.when(target.is_end(F.col), F.timestamp_millis("time_ms")).otherwise(F.col(target.time))
+        columns = {target.time: time, target.position: F.col("position_now"), **context.run_columns}
+        rows = _stored(context, target).join(places, list(key)).withColumns(columns)
+        rows = rows.withColumn("observed_month", F.trunc(target.time, "month")).select(*target.spec.schema.names)
+        rows = warehouse.stage(f"moved_{name}", rows)
+        warehouse.delete(target.spec.name, places, key)
+        warehouse.append(target.spec.name, rows)
+    forget_results(warehouse, groups, GROUP)

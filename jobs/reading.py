@@ -1,0 +1,86 @@
+"""Captures -> decoded rows: each file read as its kind asks for, and decoded in the workers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs import decode_udfs
+from jobs.captures import NDJSON, Capture
+from jobs.sources.consumer_offsets import PARQUET_COLUMNS
+from schemas.staging import DECODED_ROWS, PART_ROWS
+from schemas.vocabulary import Source
+
+
+def decode_captures(
+    spark: SparkSession, captures: tuple[Capture, ...], flag: str | None, fallback: str | None, as_of: datetime
+) -> DataFrame:
+    """Return one decoded row for each record of the captures, with ``part`` and ``place`` where a source tells no places.
+
+    Args:
+        flag: cluster id that beats the captures' own.
+        fallback: cluster id of captures that have none.
+        as_of: when sources were taken that do not tell it.
+    """
+    frames = []
+    for (source, encoding, separator, own), paths in sorted(_grouped(captures).items(), key=str):
+        cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
+        if source is Source.FORMATTER_JSON:
+            udf = partial(decode_udfs.decode_formatter_objects, separator=separator)
+            decoded = _read_lines(spark, paths, separator).mapInArrow(udf, PART_ROWS)
+        elif source is Source.DESCRIBE:
+            udf = partial(decode_udfs.decode_described_texts, as_of_ms=int(as_of.timestamp() * 1000))
+            decoded = _read_looks(spark, paths).mapInArrow(udf, DECODED_ROWS)
+        else:
+            read = _read_lines if encoding == NDJSON else _read_rows if source is Source.SNAPSHOT else _read_records
+            decoded = read(spark, paths).mapInArrow(decode_udfs.DECODERS[source, encoding], DECODED_ROWS)
+        frames.append(decoded.withColumns({"cluster_id": cluster_id, "source": F.lit(str(source))}))
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+
+
+def _grouped(captures: tuple[Capture, ...]) -> dict[tuple[Source, str, str | None, str | None], list[str]]:
+    grouped: dict[tuple[Source, str, str | None, str | None], list[str]] = {}
+    for capture in captures:
+        grouped.setdefault((capture.source, capture.encoding, capture.separator, capture.cluster_id), []).append(capture.path)
+    return grouped
+
+
+def _read_records(spark: SparkSession, paths: list[str]) -> DataFrame:
+    declared = ", ".join(f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items())  # inferring them would cost a job
+    milliseconds = F.unix_millis("timestamp").alias("timestamp_ms")
+    return spark.read.schema(declared).parquet(*paths).select("key", "value", "partition", "offset", milliseconds)
+
+
+def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """Return rows of Parquet as if they were lines of JSON; files may lack columns that others have."""
+    rows = spark.read.option("mergeSchema", "true").parquet(*paths)
+    return rows.select(F.to_json(F.struct("*")).cast("binary").alias("value"), *_places())
+
+
+def _read_lines(spark: SparkSession, paths: list[str], separator: str | None = None) -> DataFrame:
+    return spark.read.text(paths, lineSep=separator).select(_raw(), *_places())
+
+
+def _read_looks(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """Return the texts of each folder together: the tool prints members, offsets and state of one look by three commands."""
+    texts = spark.read.text(paths, wholetext=True)
+    folder, name = F.regexp_replace("_metadata.file_path", "[^/]*$", ""), F.col("_metadata.file_name")
+    named = texts.select(_raw(), folder.alias("folder"), name.alias("name"))
+    files = F.sort_array(F.collect_list(F.struct("name", "value")))
+    return (
+        named.groupBy("folder")
+        .agg(files.alias("files"))
+        .select(F.col("files")["name"].alias("names"), F.col("files")["value"].alias("contents"))
+    )
+
+
+def _raw() -> Column:
+    """Return a text as bytes: it need not be UTF-8, and a string that is not would end the worker."""
+    return F.col("value").cast("binary").alias("value")
+
+
+def _places() -> list[Column]:
+    return [F.col("_metadata.file_name").alias("file_name"), F.col("_metadata.file_block_start").alias("block_start")]

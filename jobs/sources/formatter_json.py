@@ -1,0 +1,51 @@
+"""What ``kafka-console-consumer`` prints of ``__consumer_offsets`` with its formatters (Kafka 4.0 and newer): one JSON object a record.
+
+The tool writes nothing between the objects. It prints neither offset nor time: where a record stands is worked out of all the parts
+(``jobs.sources.sequences``), and its time is what the value tells.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from jobs.sources.consumer_offsets import decode_value
+from jobs.sources.decoded import Row, quarantined
+from schemas.wire import WireError, decode_key
+from schemas.wire.kafka_json import encode_key, encode_value
+
+_BEGIN = re.compile(r"\s*(\{\s*\"key\"\s*:)\s*(?:null|\{\s*\"(?:type|version|data)\"\s*:)")
+_TYPE = ("type", "version")
+"""What the record's type is called: the tools of Kafka 4.0 print the key's version, which is the same number."""
+
+
+def find_separator(begin: str) -> str | None:
+    """Return the text with which each object of a file begins, and which stands nowhere else in it; None for a file of another kind."""
+    match = _BEGIN.match(begin)
+    return match[1] if match is not None else None
+
+
+def decode_object(text: bytes, place: int) -> Row:
+    """Return the decoded row of one object; never raises, whatever the text is.
+
+    Args:
+        place: orders the records of one file; it stands for the offset until all parts are put together.
+    """
+    try:
+        record = json.loads(text.decode())
+        key_of, value_of = record["key"], record["value"]
+        record_type = next(key_of[name] for name in _TYPE if name in key_of)
+        key = encode_key(record_type, key_of["data"])
+        value = None if value_of is None else encode_value(record_type, value_of["version"], value_of["data"])
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+        detail = f"expected a record as Kafka's formatters print it, found {type(error).__name__}: {error}"
+        return quarantined("unreadable_object", "malformed_object", detail, text)
+    try:
+        parsed = decode_key(key)
+    except WireError as error:
+        return quarantined("unreadable_key", error.reason, f"key: {error.detail}", text)
+    row = decode_value(parsed, key, value, None, place, None)
+    for target, time in (("snapshot", "joined_at"), ("offset_commit", "committed_at")):
+        if target in row:
+            row[target]["observed_at"] = row[target].get(time)
+    return row

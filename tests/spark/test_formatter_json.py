@@ -1,0 +1,185 @@
+"""What Kafka's formatters print lands as the raw records do, in parts as well as whole, and gives way to these."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import defaultdict
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from tests.spark.captures import DEMO, LOOKS
+from tests.spark.tables import COMPARED, content, rows
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GROUPS, COMMITS = "capture_group_metadata_formatter.jsonl.gz", "capture_offsets_formatter.jsonl.gz"
+
+
+def printed(name: str) -> list[str]:
+    """Return the objects of a recorded output, each as it was printed."""
+    with gzip.open(GOLDEN / name, "rt", encoding="utf-8") as file:
+        return [found for found in re.split(r'(?=\{"key":)', file.read()) if found]
+
+
+def write(folder: Path, name: str, objects: list[str], between: str = "") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(between.join(objects), encoding="utf-8")
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def whole(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("formatter")
+    inputs = [write(folder, "groups.txt", printed(GROUPS)), write(folder, "commits.txt", printed(COMMITS))]
+    assert evenkeel("run", "--warehouse", folder / "warehouse", "--input", *inputs, LOOKS, "--cluster-id", "demo") == 0
+    return folder / "warehouse"
+
+
+def by_group(warehouse: Path, table: str, *columns: str) -> dict[str, list[tuple]]:
+    """Return the named columns of each group's rows, in the order of positions."""
+    found: dict[str, list[tuple]] = defaultdict(list)
+    for row in sorted(rows(warehouse, table), key=lambda row: row["position"]):
+        found[row["group_id"]].append(tuple(json.dumps(row[name], default=repr) for name in columns))
+    return found
+
+
+def test_each_group_has_the_snapshots_of_the_raw_log(whole: Path, demo_warehouse: Path) -> None:
+    """All of classic groups, but for the last two of each tool's own group, which it printed before they were written."""
+    same = ("group_type", "generation", "state", "strategy", "leader_member_id", "joined_at", "members", "fingerprint")
+    ours = by_group(whole, "subscription_snapshots", *same)
+    raw = {
+        group: [row for row in of_group if row[0] == '"classic"']
+        for group, of_group in by_group(demo_warehouse, "subscription_snapshots", *same).items()
+    }
+    assert sum(map(len, ours.values())) > 280
+    for group in raw.keys() | ours.keys():
+        expected = raw.get(group, [])
+        assert ours.get(group, []) == (expected[: len(ours.get(group, []))] if group.startswith("console-consumer-") else expected), group
+    lost = {group: len(raw[group]) - len(ours.get(group, [])) for group in raw if group.startswith("console-consumer-")}
+    assert sum(lost.values()) == 4
+
+
+def test_each_group_has_the_commits_of_the_raw_log(whole: Path, demo_warehouse: Path) -> None:
+    same = ("topic", "partition", "committed_offset", "leader_epoch", "metadata", "committed_at", "topic_id", "is_deleted", "fingerprint")
+    ours, raw = (by_group(warehouse, "offset_snapshots", *same) for warehouse in (whole, demo_warehouse))
+    assert sum(map(len, ours.values())) == 223
+    assert ours == raw
+
+
+def test_positions_count_from_nought_and_times_are_the_values(whole: Path) -> None:
+    snapshots = rows(whole, "subscription_snapshots")
+    positions = defaultdict(list)
+    for row in [*snapshots, *({**record, "position": record["offset"]} for record in rows(whole, "group_records"))]:
+        positions[row["group_id"]].append(row["position"])
+    assert all(sorted(found) == list(range(len(found))) for found in positions.values())
+    assert all(row["observed_at"] == row["joined_at"] for row in snapshots)
+    assert {row["source"] for row in snapshots} == {"formatter-json"}
+    assert all(row["timestamp"] is not None and row["offsets_partition"] is None for row in rows(whole, "group_records"))
+
+
+def test_a_group_deleted_and_made_again_has_two_lives(whole: Path, demo_warehouse: Path) -> None:
+    lives = {
+        group: len({row[0] for row in of_group}) for group, of_group in by_group(whole, "subscription_snapshots", "incarnation").items()
+    }
+    classic = {row["group_id"] for row in rows(demo_warehouse, "subscription_snapshots") if row["group_type"] == "consumer"}
+    raw = by_group(demo_warehouse, "subscription_snapshots", "incarnation")
+    assert lives == {group: len({row[0] for row in raw[group]}) for group in lives if group not in classic} | {
+        group: lives[group] for group in lives if group in classic
+    }
+
+
+def assert_equal(found: Path, expected: Path) -> None:
+    for name in COMPARED:
+        ours, theirs = content(found, name), content(expected, name)
+        strange = [row for row in ours if row not in set(theirs)][:2]
+        assert ours == theirs, f"{name}: {len(ours)} rows, expected {len(theirs)}; not expected: {str(strange)[:1500]}"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        (2, 0, 1),
+        pytest.param((0, 1, 2), marks=pytest.mark.slow),
+        *[pytest.param(o, marks=pytest.mark.slow) for o in [(1, 2, 0), (2, 1, 0)]],
+    ],
+)
+def test_parts_that_overlap_give_what_the_whole_gives(order: tuple[int, ...], evenkeel, whole: Path, tmp_path: Path) -> None:
+    """Outputs of three moments: each goes on from what is known, and an older one pushes the stored rows back."""
+    warehouse = tmp_path / "warehouse"
+    for number in order:
+        inputs = []
+        for name, between in ((GROUPS, ""), (COMMITS, "\n")):
+            objects = printed(name)
+            third = len(objects) // 3
+            inputs.append(
+                write(
+                    tmp_path,
+                    f"{number}-{name[:-9]}",
+                    objects[max(0, number * third - 40) : (number + 1) * third + 40 * (number == 2)],
+                    between,
+                )
+            )
+        assert evenkeel("run", "--warehouse", warehouse, "--input", *inputs, LOOKS, "--cluster-id", "demo") == 0
+    assert_equal(warehouse, whole)
+
+
+def test_parts_in_one_run_and_again_are_duplicates(evenkeel, whole: Path, tmp_path: Path) -> None:
+    objects = printed(GROUPS)
+    parts = [
+        write(tmp_path / "in", "a", objects[:200]),
+        write(tmp_path / "in", "b", objects[150:]),
+        write(tmp_path / "in", "c", printed(COMMITS)),
+    ]
+    warehouse = tmp_path / "warehouse"
+    assert evenkeel("run", "--warehouse", warehouse, "--input", *parts, LOOKS, "--cluster-id", "demo") == 0
+    assert_equal(warehouse, whole)
+    counts = dict(rows(warehouse, "runs")[0]["input_counts"])
+    assert counts["formatter-json.duplicate"] == 50
+    assert evenkeel("land", "--warehouse", warehouse, "--input", *parts, "--cluster-id", "demo") == 0
+    last = max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
+    assert dict(last["input_counts"])["landed"] == 0
+    assert dict(last["output_counts"]) == {}
+
+
+def test_parts_in_contradiction_are_refused(evenkeel, tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    storm = [found for found in printed(GROUPS) if '"mart-storm"' in found]
+    parts = [write(tmp_path, "a", storm), write(tmp_path, "b", [storm[3], storm[1]])]
+    assert evenkeel("land", "--warehouse", tmp_path / "warehouse", "--input", *parts) == 2
+    said = capfd.readouterr().err
+    assert "group mart-storm" in said and "different order" in said and "a, b" in said
+    runs = rows(tmp_path / "warehouse", "runs")
+    assert [run["status"] for run in runs] == ["failed"]
+
+
+@pytest.mark.parametrize("order", list(permutations(["raw", "formatter"])))
+def test_raw_records_take_the_place_of_what_was_printed(order: tuple[str, ...], evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+    inputs = {
+        "raw": [DEMO / "consumer_offsets.parquet", LOOKS],
+        "formatter": [write(tmp_path, "g", printed(GROUPS)), write(tmp_path, "c", printed(COMMITS))],
+    }
+    cluster = rows(demo_warehouse, "runs")[0] and rows(demo_warehouse, "topic_snapshots")[0]["cluster_id"]
+    warehouse = tmp_path / "warehouse"
+    for name in order:
+        assert evenkeel("run", "--warehouse", warehouse, "--input", *inputs[name], "--cluster-id", cluster) == 0
+    assert_equal(warehouse, demo_warehouse)
+    runs = {run["run_sequence"]: dict(run["input_counts"]) for run in rows(warehouse, "runs")}
+    if order == ("raw", "formatter"):
+        assert runs[2]["formatter-json.duplicate"] + runs[2]["skipped"] == runs[2]["read"]
+
+
+def test_damaged_objects_end_in_quarantine(evenkeel, tmp_path: Path) -> None:
+    objects = printed(GROUPS)[:5]
+    bad = ['{"key":{"type":2,"data":{"group":7}},"value":null}', '{"key":{"type":2', '{"key":null,"value":null}']
+    path = write(tmp_path, "cut.txt", [objects[0], *bad, *objects[1:]])
+    assert evenkeel("land", "--warehouse", tmp_path / "warehouse", "--input", path, "--config", settings(tmp_path)) == 0
+    found = sorted((row["reason"], row["source_position"]) for row in rows(tmp_path / "warehouse", "quarantine"))
+    assert found == [("malformed_object", f"cut.txt line {number}") for number in (3, 4, 5)]
+    assert len(rows(tmp_path / "warehouse", "subscription_snapshots")) == 5
+
+
+def settings(folder: Path) -> Path:
+    (folder / "lenient.yaml").write_text("quality: {max_quarantined_ratio: 1.0}\n", encoding="utf-8")
+    return folder / "lenient.yaml"

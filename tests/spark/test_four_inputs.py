@@ -1,0 +1,152 @@
+"""Four ways to hand over the same cluster: raw records, printed records, snapshots, described groups. What they tell alike is alike."""
+
+from __future__ import annotations
+
+import bisect
+import gzip
+import json
+from collections import defaultdict
+from datetime import datetime, timezone
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.captures import LOOKS
+from tests.spark.tables import rows
+from tests.unit.group_snapshots import admin_looks, told_envelopes
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+CLUSTER = "four"
+LOOKED_AT = (3, 13, 23, 33)
+"""Looks that are described: the text has no time, so that each takes a run."""
+
+Held = dict[str, frozenset[tuple[str, int]]]
+
+
+@pytest.fixture(scope="module")
+def snapshots(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All looks of the admin client, as one file of snapshots."""
+    folder = tmp_path_factory.mktemp("snapshots")
+    lines = [json.dumps(envelope) for look in admin_looks() for envelope in told_envelopes(look)]
+    (folder / "looks.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    assert evenkeel("run", "--warehouse", folder / "w", "--input", folder / "looks.jsonl", LOOKS, "--cluster-id", CLUSTER) == 0
+    return folder / "w"
+
+
+@pytest.fixture(scope="module")
+def described(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some of these looks as the command line tool printed them."""
+    folder = tmp_path_factory.mktemp("described")
+    with gzip.open(GOLDEN / "describe" / "recorded.jsonl.gz", "rt", encoding="utf-8") as file:
+        recorded = [json.loads(line) for line in file]
+    looks = admin_looks()
+    assert evenkeel("land", "--warehouse", folder / "w", "--input", LOOKS, "--cluster-id", CLUSTER) == 0
+    for number in LOOKED_AT:
+        assert recorded[number]["snapshot"] == looks[number]["snapshot"]
+        look = folder / str(number)
+        look.mkdir()
+        for name, text in recorded[number]["texts"].items():
+            (look / f"{name}.txt").write_text(text, encoding="utf-8")
+        as_of = datetime.fromtimestamp(looks[number]["from_ms"] / 1000, timezone.utc).isoformat()
+        assert evenkeel("run", "--warehouse", folder / "w", "--input", look, "--cluster-id", CLUSTER, "--as-of", as_of) == 0
+    return folder / "w"
+
+
+def held_by_position(warehouse: Path) -> dict[tuple[str, int], tuple[str, str, Held]]:
+    """Return (group, position) -> type, strategy, and what each member holds, of the snapshots that have members."""
+    found = {}
+    for row in rows(warehouse, "subscription_snapshots"):
+        if row["members"]:
+            held = {
+                member["member_id"]: frozenset((entry["topic"], number) for entry in member["assigned"] for number in entry["partitions"])
+                for member in row["members"]
+            }
+            found[row["group_id"], row["position"]] = (row["group_type"], row["strategy"], held)
+    return found
+
+
+def test_described_groups_are_the_admin_clients(snapshots: Path, described: Path) -> None:
+    told, printed = held_by_position(snapshots), held_by_position(described)
+    times = {admin_looks()[number]["from_ms"] for number in LOOKED_AT}
+    assert len(printed) > 60 and len({group for group, _ in printed}) > 30
+    assert printed == {place: found for place, found in told.items() if place[1] in times}
+
+
+def test_described_commits_are_the_admin_clients(snapshots: Path, described: Path) -> None:
+    def commits(warehouse: Path) -> dict[tuple[Any, ...], int]:
+        found = rows(warehouse, "offset_snapshots")
+        return {(row["group_id"], row["topic"], row["partition"], row["position"]): row["committed_offset"] for row in found}
+
+    times = {admin_looks()[number]["from_ms"] for number in LOOKED_AT}
+    printed = commits(described)
+    assert len(printed) > 40
+    assert printed == {place: offset for place, offset in commits(snapshots).items() if place[-1] in times}
+
+
+def test_each_stable_look_is_the_last_generation_of_the_log(snapshots: Path, demo_warehouse: Path) -> None:
+    """A stable group holds what its last record before the look says; groups that convert or reconcile do not stand still."""
+    log: dict[str, list[tuple[float, Held]]] = defaultdict(list)
+    for row in sorted(rows(demo_warehouse, "subscription_snapshots"), key=lambda row: row["position"]):
+        held = {
+            member["member_id"]: frozenset((entry["topic"], number) for entry in member["assigned"] for number in entry["partitions"])
+            for member in row["members"]
+        }
+        log[row["group_id"]].append((row["observed_at"].timestamp() * 1000, held))
+    until = {look["from_ms"]: look["until_ms"] for look in admin_looks()}
+    compared = 0
+    for row in rows(snapshots, "subscription_snapshots"):
+        if row["state"] != "Stable" or not row["members"]:
+            continue
+        times = [time for time, _ in log[row["group_id"]]]
+        before, after = bisect.bisect_right(times, row["position"]), bisect.bisect_right(times, until[row["position"]])
+        if before != after:
+            continue  # a generation was made while the client asked
+        held = {
+            member["member_id"]: frozenset((entry["topic"], number) for entry in member["assigned"] for number in entry["partitions"])
+            for member in row["members"]
+        }
+        assert held == log[row["group_id"]][before - 1][1], (row["group_id"], row["position"])
+        compared += 1
+    assert compared > 150
+
+
+def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse: Path) -> None:
+    """At each look, but for those of the one transaction that was aborted, which the log's records do not tell."""
+    log: dict[tuple[str, str, int], list[tuple[float, int | None]]] = defaultdict(list)
+    for row in sorted(rows(demo_warehouse, "offset_snapshots"), key=lambda row: row["position"]):
+        log[row["group_id"], row["topic"], row["partition"]].append((row["observed_at"].timestamp() * 1000, row["committed_offset"]))
+    compared, strange = 0, set()
+    for row in rows(snapshots, "offset_snapshots"):
+        commits = log[row["group_id"], row["topic"], row["partition"]]
+        before = [offset for time, offset in commits if time <= row["position"]]
+        near = [offset for time, offset in commits if row["position"] < time <= row["position"] + 2_000]
+        compared += 1
+        if row["committed_offset"] not in [*before[-1:], *near]:
+            strange.add((row["group_id"], row["topic"]))
+    assert compared > 500
+    assert len(strange) <= 1, strange
+
+
+def test_looks_have_numbers_and_no_beginning(described: Path) -> None:
+    """A group that was there at the first look is not created by it, and a look that shows the same again is no rebalance."""
+    audits = [row for row in rows(described, "generation_audits") if row["basis"] == "observed"]
+    by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in sorted(audits, key=lambda row: row["position"]):
+        by_group[row["group_id"]].append(row)
+    snapshots = {(row["group_id"], row["position"]): row for row in rows(described, "subscription_snapshots")}
+    assert all(not row["has_subscriptions"] for row in snapshots.values() if row["members"])
+    again = 0
+    for group, of_group in by_group.items():
+        if of_group[0]["member_count"]:
+            assert of_group[0]["previous_generation"] is None and of_group[0]["gained_count"] is None, group
+        classic = [row["generation"] for row in of_group if snapshots[group, row["position"]]["is_numbered"]]
+        assert classic == sorted(classic) and (not classic or classic[0] == 1), group
+        for before, row in pairwise(of_group):
+            if row["generation"] == before["generation"] and row["member_count"]:
+                assert (row["rebalance_count"], row["movement_count"], row["eager_revocation_count"]) == (0, 0, 0), group
+                again += 1
+    assert again > 0
+    compared = {row["conformance"] for row in rows(described, "solutions") if row["basis"] == "recomputed"}
+    assert compared == {"not_comparable"}
