@@ -47,16 +47,20 @@ def _chunks(batches: Batches) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _lines(batches: Batches) -> Iterator[tuple[bytes, str, int, str]]:
-    """Yield each line of a batch that is not blank, with its file, a number that orders the lines of the file, and its place in words."""
+def _lines(batches: Batches, part: str = "file_name") -> Iterator[tuple[bytes, str, int, str]]:
+    """Yield each line that is not blank, with its part, a number that orders the lines of the part, and its place in words.
+
+    Args:
+        part: column that tells files apart, beside value, file_name and block_start.
+    """
     numbers: dict[tuple[str, int], int] = {}
     for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in ("value", "file_name", "block_start")]
-        for line, file_name, block_start in zip(*columns, strict=True):
-            number = numbers[file_name, block_start] = numbers.get((file_name, block_start), 0) + 1
+        columns = [batch.column(name).to_pylist() for name in ("value", part, "file_name", "block_start")]
+        for line, of_part, file_name, block_start in zip(*columns, strict=True):
+            number = numbers[of_part, block_start] = numbers.get((of_part, block_start), 0) + 1
             behind = f" behind byte {block_start}" if block_start else ""
             if line.strip():
-                yield line, file_name, block_start + number, f"{file_name} line {number}{behind}"
+                yield line, of_part, block_start + number, f"{file_name} line {number}{behind}"
 
 
 def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
@@ -87,11 +91,11 @@ def decode_described_texts(batches: Batches, as_of_ms: int) -> Batches:
 
 
 def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
-    """Decode what Kafka's formatters print, cut at the text with which each object begins; the place of a row is that in its file."""
+    """Decode what Kafka's formatters print, cut at the text with which each object begins; the place of a row is that in its part."""
     begin = separator.encode()
     rows = (
-        {**formatter_json.decode_object(begin + rest, number), "source_position": place, "part": file_name, "place": number}
-        for rest, file_name, number, place in _lines(batches)
+        {**formatter_json.decode_object(begin + rest, number), "source_position": words, "part": part, "place": number}
+        for rest, part, number, words in _lines(batches, "part")
     )
     return to_batches(rows, to_arrow_schema(PART_ROWS), 2_000)
 

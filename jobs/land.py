@@ -155,21 +155,17 @@ def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFra
     rows = content.select("cluster_id", "source", "source_position", "displaced", f"{target}.*")
     added = {**context.run_columns, "observed_month": first_of_month(time_column(target))}
     if target == "snapshot":
-        added |= {"is_disputed": F.col("displaced").isNotNull(), **_assumed()}
+        added |= {"is_disputed": F.col("displaced").isNotNull(), "is_numbered": F.col("generation").isNull(), **told_members()}
     return rows.withColumns(added).drop("displaced")
 
 
-def _assumed() -> dict[str, Column]:
-    """Return the columns of a snapshot whose source does not tell all: not what its members subscribe to, or not its generation."""
+def told_members() -> dict[str, Column]:
+    """Return ``members`` with topics, and ``has_subscriptions``: where a source tells no topics, a member gets all that any one holds."""
     members = F.col("members")
     is_told = F.forall(members, lambda member: member["topics"].isNotNull())
     held = F.array_sort(F.array_distinct(F.flatten(members["assigned"])["topic"]))
     assumed = F.transform(members, lambda member: member.withField("topics", F.coalesce(member["topics"], held)))
-    return {
-        "members": F.when(is_told, members).otherwise(assumed),
-        "has_subscriptions": is_told,
-        "is_numbered": F.col("generation").isNull(),
-    }
+    return {"members": F.when(is_told, members).otherwise(assumed), "has_subscriptions": is_told}
 
 
 def _quarantine_rows(staged: DataFrame, context: RunContext) -> DataFrame:

@@ -30,7 +30,7 @@ def decode_captures(
         cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
         if source is Source.FORMATTER_JSON:
             udf = partial(decode_udfs.decode_formatter_objects, separator=separator)
-            decoded = _read_lines(spark, paths, separator).mapInArrow(udf, PART_ROWS)
+            decoded = _read_objects(spark, paths, separator).mapInArrow(udf, PART_ROWS)
         elif source is Source.DESCRIBE:
             udf = partial(decode_udfs.decode_described_texts, as_of_ms=int(as_of.timestamp() * 1000))
             decoded = _read_looks(spark, paths).mapInArrow(udf, DECODED_ROWS)
@@ -60,8 +60,14 @@ def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:
     return rows.select(F.to_json(F.struct("*")).cast("binary").alias("value"), *_places())
 
 
-def _read_lines(spark: SparkSession, paths: list[str], separator: str | None = None) -> DataFrame:
-    return spark.read.text(paths, lineSep=separator).select(_raw(), *_places())
+def _read_lines(spark: SparkSession, paths: list[str]) -> DataFrame:
+    return spark.read.text(paths).select(_raw(), *_places())
+
+
+def _read_objects(spark: SparkSession, paths: list[str], separator: str | None) -> DataFrame:
+    """Return what stands between the beginnings of objects, with the file as a part: files of different folders may have one name."""
+    pieces = spark.read.text(paths, lineSep=separator)
+    return pieces.select(_raw(), *_places(), F.col("_metadata.file_path").alias("part"))
 
 
 def _read_looks(spark: SparkSession, paths: list[str]) -> DataFrame:

@@ -153,7 +153,7 @@ def superseded_records(records: DataFrame, month: date) -> DataFrame:
     old = records.where(F.col("observed_month") < F.lit(month))
     old = old.withColumns({"bound": bound, "is_evidence": F.coalesce(is_evidence, F.lit(False))})
     is_superseded = is_value & (F.col("offset") < F.col("bound")) & ~F.col("is_evidence")
-    return old.where(is_superseded).select("cluster_id", "offsets_partition", "offset")
+    return old.where(is_superseded).select(*GROUP_RECORDS.key)
 
 
 def drop_history(context: RunContext) -> dict[str, int]:

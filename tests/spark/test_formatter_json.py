@@ -129,9 +129,9 @@ def test_parts_that_overlap_give_what_the_whole_gives(order: tuple[int, ...], ev
 def test_parts_in_one_run_and_again_are_duplicates(evenkeel, whole: Path, tmp_path: Path) -> None:
     objects = printed(GROUPS)
     parts = [
-        write(tmp_path / "in", "a", objects[:200]),
-        write(tmp_path / "in", "b", objects[150:]),
-        write(tmp_path / "in", "c", printed(COMMITS)),
+        write(tmp_path / "monday", "groups", objects[:200]),
+        write(tmp_path / "tuesday", "groups", objects[150:]),
+        write(tmp_path / "tuesday", "commits", printed(COMMITS)),
     ]
     warehouse = tmp_path / "warehouse"
     assert evenkeel("run", "--warehouse", warehouse, "--input", *parts, LOOKS, "--cluster-id", "demo") == 0

@@ -19,7 +19,7 @@ from tests.unit.group_snapshots import admin_looks, told_envelopes
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 CLUSTER = "four"
-LOOKED_AT = (3, 13, 23, 33)
+LOOKED_AT = (8, 10, 16, 30)
 """Looks that are described: the text has no time, so that each takes a run."""
 
 Held = dict[str, frozenset[tuple[str, int]]]
@@ -35,21 +35,26 @@ def snapshots(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "w"
 
 
+def write_look(folder: Path, number: int) -> tuple[Path, str]:
+    """Write what the command line tool printed at a look; return the folder of its texts and the time."""
+    with gzip.open(GOLDEN / "describe" / "recorded.jsonl.gz", "rt", encoding="utf-8") as file:
+        recorded = [json.loads(line) for line in file][number]
+    look = admin_looks()[number]
+    assert recorded["snapshot"] == look["snapshot"]
+    place = folder / str(number)
+    place.mkdir()
+    for name, text in recorded["texts"].items():
+        (place / f"{name}.txt").write_text(text, encoding="utf-8")
+    return place, datetime.fromtimestamp(look["from_ms"] / 1000, timezone.utc).isoformat()
+
+
 @pytest.fixture(scope="module")
 def described(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some of these looks as the command line tool printed them."""
     folder = tmp_path_factory.mktemp("described")
-    with gzip.open(GOLDEN / "describe" / "recorded.jsonl.gz", "rt", encoding="utf-8") as file:
-        recorded = [json.loads(line) for line in file]
-    looks = admin_looks()
     assert evenkeel("land", "--warehouse", folder / "w", "--input", LOOKS, "--cluster-id", CLUSTER) == 0
     for number in LOOKED_AT:
-        assert recorded[number]["snapshot"] == looks[number]["snapshot"]
-        look = folder / str(number)
-        look.mkdir()
-        for name, text in recorded[number]["texts"].items():
-            (look / f"{name}.txt").write_text(text, encoding="utf-8")
-        as_of = datetime.fromtimestamp(looks[number]["from_ms"] / 1000, timezone.utc).isoformat()
+        look, as_of = write_look(folder, number)
         assert evenkeel("run", "--warehouse", folder / "w", "--input", look, "--cluster-id", CLUSTER, "--as-of", as_of) == 0
     return folder / "w"
 
@@ -70,7 +75,7 @@ def held_by_position(warehouse: Path) -> dict[tuple[str, int], tuple[str, str, H
 def test_described_groups_are_the_admin_clients(snapshots: Path, described: Path) -> None:
     told, printed = held_by_position(snapshots), held_by_position(described)
     times = {admin_looks()[number]["from_ms"] for number in LOOKED_AT}
-    assert len(printed) > 60 and len({group for group, _ in printed}) > 30
+    assert len(printed) > 35 and len({group for group, _ in printed}) > 20
     assert printed == {place: found for place, found in told.items() if place[1] in times}
 
 
@@ -127,6 +132,27 @@ def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse:
             strange.add((row["group_id"], row["topic"]))
     assert compared > 500
     assert len(strange) <= 1, strange
+
+
+@pytest.mark.parametrize("first", ["snapshot", "describe"])
+def test_the_source_that_tells_more_stays(first: str, evenkeel, tmp_path: Path) -> None:
+    """Whichever comes first; a group that only the lesser one tells of keeps that."""
+    look, as_of = write_look(tmp_path, 16)
+    lines = [json.dumps(envelope) for envelope in told_envelopes(admin_looks()[16]) if envelope["group_id"] != "mart-rack"]
+    (tmp_path / "snapshots").write_text("\n".join(lines), encoding="utf-8")
+    inputs = {"snapshot": tmp_path / "snapshots", "describe": look}
+    for source in sorted(inputs, key=lambda source: source != first):
+        arguments = ("--warehouse", tmp_path / "w", "--input", inputs[source], "--cluster-id", CLUSTER, "--as-of", as_of)
+        assert evenkeel("run", *arguments) == 0
+    sources = {row["group_id"]: row["source"] for row in rows(tmp_path / "w", "subscription_snapshots")}
+    assert sources.pop("mart-rack") == "describe"
+    assert set(sources.values()) == {"snapshot"}
+    assert {row["source"] for row in rows(tmp_path / "w", "offset_snapshots")} == {"snapshot"}
+    solved = {row["group_id"] for row in rows(tmp_path / "w", "solutions")}
+    assert solved == {*sources, "mart-rack"}
+    last = dict(max(rows(tmp_path / "w", "runs"), key=lambda run: run["run_sequence"])["input_counts"])
+    assert last["read"] == sum(last[outcome] for outcome in ("landed", "duplicate", "skipped", "quarantined"))
+    assert (last["duplicate"] > 10) == (first == "snapshot")
 
 
 def test_looks_have_numbers_and_no_beginning(described: Path) -> None:

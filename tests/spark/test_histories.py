@@ -12,14 +12,55 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.histories import ends_of_groups, name_incarnations
+from jobs.histories import ends_of_groups, name_incarnations, number_generations
+from jobs.land import told_members
 from schemas.tables import GROUP_RECORDS
-from tests.spark.frames import EPOCH, frame, snapshots
+from tests.spark.frames import EPOCH, entries, frame, member_row, snapshot_row, snapshots
 from tests.spark.tables import COMPARED, content, rows
 from tests.unit.consumer_group_records import TOPIC_IDS, Log
 
 CLASSIC, CONSUMER = 2, 3
 ENDS = "cluster_id string, group_id string, position bigint, type int, is_handover boolean"
+
+
+# -- what a source does not tell
+
+
+def numbers(spark: SparkSession, *looks: tuple[int, str, int | None], retained_from: date | None = None) -> list[int]:
+    """Return the generations of looks: (position, fingerprint, generation that is stored); those from 100 on are of a later month."""
+    shown = [
+        {"cluster_id": "c", "group_id": "g", "position": place, "fingerprint": content, "generation": number, "is_numbered": True}
+        | {"observed_month": date(2026, 2 if place >= 100 else 1, 1)}
+        for place, content, number in looks
+    ]
+    told = {"cluster_id": "c", "group_id": "g", "position": 50, "fingerprint": "z", "generation": 70, "is_numbered": False}
+    numbered = number_generations(snapshots(spark, *reversed(shown), told), retained_from).orderBy("position").collect()
+    assert [row["generation"] for row in numbered if not row["is_numbered"]] == [70]
+    return [row["generation"] for row in numbered if row["is_numbered"]]
+
+
+def test_looks_that_differ_are_numbered(spark: SparkSession) -> None:
+    assert numbers(spark, (1, "a", None), (2, "a", None), (3, "b", None), (4, "a", None), (5, "a", None)) == [1, 1, 2, 3, 3]
+
+
+def test_an_earlier_look_moves_the_numbers_behind_it(spark: SparkSession) -> None:
+    assert numbers(spark, (1, "b", None), (2, "a", 1), (3, "a", 1), (4, "b", 2)) == [1, 2, 2, 3]
+
+
+def test_what_retention_left_keeps_its_numbers(spark: SparkSession) -> None:
+    later = date(2026, 2, 1)
+    assert numbers(spark, (1, "a", 4), (9, "c", 9), (100, "d", 10), (101, "e", None), retained_from=later) == [4, 9, 10, 11]
+    assert numbers(spark, (100, "d", 10), (101, "d", None), (102, "e", None), retained_from=later) == [10, 10, 11]
+
+
+def test_subscriptions_that_are_not_told_are_all_that_the_group_holds(spark: SparkSession) -> None:
+    held = [member_row("a", topics=None, assigned=entries(u=[1], t=[0])), member_row("b", topics=None), member_row("c", topics=["x"])]
+    rows = snapshots(spark, snapshot_row("g", 1, *held), snapshot_row("h", 1, member_row("a")), snapshot_row("i", 1))
+    found = rows.withColumns(told_members()).orderBy("group_id").collect()
+    assert [row["has_subscriptions"] for row in found] == [False, True, True]
+    assert [member["topics"] for member in found[0]["members"]] == [["t", "u"], ["t", "u"], ["x"]]
+    assert [member["member_id"] for member in found[0]["members"]] == ["a", "b", "c"]
+    assert [member["topics"] for member in found[1]["members"]] == [["t"]]
 
 
 # -- incarnations

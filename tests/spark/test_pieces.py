@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from random import Random
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.captures import DEMO, LOOKS, piece
@@ -33,6 +35,36 @@ def test_pieces_give_what_the_whole_gives(order: str, evenkeel, demo_warehouse: 
     if order == "overlapping":
         assert dict(runs[1]["input_counts"])["consumer-offsets.duplicate"] > 0
     assert_equal_warehouses(warehouse, demo_warehouse)
+
+
+def shuffled_pieces(folder: Path, count: int, seed: int) -> list[Path]:
+    """Write each record into one of so many pieces, and every tenth into another one too; in no order at all."""
+    table, random = pq.read_table(DEMO / "consumer_offsets.parquet"), Random(seed)
+    members: list[list[int]] = [[] for _ in range(count)]
+    for row in range(table.num_rows):
+        for piece_number in random.sample(range(count), 2 if random.random() < 0.1 else 1):
+            members[piece_number].append(row)
+    paths = []
+    for number, taken in enumerate(members):
+        random.shuffle(taken)
+        paths.append(folder / f"{number}.parquet")
+        pq.write_table(table.take(taken), paths[-1])
+    return paths
+
+
+@pytest.mark.parametrize("at_once", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+    """Landed some at a time, assigned and audited in between and at the end."""
+    pieces, warehouse = shuffled_pieces(tmp_path, 20, seed=20), tmp_path / "warehouse"
+    for first in range(0, 20, at_once):
+        looks = [LOOKS] if first == 10 else []
+        assert evenkeel("land", "--warehouse", warehouse, "--input", *pieces[first : first + at_once], *looks) == 0
+        if first in (5, 15):
+            assert evenkeel("assign", "--warehouse", warehouse) == 0
+            assert evenkeel("audit", "--warehouse", warehouse) == 0
+    assert_equal_warehouses(warehouse, demo_warehouse)
+    counts = [dict(run["input_counts"]) for run in rows(warehouse, "runs") if run["command"] == "land"]
+    assert sum(count["consumer-offsets.duplicate"] for count in counts) == sum(pq.read_metadata(one).num_rows for one in pieces) - 962
 
 
 def looks_between(folder: Path, name: str, first: int, behind: int) -> Path:
