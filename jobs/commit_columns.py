@@ -26,6 +26,7 @@ RAW_COLUMNS = ("key", "value", "partition", "offset", "timestamp_ms")
 
 _DECODED = to_arrow_schema(DECODED_ROWS)
 _COMMIT = _DECODED.field("offset_commit").type
+_NAME = pa.struct([("group_id", pa.string()), ("topic", pa.string()), ("partition", pa.int32())])
 _OFFSET_COMMIT_KEY = b"\0\1"
 _OFFSET, _EPOCH, _LENGTH = (2, 10), (10, 14), 14
 _TIME_SIZE, _ID_SIZE = 8, 16
@@ -66,37 +67,29 @@ def split_commits(records: pa.Table) -> tuple[list[pa.RecordBatch], pa.Table]:
     Args:
         records: the columns above.
     """
-    records = records.combine_chunks()
+    keys = records["key"].combine_chunks().dictionary_encode()
+    names = pa.array(list(map(_named, keys.dictionary.to_pylist())), _NAME)
+    values = records["value"].combine_chunks()
     is_placed = [
-        pc.equal(pc.binary_slice(records["key"], 0, 2), _OFFSET_COMMIT_KEY),
-        pc.is_valid(records["value"]),
+        names.is_valid().take(keys.indices),
+        pc.is_valid(values),
         pc.greater_equal(records["partition"], 0),
         pc.greater_equal(records["offset"], 0),
         pc.and_(pc.greater_equal(records["timestamp_ms"], 0), pc.less(records["timestamp_ms"], LAST_MS)),
     ]
     candidates = pc.fill_null(reduce(pc.and_, is_placed), False)
-    batches, others = [], [records.filter(pc.invert(candidates))]
-    rest = records.filter(candidates)
-    named = pa.chunked_array([_are_readable(rest["key"])])
-    others.append(rest.filter(pc.invert(named)))
-    rest = rest.filter(named)
-    for layout in _LAYOUTS:
-        fits = _fits(rest["value"], layout)
-        plain = rest.filter(fits)
-        if plain.num_rows:
-            batches.append(_decode(plain.combine_chunks(), layout))
-        rest = rest.filter(pc.invert(fits))
-    return batches, pa.concat_tables([*others, rest])
-
-
-def _are_readable(keys: pa.ChunkedArray) -> pa.Array:
-    """Return for each key whether it can be decoded."""
-    coded = keys.combine_chunks().dictionary_encode()
-    return pa.array([_named(key) is not None for key in coded.dictionary.to_pylist()], pa.bool_()).take(coded.indices)
+    masks = [pc.and_(candidates, _fits(values, layout)) for layout in _LAYOUTS]
+    columns = records.drop_columns("key").append_column("name", keys.indices)
+    plain = [(columns.filter(mask).combine_chunks(), layout) for mask, layout in zip(masks, _LAYOUTS, strict=True)]
+    batches = [_decode(commits, names, layout) for commits, layout in plain if commits.num_rows]
+    return batches, records.filter(pc.invert(reduce(pc.or_, masks)))
 
 
 @lru_cache(maxsize=1 << 16)  # a group commits the same partitions again and again
 def _named(key: bytes) -> tuple[str, str, int] | None:
+    """Return whose commit a key is of, and of what; None for one that cannot be read or is of something else."""
+    if not key.startswith(_OFFSET_COMMIT_KEY):
+        return None
     try:
         parsed = decode_key(key)
     except WireError:
@@ -104,7 +97,7 @@ def _named(key: bytes) -> tuple[str, str, int] | None:
     return parsed.group_id, parsed.topic, parsed.partition
 
 
-def _fits(values: pa.ChunkedArray, layout: _Layout) -> pa.ChunkedArray:
+def _fits(values: pa.Array, layout: _Layout) -> pa.Array:
     """Return for each value whether it has a layout, to the byte."""
     sizes = pc.binary_length(values)
     fixed_size = layout.metadata_at + _TIME_SIZE + layout.tail_size
@@ -112,14 +105,15 @@ def _fits(values: pa.ChunkedArray, layout: _Layout) -> pa.ChunkedArray:
     if layout.tags:
         end = -_ID_SIZE if layout.has_topic_id else None
         fits = pc.and_(fits, pc.equal(pc.binary_slice(values, -layout.tail_size, end), layout.tags))
-    candidates = values.filter(fits).combine_chunks()
+    fits = fits.fill_null(False)
+    candidates = values.filter(fits)
     length = pc.subtract(pc.binary_length(candidates), fixed_size)
     told = _numbers(pc.binary_slice(candidates, _LENGTH, layout.metadata_at), "B" if layout.is_compact else "h")
     if layout.is_compact:
         told = pc.if_else(pc.less_equal(told, _ONE_BYTE_LENGTHS), pc.subtract(told, 1), -1)
     metadata = pc.binary_slice(candidates, layout.metadata_at, -(_TIME_SIZE + layout.tail_size))
     is_plain = pc.and_(pc.equal(length, told), pc.string_is_ascii(metadata.cast(pa.string(), safe=False)))
-    return pc.replace_with_mask(fits.combine_chunks(), fits.combine_chunks(), is_plain)
+    return pc.replace_with_mask(fits, fits, is_plain)
 
 
 _NUMBERS = {"B": pa.uint8(), "h": pa.int16(), "i": pa.int32(), "q": pa.int64()}
@@ -138,38 +132,38 @@ def _numbers(fixed: pa.Array, code: str) -> pa.Array:
     return decoded if numbers.itemsize >= 4 else decoded.cast(pa.int32())
 
 
-def _decode(records: pa.Table, layout: _Layout) -> pa.RecordBatch:
-    """Return the rows of commits that all have one layout."""
-    count, values = records.num_rows, records["value"].combine_chunks()
-    keys = records["key"].combine_chunks().dictionary_encode()
-    group_ids, topics, partitions = zip(*map(_named, keys.dictionary.to_pylist()), strict=True)
-    epochs = _numbers(pc.binary_slice(values, *_EPOCH), "i")
+def _decode(commits: pa.Table, names: pa.StructArray, layout: _Layout) -> pa.RecordBatch:
+    """Return the rows of commits that all have one layout.
+
+    Args:
+        commits: the columns above, but the place among ``names`` instead of the key.
+    """
+    count = commits.num_rows
+    name, value, partition, offset, timestamp_ms = (commits[column].combine_chunks() for column in ("name", *RAW_COLUMNS[1:]))
+    epochs = _numbers(pc.binary_slice(value, *_EPOCH), "i")
     tail = layout.tail_size
-    committed_ms = _numbers(pc.binary_slice(values, -(_TIME_SIZE + tail), -tail if tail else None), "q")
+    committed_ms = _numbers(pc.binary_slice(value, -(_TIME_SIZE + tail), -tail if tail else None), "q")
     is_told = pc.and_(pc.greater_equal(committed_ms, 0), pc.less(committed_ms, LAST_MS))
     commit: dict[str, Any] = {
-        "group_id": pa.array(group_ids, pa.string()).take(keys.indices),
-        "topic": pa.array(topics, pa.string()).take(keys.indices),
-        "partition": pa.array(partitions, pa.int32()).take(keys.indices),
-        "position": records["offset"].combine_chunks(),
-        "observed_at": pc.multiply(records["timestamp_ms"].combine_chunks(), 1000).cast(_COMMIT.field("observed_at").type),
-        "offsets_partition": records["partition"].combine_chunks(),
-        "fingerprint": pa.array([hashlib.sha256(value).hexdigest() for value in values.to_pylist()], pa.string()),
-        "committed_offset": _numbers(pc.binary_slice(values, *_OFFSET), "q"),
+        **{part.name: names.field(part.name).take(name) for part in _NAME},
+        "position": offset,
+        "observed_at": pc.multiply(timestamp_ms, 1000).cast(_COMMIT.field("observed_at").type),
+        "offsets_partition": partition,
+        "fingerprint": pa.array([hashlib.sha256(one).hexdigest() for one in value.to_pylist()], pa.string()),
+        "committed_offset": _numbers(pc.binary_slice(value, *_OFFSET), "q"),
         "leader_epoch": pc.if_else(pc.equal(epochs, -1), pa.scalar(None, pa.int32()), epochs),
-        "metadata": pc.binary_slice(values, layout.metadata_at, -(_TIME_SIZE + tail)).cast(pa.string()),
+        "metadata": pc.binary_slice(value, layout.metadata_at, -(_TIME_SIZE + tail)).cast(pa.string()),
         "committed_at": pc.multiply(pc.if_else(is_told, committed_ms, pa.scalar(None, pa.int64())), 1000).cast(
             _COMMIT.field("committed_at").type
         ),
         "is_deleted": pa.repeat(pa.scalar(False), count),
     }
     if layout.has_topic_id:
-        ids = pc.binary_slice(values, -_ID_SIZE, None).dictionary_encode()
+        ids = pc.binary_slice(value, -_ID_SIZE, None).dictionary_encode()
         commit["topic_id"] = pa.array(list(map(uuid_text, ids.dictionary.to_pylist())), pa.string()).take(ids.indices)
-    places = [records[name].combine_chunks().cast(pa.string()) for name in ("partition", "offset")]
     row = {
         "offset_commit": pa.StructArray.from_arrays(_filled(commit, _COMMIT, count), fields=list(_COMMIT)),
-        "source_position": pc.binary_join_element_wise(*places, "@"),
+        "source_position": pc.binary_join_element_wise(partition.cast(pa.string()), offset.cast(pa.string()), "@"),
         "outcome": pa.repeat(pa.scalar(Outcome.LANDED.value), count),
         "kind": pa.repeat(pa.scalar("offset_commit"), count),
     }

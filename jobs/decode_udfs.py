@@ -22,8 +22,9 @@ from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, FOLDED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
 
 _DECODED = to_arrow_schema(DECODED_ROWS)
-CHUNK_ROWS, CHUNK_BYTES = 10_000, 32 << 20
-"""Records decoded at once, however small the batches are in which they come: a column costs as much for one row as for a thousand."""
+CHUNK_ROWS, CHUNK_BYTES = 50_000, 32 << 20
+"""Records decoded at once, however small the batches are in which they come: a column costs as much for one row as for a thousand, and
+the more records there are, the more of them share a key, which is decoded once."""
 
 
 def decode_raw_records(batches: Batches) -> Batches:
@@ -38,11 +39,13 @@ def decode_raw_records(batches: Batches) -> Batches:
 def _chunks(batches: Batches) -> Iterator[pa.Table]:
     """Yield the batches joined to larger tables."""
     waiting: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= CHUNK_ROWS or sum(one.nbytes for one in waiting) >= CHUNK_BYTES:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
             yield pa.Table.from_batches(waiting)
-            waiting = []
+            waiting, rows, size = [], 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)
 
