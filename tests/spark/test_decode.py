@@ -115,6 +115,15 @@ def test_plain_commits_take_the_short_way() -> None:
     assert (sum(batch.num_rows for batch in batches), others.num_rows) == (2, 0)
 
 
+@pytest.mark.parametrize("limit", ["CHUNK_ROWS", "CHUNK_BYTES"])
+def test_a_chunk_ends_at_its_limit_and_the_next_begins_empty(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = raw_table([(records.commit_key("g", "t", 0), records.commit_value(5, 1_000), 3, offset, 1_000) for offset in range(5)])
+    batches = table.to_batches(1)
+    monkeypatch.setattr(decode_udfs, limit, 2 if limit == "CHUNK_ROWS" else 2 * batches[0].nbytes)
+    found = list(decode_udfs.decode_raw_records(iter(batches)))
+    assert [batch.column("source_position").to_pylist() for batch in found] == [["3@0", "3@1"], ["3@2", "3@3"], ["3@4"]]
+
+
 def test_a_line_without_a_place_of_its_own_is_found_by_file_and_number() -> None:
     """Numbers go on over batches of one block and begin anew in another; blank lines count and are no records."""
     batches = [
