@@ -149,14 +149,20 @@ def test_a_look_has_a_place_of_its_own() -> None:
     assert [(row["source_position"], row["cluster_id"], row["look"]["topic"]) for row in rows] == [("1000 t", "own", "t")]
 
 
-@pytest.mark.parametrize("kind", [(Source.CONSUMER_OFFSETS, PARQUET), (Source.CONSUMER_OFFSETS, NDJSON), (Source.CLUSTER_METADATA, NDJSON)])
-def test_every_kind_that_is_recognised_has_a_decoder(kind: tuple[Source, str]) -> None:
-    assert list(decode_udfs.DECODERS[kind](iter([]))) == []
-    assert set(decode_udfs.DECODERS) == {
-        (Source.CONSUMER_OFFSETS, PARQUET),
-        (Source.CONSUMER_OFFSETS, NDJSON),
-        (Source.CLUSTER_METADATA, NDJSON),
-    }
+KINDS = {
+    (Source.CONSUMER_OFFSETS, PARQUET),
+    (Source.CONSUMER_OFFSETS, NDJSON),
+    (Source.SNAPSHOT, PARQUET),
+    (Source.SNAPSHOT, NDJSON),
+    (Source.CLUSTER_METADATA, NDJSON),
+}
+
+
+def test_every_kind_that_is_recognised_has_a_decoder() -> None:
+    assert set(decode_udfs.DECODERS) == KINDS
+    assert all(list(decode([])) == [] for decode in decode_udfs.DECODERS.values())
+    assert list(decode_udfs.decode_formatter_objects(iter([]), '{"key":')) == []
+    assert list(decode_udfs.decode_described_texts(iter([]), 0)) == []
 
 
 def test_rows_are_cut_into_batches_and_none_is_lost() -> None:
