@@ -24,7 +24,7 @@ from jobs.reading import decode_captures
 from jobs.superseding import sources_in_play, supersede
 from jobs.warehouse import Warehouse
 from schemas.staging import TARGETS
-from schemas.tables import QUARANTINE, SUBSCRIPTION_SNAPSHOTS
+from schemas.tables import QUARANTINE, SUBSCRIPTION_SNAPSHOTS, TOPIC_PARTITIONS
 from schemas.vocabulary import Outcome
 
 logger = logging.getLogger(__name__)
@@ -160,12 +160,23 @@ def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFra
 
 
 def told_members() -> dict[str, Column]:
-    """Return ``members`` with topics, and ``has_subscriptions``: where a source tells no topics, a member gets all that any one holds."""
+    """Return ``members`` without nulls for lists, and ``has_subscriptions``.
+
+    Where a source does not tell what a member subscribes to, it gets all topics that any one of its group holds; and no claims where it
+    tells none, as a member whose subscription is too old for them.
+    """
     members = F.col("members")
-    is_told = F.forall(members, lambda member: member["topics"].isNotNull())
+    is_whole = F.forall(members, lambda member: member["topics"].isNotNull() & member["owned"].isNotNull())
     held = F.array_sort(F.array_distinct(F.flatten(members["assigned"])["topic"]))
-    assumed = F.transform(members, lambda member: member.withField("topics", F.coalesce(member["topics"], held)))
-    return {"members": F.when(is_told, members).otherwise(assumed), "has_subscriptions": is_told}
+    none = F.array().cast(TOPIC_PARTITIONS)
+    filled = F.transform(
+        members,
+        lambda member: member.withField("topics", F.coalesce(member["topics"], held)).withField("owned", F.coalesce(member["owned"], none)),
+    )
+    return {
+        "members": F.when(is_whole, members).otherwise(filled),
+        "has_subscriptions": F.forall(members, lambda member: member["topics"].isNotNull()),
+    }
 
 
 def _quarantine_rows(staged: DataFrame, context: RunContext) -> DataFrame:

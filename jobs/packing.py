@@ -210,7 +210,7 @@ def unpack_generation(snapshot: Snapshot, solved: Sequence[Mapping[str, Any]], h
         snapshot.incarnation,
         GroupProblem(topics, snapshot.members),
         gone,
-        snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in snapshot.subscription_versions.values()),
+        _tells_claims(snapshot),
         observed["has_predecessor"],
         observed["is_rewrite"],
         observed["is_follow_up"],
@@ -221,6 +221,12 @@ def unpack_generation(snapshot: Snapshot, solved: Sequence[Mapping[str, Any]], h
             for row in solved
         ],
     )
+
+
+def _tells_claims(snapshot: Snapshot) -> bool:
+    """Return whether members that claim nothing are known to have given up what they held."""
+    versions = snapshot.subscription_versions.values()
+    return not snapshot.is_look and (snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in versions))
 
 
 def unpack_runs(row: Mapping[str, Any]) -> dict[str, list[TopicRun]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.spark.captures import LOOKS
 from tests.spark.tables import rows
@@ -135,12 +136,15 @@ def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse:
 
 
 @pytest.mark.parametrize("first", ["snapshot", "describe"])
-def test_the_source_that_tells_more_stays(first: str, evenkeel, tmp_path: Path) -> None:
-    """Whichever comes first; a group that only the lesser one tells of keeps that."""
+def test_the_source_that_tells_more_stays(first: str, evenkeel, spark: SparkSession, tmp_path: Path) -> None:
+    """Whichever comes first; a group that only the lesser one tells of keeps that. Once as lines, once as Parquet."""
     look, as_of = write_look(tmp_path, 16)
     lines = [json.dumps(envelope) for envelope in told_envelopes(admin_looks()[16]) if envelope["group_id"] != "mart-rack"]
     (tmp_path / "snapshots").write_text("\n".join(lines), encoding="utf-8")
     inputs = {"snapshot": tmp_path / "snapshots", "describe": look}
+    if first == "describe":
+        inputs["snapshot"] = tmp_path / "parquet"
+        spark.read.json(str(tmp_path / "snapshots")).write.parquet(str(tmp_path / "parquet"))
     for source in sorted(inputs, key=lambda source: source != first):
         arguments = ("--warehouse", tmp_path / "w", "--input", inputs[source], "--cluster-id", CLUSTER, "--as-of", as_of)
         assert evenkeel("run", *arguments) == 0

@@ -54,12 +54,14 @@ def test_what_retention_left_keeps_its_numbers(spark: SparkSession) -> None:
 
 
 def test_subscriptions_that_are_not_told_are_all_that_the_group_holds(spark: SparkSession) -> None:
-    held = [member_row("a", topics=None, assigned=entries(u=[1], t=[0])), member_row("b", topics=None), member_row("c", topics=["x"])]
+    held = [member_row("a", topics=None, owned=None, assigned=entries(u=[1], t=[0])), member_row("b", topics=None)]
+    held += [member_row("c", topics=["x"], owned=entries(x=[4]))]
     rows = snapshots(spark, snapshot_row("g", 1, *held), snapshot_row("h", 1, member_row("a")), snapshot_row("i", 1))
     found = rows.withColumns(told_members()).orderBy("group_id").collect()
     assert [row["has_subscriptions"] for row in found] == [False, True, True]
     assert [member["topics"] for member in found[0]["members"]] == [["t", "u"], ["t", "u"], ["x"]]
     assert [member["member_id"] for member in found[0]["members"]] == ["a", "b", "c"]
+    assert [len(member["owned"]) for member in found[0]["members"]] == [0, 0, 1]
     assert [member["topics"] for member in found[1]["members"]] == [["t"]]
 
 
