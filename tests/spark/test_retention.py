@@ -138,4 +138,4 @@ def test_superseded_records(spark: SparkSession, records: list[tuple], expected:
     rows += [row(100 + place, 8, b"v", **other) for place, other in enumerate(({"key": b"l"}, {"group_id": "h"}, {"cluster_id": "d"}))]
     rows += [row(200, records[0][1], b"v", observed_month=NEW), row(201, records[0][1], None, observed_month=NEW)]
     found = superseded_records(frame(spark, GROUP_RECORDS.schema, rows), MIDDLE).collect()
-    assert sorted(tuple(place) for place in found) == [("c", 3, offset) for offset in expected]
+    assert sorted(tuple(place) for place in found) == [("c", 3, offset, "g") for offset in expected]
