@@ -6,6 +6,9 @@ import base64
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeVar
 
 from jobs.sources.consumer_group_fold import RECORD_TYPES
 from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped
@@ -29,6 +32,10 @@ CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA = 2, 3
 """Types of the records whose tombstones end a group."""
 
 CONSUMER_PROTOCOL_TYPES = ("consumer", "")
+REMEMBERED_VALUES, REMEMBERED_BYTES = 4096, 1024
+"""How many subscriptions, and as many assignments, a worker remembers, and how large they may be: some 40 MiB of each at the worst."""
+
+Decoded = TypeVar("Decoded")
 
 
 def decode_line(line: bytes) -> Row:
@@ -136,8 +143,8 @@ def _group_metadata(parsed: Key, key: bytes, value: bytes, partition: int | None
 
 def _member(member: GroupMember) -> Row:
     try:
-        subscription = decode_subscription(member.subscription)
-        assigned = decode_assignment(member.assignment).partitions if member.assignment else ()
+        subscription = _subscription(member.subscription)
+        assigned = _assigned(member.assignment) if member.assignment else []
     except WireError as error:
         raise WireError(error.reason, f"member '{member.member_id}': {error.detail}") from None
     return {
@@ -145,16 +152,39 @@ def _member(member: GroupMember) -> Row:
         "group_instance_id": member.group_instance_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        "rack": subscription.rack,
         "session_timeout_ms": member.session_timeout_ms,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        **subscription,
+        "assigned": assigned,
+    }
+
+
+def _remembering(decode: Callable[[bytes], Decoded]) -> Callable[[bytes], Decoded]:
+    """Return ``decode`` with a memory of what it made of short values, which callers share and must not change.
+
+    Members send the same bytes in generation after generation, and those of one group often send the same as each other.
+    """
+    remembered = lru_cache(maxsize=REMEMBERED_VALUES)(decode)
+    return lambda data: remembered(data) if len(data) <= REMEMBERED_BYTES else decode(data)
+
+
+@_remembering
+def _subscription(data: bytes) -> Row:
+    """Return the columns of a member that its subscription tells."""
+    subscription = decode_subscription(data)
+    return {
+        "rack": subscription.rack,
         "topics": list(subscription.topics),
         "subscription_version": subscription.version,
         "owned": _entries(subscription.owned),
         "owned_generation": subscription.owned_generation,
         "user_data": subscription.user_data,
-        "assigned": _entries(assigned),
     }
+
+
+@_remembering
+def _assigned(data: bytes) -> list[Row]:
+    return _entries(decode_assignment(data).partitions)
 
 
 def _entries(grouped: tuple[tuple[str, tuple[int, ...]], ...]) -> list[Row]:

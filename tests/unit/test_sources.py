@@ -276,3 +276,18 @@ def test_a_payload_is_cut_but_hashed_whole() -> None:
     payload = b"x" * (PAYLOAD_BYTES + 1)
     row = quarantined("kind", "reason", "detail", payload)
     assert (len(row["payload"]), row["payload_hash"]) == (PAYLOAD_BYTES, hashlib.sha256(payload).hexdigest())
+
+
+@pytest.mark.parametrize(("topic", "readings"), [("remembered", 1), ("x" * consumer_offsets.REMEMBERED_BYTES, 2)])
+def test_what_members_send_again_is_read_again_only_when_it_is_long(topic: str, readings: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    for name in ("decode_subscription", "decode_assignment"):
+        decoder = getattr(consumer_offsets, name)
+        monkeypatch.setattr(consumer_offsets, name, lambda data, decoder=decoder: read.append(data) or decoder(data))
+    subscribed, given = records.subscription(topic), records.assignment(**{topic: [0, 2]})
+    rows = [decode(records.group_key("g"), records.group_value(5, records.group_member(member, subscribed, given))) for member in "ab"]
+    for row, member_id in zip(rows, "ab", strict=True):
+        (member,) = row["snapshot"]["members"]
+        assert (member["member_id"], member["topics"]) == (member_id, [topic])
+        assert member["assigned"] == [{"topic": topic, "partitions": [0, 2]}]
+    assert sorted(read) == sorted([subscribed, given] * readings)
