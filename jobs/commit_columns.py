@@ -1,17 +1,17 @@
 """Offset commits, which are nearly all that ``__consumer_offsets`` holds, decoded a column at a time.
 
-Only what is as brokers write it: value version 3, or 4 with or without a topic id, ASCII metadata, nothing left over. These come out as
+Only what is as brokers write it: value version 3, or 4 with or without a topic id, all text ASCII, nothing left over. These come out as
 ``consumer_offsets.decode_record`` would give them; everything else is left to it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from array import array
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -19,7 +19,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from jobs.sources.decoded import LAST_MS
 from schemas.staging import DECODED_ROWS
 from schemas.vocabulary import Outcome
-from schemas.wire import WireError, decode_key
 from schemas.wire.reader import uuid_text
 
 RAW_COLUMNS = ("key", "value", "partition", "offset", "timestamp_ms")
@@ -27,7 +26,9 @@ RAW_COLUMNS = ("key", "value", "partition", "offset", "timestamp_ms")
 _DECODED = to_arrow_schema(DECODED_ROWS)
 _COMMIT = _DECODED.field("offset_commit").type
 _NAME = pa.struct([("group_id", pa.string()), ("topic", pa.string()), ("partition", pa.int32())])
-_OFFSET_COMMIT_KEY = b"\0\1"
+_OFFSET_COMMIT, _KEY_SIZE = 1, 10
+"""Type of a key, and its size without names: type, length of the group, length of the topic, partition."""
+
 _OFFSET, _EPOCH, _LENGTH = (2, 10), (10, 14), 14
 _TIME_SIZE, _ID_SIZE = 8, 16
 _ONE_BYTE_LENGTHS = 0x7F
@@ -68,10 +69,11 @@ def split_commits(records: pa.Table) -> tuple[list[pa.RecordBatch], pa.Table]:
         records: the columns above.
     """
     keys = records["key"].combine_chunks().dictionary_encode()
-    names = pa.array(list(map(_named, keys.dictionary.to_pylist())), _NAME)
+    places, names = _names(keys.dictionary)
+    place = places.take(keys.indices)
     values = records["value"].combine_chunks()
     is_placed = [
-        names.is_valid().take(keys.indices),
+        place.is_valid(),
         pc.is_valid(values),
         pc.greater_equal(records["partition"], 0),
         pc.greater_equal(records["offset"], 0),
@@ -79,22 +81,54 @@ def split_commits(records: pa.Table) -> tuple[list[pa.RecordBatch], pa.Table]:
     ]
     candidates = pc.fill_null(reduce(pc.and_, is_placed), False)
     masks = [pc.and_(candidates, _fits(values, layout)) for layout in _LAYOUTS]
-    columns = records.drop_columns("key").append_column("name", keys.indices)
+    columns = records.drop_columns("key").append_column("name", place)
     plain = [(columns.filter(mask).combine_chunks(), layout) for mask, layout in zip(masks, _LAYOUTS, strict=True)]
     batches = [_decode(commits, names, layout) for commits, layout in plain if commits.num_rows]
     return batches, records.filter(pc.invert(reduce(pc.or_, masks)))
 
 
-@lru_cache(maxsize=1 << 16)  # a group commits the same partitions again and again
-def _named(key: bytes) -> tuple[str, str, int] | None:
-    """Return whose commit a key is of, and of what; None for one that cannot be read or is of something else."""
-    if not key.startswith(_OFFSET_COMMIT_KEY):
-        return None
-    try:
-        parsed = decode_key(key)
-    except WireError:
-        return None
-    return parsed.group_id, parsed.topic, parsed.partition
+def _names(keys: pa.Array) -> tuple[pa.Array, pa.StructArray]:
+    """Return each key's place among the names, and the names: whose commit a key is of, and of what.
+
+    The place is null for a key of something else, and for one that is not as brokers write it or has names beyond ASCII.
+
+    Args:
+        keys: none of them null.
+    """
+    content, bounds = _content(keys)
+    text = np.append(content, np.zeros(_KEY_SIZE, np.uint8))  # of a key that ends early, what is behind it is looked at
+    starts, ends, sizes = bounds[:-1], bounds[1:], np.diff(bounds)
+    group_at = starts + 4
+    group_size = _numbers_at(text, starts + 2, ">i2")
+    topic_at = group_at + np.clip(group_size, 0, np.maximum(sizes - _KEY_SIZE, 0)) + 2
+    topic_size = _numbers_at(text, topic_at - 2, ">i2")
+    is_whole = (_numbers_at(text, starts, ">i2") == _OFFSET_COMMIT) & (sizes == _KEY_SIZE + group_size + topic_size)
+    whole = np.flatnonzero(is_whole & (group_size >= 0) & (topic_size >= 0))
+    groups, topics = (_cut(content, at[whole], size[whole]) for at, size in ((group_at, group_size), (topic_at, topic_size)))
+    names = pa.StructArray.from_arrays([groups, topics, pa.array(_numbers_at(text, ends[whole] - 4, ">i4"))], fields=list(_NAME))
+    is_plain = pc.and_(pc.string_is_ascii(groups), pc.string_is_ascii(topics))
+    return pc.index_in(pa.array(np.arange(len(keys))), pa.array(whole).filter(is_plain)), names.filter(is_plain)
+
+
+def _content(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return all bytes of binary values, and where in them each value begins, followed by where the last one ends."""
+    _, bounds, content = values.buffers()
+    places = np.frombuffer(bounds, np.int32)[values.offset : values.offset + len(values) + 1]
+    return np.frombuffer(content or b"", np.uint8), places.astype(np.int64)
+
+
+def _numbers_at(content: np.ndarray, places: np.ndarray, code: str) -> np.ndarray:
+    """Return the numbers at places, as integers of at least 32 bits."""
+    raw = content[places[:, None] + np.arange(np.dtype(code).itemsize)]
+    return raw.view(code)[:, 0].astype(np.promote_types(code, np.int32))
+
+
+def _cut(content: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> pa.Array:
+    """Return the strings in stretches of the content, which are in order and do not overlap."""
+    edges = np.column_stack([starts, starts + sizes]).ravel()
+    is_inside = np.repeat(np.arange(len(edges) + 1) % 2 == 1, np.diff(edges, prepend=0, append=len(content)))
+    ends = np.append(0, np.cumsum(sizes)).astype(np.int32)
+    return pa.StringArray.from_buffers(len(sizes), pa.py_buffer(ends), pa.py_buffer(content[is_inside]))
 
 
 def _fits(values: pa.Array, layout: _Layout) -> pa.Array:
@@ -108,7 +142,7 @@ def _fits(values: pa.Array, layout: _Layout) -> pa.Array:
     fits = fits.fill_null(False)
     candidates = values.filter(fits)
     length = pc.subtract(pc.binary_length(candidates), fixed_size)
-    told = _numbers(pc.binary_slice(candidates, _LENGTH, layout.metadata_at), "B" if layout.is_compact else "h")
+    told = _numbers(pc.binary_slice(candidates, _LENGTH, layout.metadata_at), ">u1" if layout.is_compact else ">i2")
     if layout.is_compact:
         told = pc.if_else(pc.less_equal(told, _ONE_BYTE_LENGTHS), pc.subtract(told, 1), -1)
     metadata = pc.binary_slice(candidates, layout.metadata_at, -(_TIME_SIZE + layout.tail_size))
@@ -116,20 +150,11 @@ def _fits(values: pa.Array, layout: _Layout) -> pa.Array:
     return pc.replace_with_mask(fits, fits, is_plain)
 
 
-_NUMBERS = {"B": pa.uint8(), "h": pa.int16(), "i": pa.int32(), "q": pa.int64()}
-
-
 def _numbers(fixed: pa.Array, code: str) -> pa.Array:
-    """Return big-endian numbers, each the whole of a value and none null, as integers of at least 32 bits."""
-    _, ends, content = fixed.buffers()
-    numbers = array(code)
-    if len(fixed):
-        bounds = memoryview(ends).cast("i")[fixed.offset : fixed.offset + len(fixed) + 1]
-        numbers.frombytes(memoryview(content)[bounds[0] : bounds[-1]])
-    if numbers.itemsize > 1:
-        numbers.byteswap()
-    decoded = pa.Array.from_buffers(_NUMBERS[code], len(fixed), [None, pa.py_buffer(numbers)])
-    return decoded if numbers.itemsize >= 4 else decoded.cast(pa.int32())
+    """Return numbers, each the whole of a value and none null, as integers of at least 32 bits."""
+    content, bounds = _content(fixed)
+    numbers = content[bounds[0] : bounds[-1]].view(code)
+    return pa.array(numbers.astype(np.promote_types(code, np.int32)))
 
 
 def _decode(commits: pa.Table, names: pa.StructArray, layout: _Layout) -> pa.RecordBatch:
@@ -140,9 +165,9 @@ def _decode(commits: pa.Table, names: pa.StructArray, layout: _Layout) -> pa.Rec
     """
     count = commits.num_rows
     name, value, partition, offset, timestamp_ms = (commits[column].combine_chunks() for column in ("name", *RAW_COLUMNS[1:]))
-    epochs = _numbers(pc.binary_slice(value, *_EPOCH), "i")
+    epochs = _numbers(pc.binary_slice(value, *_EPOCH), ">i4")
     tail = layout.tail_size
-    committed_ms = _numbers(pc.binary_slice(value, -(_TIME_SIZE + tail), -tail if tail else None), "q")
+    committed_ms = _numbers(pc.binary_slice(value, -(_TIME_SIZE + tail), -tail if tail else None), ">i8")
     is_told = pc.and_(pc.greater_equal(committed_ms, 0), pc.less(committed_ms, LAST_MS))
     commit: dict[str, Any] = {
         **{part.name: names.field(part.name).take(name) for part in _NAME},
@@ -150,7 +175,7 @@ def _decode(commits: pa.Table, names: pa.StructArray, layout: _Layout) -> pa.Rec
         "observed_at": pc.multiply(timestamp_ms, 1000).cast(_COMMIT.field("observed_at").type),
         "offsets_partition": partition,
         "fingerprint": pa.array([hashlib.sha256(one).hexdigest() for one in value.to_pylist()], pa.string()),
-        "committed_offset": _numbers(pc.binary_slice(value, *_OFFSET), "q"),
+        "committed_offset": _numbers(pc.binary_slice(value, *_OFFSET), ">i8"),
         "leader_epoch": pc.if_else(pc.equal(epochs, -1), pa.scalar(None, pa.int32()), epochs),
         "metadata": pc.binary_slice(value, layout.metadata_at, -(_TIME_SIZE + tail)).cast(pa.string()),
         "committed_at": pc.multiply(pc.if_else(is_told, committed_ms, pa.scalar(None, pa.int64())), 1000).cast(

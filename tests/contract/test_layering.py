@@ -28,6 +28,7 @@ ALLOWED_IMPORTS = {
         "assignors",
         "pyspark",
         "py4j",
+        "numpy",
         "pandas",
         "pyarrow",
         "pydantic",
@@ -46,6 +47,7 @@ ONLY_IN = {
     "jinja2": {"jobs.report_page"},
     "markupsafe": {"jobs.report_page"},
     "yaml": {"jobs.cli", "jobs.gates"},
+    "numpy": {"jobs.commit_columns"},
 }
 ARROW = {"pandas", "pyarrow"}
 SESSION = "jobs.session"

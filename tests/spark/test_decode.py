@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from itertools import product
 
 import pyarrow as pa
 import pytest
@@ -109,10 +110,41 @@ def test_columns_give_what_single_records_give(chosen: list[tuple], size: int) -
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
 
 
+def commit_keys() -> list[bytes]:
+    """Return keys of commits with all kinds of names, some with more or less to them than their type and lengths tell."""
+    names = [struct.pack(">h", len(name) + more) + name for name in (b"", b"g", b"x" * 200, "é".encode(), b"\xff") for more in (0, 1, -1)]
+    ends = [struct.pack(">i", number) for number in (0, 200, -1)] + [b"\0" * 5, b"\0" * 3, b""]
+    return [b"".join(parts) for parts in product((b"\0\1", b"\0\0", b"\1\1"), names, names, ends)] + [b"", b"\0", b"\0\1", b"\0\1\0"]
+
+
+def test_a_key_is_read_among_others_as_it_is_alone() -> None:
+    chosen = [(key, records.commit_value(5, 1_000), 3, offset, 1_000) for offset, key in enumerate(commit_keys())]
+    found = [row for batch in decode_udfs.decode_raw_records(iter(raw_table(chosen).to_batches())) for row in batch.to_pylist()]
+    (expected,) = to_batches((consumer_offsets.decode_record(*record) for record in chosen), SCHEMA, len(chosen))
+    by_place = {row["source_position"]: row for row in found}
+    assert len(by_place) == len(found)
+    assert [by_place[row["source_position"]] for row in expected.to_pylist()] == expected.to_pylist()
+
+
+LONG_GROUPS = struct.pack(">h", -(2**15)) + b"x" * 2**15, struct.pack(">h", 2**15 - 1) + b"x" * (2**15 - 1)
+"""A group whose length is negative, but would fit its bytes without the sign, and the longest that there is."""
+
+
+@pytest.mark.parametrize("group", LONG_GROUPS)
+def test_a_length_has_a_sign(group: bytes) -> None:
+    record = b"\0\1" + group + records.string("t") + bytes(4), records.commit_value(5, 1_000), 3, 9, 1_000
+    (row,) = (row for batch in decode_udfs.decode_raw_records(iter(raw_table([record]).to_batches())) for row in batch.to_pylist())
+    assert row["outcome"] == consumer_offsets.decode_record(*record)["outcome"]
+    assert (row["outcome"] == "landed") == (group[0] < 0x80)
+
+
 def test_plain_commits_take_the_short_way() -> None:
-    plain = [(records.commit_key("g", "t", 0), records.commit_value(5, 1_000), 3, 9, 1_000)] * 2
+    names = [("g", "t", 0), ("billing", "x" * 249, 200), ("", "t", 2**31 - 1), ("g", "t", 0)]
+    plain = [(records.commit_key(*name), records.commit_value(5, 1_000), 3, 9, 1_000) for name in names]
     batches, others = split_commits(raw_table(plain))
-    assert (sum(batch.num_rows for batch in batches), others.num_rows) == (2, 0)
+    commits_ = [row["offset_commit"] for batch in batches for row in batch.to_pylist()]
+    assert [(commit["group_id"], commit["topic"], commit["partition"]) for commit in commits_] == names
+    assert others.num_rows == 0
 
 
 @pytest.mark.parametrize("limit", ["CHUNK_ROWS", "CHUNK_BYTES"])
