@@ -11,11 +11,12 @@ import errno
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,12 +25,16 @@ from pydantic import ValidationError
 from jobs.errors import CaptureFolderError, WarehouseBusyError
 from jobs.location import told
 from jobs.lock import exclusive, read_holder, this_process
-from schemas.positions import Positions
+from schemas.positions import PolledGroups, Positions
 
-LOCK, POSITIONS, UNFINISHED = ".evenkeel.collect.lock", "_positions.json", "_unfinished"
+LOCK, UNFINISHED = ".evenkeel.collect.lock", "_unfinished"
+POSITIONS, POLLED = "_positions.json", "_polled.json.gz"
+"""How far the files go: those of records, and those of polls."""
 ROW_GROUP_BYTES = 64 << 20
 FILE_ROWS, FILE_BYTES = 1_000_000, 512 << 20
 """Where a file ends at the latest; bytes as they lie in memory."""
+
+Progress = TypeVar("Progress")
 
 
 class CaptureFolder:
@@ -37,8 +42,8 @@ class CaptureFolder:
 
     Attributes:
         path: the folder.
-        files: names of the files of records published so far.
-        record_count: how many records are in them.
+        files: names of the files published so far, without looks.
+        record_count: how many records of ``__consumer_offsets`` are in them.
     """
 
     def __init__(self, path: Path, now: Callable[[], datetime]) -> None:
@@ -67,20 +72,34 @@ class CaptureFolder:
         Raises:
             CaptureFolderError: the file that tells it is unreadable.
         """
-        place = self.path / POSITIONS
+        return self._progress(POSITIONS, Positions.model_validate_json)
+
+    def polled(self) -> PolledGroups | None:
+        """Return what the polls in the folder say of the groups; None when there are none.
+
+        Raises:
+            CaptureFolderError: the file that tells it is unreadable.
+        """
+        return self._progress(POLLED, lambda content: PolledGroups.model_validate_json(gzip.decompress(content)))
+
+    def _progress(self, name: str, parse: Callable[[bytes], Progress]) -> Progress | None:
+        place = self.path / name
         try:
-            return Positions.model_validate_json(place.read_bytes())
+            return parse(place.read_bytes())
         except FileNotFoundError:
             return None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            what = f"is no whole gzip file ({error})"
         except OSError as error:
             raise _failed(self.path, error) from None
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
-            raise CaptureFolderError(
-                f"{told(str(place))}: {f'{where}: ' if where else ''}{first['msg']}; expected positions as collect writes them; "
-                "without this file collect reads from the beginning again, and landing counts what it had as duplicates"
-            ) from None
+            what = f"{f'{where}: ' if where else ''}{first['msg']}"
+        raise CaptureFolderError(
+            f"{told(str(place))}: {what}; expected what collect writes there; without this file collect begins anew, and what is in the "
+            "folder by then is there twice"
+        )
 
     def add(self, records: pa.RecordBatch) -> None:
         """Take records into the open file.
@@ -114,9 +133,19 @@ class CaptureFolder:
                 self.files.append(self._name_it(self.path / f"{UNFINISHED}.parquet", "consumer_offsets", ".parquet"))
                 self.record_count += self._rows
                 self._open, self._rows, self._bytes = None, 0, 0
-            self._write(self.path / f"{POSITIONS}.part", positions.model_dump_json(indent=1).encode())
-            os.replace(self.path / f"{POSITIONS}.part", self.path / POSITIONS)
-            self._keep_names()
+            self._replace(POSITIONS, positions.model_dump_json(indent=1).encode())
+
+    def publish_groups(self, lines: list[bytes], polled: PolledGroups) -> None:
+        """Write what polls found to have changed, if anything, and then keep what they have seen.
+
+        Raises:
+            CaptureFolderError: the disk is full, or gone; what is kept is then that of the files that have their names.
+        """
+        with self._telling():
+            if lines:
+                self._write(self.path / f"{UNFINISHED}.jsonl.gz", gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0))
+                self.files.append(self._name_it(self.path / f"{UNFINISHED}.jsonl.gz", "group_snapshots", ".jsonl.gz"))
+            self._replace(POLLED, gzip.compress(polled.model_dump_json().encode(), mtime=0))
 
     def publish_look(self, look: dict[str, Any]) -> None:
         """Write one look at the cluster.
@@ -148,6 +177,12 @@ class CaptureFolder:
         table = pa.Table.from_batches(self._waiting, schema)
         self._open[1].write_table(table, row_group_size=table.num_rows)
         self._waiting, self._waiting_bytes = [], 0
+
+    def _replace(self, name: str, content: bytes) -> None:
+        part = self.path / f"{UNFINISHED}.{name}"
+        self._write(part, content)
+        os.replace(part, self.path / name)
+        self._keep_names()
 
     def _write(self, path: Path, content: bytes) -> None:
         with path.open("wb") as file:

@@ -338,10 +338,13 @@ def _collect(arguments: argparse.Namespace) -> str:
         arguments.bootstrap_servers,
         arguments.output,
         properties,
-        arguments.follow,
-        arguments.cluster_id,
-        arguments.look_every,
-        arguments.timeout,
+        follow=arguments.follow,
+        polls=arguments.poll,
+        cluster_name=arguments.cluster_id,
+        look_seconds=arguments.look_every,
+        poll_seconds=arguments.poll_every,
+        publish_seconds=arguments.publish_every,
+        timeout_seconds=arguments.timeout,
     )
     return collect.run(request, lambda: datetime.now(timezone.utc))
 

@@ -15,16 +15,19 @@ Written are all committed records of __consumer_offsets, from where the folder l
 at brokers and topics before and after. Nothing in the cluster changes: no group is joined, no offset committed. The user needs
 READ on the topic __consumer_offsets, and DESCRIBE on the topics that looks are to show. What to do next is the last line.
 
+Where that topic may not be read, or with --poll, the groups are polled instead: members, what they hold, committed offsets; of
+each poll only what changed. The user needs DESCRIBE on the groups and their topics. What happens between two polls is not seen.
+
 Properties of librdkafka (security.protocol, sasl.mechanism, ssl.ca.location, ...) come from a file of key=value lines, and from
 the environment: EVENKEEL_KAFKA_SASL_PASSWORD is sasl.password, and so on; the environment beats the file. Secrets belong there
 and nowhere else: they are in no message and no file of collect's.
 
-A folder goes with one cluster. Whatever ends a collection, the next one into the same folder goes on without a gap. With
---follow, files of records come every few seconds; Ctrl-C or SIGTERM saves what was read, a second one ends at once."""
+A folder goes with one cluster, and with records or polls. Whatever ends a collection, the next one into the same folder goes on
+behind it. With --follow, Ctrl-C or SIGTERM saves what was read, a second one ends at once."""
 
 EPILOG = """\
 exit codes: 0 done, or --follow was ended; 1 ended early, everything read until then is saved; 2 wrong usage, no connection,
-no right to read, or a folder that cannot be written or belongs to another cluster."""
+no right to read the topic or to see a group, or a folder that cannot be written or belongs to another cluster."""
 
 _ADDRESS = re.compile(r"([^\s:@/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
@@ -36,7 +39,12 @@ def add_to(command: argparse.ArgumentParser) -> None:
     command.add_argument("--client-properties", type=Path, metavar="FILE", help="properties of librdkafka, key=value a line")
     command.add_argument("--cluster-id", type=name, metavar="NAME", help="what landing is to call the cluster (default: Kafka's own id)")
     command.add_argument("--follow", action="store_true", help="go on reading until Ctrl-C or SIGTERM")
+    command.add_argument("--poll", action="store_true", help="poll the groups, even if __consumer_offsets may be read")
     command.add_argument("--look-every", type=seconds, default=300.0, metavar="SECONDS", help="time between looks with --follow (300)")
+    command.add_argument("--poll-every", type=seconds, default=30.0, metavar="SECONDS", help="time between polls with --follow (30)")
+    command.add_argument(
+        "--publish-every", type=seconds, default=90.0, metavar="SECONDS", help="how long what was read waits for its file (90)"
+    )
     command.add_argument("--timeout", type=seconds, default=30.0, metavar="SECONDS", help="how long to wait for an answer (default 30)")
 
 

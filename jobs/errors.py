@@ -33,6 +33,10 @@ class ClusterError(EvenkeelError):
     exit_code = 2
 
 
+class TopicForbiddenError(ClusterError):
+    """A Kafka cluster does not let us read ``__consumer_offsets``."""
+
+
 class CaptureFolderError(EvenkeelError):
     """A folder of captures cannot be written, is in use, or does not go on where the cluster is; what is in it stays."""
 

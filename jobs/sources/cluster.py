@@ -1,4 +1,4 @@
-"""A live Kafka cluster: looks at it, and the records of ``__consumer_offsets``. The only module that knows confluent-kafka.
+"""A live Kafka cluster: looks at it, and the records of ``__consumer_offsets``.
 
 Nothing in the cluster changes: partitions are assigned by hand, so that no group is joined, and no offset is committed.
 """
@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from jobs.client_properties import ClientProperties
-from jobs.errors import ClusterError, CollectionBrokenError, EvenkeelError, UsageError
+from jobs.errors import ClusterError, CollectionBrokenError, EvenkeelError, TopicForbiddenError, UsageError
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 
 BATCH_RECORDS = 2_500
@@ -140,11 +140,10 @@ class Connection:
         """Return why no broker can be reached at the moment; '' while one can."""
         return self._trouble if self._is_down else ""
 
-    def explained(self, error: KafkaError, otherwise: type[EvenkeelError]) -> EvenkeelError:
+    def explained(self, error: KafkaError, otherwise: type[EvenkeelError] = ClusterError) -> EvenkeelError:
         """Return our error for one of Kafka's; ``otherwise`` is the kind of those that are no matter of connection or rights."""
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            needed = "collect needs an ACL that allows its user READ on it, and DESCRIBE on the topics that its looks are to show"
-            return ClusterError(f"{self.servers}: no right to read the topic {OFFSETS_TOPIC}; {needed}")
+            return TopicForbiddenError(f"{self.servers}: no right to read the topic {OFFSETS_TOPIC}")
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return ClusterError(f"{self.servers}: found no topic {OFFSETS_TOPIC}, which comes with a cluster's first consumer group")
         if error.code() in _NO_ANSWER:
@@ -158,6 +157,8 @@ class Cluster:
     """A cluster that has answered.
 
     Attributes:
+        connection: how it is reached.
+        admin: the client that asks.
         cluster_id: Kafka's own id; None of a cluster that has none.
     """
 
@@ -168,8 +169,8 @@ class Cluster:
             UsageError: librdkafka does not take the properties.
             ClusterError: no answer, or the login is refused.
         """
-        self._connection = connection
-        self._admin = connection.client(AdminClient, {})
+        self.connection = connection
+        self.admin = connection.client(AdminClient, {})
         self.cluster_id: str | None = self._describe().cluster_id
 
     def offsets_log(self) -> OffsetsLog:
@@ -178,15 +179,15 @@ class Cluster:
         Raises:
             ClusterError: there is none, it may not be read, or a partition has no leader.
         """
-        described = self._admin.describe_topics(TopicCollection([OFFSETS_TOPIC]), request_timeout=self._connection.timeout_seconds)
-        topic = self._answer(described[OFFSETS_TOPIC])
+        described = self.admin.describe_topics(TopicCollection([OFFSETS_TOPIC]), request_timeout=self.connection.timeout_seconds)
+        topic = self.answer(described[OFFSETS_TOPIC])
         places = [(topic.name, partition.id) for partition in topic.partitions]
         begin = self._offsets(places, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
         end = self._offsets(places, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
         silent = [str(place[1]) for place in places if begin[place] is None or end[place] is None]
         if silent:
             numbers = ", ".join(silent)
-            raise ClusterError(f"{self._connection.servers}: no leader answers for {OFFSETS_TOPIC}, partitions {numbers}; try again")
+            raise ClusterError(f"{self.connection.servers}: no leader answers for {OFFSETS_TOPIC}, partitions {numbers}; try again")
         return OffsetsLog(
             _topic_id(topic),
             {partition: offset for (_, partition), offset in begin.items() if offset is not None},
@@ -206,7 +207,7 @@ class Cluster:
         places = [(topic.name, partition.id) for topic in topics for partition in topic.partitions]
         begin = self._offsets(places, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
         end = self._offsets(places, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
-        self._connection.healed()
+        self.connection.healed()
         return {
             "cluster_id": described.cluster_id,
             "brokers": [{"id": node.id, "rack": node.rack} for node in sorted(described.nodes, key=lambda node: node.id)],
@@ -230,23 +231,23 @@ class Cluster:
         }
 
     def _describe(self) -> Any:
-        return self._answer(self._admin.describe_cluster(request_timeout=self._connection.timeout_seconds))
+        return self.answer(self.admin.describe_cluster(request_timeout=self.connection.timeout_seconds))
 
     def _topics(self) -> list[TopicDescription]:
         """Return the topics, by name; without those that went between two questions."""
-        seconds = self._connection.timeout_seconds
+        seconds = self.connection.timeout_seconds
         try:
-            names = sorted(self._admin.list_topics(timeout=seconds).topics)
+            names = sorted(self.admin.list_topics(timeout=seconds).topics)
         except KafkaException as error:
-            raise self._connection.explained(error.args[0], ClusterError) from None
+            raise self.connection.explained(error.args[0]) from None
         topics = []
-        for asked in self._admin.describe_topics(TopicCollection(names), request_timeout=seconds).values() if names else ():
-            self._wait(asked)
+        for asked in self.admin.describe_topics(TopicCollection(names), request_timeout=seconds).values() if names else ():
+            self.wait(asked)
             problem = asked.exception()
             if problem is None:
                 topics.append(asked.result())
             elif problem.args[0].code() not in _NOT_OURS_TO_SEE:
-                raise self._connection.explained(problem.args[0], ClusterError)
+                raise self.connection.explained(problem.args[0])
         return sorted(topics, key=lambda topic: topic.name)
 
     def _offsets(self, places: Places, which: OffsetSpec, isolation: IsolationLevel) -> dict[tuple[str, int], int | None]:
@@ -254,30 +255,39 @@ class Cluster:
         if not places:
             return {}
         wanted = {TopicPartition(topic, partition): which for topic, partition in places}
-        told = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self._connection.timeout_seconds)
+        told = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.connection.timeout_seconds)
         found: dict[tuple[str, int], int | None] = {}
         for place, asked in told.items():
-            self._wait(asked)
+            self.wait(asked)
             found[place.topic, place.partition] = asked.result().offset if asked.exception() is None else None
         if all(offset is None for offset in found.values()):
-            raise self._connection.explained(asked.exception().args[0], ClusterError)
+            raise self.connection.explained(asked.exception().args[0])
         return found
 
-    def _wait(self, asked: Future[Answer]) -> None:
-        """Return when there is an answer or an error."""
+    def wait(self, asked: Future[Answer]) -> None:
+        """Return when there is an answer or an error.
+
+        Raises:
+            ClusterError: the login is refused.
+        """
         while not asked.done():
             try:
                 asked.exception(POLL_SECONDS)
             except FutureTimeoutError:
-                self._admin.poll(0)  # what librdkafka tells of its connections
-                self._connection.check()
+                self.admin.poll(0)  # what librdkafka tells of its connections
+                self.connection.check()
 
-    def _answer(self, asked: Future[Answer]) -> Answer:
-        self._wait(asked)
+    def answer(self, asked: Future[Answer]) -> Answer:
+        """Return the answer.
+
+        Raises:
+            ClusterError: there is none.
+        """
+        self.wait(asked)
         try:
             return asked.result()
         except KafkaException as error:
-            raise self._connection.explained(error.args[0], ClusterError) from None
+            raise self.connection.explained(error.args[0]) from None
 
 
 class Reader:

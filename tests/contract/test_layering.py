@@ -42,7 +42,7 @@ ALLOWED_IMPORTS = {
 # Slow or heavy to import, or a boundary that has one file: the only modules that may.
 ONLY_IN = {
     "great_expectations": {"jobs.gates"},
-    "confluent_kafka": {"jobs.sources.cluster"},
+    "confluent_kafka": {"jobs.sources.cluster", "jobs.sources.cluster_groups"},
     "py4j": {"jobs.session"},
     "jinja2": {"jobs.report_page"},
     "markupsafe": {"jobs.report_page"},

@@ -44,6 +44,12 @@ def looks(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def polls(folder: Path) -> list[dict[str, Any]]:
+    """Return the lines of all polls in the order of their files."""
+    files = sorted(folder.glob("group_snapshots-*.jsonl.gz"))
+    return [json.loads(line) for path in files for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+
+
 def decoded(folder: Path, target: str) -> list[dict[str, Any]]:
     """Return the rows of one kind that landing would make of the records."""
     rows = [decode_record(record.key, record.value, record.partition, record.offset, record.timestamp_ms) for record in records(folder)]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -19,71 +15,12 @@ from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from tests.kafka import captures
 from tests.kafka.broker import Broker
 from tests.kafka.conftest import Collect, History
+from tests.kafka.following import Collector, following, wait_for
 from tests.kafka.groups import PARTITION_COUNT, Commits
 from tests.kafka.log_files import Record, read_topic
 
-ROOT = Path(__file__).resolve().parents[2]
-LONGEST_S = 120.0
 DEFAULT_SEED = 17
 KILLS = 6
-START = """
-import sys
-from jobs import cli, collect
-from jobs.sources import cluster
-collect.FOLLOW_FILE_SECONDS, cluster.BATCH_SECONDS = float(sys.argv[1]), 0.02
-raise SystemExit(cli.console_main(sys.argv[2:]))
-"""
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    behind = time.monotonic() + LONGEST_S
-    while not condition():
-        assert time.monotonic() < behind, f"{what}: not within {LONGEST_S:.0f} s"
-        time.sleep(0.05)
-
-
-class Collector:
-    """A process that follows a broker."""
-
-    def __init__(self, address: str, folder: Path, log: Path, file_seconds: float, *options: str) -> None:
-        self.folder, self.log = folder, log
-        follow = ["collect", "--bootstrap-servers", address, "--output", str(folder), "--follow", *options]
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", START, str(file_seconds), *follow],
-                cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            )  # fmt: skip
-
-    @property
-    def told(self) -> str:
-        """What it has printed."""
-        return self.log.read_text()
-
-    def is_ready(self) -> bool:
-        assert self.process.poll() is None, self.told
-        return "offsets to go" in self.told
-
-    def file_count(self) -> int:
-        return len(list(self.folder.glob("consumer_offsets-*")))
-
-    def end(self, number: int) -> int:
-        """Send a signal, and return the exit code."""
-        self.process.send_signal(number)
-        return self.process.wait(LONGEST_S)
-
-
-@contextmanager
-def following(broker: Broker, folder: Path, *options: str, file_seconds: float = 0.3) -> Iterator[Collector]:
-    """A collector that has begun to read."""
-    log = folder.with_suffix(f".{time.monotonic_ns()}.log")
-    collector = Collector(broker.address, folder, log, file_seconds, *options)
-    try:
-        wait_for(collector.is_ready, "the collector begins to read")
-        yield collector
-    finally:
-        if collector.process.poll() is None:
-            collector.process.kill()
-            collector.process.wait()
 
 
 def committed(broker: Broker) -> list[Record]:
@@ -104,7 +41,7 @@ def test_a_collector_that_is_killed_at_any_moment_loses_nothing(
         print(f"\nEVENKEEL_SEED={seed}", end=" ", flush=True)
     random, folder, files = Random(seed), tmp_path / "captures", []
     for _ in range(KILLS):
-        with following(broker, folder, "--look-every", "0.2", file_seconds=0.02) as collector:
+        with following(broker, folder, "--look-every", "0.2", publish_every="0.1") as collector:
             behind = time.monotonic() + random.uniform(0.0, 2.0)
             while time.monotonic() < behind:
                 commits.commit(random.randrange(PARTITION_COUNT), random.randrange(1000), "killed")
@@ -140,7 +77,7 @@ def test_a_signal_ends_following_in_good_order(
 
 def test_a_signal_before_the_first_file_saves_what_was_read(broker: Broker, history: History, tmp_path: Path) -> None:
     folder = tmp_path / "captures"
-    with following(broker, folder, file_seconds=3600.0) as collector:
+    with following(broker, folder, publish_every="3600") as collector:
         time.sleep(1.5)
         assert collector.file_count() == 0
         assert collector.end(signal.SIGINT) == 0, collector.told
@@ -176,7 +113,7 @@ def test_the_second_signal_ends_at_once(broker: Broker, history: History, tmp_pa
 
 def test_a_signal_before_the_cluster_has_answered(broker: Broker, history: History, tmp_path: Path) -> None:
     with broker.paused():
-        collector = Collector(broker.address, tmp_path / "captures", tmp_path / "log", 0.3)
+        collector = Collector(broker.address, tmp_path / "captures", tmp_path / "log")
         wait_for((tmp_path / "captures").exists, "its folder")
         time.sleep(1.0)
         assert collector.end(signal.SIGINT) == 0, collector.told

@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -101,23 +101,21 @@ def log_in(monkeypatch: pytest.MonkeyPatch, properties: Path, user: str) -> None
     monkeypatch.setenv("EVENKEEL_KAFKA_SASL_PASSWORD", USERS[user])
 
 
-def test_a_user_without_rights(collect: Collect, broker: Broker, capsys, monkeypatch, properties: Path, tmp_path: Path) -> None:
-    log_in(monkeypatch, properties, "stranger")
-    line = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties), servers=broker.login_address))
-    assert line == (
-        f"evenkeel: {broker.login_address}: no right to read the topic {OFFSETS_TOPIC}; collect needs an ACL that allows its user READ on "
-        "it, and DESCRIBE on the topics that its looks are to show"
-    )
-
-
-def test_a_user_who_may_only_describe_the_topic(
-    collect: Collect, broker: Broker, capsys, monkeypatch, properties: Path, tmp_path: Path
+@pytest.mark.parametrize("operation", [None, AclOperation.DESCRIBE])
+def test_a_user_who_may_neither_read_the_topic_nor_see_a_group(
+    operation: AclOperation | None, collect: Collect, broker: Broker, capsys, monkeypatch, properties: Path, tmp_path: Path
 ) -> None:
+    """One who may describe the topic learns only from reading that that is not enough."""
     log_in(monkeypatch, properties, "stranger")
-    with allowed(broker, "stranger", AclOperation.DESCRIBE):
+    with allowed(broker, "stranger", operation) if operation else nullcontext():
         assert collect(tmp_path / "f", "--client-properties", str(properties), servers=broker.login_address) == 2
-    assert "no right to read the topic" in capsys.readouterr().err.splitlines()[-1]
-    assert list((tmp_path / "f").glob("consumer_offsets-*")) == []
+    lines = capsys.readouterr().err.splitlines()
+    assert f"no right to read the topic {OFFSETS_TOPIC}: its groups are polled instead" in lines[-2]
+    assert lines[-1] == (
+        f"evenkeel: {broker.login_address}: no consumer group is shown; polling needs an ACL that allows its user DESCRIBE on them, and on "
+        "the topics whose offsets they commit"
+    )
+    assert all(name.startswith("cluster_metadata-") for name in files(tmp_path / "f")), "the folder is free for either way of collecting"
 
 
 def test_reading_needs_one_right(
@@ -205,7 +203,7 @@ def test_positions_that_cannot_be_read(collect: Collect, folder: Path, capsys: p
     change_positions(folder, next_offsets={"7": -1})
     line = refusal(capsys, collect(folder))
     place = folder / "_positions.json"
-    assert f"{place}: next_offsets.7: Input should be greater than or equal to 0; expected positions as collect writes them; " in line
+    assert f"{place}: next_offsets.7: Input should be greater than or equal to 0; expected what collect writes there; " in line
 
 
 @pytest.fixture

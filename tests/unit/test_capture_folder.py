@@ -187,7 +187,7 @@ def test_positions_that_cannot_be_read_are_not_taken_for_none(content: bytes, me
     with opened(tmp_path) as folder, pytest.raises(CaptureFolderError) as refused:
         folder.positions()
     assert f"{tmp_path / '_positions.json'}: {message}" in str(refused.value)
-    assert "expected positions as collect writes them" in str(refused.value)
+    assert "expected what collect writes there" in str(refused.value)
 
 
 def test_a_place_that_is_no_folder(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import collect
+from jobs import collect, collect_records, collection
 from jobs.client_properties import ClientProperties
-from jobs.collect import Request, resume
+from jobs.collect import Request
+from jobs.collect_records import resume
 from jobs.errors import CaptureFolderError, ClusterError, CollectionBrokenError
 from jobs.sources.cluster import Batch, OffsetsLog
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
@@ -96,6 +97,7 @@ class Play:
 
     def __init__(self) -> None:
         self.cluster_id = "c"
+        self.connection = self
         self.log = OffsetsLog("i", {0: 0}, {0: 4})
         self.steps: list[Step] = []
         self.looks: list[dict[str, Any] | Exception] = []
@@ -148,8 +150,9 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
 
     monkeypatch.setattr(collect, "Connection", lambda *_: playing)
     monkeypatch.setattr(collect, "Cluster", lambda _: playing)
-    monkeypatch.setattr(collect, "Reader", read)
-    monkeypatch.setattr(collect, "time", SimpleNamespace(monotonic=lambda: playing.moment))
+    monkeypatch.setattr(collect_records, "Reader", read)
+    for module in (collect_records, collection):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: playing.moment))
     yield playing
     assert playing.steps == []
 
@@ -197,10 +200,7 @@ def test_a_full_file_is_published_and_the_next_one_begins(play: Play, tmp_path: 
     assert files(tmp_path) == [[0, 1], [2, 3]]
 
 
-def test_a_file_is_published_when_its_first_record_has_waited_long_enough(
-    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(collect, "FOLLOW_FILE_SECONDS", 0.2)
+def test_a_file_is_published_when_its_first_record_has_waited_long_enough(play: Play, tmp_path: Path) -> None:
     play.steps = [
         play.wait(0.3),  # an open file without records does not age
         batch(1, 0),
@@ -210,7 +210,7 @@ def test_a_file_is_published_when_its_first_record_has_waited_long_enough(
         batch(2, 1),
         interrupt,
     ]
-    run(tmp_path, follow=True)
+    run(tmp_path, follow=True, publish_seconds=0.2)
     assert (files(tmp_path), saved(tmp_path)) == ([[0], [1]], {0: 2})
 
 
@@ -246,7 +246,7 @@ def test_an_outage_is_told_once(play: Play, tmp_path: Path, caplog: pytest.LogCa
         return lambda: setattr(play, "outage", text)
 
     play.steps = [outage("first"), outage("second"), outage(""), outage("third"), interrupt]
-    with caplog.at_level(logging.INFO, "jobs.collect"):
+    with caplog.at_level(logging.INFO, "jobs"):
         run(tmp_path, follow=True)
     assert caplog.messages[1:] == [
         "no broker can be reached, trying again: first",

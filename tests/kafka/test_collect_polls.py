@@ -1,0 +1,217 @@
+"""Where the topic may not be read, the groups are polled: what the lines say, beside what real clients were told."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from tests.kafka import captures
+from tests.kafka.broker import USERS, Broker
+from tests.kafka.conftest import Collect
+from tests.kafka.following import following, wait_for
+from tests.kafka.groups import TOPIC, Commits, Groups, Member, Owned
+
+CLASSIC, KIP848, SIMPLE = "polled-classic", "polled-next-generation", "polled-committing"
+LINE = {
+    *("cluster_id", "group_id", "observed_at_ms", "generation", "group_type", "protocol_type", "state", "strategy", "leader_member_id"),
+    *("joined_at_ms", "reconciled_at_ms", "members", "offsets"),
+}
+MEMBER = {
+    *("member_id", "group_instance_id", "client_id", "client_host", "rack", "session_timeout_ms", "rebalance_timeout_ms", "topics"),
+    *("topic_regex", "strategies", "subscription_version", "owned", "owned_generation", "user_data_b64", "assigned", "current"),
+    "pending_revocation",
+}
+
+
+@pytest.fixture(scope="module")
+def groups(broker: Broker, collect: Collect) -> Iterator[Groups]:
+    """Groups that no other test knows: one a protocol, and one that only commits."""
+    living = Groups(broker.address)
+    living.join(CLASSIC, partition_assignment_strategy="roundrobin", client_rack="r1")
+    living.join(CLASSIC, partition_assignment_strategy="roundrobin", group_instance_id="s1")
+    living.join(KIP848, protocol="consumer")
+    living.join(KIP848, protocol="consumer")
+    living.settle(CLASSIC, KIP848)
+    commits = Commits(broker.address, SIMPLE)
+    commits.commit(2, 40, "a note")
+    commits.close()
+    yield living
+    living.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rights(broker: Broker) -> Iterator[None]:
+    """The user ``reader`` may describe all groups and the topic, but not read ``__consumer_offsets``."""
+    may = "User:reader", "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW
+    places = [(ResourceType.GROUP, "polled-", ResourcePatternType.PREFIXED), (ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL)]
+    for made in broker.admin.create_acls([AclBinding(*place, *may) for place in places]).values():
+        made.result()
+    yield
+    for gone in broker.admin.delete_acls([AclBindingFilter(*place, *may) for place in places]).values():
+        gone.result()
+
+
+@pytest.fixture
+def login(broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Return the options with which a collection runs as ``reader``."""
+    properties = tmp_path / "client.properties"
+    properties.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=reader\n")
+    monkeypatch.setenv("EVENKEEL_KAFKA_SASL_PASSWORD", USERS["reader"])
+    return ["--client-properties", str(properties)]
+
+
+def last(lines: list[dict[str, Any]], group_id: str) -> dict[str, Any]:
+    return [line for line in lines if line["group_id"] == group_id][-1]
+
+
+def held(line: dict[str, Any], name: str = "assigned") -> dict[str, Owned]:
+    return {
+        member["member_id"]: frozenset((entry["topic"], number) for entry in member[name] for number in entry["partitions"])
+        for member in line["members"]
+    }
+
+
+def owned(members: list[Member]) -> dict[str, Owned]:
+    return {member_id: member.owned for member in members for member_id in member.member_ids}
+
+
+def test_a_topic_that_may_not_be_read_is_told_and_groups_are_polled(
+    collect: Collect, broker: Broker, groups: Groups, login: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "f"
+    assert collect(folder, *login, servers=broker.login_address) == 0
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [
+        f"evenkeel: {broker.login_address}: no right to read the topic {OFFSETS_TOPIC}: its groups are polled instead, which misses what "
+        "changes between two polls",
+        f"evenkeel: cluster {captures.looks(folder)[0]['cluster_id']}: 3 groups",
+    ]
+    (name,) = [path.name for path in folder.glob("group_snapshots-*.jsonl.gz")]
+    assert told.out == f"3 changes of 3 groups -> {name} in {folder}; go on with: run --input {folder}\n"
+    assert re.fullmatch(r"group_snapshots-\d{8}T\d{6}\.\d{6}Z\.jsonl\.gz", name)
+    assert list(folder.glob("consumer_offsets-*")) == [] and not (folder / "_positions.json").exists()
+
+    lines = captures.polls(folder)
+    assert {line["group_id"] for line in lines} == {CLASSIC, KIP848, SIMPLE}
+    assert all(set(line) == LINE and all(set(member) == MEMBER for member in line["members"] or ()) for line in lines)
+    assert {(line["cluster_id"], line["generation"]) for line in lines} == {(captures.looks(folder)[0]["cluster_id"], None)}
+
+
+def test_a_classic_group_shows_what_its_members_subscribe_to(collect: Collect, groups: Groups, tmp_path: Path) -> None:
+    assert collect(tmp_path, "--poll") == 0
+    line = last(captures.polls(tmp_path), CLASSIC)
+    assert (line["group_type"], line["protocol_type"], line["state"], line["strategy"]) == ("classic", "consumer", "Stable", "roundrobin")
+    assert held(line) == owned(groups.of(CLASSIC))
+    assert [member["topics"] for member in line["members"]] == [[TOPIC], [TOPIC]]
+    assert {member["rack"] for member in line["members"]} == {"r1", None}
+    assert {member["group_instance_id"] for member in line["members"]} == {"s1", None}
+    assert {member["client_host"] for member in line["members"]} == {"/127.0.0.1"}
+
+
+def test_a_kip848_group_shows_its_target_and_what_is_held(collect: Collect, groups: Groups, tmp_path: Path) -> None:
+    assert collect(tmp_path, "--poll") == 0
+    line = last(captures.polls(tmp_path), KIP848)
+    assert (line["group_type"], line["state"], line["strategy"]) == ("consumer", "Stable", "uniform")
+    assert held(line) == held(line, "current") == owned(groups.of(KIP848))
+    assert [member["topics"] for member in line["members"]] == [None, None]
+
+
+def test_a_group_that_only_commits_shows_its_offsets(collect: Collect, groups: Groups, tmp_path: Path) -> None:
+    assert collect(tmp_path, "--poll") == 0
+    line = last(captures.polls(tmp_path), SIMPLE)
+    nothing = {"leader_epoch": None, "committed_at_ms": None, "topic_id": None}
+    assert line["members"] is None
+    assert line["offsets"] == [{"topic": TOPIC, "partition": 2, "committed_offset": 40, "metadata": "a note", **nothing}]
+
+
+def test_the_next_poll_writes_what_changed(
+    collect: Collect, broker: Broker, groups: Groups, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert collect(tmp_path, "--poll", "--cluster-id", "prod") == 0
+    first = captures.polls(tmp_path)
+    capsys.readouterr()
+    assert collect(tmp_path) == 0
+    assert "0 changes of " in capsys.readouterr().out, "what it once polled, a folder goes on polling"
+
+    commits = Commits(broker.address, SIMPLE)
+    commits.commit(1, 7, "more")
+    commits.close()
+    leaves = groups.join(CLASSIC, partition_assignment_strategy="roundrobin")
+    groups.settle(CLASSIC)
+    assert collect(tmp_path) == 0
+    joined, committed = sorted(captures.polls(tmp_path)[len(first) :], key=lambda line: line["group_id"])
+    assert (joined["group_id"], held(joined)) == (CLASSIC, owned(groups.of(CLASSIC)))
+    assert (committed["group_id"], committed["members"]) == (SIMPLE, None)
+    assert [(entry["partition"], entry["committed_offset"]) for entry in committed["offsets"]] == [(1, 7)]
+    assert {line["cluster_id"] for line in captures.polls(tmp_path)} == {"prod"}
+
+    groups.leave(leaves)
+    groups.settle(CLASSIC)
+    assert collect(tmp_path) == 0
+    assert held(captures.polls(tmp_path)[-1]) == owned(groups.of(CLASSIC))
+
+
+def test_following_sees_what_happens_and_publishes_now_and_then(broker: Broker, groups: Groups, tmp_path: Path) -> None:
+    folder = tmp_path / "captures"
+
+    def members() -> list[dict[str, Owned]]:
+        return [held(line) for line in captures.polls(folder) if line["group_id"] == KIP848 and line["members"] is not None]
+
+    with following(broker, folder, "--poll", "--poll-every", "0.2", publish_every="0.5") as collector:
+        wait_for(members, "the first file")
+        joins = groups.join(KIP848, protocol="consumer")
+        groups.settle(KIP848)
+        wait_for(lambda: owned(groups.of(KIP848)) in members(), "the third member")
+        groups.leave(joins)
+        groups.settle(KIP848)
+        before = len(list(folder.glob("group_snapshots-*")))
+        assert collector.end(signal.SIGINT) == 0, collector.told
+    times = [line["observed_at_ms"] for line in captures.polls(folder)]
+    assert times == sorted(times)
+    assert before <= len(list(folder.glob("group_snapshots-*"))) <= before + 1
+
+
+def test_an_end_publishes_at_once(broker: Broker, groups: Groups, tmp_path: Path) -> None:
+    folder = tmp_path / "captures"
+    with following(broker, folder, "--poll", publish_every="3600") as collector:
+        assert list(folder.glob("group_snapshots-*")) == []
+        assert collector.end(signal.SIGTERM) == 0, collector.told
+    assert held(last(captures.polls(folder), CLASSIC)) == owned(groups.of(CLASSIC))
+
+
+def test_a_folder_of_records_is_not_polled_into(
+    collect: Collect, broker: Broker, login: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "f"
+    assert collect(folder) == 0
+    before = sorted(path.name for path in folder.iterdir())
+    capsys.readouterr()
+    assert collect(folder, "--poll") == 2
+    assert capsys.readouterr().err == (
+        f"evenkeel: --output {folder}: there are records of {OFFSETS_TOPIC} in it; name another folder with --output\n"
+    )
+    assert collect(folder, *login, servers=broker.login_address) == 2
+    assert capsys.readouterr().err == (
+        f"evenkeel: {broker.login_address}: no right to read the topic {OFFSETS_TOPIC}, of which there are records in the folder; to poll, "
+        "name another folder with --output\n"
+    )
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_cluster_that_is_away_ends_no_following(broker: Broker, groups: Groups, tmp_path: Path) -> None:
+    folder = tmp_path / "captures"
+    with following(broker, folder, "--poll", "--poll-every", "0.3", "--timeout", "0.5", publish_every="0.1") as collector:
+        with broker.paused():
+            wait_for(lambda: "no poll of the groups: " in collector.told, "the outage is told")
+        commits = Commits(broker.address, SIMPLE)
+        commits.commit(3, 99, "after the pause")
+        commits.close()
+        wait_for(lambda: any(entry["committed_offset"] == 99 for entry in last(captures.polls(folder), SIMPLE)["offsets"]), "what came")
+        assert collector.end(signal.SIGINT) == 0, collector.told
