@@ -29,12 +29,21 @@ logger = logging.getLogger(__name__)
 NAP_SECONDS = 0.1
 """How long Ctrl-C takes between two polls."""
 LONGEST_WAITING_BYTES = 64 << 20
+HELD = ("owned", "assigned", "current")
+"""Fields of a member that are partitions by topic."""
 Group = dict[str, Any]
 
 
 def fingerprint(group: Group) -> str:
-    """Return what stands for the members of a group and what they hold."""
-    content = [group[name] for name in ("group_type", "state", "strategy", "members")]
+    """Return what stands for the members of a group and what they hold, in whatever order: brokers list both as their hash tables do."""
+    members = [
+        {
+            name: sorted((entry["topic"], sorted(entry["partitions"])) for entry in value) if value and name in HELD else value
+            for name, value in member.items()
+        }
+        for member in sorted(group["members"], key=lambda member: member["member_id"])
+    ]
+    content = [group["group_type"], group["state"], group["strategy"], members]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -131,7 +131,7 @@ def _group(described: ConsumerGroupDescription, raw: dict[str, GroupMember]) -> 
     is_kip848 = described.type is ConsumerGroupType.CONSUMER
     state, members = _state(described, is_kip848), None
     if state is not None and not described.is_simple_consumer_group:
-        found = sorted(described.members, key=lambda member: member.member_id)
+        found = described.members  # in the coordinator's order, which a classic group's assignor was given too
         members = [_kip848_member(member) if is_kip848 else _classic_member(member, raw.get(member.member_id)) for member in found]
     if members is not None and None in members:
         members = None
@@ -167,7 +167,7 @@ def _classic_member(member: MemberDescription, raw: GroupMember | None) -> dict[
             before = decode_assignment(bytes(raw.assignment)).partitions if raw.assignment else ()
         except WireError:  # a client that writes bytes of its own: what librdkafka makes of them is told
             return {**_member(member, None), "assigned": assigned, "current": None}
-        if _entries((topic, number) for topic, numbers in before for number in numbers) != assigned:
+        if {(topic, number) for topic, numbers in before for number in numbers} != set(_places(member.assignment)):
             return None
     return {**_member(member, subscription), "assigned": assigned, "current": None}
 
@@ -202,9 +202,9 @@ def _places(assignment: Any) -> Iterator[tuple[str, int]]:
 
 
 def _entries(places: Iterable[tuple[str, int]]) -> Entries:
-    """Return one entry a topic; in order, since brokers tell what a KIP-848 group has in any order."""
+    """Return one entry a topic, by first appearance: for a classic group that is the assignor's order."""
     by_topic: dict[str, list[int]] = {}
-    for topic, number in sorted(places):
+    for topic, number in places:
         by_topic.setdefault(topic, []).append(number)
     return [{"topic": topic, "partitions": numbers} for topic, numbers in by_topic.items()]
 

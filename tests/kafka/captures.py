@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from jobs.captures import find_captures
 from jobs.sources.consumer_offsets import decode_record
-from schemas.snapshot import recognise_line
-from schemas.vocabulary import Source
+from jobs.sources.snapshot_lines import decode_line
+from schemas.snapshot import GroupSnapshot, recognise_line
+from schemas.vocabulary import Outcome, Source
 from tests.kafka.log_files import Record
 
 
@@ -45,9 +46,13 @@ def looks(folder: Path) -> list[dict[str, Any]]:
 
 
 def polls(folder: Path) -> list[dict[str, Any]]:
-    """Return the lines of all polls in the order of their files."""
+    """Return the lines of all polls in the order of their files; each is one that landing takes whole."""
     files = sorted(folder.glob("group_snapshots-*.jsonl.gz"))
-    return [json.loads(line) for path in files for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    lines = [line for path in files for line in gzip.decompress(path.read_bytes()).splitlines()]
+    for line in lines:
+        GroupSnapshot.model_validate_json(line)
+        assert {row["outcome"] for row in decode_line(line)} == {Outcome.LANDED}
+    return [json.loads(line) for line in lines]
 
 
 def decoded(folder: Path, target: str) -> list[dict[str, Any]]:

@@ -56,6 +56,11 @@ def test_what_was_seen_is_not_told_again() -> None:
     assert changes(whole, seen) == (None, seen)
 
 
+def test_the_order_of_members_and_partitions_is_no_change() -> None:
+    seen = changes(group([member("a", 0, 1), member("b", 2)]), NOT_SEEN)[1]
+    assert changes(group([member("b", 2), member("a", 1, 0)]), seen)[0] is None
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -1,0 +1,166 @@
+"""Members of consumer groups in other clients than librdkafka: Kafka's own, and kafka-python. Both tell which generation they are in."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+
+from tests.kafka.broker_jars import broker_jars
+from tests.kafka.groups import LONGEST_REBALANCE_S, PARTITION_COUNT, TOPIC, Owned
+
+CALM_S = 1.5
+SESSION = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "500"}
+
+
+@dataclass
+class Witness:
+    """What one member was told by its callbacks.
+
+    Attributes:
+        owned: what it owns by now.
+        told: by generation and member id the last that it owned in it.
+    """
+
+    group_id: str
+    owned: Owned = frozenset()
+    told: dict[tuple[int, str], Owned] = field(default_factory=dict)
+    changed_at: float = field(default_factory=time.monotonic)
+
+    def has(self, generation: int, member_id: str, owned: Iterable[tuple[str, int]]) -> None:
+        """Take all that a callback leaves the member with."""
+        self.owned, self.changed_at = frozenset(owned), time.monotonic()
+        self.told[generation, member_id] = self.owned
+
+    def gives(self, taken: Iterable[tuple[str, int]]) -> None:
+        """Take what a callback takes away."""
+        self.owned, self.changed_at = self.owned - set(taken), time.monotonic()
+
+
+class Client(Protocol):
+    """A client library."""
+
+    def join(self, group_id: str, properties: dict[str, str]) -> Witness:
+        """Add a member that subscribes to the topic."""
+
+    def leave(self, witness: Witness) -> None:
+        """Have a member close: it leaves its group, unless it is a static one."""
+
+
+def settle(witnesses: list[Witness]) -> None:
+    """Wait until these members of one group share the topic, each with a part of it, and nothing moves."""
+    everything = {(TOPIC, number) for number in range(PARTITION_COUNT)}
+    behind = time.monotonic() + LONGEST_REBALANCE_S
+    while True:
+        parts = [witness.owned for witness in witnesses]
+        is_shared = all(parts) and sum(map(len, parts)) == PARTITION_COUNT and set().union(*parts) == everything
+        if is_shared and time.monotonic() - max(witness.changed_at for witness in witnesses) > CALM_S:
+            return
+        assert time.monotonic() < behind, witnesses
+        time.sleep(0.05)
+
+
+class Java:
+    """Kafka's own client, all members in one JVM."""
+
+    def __init__(self, address: str) -> None:
+        jars, source = f"{broker_jars()}/*", Path(__file__).parent / "Members.java"
+        options = ["-Xmx300m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        self._address, self._witnesses = address, dict[str, Witness]()
+        self._process = subprocess.Popen(
+            ["java", *options, "-cp", jars, str(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            name, what, generation, member_id, places = line.rstrip("\n").split(" ")
+            spelled = [place.rsplit(":", 1) for place in places.split(",") if place]
+            owned = [(topic, int(number)) for topic, number in spelled]
+            if what == "has":
+                self._witnesses[name].has(int(generation), member_id, owned)
+            else:
+                self._witnesses[name].gives(owned)
+
+    def _order(self, *words: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(" ".join(words) + "\n")
+
+    def join(self, group_id: str, properties: dict[str, str], order: str = "join") -> Witness:
+        """Add a member that subscribes to the topic; of a share group with the order ``share``."""
+        name, witness = f"m{len(self._witnesses)}", Witness(group_id)
+        self._witnesses[name] = witness
+        given = {"bootstrap.servers": self._address, "group.id": group_id, **properties}
+        self._order(order, name, TOPIC, *(f"{key}={value}" for key, value in given.items()))
+        return witness
+
+    def leave(self, witness: Witness) -> None:
+        """Have a member close; it goes on by itself."""
+        self._order("leave", next(name for name, one in self._witnesses.items() if one is witness))
+
+    def close(self) -> None:
+        """End all members."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(LONGEST_REBALANCE_S)
+        self._listener.join()
+
+
+class KafkaPython:
+    """kafka-python, a thread a member."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._living: dict[int, tuple[threading.Event, threading.Thread]] = {}
+
+    def join(self, group_id: str, properties: dict[str, Any]) -> Witness:
+        """Add a member that subscribes to the topic."""
+        witness, leaving = Witness(group_id), threading.Event()
+        thread = threading.Thread(target=self._live, args=(witness, leaving, properties))
+        self._living[id(witness)] = leaving, thread
+        thread.start()
+        return witness
+
+    def _live(self, witness: Witness, leaving: threading.Event, properties: dict[str, Any]) -> None:
+        consumer = KafkaConsumer(
+            bootstrap_servers=self._address,
+            group_id=witness.group_id,
+            enable_auto_commit=False,
+            session_timeout_ms=6000,
+            heartbeat_interval_ms=500,
+            **properties,
+        )
+
+        class Listener(ConsumerRebalanceListener):
+            def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+                group = consumer.group_metadata()
+                witness.has(group.generation_id, group.member_id, ((place.topic, place.partition) for place in consumer.assignment()))
+
+            def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+                witness.gives((place.topic, place.partition) for place in revoked)
+
+        consumer.subscribe([TOPIC], listener=Listener())
+        while not leaving.is_set():
+            consumer.poll(timeout_ms=50)
+        consumer.close()
+
+    def leave(self, witness: Witness) -> None:
+        """Have a member close, and return when it has."""
+        leaving, thread = self._living.pop(id(witness))
+        leaving.set()
+        thread.join(LONGEST_REBALANCE_S)
+
+    def close(self) -> None:
+        """End all members."""
+        for leaving, _ in self._living.values():
+            leaving.set()
+        for _, thread in self._living.values():
+            thread.join(LONGEST_REBALANCE_S)

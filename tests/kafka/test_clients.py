@@ -1,0 +1,114 @@
+"""Other clients than librdkafka, whole: what each member was told in each generation is what the tables have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs import cli
+from tests.conftest import Evenkeel
+from tests.kafka import captures
+from tests.kafka.broker import Broker
+from tests.kafka.clients import SESSION, Client, Java, KafkaPython, Witness, settle
+from tests.kafka.conftest import Collect
+from tests.kafka.groups import Owned
+from tests.kafka.tables import Generations, observed
+
+pytestmark = pytest.mark.slow
+
+JAVA = "org.apache.kafka.clients.consumer."
+KIP848 = {"group.protocol": "consumer"}
+JAVA_GROUPS = {
+    "java-range": {"partition.assignment.strategy": f"{JAVA}RangeAssignor", **SESSION},
+    "java-roundrobin": {"partition.assignment.strategy": f"{JAVA}RoundRobinAssignor", **SESSION},
+    "java-sticky": {"partition.assignment.strategy": f"{JAVA}StickyAssignor", **SESSION},
+    "java-cooperative": {"partition.assignment.strategy": f"{JAVA}CooperativeStickyAssignor", **SESSION},
+    "java-uniform": KIP848,
+    "java-server-range": {**KIP848, "group.remote.assignor": "range"},
+}
+PYTHON_GROUPS = ("kafka-python-range", "kafka-python-roundrobin", "kafka-python-sticky", "kafka-python-cooperative")
+SHARING = "java-sharing"
+
+
+def python_properties(group_id: str) -> dict[str, object]:
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyPartitionAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+    assignors = (RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor, CooperativeStickyPartitionAssignor)
+    return {"partition_assignment_strategy": [assignors[PYTHON_GROUPS.index(group_id)]]}
+
+
+def lives(client: Client, group_id: str, properties: dict) -> list[Witness]:
+    """Return all members of a group to which one after the other two more come, and from which the first one goes."""
+    first = client.join(group_id, properties)
+    settle([first])
+    second = client.join(group_id, properties)
+    settle([first, second])
+    third = client.join(group_id, properties)
+    settle([first, second, third])
+    client.leave(first)
+    first.owned = frozenset()
+    settle([second, third])
+    return [first, second, third]
+
+
+@pytest.fixture(scope="module")
+def java(broker: Broker, collect: Collect) -> Iterator[Java]:
+    client = Java(broker.address)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def witnesses(java: Java, broker: Broker) -> Iterator[dict[str, list[Witness]]]:
+    """The members of all groups, by group; some still alive."""
+    python = KafkaPython(broker.address)
+    found = {group_id: lives(java, group_id, properties) for group_id, properties in JAVA_GROUPS.items()}
+    found |= {group_id: lives(python, group_id, python_properties(group_id)) for group_id in PYTHON_GROUPS}
+    yield found
+    python.close()
+
+
+@pytest.fixture(scope="module")
+def generations(
+    witnesses: dict[str, list[Witness]], broker: Broker, evenkeel: Evenkeel, tmp_path_factory: pytest.TempPathFactory
+) -> Generations:
+    folder = tmp_path_factory.mktemp("clients")
+    assert cli.console_main(["collect", "--bootstrap-servers", broker.address, "--output", str(folder / "captures")]) == 0
+    assert evenkeel("run", "--input", folder / "captures", "--warehouse", folder / "warehouse") == 0
+    return observed(folder / "warehouse")
+
+
+@pytest.mark.parametrize("group_id", [*JAVA_GROUPS, *PYTHON_GROUPS])
+def test_members_own_what_they_were_told(group_id: str, witnesses: dict[str, list[Witness]], generations: Generations) -> None:
+    """A member that has nothing in a generation may be told of it later than the next one begins, or never."""
+    told: dict[int, dict[str, Owned]] = {}
+    for witness in witnesses[group_id]:
+        assert witness.told
+        for (generation, member_id), owned in witness.told.items():
+            told.setdefault(generation, {})[member_id] = owned
+    in_tables = {
+        generation: {member_id: owned for member_id, owned in generations[group_id][generation].items() if member_id in members}
+        for generation, members in told.items()
+    }
+    assert in_tables == told
+    assert max(generations[group_id]) == max(told)
+    assert generations[group_id][max(told)] == told[max(told)], "in the last generation everybody is told"
+
+
+def test_polls_leave_share_groups_out(java: Java, collect: Collect, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sharing = java.join(SHARING, {}, "share")
+    try:
+        for number in range(100):
+            assert collect(tmp_path / str(number), "--poll") == 0
+            if ", not shown: 1 (share, streams and others) -> " in capsys.readouterr().out:
+                break
+        else:
+            pytest.fail("the share group is not counted")
+        assert SHARING not in {line["group_id"] for line in captures.polls(tmp_path / str(number))}
+    finally:
+        java.leave(sharing)

@@ -1,0 +1,177 @@
+"""What a poll makes of the admin API's answers, also of those that a healthy broker does not give."""
+
+from __future__ import annotations
+
+import struct
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
+
+from jobs.errors import ClusterError
+from jobs.sources import cluster_groups
+from jobs.sources.cluster_groups import NO_RIGHT, OTHER_PROTOCOL, OTHER_TYPE, REBALANCING, poll_groups
+
+CLASSIC, KIP848, UNKNOWN = ConsumerGroupType.CLASSIC, ConsumerGroupType.CONSUMER, ConsumerGroupType.UNKNOWN
+STABLE = ConsumerGroupState.STABLE
+SUBSCRIPTION = struct.pack(">hih1si", 0, 1, 1, b"t", -1)
+
+
+def assignment(*partitions: int) -> bytes:
+    return struct.pack(f">hih1si{len(partitions)}ii", 0, 1, 1, b"t", len(partitions), *partitions, -1)
+
+
+def done(result: Any) -> Future:
+    asked: Future = Future()
+    if isinstance(result, KafkaError):
+        asked.set_exception(KafkaException(result))
+    else:
+        asked.set_result(result)
+    return asked
+
+
+def places(*partitions: int) -> SimpleNamespace:
+    return SimpleNamespace(topic_partitions=[TopicPartition("t", number) for number in partitions])
+
+
+def member(member_id: str, *partitions: int, target: tuple[int, ...] | None = None) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{"member_id": member_id, "group_instance_id": None, "client_id": "c", "host": "/h", "assignment": places(*partitions)},
+        target_assignment=None if target is None else places(*target),
+    )
+
+
+def description(*members: SimpleNamespace, kind: ConsumerGroupType = CLASSIC, state=STABLE, is_simple: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{"group_id": "g", "type": kind, "state": state, "is_simple_consumer_group": is_simple, "partition_assignor": "range"},
+        members=list(members),
+    )
+
+
+class Play:
+    """A cluster with one group, ``g``."""
+
+    def __init__(self, described: Any, kind: ConsumerGroupType = CLASSIC) -> None:
+        self.admin = self.connection = self
+        self.timeout_seconds = 1.0
+        self.listed = SimpleNamespace(valid=[SimpleNamespace(group_id="g", type=kind)], errors=[])
+        self.described = described
+        self.raw: dict[str, tuple[bytes, bytes]] = {}
+        self.committed: Any = []
+
+    def list_consumer_groups(self, **_: Any) -> Future:
+        return done(self.listed)
+
+    def list_groups(self, **_: Any) -> list[SimpleNamespace]:
+        members = [SimpleNamespace(id=name, metadata=sent, assignment=given) for name, (sent, given) in self.raw.items()]
+        return [SimpleNamespace(id="g", error=None, members=members)]
+
+    def describe_consumer_groups(self, names: list[str], **_: Any) -> dict[str, Future]:
+        return {name: done(self.described) for name in names}
+
+    def list_consumer_group_offsets(self, asked: list[ConsumerGroupTopicPartitions], **_: Any) -> dict[str, Future]:
+        error = isinstance(self.committed, KafkaError)
+        return {one.group_id: done(self.committed if error else SimpleNamespace(topic_partitions=self.committed)) for one in asked}
+
+    def answer(self, asked: Future) -> Any:
+        return asked.result()
+
+    def wait(self, asked: Future) -> None:
+        assert asked.done()
+
+    def healed(self) -> None:
+        pass
+
+    def explained(self, error: KafkaError) -> ClusterError:
+        return ClusterError(error.str())
+
+
+def poll(play: Play) -> cluster_groups.Poll:
+    return poll_groups(play)  # type: ignore[arg-type]
+
+
+def test_a_classic_member_is_told_with_what_it_sent() -> None:
+    play = Play(description(member("b", 1, 0), member("a", 2)))
+    play.raw = {"b": (SUBSCRIPTION, assignment(1, 0)), "a": (SUBSCRIPTION, assignment(2))}
+    members = poll(play).groups["g"]["members"]
+    assert [(one["member_id"], one["topics"], one["current"]) for one in members] == [("b", ["t"], None), ("a", ["t"], None)]
+    assert members[0]["assigned"] == [{"topic": "t", "partitions": [1, 0]}], "in the assignor's order"
+
+
+def test_two_answers_of_different_generations_are_as_good_as_none() -> None:
+    play = Play(description(member("a", 0, 1)))
+    play.raw = {"a": (SUBSCRIPTION, assignment(0))}
+    polled = poll(play)
+    assert (polled.groups["g"]["members"], polled.not_shown) == (None, {REBALANCING: 1})
+
+
+def test_a_member_whose_bytes_make_no_sense_is_told_without_them() -> None:
+    play = Play(description(member("a", 0)))
+    play.raw = {"a": (b"\0", assignment(0))}
+    (one,) = poll(play).groups["g"]["members"]
+    assert (one["topics"], one["owned"], one["assigned"]) == (None, None, [{"topic": "t", "partitions": [0]}])
+
+
+@pytest.mark.parametrize("state", [ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING])
+def test_a_classic_group_in_a_rebalance_shows_offsets_only(state: ConsumerGroupState) -> None:
+    play = Play(description(member("a"), state=state))
+    play.committed = [TopicPartition("t", 1, 5)]
+    polled = poll(play)
+    assert (polled.groups["g"]["members"], polled.not_shown) == (None, {REBALANCING: 1})
+    assert [entry["committed_offset"] for entry in polled.groups["g"]["offsets"]] == [5]
+
+
+def test_a_kip848_group_on_its_way_shows_both_ends() -> None:
+    described = description(member("a", 0, 1, target=(0,)), kind=KIP848, state=ConsumerGroupState.UNKNOWN)
+    group = poll(Play(described, KIP848)).groups["g"]
+    (one,) = group["members"]
+    assert (group["state"], group["group_type"]) == ("Reconciling", "consumer")
+    assert (one["assigned"], one["current"]) == ([{"topic": "t", "partitions": [0]}], [{"topic": "t", "partitions": [0, 1]}])
+
+
+@pytest.mark.parametrize(("kind", "not_shown"), [(UNKNOWN, {OTHER_TYPE: 1}), (CLASSIC, {}), (KIP848, {})])
+def test_a_dead_group_is_of_another_type_or_has_just_gone(kind: ConsumerGroupType, not_shown: dict[str, int]) -> None:
+    polled = poll(Play(description(state=ConsumerGroupState.DEAD, is_simple=True), kind))
+    assert (polled.groups, polled.not_shown) == ({}, not_shown)
+
+
+def test_a_group_of_a_broker_that_tells_no_types_is_known_from_its_description() -> None:
+    assert poll(Play(description(), UNKNOWN)).groups["g"]["group_type"] == "classic"
+
+
+@pytest.mark.parametrize(("code", "reason"), [(KafkaError._INVALID_ARG, OTHER_PROTOCOL), (KafkaError.GROUP_AUTHORIZATION_FAILED, NO_RIGHT)])
+def test_groups_that_are_not_shown_are_counted(code: int, reason: str) -> None:
+    polled = poll(Play(KafkaError(code)))
+    assert (polled.groups, polled.not_shown) == ({}, {reason: 1})
+
+
+def test_offsets_that_may_not_be_seen_leave_the_group_out() -> None:
+    play = Play(description())
+    play.committed = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    polled = poll(play)
+    assert (polled.groups, polled.not_shown) == ({}, {NO_RIGHT: 1})
+
+
+def test_any_other_error_ends_the_poll() -> None:
+    with pytest.raises(ClusterError):
+        poll(Play(KafkaError(KafkaError._TIMED_OUT)))
+
+
+def test_brokers_that_do_not_answer() -> None:
+    play = Play(description())
+    play.listed.errors = [KafkaError(KafkaError._TRANSPORT)]
+    assert not poll(play).is_complete
+    play.listed.valid = []
+    with pytest.raises(ClusterError):
+        poll(play)
+
+
+def test_offsets_are_in_order_without_partitions_that_have_none() -> None:
+    play = Play(description(is_simple=True))
+    play.committed = [TopicPartition("u", 0, 3), TopicPartition("t", 2, -1001), TopicPartition("t", 1, 5, metadata="m", leader_epoch=4)]
+    group = poll(play).groups["g"]
+    told = [(entry["topic"], entry["partition"], entry["committed_offset"], entry["leader_epoch"]) for entry in group["offsets"]]
+    assert (group["members"], told) == (None, [("t", 1, 5, 4), ("u", 0, 3, None)])
+    assert [entry["metadata"] for entry in group["offsets"]] == ["m", None]
