@@ -19,18 +19,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from jobs.errors import CaptureFolderError, WarehouseBusyError
 from jobs.location import told
 from jobs.lock import exclusive, read_holder, this_process
+from jobs.record_file import RecordFile
 from schemas.positions import PolledGroups, Positions
 
 LOCK, UNFINISHED = ".evenkeel.collect.lock", "_unfinished"
 POSITIONS, POLLED = "_positions.json", "_polled.json.gz"
 """How far the files go: those of records, and those of polls."""
-ROW_GROUP_BYTES = 64 << 20
 FILE_ROWS, FILE_BYTES = 1_000_000, 512 << 20
 """Where a file ends at the latest; bytes as they lie in memory."""
 
@@ -52,19 +51,17 @@ class CaptureFolder:
         self.files: list[str] = []
         self.record_count = 0
         self._now = now
-        self._open: tuple[Any, pq.ParquetWriter] | None = None
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows = self._bytes = self._waiting_bytes = 0
+        self._open: RecordFile | None = None
 
     @property
     def open_row_count(self) -> int:
         """Return how many records are in no published file yet."""
-        return self._rows
+        return 0 if self._open is None else self._open.row_count
 
     @property
     def is_full(self) -> bool:
         """Return whether the open file has to be published before it grows further."""
-        return self._rows >= FILE_ROWS or self._bytes >= FILE_BYTES
+        return self._open is not None and (self._open.row_count >= FILE_ROWS or self._open.byte_count >= FILE_BYTES)
 
     def positions(self) -> Positions | None:
         """Return how far the folder goes; None when nothing was collected into it yet.
@@ -107,13 +104,10 @@ class CaptureFolder:
         Raises:
             CaptureFolderError: the disk is full, or gone.
         """
-        self._waiting.append(records)
-        self._rows += records.num_rows
-        self._bytes += records.nbytes
-        self._waiting_bytes += records.nbytes
-        if self._waiting_bytes >= ROW_GROUP_BYTES:
-            with self._telling():
-                self._write_waiting(records.schema)
+        with self._telling():
+            if self._open is None:
+                self._open = RecordFile(self.path / f"{UNFINISHED}.parquet", records.schema)
+            self._open.add(records)
 
     def publish(self, positions: Positions) -> None:
         """Give the open file its name, if it has records, and then keep the positions behind them.
@@ -122,17 +116,11 @@ class CaptureFolder:
             CaptureFolderError: the disk is full, or gone; the positions are then those of the files that have their names.
         """
         with self._telling():
-            if self._rows:
-                if self._waiting:
-                    self._write_waiting(self._waiting[0].schema)
-                assert self._open is not None
-                sink, writer = self._open
-                writer.close()
-                _to_disk(sink)
-                sink.close()
-                self.files.append(self._name_it(self.path / f"{UNFINISHED}.parquet", "consumer_offsets", ".parquet"))
-                self.record_count += self._rows
-                self._open, self._rows, self._bytes = None, 0, 0
+            if self._open is not None:
+                self._open.finish()
+                self.files.append(self._name_it(self._open.path, "consumer_offsets", ".parquet"))
+                self.record_count += self._open.row_count
+                self._open = None
             self._replace(POSITIONS, positions.model_dump_json(indent=1).encode())
 
     def publish_groups(self, lines: list[bytes], polled: PolledGroups) -> None:
@@ -160,23 +148,11 @@ class CaptureFolder:
 
     def discard(self) -> None:
         """Remove what has no name yet; also what a killed process left."""
+        if self._open is not None:
+            self._open.abandon()
+            self._open = None
         for path in self.path.glob(f"{UNFINISHED}.*"):
             path.unlink(missing_ok=True)
-        if self._open is not None:
-            with suppress(OSError, pa.ArrowException):
-                self._open[1].close()
-            with suppress(OSError):
-                self._open[0].close()
-        self._waiting, self._open = [], None
-        self._rows = self._bytes = self._waiting_bytes = 0
-
-    def _write_waiting(self, schema: pa.Schema) -> None:
-        if self._open is None:
-            sink = (self.path / f"{UNFINISHED}.parquet").open("wb")
-            self._open = sink, pq.ParquetWriter(sink, schema, compression="zstd")
-        table = pa.Table.from_batches(self._waiting, schema)
-        self._open[1].write_table(table, row_group_size=table.num_rows)
-        self._waiting, self._waiting_bytes = [], 0
 
     def _replace(self, name: str, content: bytes) -> None:
         part = self.path / f"{UNFINISHED}.{name}"

@@ -357,18 +357,18 @@ def _without_garbage_collection() -> Iterator[None]:
 def _batch(messages: list[Message], ends: Mapping[int, int]) -> Batch:
     """Return messages as columns; per record there is no line of Python."""
     partitions, offsets = list(map(Message.partition, messages)), list(map(Message.offset, messages))
-    stamps = list(map(Message.timestamp, messages))
-    kinds = pa.array(map(itemgetter(0), stamps), pa.int32(), size=len(stamps))
+    stamps, count = list(map(Message.timestamp, messages)), len(messages)
+    kinds = list(map(itemgetter(0), stamps))
     records = pa.record_batch(
         {
-            "key": pa.array(map(Message.key, messages), pa.binary(), size=len(messages)),
-            "value": pa.array(map(Message.value, messages), pa.binary(), size=len(messages)),
-            "topic": pa.repeat(OFFSETS_TOPIC, len(messages)),
+            "key": pa.array(list(map(Message.key, messages)), pa.binary()),
+            "value": pa.array(list(map(Message.value, messages)), pa.binary()),
+            "topic": pa.repeat(OFFSETS_TOPIC, count),
             "partition": pa.array(partitions, pa.int32()),
             "offset": pa.array(offsets, pa.int64()),
             "timestamp": _micros(list(map(itemgetter(1), stamps))),
             # librdkafka counts from 0, which is no time at all; Kafka's Java client, and so Spark, from -1.
-            "timestampType": pc.subtract(kinds, pa.scalar(1, pa.int32())),
+            "timestampType": pc.subtract(pa.array(kinds, pa.int32()), pa.scalar(1, pa.int32())),
         }
     )
     next_offsets = {partition: offset + 1 for partition, offset in dict(zip(partitions, offsets, strict=True)).items()}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import ConsumerGroupDescription, GroupMember, MemberDescription
+from confluent_kafka.admin import ConsumerGroupDescription, GroupMember, GroupMetadata, MemberDescription
 
 from jobs.sources.cluster import Cluster
 from schemas.vocabulary import GroupState, GroupType
@@ -24,7 +24,7 @@ from schemas.wire.reader import WireError
 
 QUESTIONS_AT_ONCE = 200
 """One question a group: that many are under way together, and no more are held by the brokers."""
-OTHER_TYPE, OTHER_PROTOCOL = "share, streams and others", "Connect and others of the classic protocol"
+OTHER_TYPE, OTHER_PROTOCOL = "of share, streams and other types", "of Connect and other uses of the classic protocol"
 NO_RIGHT, REBALANCING = "no right to describe", "in the middle of a rebalance"
 
 Answer = TypeVar("Answer")
@@ -56,18 +56,18 @@ def poll_groups(cluster: Cluster) -> Poll:
     listed = cluster.answer(cluster.admin.list_consumer_groups(request_timeout=cluster.connection.timeout_seconds))
     if listed.errors and not listed.valid:
         raise cluster.connection.explained(listed.errors[0])
-    types = {group.group_id: group.type for group in listed.valid}
-    raw = _raw_members(cluster)
+    known = sorted(group.group_id for group in listed.valid)
+    everything = _all_groups(cluster)
     groups: dict[str, dict[str, Any]] = {}
-    not_shown: Counter[str] = Counter()
-    for group_id, problem, described in _descriptions(cluster, sorted(types)):
+    # librdkafka lists groups of consumers only. Its older list has all of them, with the protocol type of the classic ones.
+    others = (group for group_id, group in everything.items() if group_id not in set(known))
+    not_shown = Counter(OTHER_PROTOCOL if group.protocol_type else OTHER_TYPE for group in others)
+    for group_id, problem, described in _descriptions(cluster, known):
         if problem is not None:
             not_shown[_reason(cluster, problem)] += 1
-        elif described.state is ConsumerGroupState.DEAD:
-            # Of a known type it went between two questions; brokers describe a group of a type that they were not asked for as dead.
-            not_shown[OTHER_TYPE] += types[group_id] is ConsumerGroupType.UNKNOWN
-        else:
-            groups[group_id] = _group(described, raw.get(group_id, {}))
+        elif described.state is not ConsumerGroupState.DEAD:  # else it has gone meanwhile
+            raw = {member.id: member for member in everything[group_id].members} if group_id in everything else {}
+            groups[group_id] = _group(described, raw)
             not_shown[REBALANCING] += groups[group_id]["members"] is None and not described.is_simple_consumer_group
     for group_id, problem, committed in _committed(cluster, sorted(groups)):
         if problem is not None:
@@ -79,15 +79,15 @@ def poll_groups(cluster: Cluster) -> Poll:
     return Poll(groups, +not_shown, not listed.errors)
 
 
-def _raw_members(cluster: Cluster) -> dict[str, dict[str, GroupMember]]:
-    """Return the members of classic groups by group and member, with what each sent when it joined; descriptions leave that out."""
+def _all_groups(cluster: Cluster) -> dict[str, GroupMetadata]:
+    """Return groups of all types by name; members of classic ones with what each sent when it joined, which descriptions leave out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             told = cluster.admin.list_groups(timeout=cluster.connection.timeout_seconds)
         except KafkaException as error:
             raise cluster.connection.explained(error.args[0]) from None
-    return {group.id: {member.id: member for member in group.members} for group in told if group.error is None}
+    return {group.id: group for group in told if group.error is None}
 
 
 def _descriptions(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str, KafkaError | None, ConsumerGroupDescription]]:
@@ -120,8 +120,6 @@ def _asked(
 
 def _reason(cluster: Cluster, problem: KafkaError) -> str:
     """Return why one group is not shown; what concerns all of them is raised."""
-    if problem.code() == KafkaError._INVALID_ARG:
-        return OTHER_PROTOCOL
     if problem.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
         return NO_RIGHT
     raise cluster.connection.explained(problem)

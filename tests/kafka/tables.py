@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,13 @@ from deltalake import DeltaTable
 
 from tests.kafka.groups import Owned
 
-Generations = dict[str, dict[int, dict[str, Owned]]]
-"""By group, generation and member what each one owned."""
+
+@dataclass
+class Observed:
+    """What members held in one snapshot of a group, each by its id."""
+
+    generation: int
+    owned: dict[str, Owned] = field(default_factory=dict)
 
 
 def rows(warehouse: Path, table: str) -> list[dict[str, Any]]:
@@ -18,11 +24,12 @@ def rows(warehouse: Path, table: str) -> list[dict[str, Any]]:
     return DeltaTable(warehouse / table).to_pyarrow_table().to_pylist()
 
 
-def observed(warehouse: Path) -> Generations:
-    """Return the observed assignments; of several of one generation, as when a static member comes back, the last."""
-    found: Generations = {}
+def observed(warehouse: Path) -> dict[str, list[Observed]]:
+    """Return by group its observed assignments in order; a generation twice where a static member came back in it."""
+    found: dict[str, dict[int, Observed]] = {}
     for row in sorted(rows(warehouse, "assignments"), key=lambda row: row["position"]):
         if row["basis"] == "observed":
+            snapshot = found.setdefault(row["group_id"], {}).setdefault(row["position"], Observed(row["generation"]))
             owned = frozenset((entry["topic"], number) for entry in row["partitions"] for number in entry["partitions"])
-            found.setdefault(row["group_id"], {}).setdefault(row["generation"], {})[row["member_id"]] = owned
-    return found
+            snapshot.owned[row["member_id"]] = owned
+    return {group_id: list(snapshots.values()) for group_id, snapshots in found.items()}

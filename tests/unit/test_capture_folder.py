@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import capture_folder
+from jobs import capture_folder, record_file
 from jobs.capture_folder import CaptureFolder, open_folder
 from jobs.captures import find_captures
 from jobs.errors import CaptureFolderError, InputError
@@ -63,7 +63,7 @@ def offsets(path: Path) -> list[list[int]]:
 
 
 def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture_folder, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(record_file, "ROW_GROUP_BYTES", 1)
     with opened(tmp_path / "a" / "b") as folder:
         folder.add(batch(1, 2))
         folder.add(batch(3))
@@ -148,7 +148,7 @@ def test_a_file_is_full_by_rows_or_bytes(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_rows_of_a_file_lie_in_few_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture_folder, "ROW_GROUP_BYTES", 3 * batch(1).nbytes)
+    monkeypatch.setattr(record_file, "ROW_GROUP_BYTES", 3 * batch(1).nbytes)
     with opened(tmp_path) as folder:
         for number in range(7):
             folder.add(batch(number))

@@ -14,7 +14,7 @@ from jobs.errors import ClusterError
 from jobs.sources import cluster_groups
 from jobs.sources.cluster_groups import NO_RIGHT, OTHER_PROTOCOL, OTHER_TYPE, REBALANCING, poll_groups
 
-CLASSIC, KIP848, UNKNOWN = ConsumerGroupType.CLASSIC, ConsumerGroupType.CONSUMER, ConsumerGroupType.UNKNOWN
+CLASSIC, KIP848 = ConsumerGroupType.CLASSIC, ConsumerGroupType.CONSUMER
 STABLE = ConsumerGroupState.STABLE
 SUBSCRIPTION = struct.pack(">hih1si", 0, 1, 1, b"t", -1)
 
@@ -53,12 +53,13 @@ def description(*members: SimpleNamespace, kind: ConsumerGroupType = CLASSIC, st
 class Play:
     """A cluster with one group, ``g``."""
 
-    def __init__(self, described: Any, kind: ConsumerGroupType = CLASSIC) -> None:
+    def __init__(self, described: Any) -> None:
         self.admin = self.connection = self
         self.timeout_seconds = 1.0
-        self.listed = SimpleNamespace(valid=[SimpleNamespace(group_id="g", type=kind)], errors=[])
+        self.listed = SimpleNamespace(valid=[SimpleNamespace(group_id="g")], errors=[])
         self.described = described
         self.raw: dict[str, tuple[bytes, bytes]] = {}
+        self.others: dict[str, str] = {}
         self.committed: Any = []
 
     def list_consumer_groups(self, **_: Any) -> Future:
@@ -66,7 +67,8 @@ class Play:
 
     def list_groups(self, **_: Any) -> list[SimpleNamespace]:
         members = [SimpleNamespace(id=name, metadata=sent, assignment=given) for name, (sent, given) in self.raw.items()]
-        return [SimpleNamespace(id="g", error=None, members=members)]
+        others = [SimpleNamespace(id=name, error=None, protocol_type=kind, members=[]) for name, kind in self.others.items()]
+        return [SimpleNamespace(id="g", error=None, protocol_type="consumer", members=members), *others]
 
     def describe_consumer_groups(self, names: list[str], **_: Any) -> dict[str, Future]:
         return {name: done(self.described) for name in names}
@@ -125,26 +127,27 @@ def test_a_classic_group_in_a_rebalance_shows_offsets_only(state: ConsumerGroupS
 
 def test_a_kip848_group_on_its_way_shows_both_ends() -> None:
     described = description(member("a", 0, 1, target=(0,)), kind=KIP848, state=ConsumerGroupState.UNKNOWN)
-    group = poll(Play(described, KIP848)).groups["g"]
+    group = poll(Play(described)).groups["g"]
     (one,) = group["members"]
     assert (group["state"], group["group_type"]) == ("Reconciling", "consumer")
     assert (one["assigned"], one["current"]) == ([{"topic": "t", "partitions": [0]}], [{"topic": "t", "partitions": [0, 1]}])
 
 
-@pytest.mark.parametrize(("kind", "not_shown"), [(UNKNOWN, {OTHER_TYPE: 1}), (CLASSIC, {}), (KIP848, {})])
-def test_a_dead_group_is_of_another_type_or_has_just_gone(kind: ConsumerGroupType, not_shown: dict[str, int]) -> None:
-    polled = poll(Play(description(state=ConsumerGroupState.DEAD, is_simple=True), kind))
-    assert (polled.groups, polled.not_shown) == ({}, not_shown)
+def test_a_group_that_has_just_gone_is_no_group() -> None:
+    polled = poll(Play(description(state=ConsumerGroupState.DEAD, is_simple=True)))
+    assert (polled.groups, polled.not_shown) == ({}, {})
 
 
-def test_a_group_of_a_broker_that_tells_no_types_is_known_from_its_description() -> None:
-    assert poll(Play(description(), UNKNOWN)).groups["g"]["group_type"] == "classic"
+def test_groups_of_others_than_consumers_are_counted() -> None:
+    play = Play(description())
+    play.others = {"connect-a": "connect", "connect-b": "connect", "registry": "sr", "share": ""}
+    polled = poll(play)
+    assert (list(polled.groups), polled.not_shown) == (["g"], {OTHER_PROTOCOL: 3, OTHER_TYPE: 1})
 
 
-@pytest.mark.parametrize(("code", "reason"), [(KafkaError._INVALID_ARG, OTHER_PROTOCOL), (KafkaError.GROUP_AUTHORIZATION_FAILED, NO_RIGHT)])
-def test_groups_that_are_not_shown_are_counted(code: int, reason: str) -> None:
-    polled = poll(Play(KafkaError(code)))
-    assert (polled.groups, polled.not_shown) == ({}, {reason: 1})
+def test_a_group_that_may_not_be_described_is_counted() -> None:
+    polled = poll(Play(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)))
+    assert (polled.groups, polled.not_shown) == ({}, {NO_RIGHT: 1})
 
 
 def test_offsets_that_may_not_be_seen_leave_the_group_out() -> None:
