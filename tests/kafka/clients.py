@@ -25,18 +25,20 @@ class Witness:
 
     Attributes:
         owned: what it owns by now.
-        told: by generation and member id the last that it owned in it.
+        member_id: by which the group knows it by now.
+        told: by generation and member id all that it owned in it, one after the other.
     """
 
     group_id: str
     owned: Owned = frozenset()
-    told: dict[tuple[int, str], Owned] = field(default_factory=dict)
+    member_id: str = ""
+    told: dict[tuple[int, str], list[Owned]] = field(default_factory=dict)
     changed_at: float = field(default_factory=time.monotonic)
 
     def has(self, generation: int, member_id: str, owned: Iterable[tuple[str, int]]) -> None:
         """Take all that a callback leaves the member with."""
-        self.owned, self.changed_at = frozenset(owned), time.monotonic()
-        self.told[generation, member_id] = self.owned
+        self.owned, self.member_id, self.changed_at = frozenset(owned), member_id, time.monotonic()
+        self.told.setdefault((generation, member_id), []).append(self.owned)
 
     def gives(self, taken: Iterable[tuple[str, int]]) -> None:
         """Take what a callback takes away."""
