@@ -12,11 +12,13 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from tests.conftest import Evenkeel
 from tests.kafka import captures
 from tests.kafka.broker import USERS, Broker
 from tests.kafka.conftest import Collect
 from tests.kafka.following import following, wait_for
 from tests.kafka.groups import TOPIC, Commits, Groups, Member, Owned
+from tests.kafka.tables import observed, rows
 
 CLASSIC, KIP848, SIMPLE = "polled-classic", "polled-next-generation", "polled-committing"
 LINE = {
@@ -215,3 +217,25 @@ def test_a_cluster_that_is_away_ends_no_following(broker: Broker, groups: Groups
         commits.close()
         wait_for(lambda: any(entry["committed_offset"] == 99 for entry in last(captures.polls(folder), SIMPLE)["offsets"]), "what came")
         assert collector.end(signal.SIGINT) == 0, collector.told
+
+
+def test_polls_go_through_the_pipeline(evenkeel: Evenkeel, collect: Collect, groups: Groups, tmp_path: Path) -> None:
+    captured, warehouse = tmp_path / "captures", tmp_path / "warehouse"
+    assert collect(captured, "--poll") == 0
+    before = owned(groups.of(CLASSIC))
+    leaves = groups.join(CLASSIC, partition_assignment_strategy="roundrobin")
+    groups.settle(CLASSIC)
+    assert collect(captured) == 0
+    after = owned(groups.of(CLASSIC))
+    assert evenkeel("run", "--input", captured, "--warehouse", warehouse) == 0
+    groups.leave(leaves)
+
+    (run,) = rows(warehouse, "runs")
+    assert dict(run["input_counts"])["quarantined"] == 0
+    snapshots = observed(warehouse)
+    assert [snapshot.owned for snapshot in snapshots[CLASSIC]] == [before, after]
+    assert [snapshot.owned for snapshot in snapshots[KIP848]] == [owned(groups.of(KIP848))]
+    recomputed = [row for row in rows(warehouse, "solutions") if row["group_id"] == CLASSIC and row["basis"] == "recomputed"]
+    assert {row["status"] for row in recomputed} == {"solved"}, "what classic members subscribe to is told"
+    commits = [row for row in rows(warehouse, "offset_snapshots") if row["group_id"] == SIMPLE]
+    assert (2, 40) in {(row["partition"], row["committed_offset"]) for row in commits}
