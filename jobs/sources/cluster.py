@@ -307,13 +307,15 @@ class Reader:
             CollectionBrokenError: the log is not what it was, such as an offset that is gone.
         """
         with _without_garbage_collection():
+            outage = self._connection.outage
             messages = self._consumer.consume(BATCH_RECORDS, BATCH_SECONDS)
             self._connection.check()
             ends: dict[int, int] = {}
             if any(map(Message.error, messages)):
                 ends = self._ends([message for message in messages if message.error() is not None])
                 messages = [message for message in messages if message.error() is None]
-            if messages or ends:
+            # What came may have been fetched before an outage that was told just now, and is not told again.
+            if (messages or ends) and self._connection.outage == outage:
                 self._connection.healed()
             batch = _batch(messages, ends)
             del messages

@@ -1,0 +1,59 @@
+"""What the reader of a cluster makes of librdkafka's events when they come at the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, Message
+
+from jobs.client_properties import ClientProperties
+from jobs.sources.cluster import Connection, Reader
+from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+
+DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)
+
+
+class Play:
+    """A consumer: in each step it has messages, and tells the connection of errors while it fetches them."""
+
+    def __init__(self, steps: list[tuple[list[Message], list[KafkaError]]]) -> None:
+        self.steps = steps
+        self.tell: Callable[[KafkaError], None] = lambda error: None
+
+    def assign(self, places: list[Any]) -> None:
+        pass
+
+    def consume(self, count: int, seconds: float) -> list[Message]:
+        messages, errors = self.steps.pop(0)
+        for error in errors:
+            self.tell(error)
+        return messages
+
+
+def outages(steps: list[tuple[list[Message], list[KafkaError]]]) -> list[bool]:
+    """Return after each step whether the cluster is told to be away."""
+    connection, consumer = Connection("b:1", ClientProperties({}, {}), 1.0), Play(steps)
+
+    def client(kind: Any, own: dict[str, Any]) -> Play:
+        consumer.tell = connection._note
+        return consumer
+
+    connection.client = client  # type: ignore[method-assign]
+    reader, found = Reader(connection, {0: 0}), []
+    while steps:
+        reader.next_batch()
+        found.append(bool(connection.outage))
+    return found
+
+
+def message(offset: int) -> Message:
+    return Message(topic=OFFSETS_TOPIC, partition=0, offset=offset, key=b"k", value=b"v", timestamp=(1, 0))
+
+
+def test_an_outage_ends_with_the_next_record() -> None:
+    assert outages([([], [DOWN]), ([], []), ([message(0)], [])]) == [True, True, False]
+
+
+def test_an_outage_that_begins_behind_the_last_record_is_told() -> None:
+    assert outages([([message(0)], [DOWN]), ([], []), ([message(1)], [])]) == [True, True, False]
