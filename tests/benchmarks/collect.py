@@ -3,9 +3,9 @@
     python tests/benchmarks/collect.py [--records 1000000] [--rounds 5] [--target 0.7]
 
 One broker on loopback gets a million records of the recorded capture into `__consumer_offsets`. Then it is read in turn, so that a change
-in the machine's load meets all: by a loop that only counts what `consume` returns, with librdkafka's own settings and with those of
-`collect`; and by a whole `collect`, from connecting to its last look, all files on the disk. Printed are medians and the ratio of `collect`
-to the faster of the two loops. Exit code 20 when the ratio is below the target.
+in the machine's load meets all: by a loop that only counts what `consume` returns, with librdkafka's own settings (the bare rate) and with
+those of `collect`; and by a whole `collect`, from connecting to its last look, all files on the disk. Printed are medians and the ratios of
+`collect` to both loops. Exit code 20 when the one to the bare rate is below the target; the other says what is left to be had.
 """
 
 from __future__ import annotations
@@ -126,9 +126,10 @@ def main() -> int:
         spread = f"{min(walls[name]):.2f} to {max(walls[name]):.2f}"
         cpu, rate = statistics.median(cpus[name]), record_count / seconds
         print(f"{name:<32} {seconds:6.2f} s ({spread})  {cpu:6.2f} CPU s  {rate:10,.0f} records/s")
-    ratio = min(seconds for name, seconds in medians.items() if name != "collect") / medians["collect"]
-    print(f"collect / the faster consume     x {ratio:.2f} (target {options.target})")
-    return MISSED_TARGET if ratio < options.target else 0
+    bare, tuned = (seconds / medians["collect"] for name, seconds in medians.items() if name != "collect")
+    print(f"collect / bare consume           x {bare:.2f} (target {options.target})")
+    print(f"collect / consume, its settings  x {tuned:.2f}")
+    return MISSED_TARGET if bare < options.target else 0
 
 
 if __name__ == "__main__":
