@@ -12,12 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 from jobs.capture_folder import CaptureFolder
 from jobs.collection import ANOTHER_FOLDER, Ending, Looks, Request, check_cluster, files_told, telling_place
 from jobs.errors import CaptureFolderError, ClusterError, CollectionBrokenError, TopicForbiddenError
 from jobs.location import told
+from jobs.resuming import check_unchanged, go_on
 from jobs.sources.cluster import Cluster, OffsetsLog, Reader
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from schemas.positions import Positions
@@ -43,25 +44,7 @@ def resume(stored: Positions | None, log: OffsetsLog, cluster_id: str | None, na
             next_offsets=log.begin,
         )
     check_cluster(stored, cluster_id, name)
-    if stored.topic_id != log.topic_id or not stored.next_offsets.keys() <= log.end.keys():
-        raise CaptureFolderError(
-            f"{OFFSETS_TOPIC} was deleted and made again (its id was {stored.topic_id}, is {log.topic_id}): what was not read before is "
-            f"lost, and its offsets began anew; {ANOTHER_FOLDER}, and another name of the cluster with --cluster-id"
-        )
-    ahead = [number for number, offset in stored.next_offsets.items() if offset > log.end[number]]
-    if ahead:
-        places = ", ".join(f"partition {number} up to {stored.next_offsets[number]}, its end is {log.end[number]}" for number in ahead)
-        raise CaptureFolderError(
-            f"{OFFSETS_TOPIC} was read beyond its end: {places}. Either a new leader is still catching up: try again; or the cluster has "
-            f"lost records that were collected: {ANOTHER_FOLDER}"
-        )
-    for number, offset in stored.next_offsets.items():
-        if offset < log.begin[number]:
-            logger.warning(
-                "lost: offsets %d to %d of %s, partition %d, were removed from the cluster before they were read",
-                *(offset, log.begin[number] - 1, OFFSETS_TOPIC, number),
-            )
-    return stored.model_copy(update={"next_offsets": {p: max(begin, stored.next_offsets.get(p, 0)) for p, begin in log.begin.items()}})
+    return go_on(stored, log, CaptureFolderError, f"{ANOTHER_FOLDER}, and another name of the cluster with --cluster-id")
 
 
 class RecordCollection:
@@ -81,7 +64,7 @@ class RecordCollection:
             self._positions = resume(stored, log, cluster.cluster_id, request.cluster_name)
         self._request, self._folder, self._connection = request, folder, cluster.connection
         self._ends, self._next_offsets = log.end, dict(self._positions.next_offsets)
-        self._looks = Looks(cluster, folder, self._positions.cluster_name, self._check_unchanged, now)
+        self._looks = Looks(cluster, folder, self._positions.cluster_name, partial(check_unchanged, self._positions), now)
         self._looks.write()
         self._reader = Reader(cluster.connection, self._positions.next_offsets)
         self._progress = _Progress()
@@ -122,22 +105,6 @@ class RecordCollection:
             self._progress.clear()
         if ending.is_asked and not self._request.follow:
             raise CollectionBrokenError(f"interrupted; {self._saved()}")
-
-    def _check_unchanged(self, look: dict[str, Any]) -> None:
-        """Refuse to go on when the log is not the one that is being read.
-
-        Raises:
-            CollectionBrokenError: another cluster answers, or the topic was made again, or has more partitions.
-        """
-        positions = self._positions
-        if look["cluster_id"] != positions.cluster_id:
-            raise CollectionBrokenError(f"cluster {look['cluster_id']} answers by now, cluster {positions.cluster_id} was being read")
-        topic = next((topic for topic in look["topics"] if topic["topic"] == OFFSETS_TOPIC), None)
-        if topic is None or topic["topic_id"] != positions.topic_id:
-            raise CollectionBrokenError(f"{OFFSETS_TOPIC} was deleted, or deleted and made again, while it was being read")
-        found, read = len(topic["partitions"]), len(positions.next_offsets)
-        if found != read:
-            raise CollectionBrokenError(f"{OFFSETS_TOPIC} has {found} partitions by now, {read} were being read")
 
     def _take(self) -> None:
         batch, moment = self._reader.next_batch(), time.monotonic()
