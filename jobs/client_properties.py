@@ -16,7 +16,7 @@ ENVIRONMENT_PREFIX = "EVENKEEL_KAFKA_"
 """``EVENKEEL_KAFKA_SASL_PASSWORD`` is ``sasl.password``: the rest of the name in lower case, with dots for underscores."""
 
 _BROKERS = "the brokers are named with --bootstrap-servers"
-_NO_GROUP = "collect joins no consumer group"
+_NO_GROUP = "no consumer group is joined"
 OWNED = {
     "bootstrap.servers": _BROKERS,
     "metadata.broker.list": _BROKERS,
@@ -25,14 +25,14 @@ OWNED = {
     "group.protocol": _NO_GROUP,
     "group.remote.assignor": _NO_GROUP,
     "partition.assignment.strategy": _NO_GROUP,
-    "allow.auto.create.topics": "collect changes nothing in the cluster",
-    "enable.auto.commit": "collect commits nothing to the cluster",
-    "enable.auto.offset.store": "collect commits nothing to the cluster",
+    "allow.auto.create.topics": "nothing changes in the cluster",
+    "enable.auto.commit": "nothing is committed to the cluster",
+    "enable.auto.offset.store": "nothing is committed to the cluster",
     "auto.offset.reset": "a position that is gone is told, never passed over",
-    "enable.partition.eof": "collect has to know where each partition ends",
-    "isolation.level": "collect reads what is committed, read_committed",
+    "enable.partition.eof": "where each partition ends has to be known",
+    "isolation.level": "what is committed is read, read_committed",
 }
-"""The properties that collect sets itself, each with the reason why nobody else can."""
+"""The properties that nobody else can set, each with the reason."""
 _TAKES_A_FUNCTION = re.compile(r".*_cb|logger|on_commit|(key|value)\.(de)?serializer")
 _NAME = re.compile("[a-z][a-z0-9._]{1,60}")
 _IS_SECRET = re.compile(r".*(password|secret|token|pem|assertion|private).*|sasl\.oauthbearer\.config|sasl\.jaas\.config")
@@ -81,7 +81,7 @@ def read_client_properties(path: Path | None, environment: Mapping[str, str]) ->
     A line is ``key=value``, taken as it stands between the blanks around it; a line that begins with ``#`` or ``!`` is a comment.
 
     Raises:
-        UsageError: the file cannot be read, a line is no property, or a property is collect's own. Values are never repeated.
+        UsageError: the file cannot be read, a line is no property, or a property is not the user's to set. Values are never repeated.
     """
     values: dict[str, SecretStr] = {}
     origins: dict[str, str] = {}

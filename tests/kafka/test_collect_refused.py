@@ -7,11 +7,11 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclOperation
 
 from jobs import cli
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
@@ -20,11 +20,10 @@ from tests.kafka.broker import USERS, Broker
 from tests.kafka.conftest import Collect
 from tests.kafka.groups import Commits
 from tests.kafka.log_files import read_topic
+from tests.kafka.logins import LOGIN, allowed, log_in
 
-OFFSETS_PATTERN = ResourceType.TOPIC, OFFSETS_TOPIC, ResourcePatternType.LITERAL
 ROOM_BYTES = 32 << 10
 """Room for a look or two, and no more."""
-LOGIN = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -80,25 +79,6 @@ def test_the_wrong_protocol(collect: Collect, broker: Broker, capsys, properties
 
 
 # -- rights
-
-
-@contextmanager
-def allowed(broker: Broker, user: str, operation: AclOperation) -> Iterator[None]:
-    """Give a user one right on the topic for the length of the block."""
-    right = f"User:{user}", "*", operation, AclPermissionType.ALLOW
-    for made in broker.admin.create_acls([AclBinding(*OFFSETS_PATTERN, *right)]).values():
-        made.result()
-    try:
-        yield
-    finally:
-        for gone in broker.admin.delete_acls([AclBindingFilter(*OFFSETS_PATTERN, *right)]).values():
-            gone.result()
-
-
-def log_in(monkeypatch: pytest.MonkeyPatch, properties: Path, user: str) -> None:
-    """Log in with the password from the environment, where it beats the file's."""
-    properties.write_text(f"# of a test\n! and of Java\n\n{LOGIN}  sasl.username = {user}\r\nsasl.password=not this one\n")
-    monkeypatch.setenv("EVENKEEL_KAFKA_SASL_PASSWORD", USERS[user])
 
 
 @pytest.mark.parametrize("operation", [None, AclOperation.DESCRIBE])
