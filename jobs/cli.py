@@ -9,10 +9,11 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
@@ -26,6 +27,9 @@ from jobs.errors import EvenkeelError, PlatformError, UsageError
 from jobs.location import is_text, local_folder, objection, on_one_line, told
 from schemas.config import Settings, parse_settings
 from schemas.vocabulary import Severity, Source
+
+if TYPE_CHECKING:
+    from jobs.live import LiveInput
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +52,9 @@ COMMANDS = {
 }
 
 EXPLANATIONS = {
+    "run": collect_options.LIVE_EXPLANATION,
     "collect": collect_options.EXPLANATION,
+    "land": collect_options.LIVE_EXPLANATION,
     "maintain": """
 
 Run it once a day or a week, between other runs; readers go on reading. Whole months go that are older than
@@ -110,6 +116,7 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("--input", nargs="+", metavar="PATH", help="captures: files or folders (beats `inputs` in the settings)")
             formats = [str(source) for source in Source]
             command.add_argument("--format", choices=formats, help="kind of all inputs; recognised from their content when not given")
+            collect_options.add_live_to(command)
         if name in ("run", "audit"):
             levels = [str(severity) for severity in Severity]
             command.add_argument("--fail-on", choices=levels, help="publish, then exit 4 when a new finding is this severe or worse")
@@ -186,7 +193,8 @@ def load_settings(arguments: argparse.Namespace, folder: Path) -> Settings:
     content = _read_yaml(path)
     try:
         settings = parse_settings(content, str(path))
-        inputs = arguments.__dict__.get("input") or [_beside(path, name) for name in settings.inputs]
+        is_live = bool(arguments.__dict__.get("bootstrap_servers"))
+        inputs = arguments.__dict__.get("input") or [_beside(path, name) for name in settings.inputs if not is_live]
         flags: dict[str, Any] = {"inputs": tuple(inputs)}
         for name in ("warehouse", "cluster_id"):
             if getattr(arguments, name) is not None:
@@ -311,8 +319,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UsageError("--since goes with --recompute")
     if arguments.command == "maintain" and arguments.as_of and arguments.as_of > datetime.now(timezone.utc):
         raise UsageError(f"--as-of {arguments.as_of.isoformat()} is yet to come: maintain would drop what is not old")
+    if arguments.__dict__.get("client_properties") and not arguments.bootstrap_servers:
+        raise UsageError("--client-properties goes with --bootstrap-servers")
     captures = ()
-    if arguments.command in ("run", "land"):
+    if arguments.command in ("run", "land") and (settings.inputs or not arguments.bootstrap_servers):
         from jobs.captures import find_captures
 
         captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None)
@@ -325,15 +335,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _collect(arguments: argparse.Namespace) -> str:
-    """Return what a collection came to; confluent-kafka is imported only here, since nothing else needs it."""
+    """Return what a collection came to."""
     properties = read_client_properties(arguments.client_properties, os.environ)
-    try:
+    with _needing_kafka("collect"):
         from jobs import collect
-    except ModuleNotFoundError as error:
-        if error.name != "confluent_kafka":
-            raise
-        remedy = f"{sys.executable} -m pip install confluent-kafka"
-        raise PlatformError(f"collect needs the package confluent-kafka, Evenkeel's extra kafka; install it: {remedy}") from None
     request = collect.Request(
         arguments.bootstrap_servers,
         arguments.output,
@@ -349,8 +354,35 @@ def _collect(arguments: argparse.Namespace) -> str:
     return collect.run(request, lambda: datetime.now(timezone.utc))
 
 
+def _connect(arguments: argparse.Namespace, now: Callable[[], datetime]) -> LiveInput | None:
+    """Return the live cluster that is an input, connected; None without one."""
+    if not arguments.__dict__.get("bootstrap_servers"):
+        return None
+    properties = read_client_properties(arguments.client_properties, os.environ)
+    with _needing_kafka("--bootstrap-servers"):
+        from jobs.live import LiveInput
+    return LiveInput(arguments.bootstrap_servers, properties, now)
+
+
+@contextmanager
+def _needing_kafka(what: str) -> Iterator[None]:
+    """Import what knows confluent-kafka, which only few commands need.
+
+    Raises:
+        PlatformError: it is not there.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "confluent_kafka":
+            raise
+        remedy = f"{sys.executable} -m pip install confluent-kafka"
+        raise PlatformError(f"{what} needs the package confluent-kafka, Evenkeel's extra kafka; install it: {remedy}") from None
+
+
 def _execute(arguments: argparse.Namespace, settings: Settings, folder: Path, captures: tuple, now: Callable[[], datetime]) -> str | None:
-    """Open a session and run; Spark is imported only here, so that wrong usage is told at once."""
+    """Open a session and run; Spark is imported only here, so that wrong usage, or a cluster that is away, is told at once."""
+    live = _connect(arguments, now)
     from jobs.pipeline import Request, execute
     from jobs.session import open_session
 
@@ -367,6 +399,7 @@ def _execute(arguments: argparse.Namespace, settings: Settings, folder: Path, ca
         arguments.wait,
         arguments.__dict__.get("recompute", False),
         arguments.__dict__.get("since"),
+        live,
     )
     jars = os.environ.get("EVENKEEL_JARS")
     spark = open_session(folder, Path(jars) if jars else None)

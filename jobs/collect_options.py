@@ -1,4 +1,4 @@
-"""The command line of ``collect``, which shares no option with the commands on a warehouse but the form of log lines."""
+"""The command line of ``collect``, and the options by which other commands reach a live cluster."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ EPILOG = """\
 exit codes: 0 done, or --follow was ended; 1 ended early, everything read until then is saved; 2 wrong usage, no connection,
 no right to read the topic or to see a group, or a folder that cannot be written or belongs to another cluster."""
 
+LIVE_EXPLANATION = """
+
+With --bootstrap-servers a live cluster is an input, alone or beside --input: the executors read the committed records of
+__consumer_offsets, from where the last published run left off to where the log ends when this one begins. Nothing in the
+cluster changes. Rights and properties are those of `collect`; secrets belong into the file of properties, or into variables
+such as EVENKEEL_KAFKA_SASL_PASSWORD, and nowhere else. Driver and executors need the package confluent-kafka."""
+
 _ADDRESS = re.compile(r"([^\s:@/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
 
@@ -46,6 +53,12 @@ def add_to(command: argparse.ArgumentParser) -> None:
         "--publish-every", type=seconds, default=90.0, metavar="SECONDS", help="how long what was read waits for its file (90)"
     )
     command.add_argument("--timeout", type=seconds, default=30.0, metavar="SECONDS", help="how long to wait for an answer (default 30)")
+
+
+def add_live_to(command: argparse.ArgumentParser) -> None:
+    """Add the options that make a live cluster an input of a run."""
+    command.add_argument("--bootstrap-servers", type=servers, metavar="HOST:PORT[,...]", help="brokers of a live cluster to read from")
+    command.add_argument("--client-properties", type=Path, metavar="FILE", help="properties of librdkafka for it, key=value a line")
 
 
 def servers(text: str) -> str:

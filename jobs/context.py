@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +21,10 @@ from jobs.warehouse import Warehouse
 from jobs.worker_guard import WorkerLimits
 from schemas.config import Settings
 from schemas.tables import TOPIC_SNAPSHOTS
+from schemas.vocabulary import Source
+
+if TYPE_CHECKING:
+    from jobs.live import LiveInput
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +55,9 @@ class RunContext:
         written_before: by table the last run before this one that wrote rows.
         retained_from: first month that the last maintain kept; None before any.
         output_counts: what is to be told of the run besides the rows it wrote.
+        live: a cluster that is an input too; None without one.
+        positions_before: where reading of live clusters was to go on behind the last run.
+        positions_read: where it is to go on behind what this run has read.
     """
 
     spark: SparkSession
@@ -64,6 +72,9 @@ class RunContext:
     written_before: dict[str, int] = field(default_factory=dict)
     retained_from: date | None = None
     output_counts: dict[str, int] = field(default_factory=dict)
+    live: LiveInput | None = None
+    positions_before: dict[str, int] = field(default_factory=dict)
+    positions_read: dict[str, int] = field(default_factory=dict)
 
     @property
     def run_sequence(self) -> int:
@@ -79,6 +90,16 @@ class RunContext:
     def written(self) -> dict[str, int]:
         """Return by table the last run that wrote rows, this one included."""
         return {**self.written_before, **{name: self.run_sequence for name, rows in self.warehouse.rows_written.items() if rows}}
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Return where reading of live clusters goes on, by cluster id, topic id and partition."""
+        return {**self.positions_before, **self.positions_read}
+
+    @property
+    def sources(self) -> set[Source]:
+        """Return the kinds of the inputs; a live cluster's records are those of its captures."""
+        return {capture.source for capture in self.captures} | ({Source.CONSUMER_OFFSETS} if self.live is not None else set())
 
     @property
     def worker_limits(self) -> WorkerLimits:

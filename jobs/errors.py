@@ -107,7 +107,7 @@ def explain(error: Exception) -> str:
         return "Spark's JVM has ended; the system's log may tell why, such as a want of memory"
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(PY4J_SAYS)] or lines
-    worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.udfs.", "jobs.worker_guard."))]
+    worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.errors.", "jobs.udfs.", "jobs.worker_guard."))]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     if worker or causes:
         return (worker or causes)[-1][:2000]

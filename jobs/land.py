@@ -1,4 +1,4 @@
-"""Landing: captures -> ``group_records``, ``subscription_snapshots``, ``topic_snapshots``, ``offset_snapshots``, ``quarantine``.
+"""Landing: captures and live clusters -> ``group_records``, the snapshots of subscriptions, topics and offsets, ``quarantine``.
 
 Every input record ends in exactly one of landed, duplicate, skipped, quarantined; the run stops when one is unaccounted
 for. Running it again on the same input adds nothing: a record is known by its cluster and its place in the log, or, for a
@@ -20,7 +20,7 @@ from jobs import histories
 from jobs.alignment import align_records
 from jobs.context import RunContext
 from jobs.errors import CountsDoNotBalanceError
-from jobs.reading import decode_captures
+from jobs.reading import decode_captures, decode_log, decode_look, united
 from jobs.superseding import sources_in_play, supersede
 from jobs.warehouse import Warehouse
 from schemas.staging import TARGETS
@@ -273,16 +273,32 @@ def run(context: RunContext) -> None:
 
 
 def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:
-    """Return the decoded rows of the captures, each group's of one source and with positions; and the groups whose stored rows moved."""
-    names = (context.cluster_id_flag, context.settings.cluster_id)
-    decoded = decode_captures(context.spark, context.captures, *names, context.as_of)
+    """Return the decoded rows of the inputs, each group's of one source and with positions; and the groups whose stored rows moved."""
+    decoded = _decoded(context)
     has_several = len(sources_in_play(context)) > 1
     if not has_several and "part" not in decoded.columns:
         return decoded, None
-    decoded = context.warehouse.stage("decoded", decoded)
+    if context.live is None:  # else it is staged already
+        decoded = context.warehouse.stage("decoded", decoded)
     if has_several:
         decoded = supersede(context, decoded)
     return align_records(context, decoded) if "part" in decoded.columns else (decoded, None)
+
+
+def _decoded(context: RunContext) -> DataFrame:
+    """Return the decoded rows of the inputs; a live one is read to its end, and looked at before and after."""
+    names, frames = (context.cluster_id_flag, context.settings.cluster_id), []
+    if context.captures:
+        frames.append(decode_captures(context.spark, context.captures, *names, context.as_of))
+    if context.live is None:
+        return united(frames)
+    reading = context.live.begin(context.positions_before, *names)
+    frames.append(decode_look(context.spark, reading))
+    if reading.work.spans:
+        frames.append(decode_log(context.spark, reading))
+    read = context.warehouse.stage("decoded", united(frames))
+    context.positions_read = reading.next_positions
+    return united([read, decode_look(context.spark, reading)])
 
 
 def _write_histories(context: RunContext, staged: DataFrame, tally: _Tally, displaced: DataFrame | None, moved: DataFrame | None) -> None:

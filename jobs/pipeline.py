@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyspark
@@ -32,6 +32,9 @@ from schemas.config import Settings
 from schemas.tables import FINDINGS, RUNS
 from schemas.vocabulary import RunStatus, Severity, Source
 
+if TYPE_CHECKING:
+    from jobs.live import LiveInput
+
 logger = logging.getLogger(__name__)
 
 EVENKEEL_VERSION = "0.1.0"
@@ -46,6 +49,7 @@ class Request:
         as_of: the run's clock, aware UTC.
         now: gives the time of day; the only clock besides ``as_of``, for the run's own start and end.
         recompute, since: of the command assign.
+        live: a cluster that is an input too; None without one.
     """
 
     command: str
@@ -59,6 +63,7 @@ class Request:
     wait_seconds: float = 0.0
     recompute: bool = False
     since: datetime | None = None
+    live: LiveInput | None = None
 
 
 def execute(spark: SparkSession, request: Request) -> str | None:
@@ -121,7 +126,7 @@ def _open(warehouse: Warehouse) -> None:
 
 def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hold: Callable[[], None]) -> str | None:
     newest = warehouse.newest_run()
-    input_fingerprint, settings_fingerprint = fingerprint(request.captures), _settings_fingerprint(request)
+    input_fingerprint, settings_fingerprint = _input_fingerprint(request), _settings_fingerprint(request)
     before = warehouse.run_named(request.run_id) if newest is not None else None
     if before is not None:
         if (before["input_fingerprint"], before["settings_fingerprint"]) != (input_fingerprint, settings_fingerprint):
@@ -144,6 +149,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         consumed=dict(published["consumed"]) if published is not None else {},
         written_before=dict(published["written"]) if published is not None else {},
         retained_from=published["retained_from"] if published is not None else None,
+        live=request.live,
+        positions_before=dict(published["positions"] or {}) if published is not None else {},
     )
     row = {
         "run_id": request.run_id,
@@ -235,6 +242,7 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
         versions = warehouse.recover()
         warehouse.rows_written.clear()
         context.output_counts.clear()
+        context.positions_read.clear()
         _close(context, request, row, status, versions, [])
         warehouse.clear_staging()
     except Exception as failure:  # the first error is the one that counts
@@ -280,6 +288,7 @@ def _close(
         "table_versions": versions,
         "consumed": context.consumed,
         "written": context.written,
+        "positions": context.positions,
         "retained_from": context.retained_from,
         "gates": [asdict(result) for result in results],
         "software_versions": software_versions(context.spark),
@@ -292,6 +301,12 @@ def _close(
 def software_versions(spark: SparkSession) -> dict[str, str]:
     """Return what this run ran on."""
     return {"evenkeel": EVENKEEL_VERSION, "python": platform.python_version(), "spark": spark.version, "pyspark": pyspark.__version__}
+
+
+def _input_fingerprint(request: Request) -> str:
+    """Return what tells inputs apart: of a live one its servers, since its log is another one at each retry."""
+    captured = fingerprint(request.captures)
+    return captured if request.live is None else hashlib.sha256(f"{captured} {request.live.servers}".encode()).hexdigest()
 
 
 def _settings_fingerprint(request: Request) -> str:

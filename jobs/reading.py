@@ -1,18 +1,25 @@
-"""Captures -> decoded rows: each file read as its kind asks for, and decoded in the workers."""
+"""Captures and live clusters -> decoded rows: each input read as its kind asks for, and decoded in the workers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial, reduce
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs import decode_udfs
 from jobs.captures import NDJSON, Capture
 from jobs.sources.consumer_offsets import PARQUET_COLUMNS
+from jobs.sources.offsets_topic import read_offsets_topic
 from schemas.staging import DECODED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
+
+if TYPE_CHECKING:
+    from jobs.live import Reading
 
 
 def decode_captures(
@@ -25,7 +32,7 @@ def decode_captures(
         fallback: cluster id of captures that have none.
         as_of: when sources were taken that do not tell it.
     """
-    frames = []
+    frames: list[DataFrame] = []
     for (source, encoding, separator, own), paths in sorted(_grouped(captures).items(), key=str):
         cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
         if source is Source.FORMATTER_JSON:
@@ -38,6 +45,24 @@ def decode_captures(
             read = _read_lines if encoding == NDJSON else _read_rows if source is Source.SNAPSHOT else _read_records
             decoded = read(spark, paths).mapInArrow(decode_udfs.DECODERS[source, encoding], DECODED_ROWS)
         frames.append(decoded.withColumns({"cluster_id": cluster_id, "source": F.lit(str(source))}))
+    return united(frames)
+
+
+def decode_log(spark: SparkSession, reading: Reading) -> DataFrame:
+    """Return one decoded row for each record of a live log; the executors read it when the rows are asked for."""
+    decoded = read_offsets_topic(spark, reading.work).mapInArrow(decode_udfs.decode_raw_records, DECODED_ROWS)
+    return decoded.withColumns({"cluster_id": F.lit(reading.cluster_id), "source": F.lit(str(Source.CONSUMER_OFFSETS))})
+
+
+def decode_look(spark: SparkSession, reading: Reading) -> DataFrame:
+    """Return one decoded row for each topic of a live cluster, which is looked at now."""
+    line = {"value": pa.array([reading.look()], pa.binary()), "file_name": ["live look"], "block_start": pa.array([0], pa.int64())}
+    decoded = spark.createDataFrame(pa.table(line)).mapInArrow(decode_udfs.decode_look_lines, DECODED_ROWS)
+    return decoded.withColumns({"cluster_id": F.lit(reading.cluster_id), "source": F.lit(str(Source.CLUSTER_METADATA))})
+
+
+def united(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return decoded rows together; ``part`` and ``place`` are null where only others have them."""
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
 

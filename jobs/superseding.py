@@ -22,8 +22,8 @@ OF_GROUPS = {"group_record": GROUP_RECORDS, "snapshot": SUBSCRIPTION_SNAPSHOTS, 
 
 
 def sources_in_play(context: RunContext) -> set[Source]:
-    """Return the sources of groups among the captures of this run, and those of which records have landed before."""
-    sources = {capture.source for capture in context.captures if capture.source in SOURCES_OF_GROUPS}
+    """Return the sources of groups among the inputs of this run, and those of which records have landed before."""
+    sources = context.sources & set(SOURCES_OF_GROUPS)
     if not sources or all(context.warehouse.is_empty(spec.name) for spec in OF_GROUPS.values()):
         return sources
     keys = context.warehouse.read(RUNS.name).select(F.explode(F.map_keys("input_counts")).alias("key")).distinct()

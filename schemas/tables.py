@@ -513,6 +513,12 @@ RUNS = TableSpec(
             _column("table_versions", MapType(STRING, BIGINT), "the version of every table that readers use"),
             _column("consumed", MapType(STRING, BIGINT), "by table: run_sequence up to which its rows have been used"),
             _column("written", MapType(STRING, BIGINT), "by table: the last run_sequence that wrote rows"),
+            _column(
+                "positions",
+                MapType(STRING, BIGINT),
+                "where reading of a live `__consumer_offsets` goes on: 'cluster_id topic_id partition' -> next offset; "
+                "empty where only captures landed",
+            ),
             _column("retained_from", DATE, "first month that the last maintain kept; landing skips records before it; null before any"),
             _column("gates", GATE_RESULTS, "results of the expectations"),
             _column("input_fingerprint", STRING, "SHA-256 of what the input files hold"),

@@ -299,8 +299,8 @@ class Reader:
         self._consumer = connection.client(Consumer, _READER)
         self._consumer.assign([TopicPartition(OFFSETS_TOPIC, partition, offset) for partition, offset in next_offsets.items()])
 
-    def next_batch(self) -> Batch:
-        """Return what has come within a moment, maybe nothing.
+    def next_batch(self, at_most: int | None = None) -> Batch:
+        """Return what has come within a moment, maybe nothing; as soon as ``at_most`` records are there.
 
         Raises:
             ClusterError: the topic may not be read, or the login is refused.
@@ -308,7 +308,7 @@ class Reader:
         """
         with _without_garbage_collection():
             outage = self._connection.outage
-            messages = self._consumer.consume(BATCH_RECORDS, BATCH_SECONDS)
+            messages = self._consumer.consume(min(BATCH_RECORDS, at_most or BATCH_RECORDS), BATCH_SECONDS)
             self._connection.check()
             ends: dict[int, int] = {}
             if any(map(Message.error, messages)):

@@ -34,12 +34,12 @@ def forget_checksums(warehouse: Path) -> None:
 
 
 def without_contract(line: str) -> str:
-    """Return a line of a Delta log as it was before tables told their contract, and ``runs`` what is retained."""
+    """Return a line of a Delta log as it was before tables told their contract, and ``runs`` what is retained and read."""
     action = json.loads(line)
     if "metaData" in action:
         action["metaData"]["configuration"].pop(PROPERTY)
         schema = json.loads(action["metaData"]["schemaString"])
-        schema["fields"] = [field for field in schema["fields"] if field["name"] != "retained_from"]
+        schema["fields"] = [field for field in schema["fields"] if field["name"] not in ("retained_from", "positions")]
         action["metaData"]["schemaString"] = json.dumps(schema)
     return json.dumps(action)
 

@@ -9,6 +9,7 @@ from jobs.errors import explain
 CALL = "An error occurred while calling o12.sql.\n"
 JAVA = f"{CALL}: org.apache.spark.SparkException: Job aborted.\n\tat org.apache\nCaused by: java.io.IOException: No space left\n"
 WORKER = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.worker_guard.GroupFailedError: group g: killed\n"
+OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.errors.ClusterError: no right\n\n\tat org.apache\n"
 
 
 @pytest.mark.parametrize(
@@ -18,10 +19,11 @@ WORKER = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\nj
         ("", "RuntimeError"),
         (JAVA, "java.io.IOException: No space left"),
         (WORKER, "group g: killed"),
+        (OWN, "no right"),
         (f"{CALL}: java.lang.Error: bare\n\tat x", "java.lang.Error: bare"),
         ("An error occurred while calling o12.sql", "An error occurred while calling o12.sql"),
     ],
-    ids=["of Python", "empty", "first cause", "worker's words", "no cause", "nothing but the call"],
+    ids=["of Python", "empty", "first cause", "worker's words", "our own error in a worker", "no cause", "nothing but the call"],
 )
 def test_explain(text: str, expected: str) -> None:
     assert explain(RuntimeError(text)) == expected

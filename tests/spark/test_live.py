@@ -1,0 +1,290 @@
+"""A live cluster as an input: where a run begins and ends, what a task reads, and what is refused. The cluster plays a part."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jobs import cli, live
+from jobs.client_properties import ClientProperties
+from jobs.commit_columns import RAW_COLUMNS
+from jobs.errors import ClusterError, CollectionBrokenError, InputError, UsageError, explain
+from jobs.sources import cluster as kafka
+from jobs.sources.cluster import Batch, OffsetsLog
+from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from jobs.sources.offsets_topic import SCHEMA, Span, Work, read_span
+
+ROOT = Path(__file__).parents[2]
+NO_PROPERTIES = ClientProperties({}, {})
+NOW = datetime(2026, 11, 22, 12, 0, 0, 5000, tzinfo=timezone.utc)
+
+
+def batch(next_offset: int, *offsets: int, partition: int = 0) -> Batch:
+    """Return records of one partition, and where it goes on."""
+    count = len(offsets)
+    columns = {
+        "key": pa.array([b"k%d" % offset for offset in offsets], pa.binary()),
+        "value": pa.nulls(count, pa.binary()),
+        "topic": pa.array([OFFSETS_TOPIC] * count, pa.string()),
+        "partition": pa.array([partition] * count, pa.int32()),
+        "offset": pa.array(offsets, pa.int64()),
+        "timestamp": pa.array([1_700_000_000_123_000 + offset * 1000 for offset in offsets], pa.timestamp("us", "UTC")),
+        "timestampType": pa.array([0] * count, pa.int32()),
+    }
+    return Batch(pa.record_batch(columns), {partition: next_offset})
+
+
+NOTHING = Batch(batch(0).records, {})
+
+
+class Play:
+    """A cluster: what it answers, and what has been asked of it."""
+
+    def __init__(self) -> None:
+        self.cluster_id: str | None = "c"
+        self.log = OffsetsLog("i", {0: 2, 1: 0}, {0: 9, 1: 0})
+        self.steps: list[Batch | Exception] = []
+        self.topic: dict[str, Any] = {"topic": OFFSETS_TOPIC, "topic_id": "i", "partitions": [{"partition": 0}, {"partition": 1}]}
+        self.began_at: list[dict[int, int]] = []
+        self.asked_for: list[int | None] = []
+        self.closed = 0
+        self.outage = ""
+        self.moment = 0.0
+
+    def offsets_log(self) -> OffsetsLog:
+        return self.log
+
+    def look(self) -> dict[str, Any]:
+        return {"cluster_id": self.cluster_id, "brokers": [], "topics": [self.topic]}
+
+    def next_batch(self, at_most: int | None = None) -> Batch:
+        self.asked_for.append(at_most)
+        self.moment += 0.2
+        step = self.steps.pop(0) if self.steps else NOTHING
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Play:
+    playing = Play()
+
+    def read(_: Any, next_offsets: dict[int, int]) -> Play:
+        playing.began_at.append(dict(next_offsets))
+        return playing
+
+    for module in (live, kafka):
+        monkeypatch.setattr(module, "Connection", lambda *_: playing)
+        monkeypatch.setattr(module, "Cluster", lambda _: playing)
+        monkeypatch.setattr(module, "Reader", read)
+    clock = SimpleNamespace(monotonic=lambda: playing.moment)
+    monkeypatch.setattr(live, "time", clock)
+    monkeypatch.setattr("jobs.sources.offsets_topic.time", clock)
+    return playing
+
+
+def begin(play: Play, stored: dict[str, int], name: str | None = None, fallback: str | None = None) -> live.Reading:
+    play.steps.insert(0, batch(9))
+    return live.LiveInput("b:1", NO_PROPERTIES, lambda: NOW).begin(stored, name, fallback)
+
+
+# -- where a run begins and ends
+
+
+def test_the_first_run_reads_from_the_beginning_to_the_end(play: Play) -> None:
+    reading = begin(play, {"other i 0": 5})
+    assert (reading.cluster_id, reading.work.spans) == ("c", (Span(0, 2, 9),)), "nothing is to be read of partition 1"
+    assert reading.next_positions == {"c i 0": 9, "c i 1": 0}
+
+
+def test_the_next_one_goes_on(play: Play) -> None:
+    play.log = OffsetsLog("i", {0: 2, 1: 0, 2: 4}, {0: 9, 1: 3, 2: 6})
+    reading = begin(play, {"c i 0": 9, "c i 1": 1})
+    assert reading.work.spans == (Span(1, 1, 3), Span(2, 4, 6))
+    assert reading.next_positions == {"c i 0": 9, "c i 1": 3, "c i 2": 6}
+
+
+@pytest.mark.parametrize(
+    ("own", "name", "fallback", "expected"),
+    [("c", None, "f", "c"), ("c", "a b", "f", "a b"), (None, None, "f", "f"), (None, None, None, "default")],
+)
+def test_what_the_cluster_is_called(own: str | None, name: str | None, fallback: str | None, expected: str, play: Play) -> None:
+    play.cluster_id = own
+    reading = begin(play, {f"{expected} i 0": 8}, name, fallback)
+    assert (reading.cluster_id, reading.work.spans) == (expected, (Span(0, 8, 9),))
+    assert json.loads(reading.look())["cluster_id"] == expected
+
+
+def test_keys_of_positions_are_as_their_examples_show() -> None:
+    results = doctest.testmod(live)
+    assert (results.failed, results.attempted) == (0, 2)
+
+
+def test_a_topic_without_an_id(play: Play) -> None:
+    play.log = OffsetsLog(None, {0: 0}, {0: 4})
+    first = begin(play, {})
+    assert begin(play, first.next_positions).work.spans == ()
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        ({"c j 0": 3}, f"{OFFSETS_TOPIC} was deleted and made again (its id was j, is i)"),
+        ({"c i 0": 3, "c i 2": 1}, f"{OFFSETS_TOPIC} was deleted and made again"),
+        ({"c i 0": 10}, f"{OFFSETS_TOPIC} was read beyond its end: partition 0 up to 10, its end is 9. "),
+    ],
+)
+def test_a_log_that_is_not_the_one_that_was_read(stored: dict[str, int], message: str, play: Play) -> None:
+    with pytest.raises(InputError) as refused:
+        begin(play, stored)
+    assert str(refused.value).startswith(f"b:1: {message}")
+    assert str(refused.value).endswith("land cluster c under another name, with --cluster-id")
+
+
+def test_what_was_removed_before_it_was_read_is_told(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    assert begin(play, {"c i 0": 0, "c i 1": 0}).work.spans == (Span(0, 2, 9),)
+    assert (
+        caplog.messages[0] == f"lost: offsets 0 to 1 of {OFFSETS_TOPIC}, partition 0, were removed from the cluster before they were read"
+    )
+
+
+def test_a_look_has_the_time_of_its_taking(play: Play) -> None:
+    look = json.loads(begin(play, {}).look())
+    assert look == {"observed_at_ms": int(NOW.timestamp() * 1000), "cluster_id": "c", "brokers": [], "topics": [play.topic]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda play: setattr(play, "cluster_id", "d"), "cluster d answers by now, cluster c was being read"),
+        (lambda play: play.topic.update(topic_id="j"), "was deleted, or deleted and made again, while it was being read"),
+        (lambda play: play.topic["partitions"].append({}), "has 3 partitions by now, 2 were being read"),
+    ],
+)
+def test_a_log_that_changes_while_it_is_read(change: Callable[[Play], None], message: str, play: Play) -> None:
+    reading = begin(play, {})
+    change(play)
+    with pytest.raises(CollectionBrokenError, match=message):
+        reading.look()
+
+
+def test_the_right_to_read_is_tried_at_the_end_of_a_partition(play: Play) -> None:
+    begin(play, {})
+    assert (play.began_at, play.closed) == ([{0: 9}], 1)
+    play.steps = [ClusterError("no right")]
+    with pytest.raises(ClusterError, match="no right"):
+        live.LiveInput("b:1", NO_PROPERTIES, lambda: NOW)
+    assert play.closed == 2
+
+
+def test_a_broker_that_sends_nothing_is_not_waited_for(play: Play) -> None:
+    with pytest.raises(ClusterError, match=rf"^b:1: nothing came of {OFFSETS_TOPIC} for 30 s \(the brokers answer, but not to a reader\)"):
+        live.LiveInput("b:1", NO_PROPERTIES, lambda: NOW)
+    assert 30 < play.moment < 31
+
+
+# -- what a task reads
+
+
+def read(*spans: Span) -> list[dict[str, Any]]:
+    work = Work("b:1", NO_PROPERTIES, 3.0, spans)
+    return [row for span in spans for part in read_span(work, span) for row in part.to_pylist()]
+
+
+def test_a_span_ends_before_its_end(play: Play) -> None:
+    play.steps = [batch(5, 3, 4), NOTHING, batch(8, 5, 6, 7)]
+    assert [row["offset"] for row in read(Span(0, 3, 7))] == [3, 4, 5, 6]
+    assert (play.began_at, play.closed, play.steps) == ([{0: 3}], 1, [])
+    assert play.asked_for == [4, 2, 2]
+
+
+def test_markers_and_compacted_records_end_a_span_too(play: Play) -> None:
+    play.steps = [batch(5, 3), batch(9)]
+    assert [row["offset"] for row in read(Span(0, 3, 9))] == [3]
+
+
+def test_rows_have_the_columns_that_are_declared(play: Play) -> None:
+    play.steps = [batch(4, 3, partition=7)]
+    work = Work("b:1", NO_PROPERTIES, 3.0, ())
+    (part,) = read_span(work, Span(7, 3, 4))
+    types = {"binary": "binary", "int": "int32", "bigint": "int64"}
+    declared = [tuple(column.split()) for column in SCHEMA.split(", ")]
+    assert [(field.name, str(field.type)) for field in part.schema] == [(name, types[kind]) for name, kind in declared]
+    assert tuple(part.schema.names) == RAW_COLUMNS
+    assert part.to_pylist() == [{"key": b"k3", "value": None, "partition": 7, "offset": 3, "timestamp_ms": 1_700_000_000_126}]
+
+
+def test_silence_is_told(play: Play) -> None:
+    play.steps, play.outage = [batch(5, 3, 4)], "no route"
+    with pytest.raises(CollectionBrokenError) as broken:
+        read(Span(0, 3, 9))
+    assert str(broken.value) == "b:1: nothing came of partition 0 for 3 s, 4 offsets to go (no route)"
+    assert play.closed == 1
+
+
+def test_who_takes_the_records_may_need_long(play: Play) -> None:
+    play.steps = [batch(4, 3), NOTHING, batch(5, 4)]
+    taken = []
+    for part in read_span(Work("b:1", NO_PROPERTIES, 3.0, ()), Span(0, 3, 5)):
+        play.moment += 60
+        taken += part["offset"].to_pylist()
+    assert taken == [3, 4]
+
+
+def test_an_executor_without_confluent_kafka_says_so() -> None:
+    script = (
+        "import sys; sys.modules['confluent_kafka'] = None; from jobs.sources.offsets_topic import *;"
+        "work = pickle.loads(sys.stdin.buffer.read()); next(read_span(work, work.spans[0]))"
+    )
+    work = Work("b:1", NO_PROPERTIES, 3.0, (Span(0, 3, 9),))
+    done = subprocess.run(
+        [sys.executable, "-c", f"import pickle; {script}"], cwd=ROOT, input=pickle.dumps(work), capture_output=True, timeout=60
+    )
+    told = explain(RuntimeError(done.stderr.decode()))
+    assert told.startswith("executor on ") and told.endswith(
+        "no package confluent-kafka, Evenkeel's extra kafka; install it for all executors"
+    )
+
+
+# -- the command line
+
+
+def settings(*options: str) -> Any:
+    return cli.load_settings(cli.build_parser().parse_args(["land", *options]), ROOT / "conf")
+
+
+def test_without_input_the_cluster_is_the_only_one() -> None:
+    assert settings().inputs
+    assert settings("--bootstrap-servers", "b:1").inputs == ()
+    assert settings("--bootstrap-servers", "b:1", "--input", "f").inputs == ("f",)
+
+
+def test_properties_go_with_servers() -> None:
+    with pytest.raises(UsageError, match=r"^--client-properties goes with --bootstrap-servers$"):
+        cli.main(["run", "--client-properties", "f"])
+
+
+def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['confluent_kafka'] = None; from jobs import cli;"
+        "raise SystemExit(cli.console_main(['land', '--bootstrap-servers', 'b:1', '--warehouse', sys.argv[1]]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "w"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    told = f"evenkeel: --bootstrap-servers needs the package confluent-kafka, Evenkeel's extra kafka; install it: {sys.executable} -m pip"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{told} install confluent-kafka\n")
+    assert not (tmp_path / "w").exists()
