@@ -32,3 +32,11 @@ def content(warehouse: Path, name: str, version: int | None = None) -> list[str]
 
 COMPARED = tuple(name for name in TABLES if name not in ("runs", "group_states"))
 """The tables that make two warehouses equal."""
+
+
+def assert_equal_warehouses(found: Path, expected: Path) -> None:
+    """Fail with the first rows that only one of two warehouses has."""
+    for name in COMPARED:
+        ours, theirs = content(found, name), content(expected, name)
+        strange = [row for row in ours if row not in set(theirs)][:2]
+        assert ours == theirs, f"{name}: {len(ours)} rows, expected {len(theirs)}; not expected: {json.dumps(strange)[:1500]}"

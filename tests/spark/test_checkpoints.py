@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from tests.spark.captures import DEMO, LOOKS
-from tests.spark.tables import rows
-from tests.spark.test_pieces import assert_equal_warehouses
+from tests.spark.tables import assert_equal_warehouses, rows
 
 SEED = 20261122
 INTERVAL = 3

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.tables import rows
-from tests.spark.test_pieces import DEMO, LOOKS, assert_equal_warehouses
+from tests.spark.captures import DEMO, LOOKS
+from tests.spark.tables import assert_equal_warehouses, rows
 
 GROUP_METADATA, OFFSET_COMMIT = b"\x00\x02", b"\x00\x01"
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.captures import DEMO, LOOKS
-from tests.spark.tables import COMPARED, content, rows
+from tests.spark.tables import assert_equal_warehouses, rows
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 GROUPS, COMMITS = "capture_group_metadata_formatter.jsonl.gz", "capture_offsets_formatter.jsonl.gz"
@@ -91,13 +91,6 @@ def test_a_group_deleted_and_made_again_has_two_lives(whole: Path, demo_warehous
     }
 
 
-def assert_equal(found: Path, expected: Path) -> None:
-    for name in COMPARED:
-        ours, theirs = content(found, name), content(expected, name)
-        strange = [row for row in ours if row not in set(theirs)][:2]
-        assert ours == theirs, f"{name}: {len(ours)} rows, expected {len(theirs)}; not expected: {str(strange)[:1500]}"
-
-
 @pytest.mark.parametrize(
     "order",
     [
@@ -123,7 +116,7 @@ def test_parts_that_overlap_give_what_the_whole_gives(order: tuple[int, ...], ev
                 )
             )
         assert evenkeel("run", "--warehouse", warehouse, "--input", *inputs, LOOKS, "--cluster-id", "demo") == 0
-    assert_equal(warehouse, whole)
+    assert_equal_warehouses(warehouse, whole)
 
 
 def test_parts_in_one_run_and_again_are_duplicates(evenkeel, spark: SparkSession, whole: Path, tmp_path: Path) -> None:
@@ -140,7 +133,7 @@ def test_parts_in_one_run_and_again_are_duplicates(evenkeel, spark: SparkSession
         assert evenkeel("run", "--warehouse", warehouse, "--input", *parts, LOOKS, "--cluster-id", "demo") == 0
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
-    assert_equal(warehouse, whole)
+    assert_equal_warehouses(warehouse, whole)
     counts = dict(rows(warehouse, "runs")[0]["input_counts"])
     assert counts["formatter-json.duplicate"] == 50
     assert evenkeel("land", "--warehouse", warehouse, "--input", *parts, "--cluster-id", "demo") == 0
@@ -169,7 +162,7 @@ def test_raw_records_take_the_place_of_what_was_printed(order: tuple[str, ...], 
     warehouse = tmp_path / "warehouse"
     for name in order:
         assert evenkeel("run", "--warehouse", warehouse, "--input", *inputs[name], "--cluster-id", cluster) == 0
-    assert_equal(warehouse, demo_warehouse)
+    assert_equal_warehouses(warehouse, demo_warehouse)
     runs = {run["run_sequence"]: dict(run["input_counts"]) for run in rows(warehouse, "runs")}
     if order == ("raw", "formatter"):
         assert runs[2]["formatter-json.duplicate"] + runs[2]["skipped"] == runs[2]["read"]

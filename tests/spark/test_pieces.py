@@ -11,14 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.captures import DEMO, LOOKS, piece
-from tests.spark.tables import COMPARED, content, rows, versions
-
-
-def assert_equal_warehouses(found: Path, expected: Path) -> None:
-    for name in COMPARED:
-        ours, theirs = content(found, name), content(expected, name)
-        strange = [row for row in ours if row not in set(theirs)][:2]
-        assert ours == theirs, f"{name}: {len(ours)} rows, expected {len(theirs)}; not expected: {json.dumps(strange)[:1500]}"
+from tests.spark.tables import assert_equal_warehouses, rows, versions
 
 
 @pytest.mark.parametrize("order", ["in order", "late", pytest.param("overlapping", marks=pytest.mark.slow)])
