@@ -86,7 +86,7 @@ class Broker:
         return [*JVM, "-cp", f"{self._jars}/*", main, *arguments, str(self._folder / "server.properties")]
 
     def start(self) -> None:
-        """Start, and return when it answers."""
+        """Start, and return when it answers, and leads every partition that it had before."""
         with (self._folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
                 self._command("kafka.Kafka"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -94,11 +94,12 @@ class Broker:
         behind = time.monotonic() + LONGEST_START_S
         while True:
             try:
-                if self.admin.list_topics(timeout=1.0).brokers:
+                found = self.admin.list_topics(timeout=1.0)
+                if found.brokers and all(part.leader >= 0 for topic in found.topics.values() for part in topic.partitions.values()):
                     return
             except KafkaException:
                 assert self._process.poll() is None, (self._folder / "broker.log").read_text()[-3000:]
-                assert time.monotonic() < behind, f"no broker within {LONGEST_START_S:.0f} s"
+            assert time.monotonic() < behind, f"no broker within {LONGEST_START_S:.0f} s"
 
     def stop(self) -> None:
         """End the broker, if it runs, and return when it has ended."""

@@ -134,6 +134,7 @@ def test_parts_in_one_run_and_again_are_duplicates(evenkeel, spark: SparkSession
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert_equal_warehouses(warehouse, whole)
+    assert evenkeel("verify", "--warehouse", warehouse) == 0
     counts = dict(rows(warehouse, "runs")[0]["input_counts"])
     assert counts["formatter-json.duplicate"] == 50
     assert evenkeel("land", "--warehouse", warehouse, "--input", *parts, "--cluster-id", "demo") == 0

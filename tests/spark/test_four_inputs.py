@@ -73,6 +73,11 @@ def held_by_position(warehouse: Path) -> dict[tuple[str, int], tuple[str, str, H
     return found
 
 
+@pytest.mark.parametrize("name", ["snapshots", "described"])
+def test_what_has_landed_is_sound(name: str, evenkeel, request: pytest.FixtureRequest) -> None:
+    assert evenkeel("verify", "--warehouse", request.getfixturevalue(name)) == 0
+
+
 def test_described_groups_are_the_admin_clients(snapshots: Path, described: Path) -> None:
     told, printed = held_by_position(snapshots), held_by_position(described)
     times = {admin_looks()[number]["from_ms"] for number in LOOKED_AT}
