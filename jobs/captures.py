@@ -19,7 +19,7 @@ from jobs.sources.consumer_offsets import PARQUET_COLUMNS
 from jobs.sources.describe import find_lost_topic_names, looks_like_describe
 from jobs.sources.formatter_json import find_separator
 from schemas.snapshot import SNAPSHOT_MARKS, line_cluster_id, recognise_line
-from schemas.vocabulary import Source
+from schemas.vocabulary import SOURCES_OF_GROUPS, Source
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,9 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
     """Return the captures in the given files and folders, in a fixed order.
 
     Files of other kinds in a folder are passed over with a log line; a file that was named itself must be a capture.
+
+    Args:
+        forced: kind of the captures; looks that lie in a folder with them are taken too. None for all kinds.
 
     Raises:
         InputError: nothing there, an empty or unreadable file, a kind that is not known, missing columns.
@@ -155,9 +158,9 @@ def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture 
             raise InputError(f"input {path}: the file is empty")
         with path.open("rb") as file:
             magic = file.read(4)
-        if magic == b"PAR1":
-            return _parquet_capture(path, size, forced)
-        return _text_capture(path, size, forced, is_gzip=magic[:2] == b"\x1f\x8b")
+        is_printed = is_named and forced is Source.DESCRIBE
+        is_gzip = magic[:2] == b"\x1f\x8b"
+        capture = _parquet_capture(path, size) if magic == b"PAR1" else _text_capture(path, size, is_printed=is_printed, is_gzip=is_gzip)
     except OSError as error:
         raise InputError(f"input {path}: cannot be read ({error.strerror or error})") from None
     except _OtherKindError as error:
@@ -165,20 +168,25 @@ def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture 
             raise InputError(f"input {path}: {error}; expected one of {_KINDS}") from None
         logger.info("passed over %s: %s", path, error)
         return None
+    # Looks tell of no group: they go with every kind that does.
+    if forced in (None, capture.source) or (not is_named and capture.source is Source.CLUSTER_METADATA and forced in SOURCES_OF_GROUPS):
+        return capture
+    if is_named:
+        raise InputError(f"input {path}: asked to read it as {forced}, found {capture.source}")
+    logger.info("passed over %s: asked for %s, found %s", path, forced, capture.source)
+    return None
 
 
 class _OtherKindError(Exception):
     """A readable file that is no capture; fine beside one, wrong when it was named."""
 
 
-def _parquet_capture(path: Path, size: int, forced: Source | None) -> Capture:
+def _parquet_capture(path: Path, size: int) -> Capture:
     try:
         columns = {field.name: str(field.type) for field in pyarrow.parquet.read_schema(path)}
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"input {path}: not a readable Parquet file ({str(error).splitlines()[0]})") from None
     found = Source.SNAPSHOT if SNAPSHOT_MARKS <= columns.keys() else Source.CONSUMER_OFFSETS
-    if forced not in (None, found):
-        raise InputError(f"input {path}: asked to read it as {forced}, found Parquet with columns of {found}")
     if found is Source.SNAPSHOT:
         return Capture(_readable_by_spark(path), found, PARQUET, size)
     missing = [f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items() if not columns.get(name, "").startswith(_ARROW_TYPES[kind])]
@@ -209,7 +217,7 @@ def _first_line(begin: bytes) -> str:
     return begin.decode().partition("\r")[0].strip()
 
 
-def _text_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bool) -> Capture:
+def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> Capture:
     try:
         with gzip.open(path) if is_gzip else path.open("rb") as content:
             head = content.read(HEAD_BYTES)
@@ -217,21 +225,19 @@ def _text_capture(path: Path, size: int, forced: Source | None, *, is_gzip: bool
             separator = find_separator(text)
             if separator is not None:
                 capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
-            elif forced is Source.DESCRIBE or looks_like_describe(text):
+            elif is_printed or looks_like_describe(text):
                 content.seek(0)
                 _refuse_lost_names(path, content.read())
                 capture = Capture(str(path), Source.DESCRIBE, TEXT, size)
             else:
                 content.seek(0)
-                capture = _ndjson_capture(path, size, forced, _first_line(content.readline(LONGEST_LINE_BYTES + 1)))
+                capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_LINE_BYTES + 1)))
         if is_gzip:
             _read_through(path)
     except (EOFError, zlib.error) as error:
         raise InputError(f"input {path}: damaged gzip data ({error})") from None
     except UnicodeDecodeError as error:
         raise _OtherKindError(f"not a text file ({error})") from None
-    if forced not in (None, capture.source):
-        raise InputError(f"input {path}: asked to read it as {forced}, found {capture.source}")
     if is_gzip != (path.suffix == ".gz"):
         found = "gzip data under another name" if is_gzip else "a file called .gz that is not gzip"
         raise InputError(f"input {path}: found {found}; Spark goes by the name: rename it")
@@ -244,10 +250,8 @@ def _refuse_lost_names(path: Path, content: bytes) -> None:
         raise InputError(f"input {path}: {lost}")
 
 
-def _ndjson_capture(path: Path, size: int, forced: Source | None, first: str) -> Capture:
+def _ndjson_capture(path: Path, size: int, first: str) -> Capture:
     source, problem = recognise_line(first)
-    if forced is not None and source not in (None, forced):
-        raise InputError(f"input {path}: asked to read it as {forced}, found {source}")
     if source is None:
         raise _OtherKindError(problem)
     if problem:

@@ -26,9 +26,10 @@ from jobs.client_properties import read_client_properties
 from jobs.errors import EvenkeelError, PlatformError, UsageError
 from jobs.location import is_text, local_folder, objection, on_one_line, told
 from schemas.config import Settings, parse_settings
-from schemas.vocabulary import Severity, Source
+from schemas.vocabulary import SOURCES_OF_GROUPS, Severity, Source
 
 if TYPE_CHECKING:
+    from jobs.captures import Capture
     from jobs.live import LiveInput
 
 logger = logging.getLogger(__name__)
@@ -262,6 +263,27 @@ def _report_path(named: str | None, warehouse: str) -> str:
     return str((folder if folder is not None else Path.cwd()) / "report.html")
 
 
+def _timed(captures: tuple[Capture, ...], inputs: tuple[str, ...]) -> tuple[Capture, ...]:
+    """Return the captures without those that do not tell when they were taken, which have others beside them that tell more.
+
+    Raises:
+        UsageError: such a capture was named itself, or there is no other that tells of groups.
+    """
+    named = {str(Path(name).absolute()) for name in inputs}
+    timeless = [capture for capture in captures if capture.source is Source.DESCRIBE]
+    others = [capture for capture in captures if capture.source in SOURCES_OF_GROUPS and capture not in timeless]
+    refused = next((capture.path for capture in timeless if not others or capture.path in named), None)
+    if refused is not None:
+        raise UsageError(f"input {refused}: the text does not tell when it was printed; say so with --as-of")
+    if timeless:
+        logger.warning(
+            "passed over %d texts such as %s: they do not tell when they were printed, and there is no --as-of",
+            len(timeless),
+            timeless[0].path,
+        )
+    return tuple(capture for capture in captures if capture not in timeless)
+
+
 def _check_strategies(settings: Settings) -> None:
     """Refuse a strategy that is not there before the workers find out group by group."""
     try:
@@ -326,9 +348,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         from jobs.captures import find_captures
 
         captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None)
-        timeless = next((capture.path for capture in captures if capture.source is Source.DESCRIBE), None)
-        if timeless is not None and arguments.as_of is None:
-            raise UsageError(f"input {timeless}: the text does not tell when it was printed; say so with --as-of")
+        captures = captures if arguments.as_of is not None else _timed(captures, settings.inputs)
     summary = _execute(arguments, settings, folder, captures, lambda: datetime.now(timezone.utc))
     if summary is not None:
         print(summary)

@@ -177,7 +177,7 @@ def test_a_forced_kind_is_held_against_the_content(tmp_path: Path) -> None:
     assert found(looks, forced=Source.CLUSTER_METADATA) == {"looks": ("cluster-metadata", "ndjson", None)}
     with pytest.raises(InputError, match="asked to read it as consumer-offsets, found cluster-metadata"):
         find_captures((str(looks),), Source.CONSUMER_OFFSETS)
-    with pytest.raises(InputError, match="asked to read it as cluster-metadata, found Parquet with columns of consumer-offsets"):
+    with pytest.raises(InputError, match="asked to read it as cluster-metadata, found consumer-offsets"):
         find_captures((str(offsets),), Source.CLUSTER_METADATA)
     with pytest.raises(InputError, match="the first line is not JSON"):
         find_captures((str(lines(tmp_path / "text", "text")),), Source.CLUSTER_METADATA)
@@ -202,6 +202,25 @@ def test_each_kind_of_text_is_known_by_its_content(tmp_path: Path, pack: bool) -
         "look": ("cluster-metadata", "ndjson"),
         "record": ("consumer-offsets", "ndjson"),
     }
+
+
+@pytest.mark.parametrize(
+    ("forced", "expected"),
+    [
+        (Source.FORMATTER_JSON, {"printed": "formatter-json", "look": "cluster-metadata"}),
+        (Source.DESCRIBE, {"described": "describe", "look": "cluster-metadata"}),
+        (Source.CLUSTER_METADATA, {"look": "cluster-metadata"}),
+    ],
+)
+def test_of_a_mixed_folder_one_kind_can_be_asked_for(tmp_path: Path, forced: Source, expected: dict[str, str]) -> None:
+    for name, text in {"printed": PRINTED, "described": DESCRIBED, "snapshot": SNAPSHOT, "look": look_line(), "notes": "text"}.items():
+        (tmp_path / name).write_text(text)
+    assert {name: kind for name, (kind, _, _) in found(tmp_path, forced=forced).items()} == expected
+
+
+def test_any_text_can_be_called_a_description(tmp_path: Path) -> None:
+    path = lines(tmp_path / "f", "some words before", DESCRIBED)
+    assert found(path, forced=Source.DESCRIBE) == {"f": ("describe", "text", None)}
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,28 @@ def test_what_reaches_the_run(executed: list, tmp_path: Path) -> None:
     assert [(capture.source, Path(capture.path).name) for capture in captures] == [(Source.CONSUMER_OFFSETS, "records")]
 
 
+DESCRIBED = "\nConsumer group 'g' has no active members.\n"
+
+
+def test_texts_without_a_time_are_passed_over_beside_captures_that_tell_more(executed: list, tmp_path: Path, capsys) -> None:
+    (tmp_path / "records").write_text(records.record_line())
+    (tmp_path / "printed.txt").write_text(DESCRIBED)
+    cli.main(["land", "--input", str(tmp_path)])
+    cli.main(["land", "--input", str(tmp_path), "--as-of", "2026-01-01"])
+    assert [[Path(capture.path).name for capture in captures] for _, _, captures in executed] == [["records"], ["printed.txt", "records"]]
+    assert "passed over 1 texts such as" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("inputs", [("printed.txt",), ("records", "printed.txt"), ("folder",)])
+def test_texts_without_a_time_are_refused_where_they_are_what_was_asked_for(inputs: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "records").write_text(records.record_line())
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "printed.txt", tmp_path / "folder" / "printed.txt"):
+        path.write_text(DESCRIBED)
+    with pytest.raises(UsageError, match=r"printed.txt: the text does not tell when it was printed; say so with --as-of"):
+        cli.main(["land", "--input", *(str(tmp_path / name) for name in inputs)])
+
+
 @pytest.mark.parametrize("command", ["assign", "audit", "report", "verify"])
 def test_commands_behind_landing_look_at_no_input(command: str, executed: list, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("inputs: [nowhere]")
