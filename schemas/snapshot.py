@@ -152,11 +152,16 @@ _ENVELOPES: dict[Source, type[BaseModel]] = {
     Source.SNAPSHOT: GroupSnapshot,
     Source.CLUSTER_METADATA: ClusterLook,
 }
-_MARKS = {
-    Source.CONSUMER_OFFSETS: {"key_b64", "value_b64"},
-    Source.SNAPSHOT: SNAPSHOT_MARKS,
-    Source.CLUSTER_METADATA: {"brokers", "topics"},
+_MARKS: dict[Source, tuple[dict[str, type], ...]] = {
+    Source.CONSUMER_OFFSETS: ({"key_b64": object}, {"value_b64": object}),
+    Source.SNAPSHOT: (dict.fromkeys(SNAPSHOT_MARKS, object),),
+    Source.CLUSTER_METADATA: (
+        {"brokers": list, "topics": list},
+        {"observed_at_ms": object, "topics": list},
+        {"observed_at_ms": object, "brokers": list},
+    ),
 }
+"""Kind -> fields with their types; a line that has all fields of one set is of that kind, or meant to be."""
 
 
 def recognise_line(line: str) -> tuple[Source | None, str]:
@@ -171,7 +176,7 @@ def recognise_line(line: str) -> tuple[Source | None, str]:
     if not isinstance(content, dict):
         return None, "the first line is not a JSON object"
     for source, marks in _MARKS.items():
-        if marks & content.keys():
+        if any(all(name in content and isinstance(content[name], kind) for name, kind in fields.items()) for fields in marks):
             return source, _mistakes(_ENVELOPES[source], content)
     return None, f"no known kind of capture has the keys {', '.join(sorted(map(str, content))[:6])}"
 

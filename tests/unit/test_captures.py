@@ -194,6 +194,7 @@ def test_each_kind_of_text_is_known_by_its_content(tmp_path: Path, pack: bool) -
     for name, text in texts.items():
         (tmp_path / f"{name}{'.gz' * pack}").write_bytes(gzip.compress(text.encode()) if pack else text.encode())
     (tmp_path / "notes.txt").write_text("what I did on Monday")
+    (tmp_path / "events.jsonl").write_text('{"group_id": "g", "members": [], "topics": ["t"]}')
     kinds = {name.removesuffix(".gz"): (kind, encoding) for name, (kind, encoding, _) in found(tmp_path).items()}
     assert kinds == {
         "printed": ("formatter-json", "objects"),
