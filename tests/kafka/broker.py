@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.kafka.broker_jars import broker_jars
 
@@ -94,12 +94,18 @@ class Broker:
         behind = time.monotonic() + LONGEST_START_S
         while True:
             try:
-                found = self.admin.list_topics(timeout=1.0)
-                if found.brokers and all(part.leader >= 0 for topic in found.topics.values() for part in topic.partitions.values()):
+                if self._answers():
                     return
             except KafkaException:
                 assert self._process.poll() is None, (self._folder / "broker.log").read_text()[-3000:]
             assert time.monotonic() < behind, f"no broker within {LONGEST_START_S:.0f} s"
+
+    def _answers(self) -> bool:
+        """Return whether the broker is there, and every partition that it had before is open for readers."""
+        found = self.admin.list_topics(timeout=1.0)
+        places = {TopicPartition(name, number): OffsetSpec.latest() for name, topic in found.topics.items() for number in topic.partitions}
+        asked = self.admin.list_offsets(places, request_timeout=5.0).values() if places else ()
+        return bool(found.brokers) and all(answer.exception() is None for answer in asked)
 
     def stop(self) -> None:
         """End the broker, if it runs, and return when it has ended."""

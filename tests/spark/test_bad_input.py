@@ -56,7 +56,7 @@ def test_inputs_that_are_refused_before_anything_is_written(told, tmp_path: Path
         empty: "empty.jsonl: the file is empty",
         columns: "columns.parquet: expected the columns of Spark's Kafka source, missing or of another type: value binary, partition int",
         damaged: "damaged.parquet: not a readable Parquet file",
-        prose: "notes.txt: the first line is not JSON; expected consumer-offsets or cluster-metadata",
+        prose: "notes.txt: the first line is not JSON; expected one of consumer-offsets",
         look: "look.jsonl: line 1, topics.0.partitions.0.partition: Input should be greater than or equal to 0",
     }
     warehouse = tmp_path / "warehouse"
