@@ -48,6 +48,7 @@ group.consumer.min.session.timeout.ms=6000
 auto.create.topics.enable=false
 # The log stays as it was written, so that what is collected can be held against it.
 log.cleaner.enable=false
+log.retention.check.interval.ms=500
 """
 
 
