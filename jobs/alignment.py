@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -82,9 +83,10 @@ def align_records(context: RunContext, decoded: DataFrame) -> tuple[DataFrame, D
     problems = aligned.where(F.col("problem").isNotNull()).orderBy(*GROUP).limit(1).collect()
     if problems:
         first = problems[0]
+        where, files = f"cluster {first['cluster_id']}, group {first['group_id']}", re.sub("file:(//)?", "", first["part"])
         raise InputError(
-            f"cluster {first['cluster_id']}, group {first['group_id']}: the records in {first['part']} cannot be put in one order: "
-            f"{first['problem']}; land them into different warehouses, or leave one out"
+            f"{where}: the records in {files} cannot be put in one order: {first['problem']}; land them into different warehouses, "
+            "or leave one out"
         )
     is_stored = F.col("part") == STORED
     moved = warehouse.stage("moved", aligned.where(is_stored & (F.col("position") != F.col("place"))))
