@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -29,6 +30,8 @@ BATCH_RECORDS = 2_500
 BATCH_SECONDS = 0.2
 """Also bounds what one batch holds, since records can be large, and how long Ctrl-C takes."""
 POLL_SECONDS = 0.1
+LEADER_SECONDS = 0.5
+"""How long to wait for a leader before asking again: a broker that starts leads its partitions one after another."""
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """What brokers before 2.8 give."""
 MICROS, MILLIS = pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")
@@ -182,12 +185,17 @@ class Cluster:
         described = self.admin.describe_topics(TopicCollection([OFFSETS_TOPIC]), request_timeout=self.connection.timeout_seconds)
         topic = self.answer(described[OFFSETS_TOPIC])
         places = [(topic.name, partition.id) for partition in topic.partitions]
-        begin = self._offsets(places, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
-        end = self._offsets(places, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
-        silent = [str(place[1]) for place in places if begin[place] is None or end[place] is None]
-        if silent:
-            numbers = ", ".join(silent)
-            raise ClusterError(f"{self.connection.servers}: no leader answers for {OFFSETS_TOPIC}, partitions {numbers}; try again")
+        behind = time.monotonic() + self.connection.timeout_seconds
+        while True:
+            begin = self._offsets(places, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
+            end = self._offsets(places, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+            silent = [str(place[1]) for place in places if begin[place] is None or end[place] is None]
+            if not silent:
+                break
+            if time.monotonic() > behind:
+                numbers = ", ".join(silent)
+                raise ClusterError(f"{self.connection.servers}: no leader answers for {OFFSETS_TOPIC}, partitions {numbers}; try again")
+            time.sleep(LEADER_SECONDS)
         return OffsetsLog(
             _topic_id(topic),
             {partition: offset for (_, partition), offset in begin.items() if offset is not None},
