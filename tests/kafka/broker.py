@@ -49,6 +49,8 @@ auto.create.topics.enable=false
 # The log stays as it was written, so that what is collected can be held against it.
 log.cleaner.enable=false
 log.retention.check.interval.ms=500
+# Groups that nobody is in stay, so that nothing is written but by a test.
+offsets.retention.check.interval.ms=86400000
 """
 
 

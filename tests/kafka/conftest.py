@@ -32,16 +32,14 @@ class History:
     """What happened on the broker before any test.
 
     Attributes:
-        groups: still alive.
         clients: by group all members that it had.
         committed: notes of the offsets that were committed.
         aborted: notes of those whose transactions were given up.
-        log: what the broker had in ``__consumer_offsets`` at the end of it.
-        folder: what was collected then, before any test had the broker stop.
+        log: what the broker had in ``__consumer_offsets`` at the end of it, while the members were there.
+        folder: what was collected then.
         owned: by group and member what each one owned then.
     """
 
-    groups: Groups
     folder: Path
     clients: dict[str, list[Member]] = field(default_factory=dict)
     committed: list[str] = field(default_factory=list)
@@ -63,11 +61,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def history(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
-    """Groups of both protocols in which members join, leave, come back under a static name, and commit; and one collection."""
+def history(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> History:
+    """Groups of both protocols in which members join, leave, come back under a static name, and commit; one collection; then all leave."""
     broker.make_topic(TOPIC, PARTITION_COUNT)
     groups = Groups(broker.address)
-    past = History(groups, tmp_path_factory.mktemp("collected"))
+    past = History(tmp_path_factory.mktemp("collected"))
 
     def join(group_id: str, **properties: str) -> Member:
         member = groups.join(group_id, **properties)
@@ -109,8 +107,8 @@ def history(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     past.owned = {name: {only(member.member_ids): member.owned for member in groups.of(name)} for name in all_groups}
     assert cli.console_main(["collect", "--bootstrap-servers", broker.address, "--output", str(past.folder)]) == 0
     past.log = read_topic(broker.log, OFFSETS_TOPIC)
-    yield past
     groups.close()
+    return past
 
 
 @pytest.fixture

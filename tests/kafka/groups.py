@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 LONGEST_REBALANCE_S = 60.0
 TOPIC, PARTITION_COUNT = "orders", 4
@@ -47,6 +48,7 @@ class Groups:
 
     def __init__(self, address: str) -> None:
         self._address = address
+        self._group_ids: set[str] = set()
         self.members: list[Member] = []
 
     def join(self, group_id: str, *, protocol: str = "classic", **properties: str) -> Member:
@@ -66,6 +68,7 @@ class Groups:
             on_lost=lambda _, partitions: member.revoked(partitions),
         )
         self.members.append(member)
+        self._group_ids.add(group_id)
         return member
 
     def leave(self, member: Member) -> None:
@@ -99,9 +102,16 @@ class Groups:
             member.consumer.poll(0.02)
 
     def close(self) -> None:
-        """End all members."""
+        """End all members, and return when the broker has seen them go, static ones by their timeouts: it writes nothing of them then."""
         while self.members:
             self.leave(self.members[-1])
+        admin, behind = AdminClient({"bootstrap.servers": self._address, "log_level": 0}), time.monotonic() + LONGEST_REBALANCE_S
+        while True:
+            states = {answer.result().state for answer in admin.describe_consumer_groups(sorted(self._group_ids)).values()}
+            if states <= {ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD}:
+                return
+            assert time.monotonic() < behind, states
+            time.sleep(0.2)
 
 
 class Transactions:
