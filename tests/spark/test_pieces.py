@@ -14,7 +14,7 @@ from tests.spark.captures import DEMO, LOOKS, piece
 from tests.spark.tables import assert_equal_warehouses, rows, versions
 
 
-@pytest.mark.parametrize("order", ["in order", "late", pytest.param("overlapping", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("order", ["late", *(pytest.param(order, marks=pytest.mark.slow) for order in ("in order", "overlapping"))])
 def test_pieces_give_what_the_whole_gives(order: str, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
     """The second piece goes on from stored states, or, when it is the earlier one, plays its groups again."""
     halves = [piece(tmp_path, "a.parquet", 0, 5 if order == "overlapping" else 4), piece(tmp_path, "b.parquet", 4, 8)]
