@@ -10,6 +10,7 @@ from assignors.generations import Generation
 from assignors.model import Assignment, GroupProblem, Member
 from assignors.movement import Difference, Withheld, diff_generations
 from assignors.replay import COUNTERFACTUAL, OBSERVED
+from assignors.triggers import Evidence, Past, Trigger, find_triggers
 from assignors.verification import violations
 
 _Chain = tuple[str, str]
@@ -40,6 +41,7 @@ class AuditedGeneration:
         gone_topics: topics held in the generation before that exist no more.
         claims_are_known: every subscription is of a version that has claims, or the protocol tells what each member has.
         has_predecessor: False where the generation before is not known.
+        evidence: what the generation shows of its causes.
     """
 
     generation: int
@@ -50,6 +52,7 @@ class AuditedGeneration:
     has_predecessor: bool
     is_rewrite: bool
     is_follow_up: bool
+    evidence: Evidence
     solutions: Sequence[AuditedSolution]
 
 
@@ -62,6 +65,7 @@ class Audit:
         difference: None without an assignment, or when the generation before is not known.
         is_settled: nothing is withheld.
         violations: empty when the assignment is sound.
+        triggers: the same for every solution of a generation; None when the generation before is not known.
     """
 
     generation: int
@@ -70,6 +74,7 @@ class Audit:
     balance: Balance | None
     is_settled: bool | None
     violations: tuple[str, ...] | None
+    triggers: tuple[Trigger, ...] | None
 
 
 @dataclass
@@ -84,16 +89,18 @@ class GroupAudit:
     _previous: AuditedGeneration | None = None
     _last: dict[_Chain, Generation] = field(default_factory=dict)
     _withheld: Withheld = field(default_factory=dict)
+    _past: Past | None = None
 
     def advance(self, current: AuditedGeneration) -> list[Audit]:
         """Return the audits of one more generation, in the order of its solutions."""
         if current.incarnation != self._incarnation:
-            self._incarnation, self._previous, self._last, self._withheld = current.incarnation, None, {}, {}
+            self._incarnation, self._previous, self._last, self._withheld, self._past = current.incarnation, None, {}, {}, None
+        triggers, self._past = find_triggers(self._past, current.evidence)
         hypothetical = replace(current.problem, members=tuple(_without_claims(member) for member in current.problem.members))
         audits, next_withheld = [], {}
         for solution in current.solutions:
             problem = hypothetical if solution.basis == COUNTERFACTUAL else current.problem
-            audit = self._audit(current, solution, problem)
+            audit = self._audit(current, solution, problem, triggers if current.has_predecessor else None)
             audits.append(audit)
             if solution.basis == OBSERVED and audit.difference is not None:
                 next_withheld = audit.difference.withheld
@@ -101,10 +108,12 @@ class GroupAudit:
         self._previous, self._withheld = current, next_withheld
         return audits
 
-    def _audit(self, current: AuditedGeneration, solution: AuditedSolution, problem: GroupProblem) -> Audit:
+    def _audit(
+        self, current: AuditedGeneration, solution: AuditedSolution, problem: GroupProblem, triggers: tuple[Trigger, ...] | None
+    ) -> Audit:
         previous_generation = self._previous.generation if self._previous is not None else None
         if solution.assignment is None:
-            return Audit(current.generation, previous_generation, None, None, None, None)
+            return Audit(current.generation, previous_generation, None, None, None, None, triggers)
         is_counterfactual = solution.basis == COUNTERFACTUAL
         before = self._last.get((COUNTERFACTUAL, solution.strategy) if is_counterfactual else (OBSERVED, ""))
         withheld = {} if is_counterfactual else self._withheld
@@ -129,6 +138,7 @@ class GroupAudit:
             measure_balance(problem, solution.assignment),
             compared.is_settled,
             violations(problem, solution.assignment, solution.strategy or None),
+            triggers,
         )
 
     def _remember(self, current: AuditedGeneration, hypothetical: GroupProblem) -> None:

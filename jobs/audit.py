@@ -1,7 +1,7 @@
 """Auditing: ``solutions``, ``assignments``, snapshots, topics -> ``generation_audits``, ``movements``, ``findings``.
 
-Incremental: of a group with new solutions everything from the first of them on is audited; older generations are read again
-only as far back as something was still being handed over.
+Incremental: of a group with new solutions everything from the first of them on is audited; older generations are read again only as far
+back as something was still being handed over, or a member left that may have come back.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from assignors.triggers import RETURN_MS
 from jobs import udfs
 from jobs.context import RunContext
 from jobs.packing import GROUP, flatten_snapshots
@@ -25,29 +26,51 @@ logger = logging.getLogger(__name__)
 PLACE = (*GROUP, "position")
 
 
-def telling_generations(audits: DataFrame) -> DataFrame:
-    """Return the places of the generations that tell all that later ones are compared with.
-
-    Nothing is withheld in them, and no strategy is without a result, so that an older one would be its last.
-    """
+def _tells_all() -> Column:
     has_result = ~F.col("status").isin([str(status) for status in WITHOUT_RESULT])
     tells_all = (
-        F.when(F.col("basis") == str(Basis.OBSERVED), F.col("is_settled"))
+        F.when(F.col("basis") == str(Basis.OBSERVED), F.col("is_settled") & (F.col("member_count") > 0))
         .when(F.col("basis") == str(Basis.COUNTERFACTUAL), has_result)
         .otherwise(F.lit(True))
     )
-    return audits.groupBy(*PLACE).agg(F.bool_and(tells_all).alias("tells_all")).where("tells_all").select(*PLACE)
+    return F.bool_and(tells_all)
+
+
+def telling_generations(audits: DataFrame) -> DataFrame:
+    """Return the places of the generations that tell all that later ones are compared with, whenever those come.
+
+    Nothing is withheld in them; no strategy is without a result, so that an older one would be its last; and they have members, since
+    an empty generation does not tell which assignor the group had.
+    """
+    return audits.groupBy(*PLACE).agg(_tells_all().alias("tells_all")).where("tells_all").select(*PLACE)
 
 
 def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
     """Return the groups with solutions newer than ``consumed``: where these begin, and where reading has to.
 
-    Rows: (cluster_id, group_id). ``read_from`` is the last of ``telling_generations`` before them, -1 where there is none.
+    Rows: (cluster_id, group_id). ``read_from`` is the last of ``telling_generations`` before them, -1 where there is none; or, if that is
+    earlier, the generation before the first from which a member that left may be back: before what is ``RETURN_MS`` older or less.
     """
-    begins = solutions.where(F.col("run_sequence") > consumed).groupBy(*GROUP).agg(F.min("position").alias("first_position"))
+    begins = (
+        solutions.where(F.col("run_sequence") > consumed)
+        .groupBy(*GROUP)
+        .agg(F.min("position").alias("first_position"), F.min(F.unix_millis("observed_at")).alias("first_ms"))
+    )
     before = audits.join(F.broadcast(begins), list(GROUP)).where(F.col("position") < F.col("first_position"))
-    starts = telling_generations(before).groupBy(*GROUP).agg(F.max("position").alias("read_from"))
-    return begins.join(starts, list(GROUP), "left").withColumn("read_from", F.coalesce("read_from", F.lit(-1)))
+    generations = before.groupBy(*PLACE, "first_ms").agg(
+        _tells_all().alias("tells_all"), F.min(F.unix_millis("observed_at")).alias("observed_ms")
+    )
+    next_ms = F.lead("observed_ms").over(Window.partitionBy(*GROUP).orderBy("position"))
+    starts = (
+        generations.withColumn("precedes_recent", next_ms >= F.col("first_ms") - RETURN_MS)
+        .groupBy(*GROUP)
+        .agg(
+            F.max(F.when(F.col("tells_all"), F.col("position"))).alias("told_from"),
+            F.min(F.when(F.col("precedes_recent"), F.col("position"))).alias("recent_from"),
+        )
+    )
+    read_from = F.least(F.coalesce("told_from", F.lit(-1)), "recent_from")  # least passes over a null
+    return begins.join(starts, list(GROUP), "left").select(*GROUP, "first_position", read_from.alias("read_from"))
 
 
 def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
@@ -67,7 +90,8 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    wide = flatten_snapshots(snapshots, "first_position", "offsets_partition", "is_disputed", "reconciled_at")
+    others = ("first_position", "offsets_partition", "is_disputed", "reconciled_at", "group_type", "client_hosts")
+    wide = flatten_snapshots(snapshots.withColumn("client_hosts", F.col("members")["client_host"]), *others)
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",

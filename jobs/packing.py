@@ -15,10 +15,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.auditing import AuditedGeneration, AuditedSolution
-from assignors.generations import SERVER_SIDE
+from assignors.generations import SERVER_SIDE, owner_of
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from assignors.replay import CARRIED, OBSERVED, SOLVED, Snapshot
 from assignors.topic_looks import TopicRun
+from assignors.triggers import Evidence, Participant
+from schemas.vocabulary import GroupType
 
 GROUP = ("cluster_id", "group_id")
 
@@ -180,10 +182,13 @@ def unpack_snapshot_row(row: Mapping[str, Any]) -> Snapshot:
     return next(unpack_snapshots(chunk))[0]
 
 
-def unpack_generation(snapshot: Snapshot, solved: Sequence[Mapping[str, Any]], held: Sequence[Mapping[str, Any]]) -> AuditedGeneration:
+def unpack_generation(
+    stored: Mapping[str, Any], snapshot: Snapshot, solved: Sequence[Mapping[str, Any]], held: Sequence[Mapping[str, Any]]
+) -> AuditedGeneration:
     """Return a snapshot with its stored solutions, in their order.
 
     Args:
+        stored: row of the snapshot; it tells what replaying needs not know.
         solved: rows of its solutions; the observed one has the topics.
         held: rows of what members hold, of all solutions.
     """
@@ -214,6 +219,7 @@ def unpack_generation(snapshot: Snapshot, solved: Sequence[Mapping[str, Any]], h
         observed["has_predecessor"],
         observed["is_rewrite"],
         observed["is_follow_up"],
+        _evidence(stored, snapshot, observed, {**topics, **dict.fromkeys(gone, Topic(0))}),
         [
             AuditedSolution(
                 row["basis"], row["strategy"], assignments.get((row["basis"], row["strategy"])), row["cooperative_revocation_count"]
@@ -227,6 +233,26 @@ def _tells_claims(snapshot: Snapshot) -> bool:
     """Return whether members that claim nothing are known to have given up what they held."""
     versions = snapshot.subscription_versions.values()
     return not snapshot.is_look and (snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in versions))
+
+
+def _evidence(stored: Mapping[str, Any], snapshot: Snapshot, observed: Mapping[str, Any], topics: Mapping[str, Topic]) -> Evidence:
+    participants = []
+    for member, host in zip(snapshot.members, stored["client_hosts"], strict=True):
+        client_id = snapshot.client_ids[member.member_id]
+        origin = None if client_id is None or host is None else (client_id, host)
+        participants.append(Participant(owner_of(member), member.member_id, origin, member.rack, frozenset(member.topics)))
+    return Evidence(
+        snapshot.generation,
+        stored["observed_at_ms"],
+        stored["group_type"] == str(GroupType.CONSUMER),
+        snapshot.is_conversion,
+        snapshot.is_look,
+        observed["is_follow_up"],
+        snapshot.has_subscriptions,
+        snapshot.strategy,
+        participants,
+        {name: topic for name, topic in topics.items() if name not in observed["uncertain_topics"]},
+    )
 
 
 def unpack_runs(row: Mapping[str, Any]) -> dict[str, list[TopicRun]]:

@@ -260,7 +260,7 @@ def _audit_snapshot(
     members = [other for other in others if other["row_order"] == 2]
     _refuse_repeats(row, others)
     snapshot = unpack_snapshot_row(row)
-    generation = unpack_generation(snapshot, solved, members)
+    generation = unpack_generation(row, snapshot, solved, members)
     audits = audit.advance(generation)
     if row["position"] < row["first_position"]:
         return
@@ -351,6 +351,7 @@ def _audit_columns(solution: dict[str, Any], audit: Audit) -> dict[str, Any]:
             columns["generation_gap"] = audit.generation - audit.previous_generation - 1
     columns["is_settled"] = audit.is_settled
     columns["violations"] = None if audit.violations is None else list(audit.violations)
+    columns["triggers"] = None if audit.triggers is None else [trigger.value for trigger in audit.triggers]
     if audit.difference is not None:
         columns.update((name, getattr(audit.difference, name)) for name in DIFFERENCE_COLUMNS)
     if audit.balance is not None:

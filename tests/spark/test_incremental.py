@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from jobs.assign import pending_groups
 from jobs.audit import audited_groups
 from schemas.tables import GENERATION_AUDITS, GROUP_STATES, SOLUTIONS
-from tests.spark.frames import frame, snapshot_row, snapshots
+from tests.spark.frames import frame, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
 GROUP = {"cluster_id": "c", "group_id": "g"}
@@ -53,8 +53,20 @@ def test_a_group_goes_on_from_the_newest_state_before_everything_new(
 # -- audit
 
 
-def audit_row(position: int, basis: str, strategy: str = "range", *, status: str = "solved", is_settled: bool | None = True) -> Row:
-    return {**GROUP, "position": position, "basis": basis, "strategy": strategy, "status": status, "is_settled": is_settled}
+HOUR_MS = 3_600_000
+
+
+def audit_row(
+    position: int, basis: str, strategy: str = "range", *, status: str = "solved", is_settled: bool | None = True, **changes: Any
+) -> Row:
+    row = {**GROUP, "position": position, "basis": basis, "strategy": strategy, "status": status, "is_settled": is_settled}
+    return {**row, "member_count": 1, "observed_at": moment(position * HOUR_MS), **changes}
+
+
+def solution_row(position: int, minutes: int = 0) -> Row:
+    """Return a solution of run 1, or of run 2 from generation 4 on; each generation is an hour after the one before."""
+    at = moment(position * HOUR_MS + minutes * 60_000)
+    return {**GROUP, "position": position, "run_sequence": 2 if position >= 4 else 1, "observed_at": at}
 
 
 def unsolved(position: int, status: str, basis: str = "counterfactual") -> Row:
@@ -71,6 +83,7 @@ def unsolved(position: int, status: str, basis: str = "counterfactual") -> Row:
         pytest.param([unsolved(3, "unsupported")], 3, id="a strategy that never has a result"),
         pytest.param([unsolved(3, "no_result", "recomputed")], 3, id="recomputed has no history of its own"),
         pytest.param([audit_row(position, "observed", is_settled=False) for position in (1, 2, 3)], -1, id="never settled"),
+        pytest.param([audit_row(3, "observed", member_count=0)], 2, id="it was empty: an older one tells the assignor"),
     ],
 )
 def test_the_audit_reads_from_where_everything_is_told(spark: SparkSession, changed: list[Row], expected: int) -> None:
@@ -78,7 +91,33 @@ def test_the_audit_reads_from_where_everything_is_told(spark: SparkSession, chan
     sound = [audit_row(position, basis) for position in (1, 2, 3, 4) for basis in ("observed", "recomputed", "counterfactual")]
     replaced = {(row["position"], row["basis"], row["strategy"]) for row in changed}
     audits = [row for row in sound if (row["position"], row["basis"], row["strategy"]) not in replaced] + changed
-    solutions = [{**GROUP, "position": position, "run_sequence": 2 if position == 4 else 1} for position in (1, 2, 3, 4)]
+    solutions = [solution_row(position) for position in (1, 2, 3, 4)]
+    found = audited_groups(frame(spark, SOLUTIONS.schema, solutions), frame(spark, GENERATION_AUDITS.schema, audits), 1).collect()
+    assert [(row["first_position"], row["read_from"]) for row in found] == [(4, expected)]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "late", "expected"),
+    [
+        pytest.param({}, 0, 3, id="who left is not expected back"),
+        pytest.param({3: 50}, 0, 2, id="who left in 3 may be back in 4: 2 tells who was there"),
+        pytest.param({3: 49}, 0, 3, id="not a minute later"),
+        pytest.param({2: 110, 3: 55}, 0, 1, id="who left in 2 or 3"),
+        pytest.param({1: 170, 2: 110, 3: 50}, 0, 1, id="the first known has nobody before it"),
+        pytest.param({2: 110, 3: 0}, 0, 1, id="by the records' clocks 3 is long ago, and 2 is not"),
+        pytest.param({3: 40}, -70, 2, id="5, which is new too, has an earlier time than 4"),
+    ],
+)
+def test_the_audit_reads_from_where_members_left_that_may_be_back(
+    spark: SparkSession, minutes: dict[int, int], late: int, expected: int
+) -> None:
+    """Generations 4 and 5 are new; ``minutes`` later than on the hour are others, and ``late`` is 5."""
+    audits = [
+        audit_row(position, basis, observed_at=moment(position * HOUR_MS + minutes.get(position, 0) * 60_000))
+        for position in (1, 2, 3)
+        for basis in ("observed", "recomputed", "counterfactual")
+    ]
+    solutions = [*(solution_row(position) for position in (1, 2, 3, 4)), solution_row(5, late)]
     found = audited_groups(frame(spark, SOLUTIONS.schema, solutions), frame(spark, GENERATION_AUDITS.schema, audits), 1).collect()
     assert [(row["first_position"], row["read_from"]) for row in found] == [(4, expected)]
 

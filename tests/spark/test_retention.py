@@ -25,18 +25,30 @@ def test_the_month_in_which_the_kept_days_begin_stays(days: int, expected: date)
     assert first_kept_month(datetime(2026, 11, 22, 12, tzinfo=timezone.utc), days) == expected
 
 
-def history(spark: SparkSession, places: list[tuple[int, date, int]], unsettled: set[int], unread: list[int], *, is_audited: bool = True):
+def history(
+    spark: SparkSession,
+    places: list[tuple[int, date, int]],
+    unsettled: set[int],
+    unread: list[int],
+    *,
+    is_audited: bool = True,
+    empty: frozenset[int] = frozenset(),
+):
     """Return (needed_from, named, dropped_until, states_from) of one group.
 
     Args:
         places: (position, month, incarnation) of its snapshots.
         unsettled: positions at which something is withheld.
         unread: positions that have not been assigned or audited yet.
+        empty: positions without members.
     """
     rows = [snapshot_row("g", place, position=place, observed_month=month, incarnation=life) for place, month, life in places]
     audited = [place for place, _, _ in places if is_audited and place not in unread]
     key = {"cluster_id": "c", "group_id": "g"}
-    audits = [{**key, "position": place, "basis": "observed", "is_settled": place not in unsettled} for place in audited]
+    audits = [
+        {**key, "position": place, "basis": "observed", "is_settled": place not in unsettled, "member_count": int(place not in empty)}
+        for place in audited
+    ]
     fresh = spark.createDataFrame([("c", "g", place) for place in unread], "cluster_id string, group_id string, position bigint")
     (row,) = kept_history(snapshots(spark, *rows), frame(spark, GENERATION_AUDITS.schema, audits), fresh, MIDDLE, NEW).collect()
     return row["needed_from"], row["named"], row["dropped_until"], row["states_from"]
@@ -67,6 +79,11 @@ def test_what_later_runs_need_of_a_group(
     assert history(spark, places, unsettled, unread) == expected
 
 
+def test_a_group_that_is_empty_keeps_its_last_with_members(spark: SparkSession) -> None:
+    """Whether a group has another assignor when its members are back tells the last generation that had any."""
+    assert history(spark, ONE_LIFE[:3], set(), [], empty=frozenset({3})) == (2, [1], None, 2)
+
+
 def test_a_group_that_no_stage_takes_up_keeps_its_last(spark: SparkSession) -> None:
     """Empty snapshots of a group of another protocol type are read and never audited."""
     assert history(spark, ONE_LIFE[:3], set(), [], is_audited=False) == (3, [1], None, 3)
@@ -82,9 +99,11 @@ DAY_MS = 86_400_000
 def kept(spark: SparkSession, times: list[int], *rows: Row, offsets_at: int | None = None) -> tuple[Any, Any]:
     found = [look_row("t", at, [["r1"]]) for at in times]
     found += [] if offsets_at is None else [look_row("__consumer_offsets", offsets_at, [["r1"]])]
-    (row,) = kept_looks(looks(spark, *found), snapshots(spark, *rows), MONTH).selectExpr(
-        "unix_millis(needed_from) AS needed_from", "unix_millis(offsets_look_at) AS offsets_look_at"
-    ).collect()
+    (row,) = (
+        kept_looks(looks(spark, *found), snapshots(spark, *rows), MONTH)
+        .selectExpr("unix_millis(needed_from) AS needed_from", "unix_millis(offsets_look_at) AS offsets_look_at")
+        .collect()
+    )
     return row["needed_from"], row["offsets_look_at"]
 
 

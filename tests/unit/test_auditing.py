@@ -8,6 +8,7 @@ from typing import Any
 from assignors import GroupProblem, Member, Topic
 from assignors.auditing import Audit, AuditedGeneration, AuditedSolution, GroupAudit
 from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED
+from tests.unit.evidence import evidence
 from tests.unit.histories import held, member
 
 COOPERATIVE = "cooperative-sticky"
@@ -24,6 +25,7 @@ def generation(number: int, *solutions: AuditedSolution, members: tuple[Member, 
     listed = tuple(member(name) for name in members) if isinstance(members, str) else members
     defaults = {
         "incarnation": 0, "gone_topics": (), "claims_are_known": True, "has_predecessor": True, "is_rewrite": False, "is_follow_up": False,
+        "evidence": evidence(number),
     }  # fmt: skip
     return AuditedGeneration(number, problem=GroupProblem({"t": Topic(2)}, listed), solutions=solutions, **{**defaults, **changes})
 
@@ -89,9 +91,7 @@ def test_a_strategy_that_is_compared_from_now_on_has_no_movements_yet() -> None:
 
 
 def test_a_new_incarnation_forgets_owners_and_what_was_withheld() -> None:
-    withheld = generation(
-        2, solution(OBSERVED, {"a": "t0", "b": ""}, COOPERATIVE), members=(member("a", owned="t0 t1", at=1), member("b"))
-    )
+    withheld = generation(2, solution(OBSERVED, {"a": "t0", "b": ""}, COOPERATIVE), members=(member("a", owned="t0 t1", at=1), member("b")))
     again = generation(1, solution(OBSERVED, {"a": "t0", "b": "t1"}, COOPERATIVE), incarnation=9)
     first = generation(1, solution(OBSERVED, {"a": "t0 t1"}, COOPERATIVE), members="a")
     audit = audits(first, withheld, again)[2][0]
@@ -114,6 +114,34 @@ def test_a_counterfactual_is_judged_without_the_recorded_claims() -> None:
     audit = audits(first, second)[1][0]
     assert rows(audit) == [(1, "a", None, "lost", "left_out")]
     assert (audit.is_settled, audit.violations) == (True, ("unassigned t-1",))
+
+
+def test_every_solution_has_the_triggers_of_its_generation() -> None:
+    """Whether there is an assignment or not, and for recomputed and counterfactual ones as for the observed one."""
+    failed = (solution(OBSERVED, {"a": "t0 t1"}), solution(RECOMPUTED, {"a": "t0 t1"}), solution(COUNTERFACTUAL, None, "sticky"))
+    first = generation(1, solution(OBSERVED, {"a": "t0 t1"}), evidence=evidence(1, "a"))
+    second = generation(2, *failed, evidence=evidence(2, "a", "b"))
+    assert [audit.triggers for audit in audits(first, second)[1]] == [("member_joined",)] * 3
+
+
+def test_triggers_need_a_predecessor() -> None:
+    """A generation that may be the first, and is not known to be: in a log that is compacted it stands for what was before it."""
+    given = solution(OBSERVED, {"a": "t0 t1"})
+    known, unknown = (generation(1, given, evidence=evidence(1, "a"), has_predecessor=has) for has in (True, False))
+    assert [audits(one)[0][0].triggers for one in (known, unknown)] == [("group_created", "member_joined"), None]
+
+
+def test_nobody_comes_back_from_another_incarnation() -> None:
+    """The same place and time, and member b left a moment before; but the group ended since."""
+    given = solution(OBSERVED, {"a": "t0 t1"})
+    before = [generation(1, given, evidence=evidence(1, "a", "b")), generation(2, given, evidence=evidence(2, "a"))]
+    goes_on = generation(3, given, evidence=evidence(3, "a", "c"))
+    again = [
+        generation(0, given, evidence=evidence(0, "a"), incarnation=9),
+        generation(1, given, evidence=evidence(1, "a", "c"), incarnation=9),
+    ]
+    assert audits(*before, goes_on)[-1][0].triggers == ("member_returned",)
+    assert audits(*before, *again)[-1][0].triggers == ("member_joined",)
 
 
 def hand_over(*between: AuditedGeneration) -> list[list[Audit]]:

@@ -15,6 +15,7 @@ from assignors.own_assignor import OwnAssignorError, as_assignment
 from assignors.replay import Replay, Step
 from jobs.time_limit import TimeLimit
 from tests.unit import plug_ins
+from tests.unit.evidence import evidence
 from tests.unit.histories import counterfactual, looks, play, snapshot, statuses
 
 GROUP = GroupProblem({"t": Topic(2)}, (Member("a", ("t",)), Member("b", ("t",))))
@@ -141,6 +142,6 @@ def test_nonsense_of_the_right_shape_is_audited_as_violations() -> None:
         assert violations(problem, solution.assignment, name) == expected
         solutions = [AuditedSolution("counterfactual", name, solution.assignment)]
         (found,) = audit.advance(
-            AuditedGeneration(step.snapshot.generation, 0, problem, (), True, True, False, False, solutions),
+            AuditedGeneration(step.snapshot.generation, 0, problem, (), True, True, False, False, evidence(1), solutions),
         )
         assert found.violations == expected

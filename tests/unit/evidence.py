@@ -1,0 +1,43 @@
+"""What generations show of their causes, written down in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from assignors import Topic
+from assignors.triggers import Evidence, Participant, Trigger, find_triggers
+
+TOPICS = {"t": Topic(2, None, "id of t")}
+
+
+def participant(
+    name: str,
+    topics: str = "t",
+    *,
+    instance: str | None = None,
+    origin: tuple[str, str] | None = ("app", "/10.0.0.1"),
+    rack: str | None = None,
+) -> Participant:
+    """Return a member that subscribes to topics of one letter each; all members run at one place unless told otherwise."""
+    owner = (False, name) if instance is None else (True, instance)
+    return Participant(owner, name, origin, rack, frozenset(topics))
+
+
+def evidence(generation: int, *members: Participant | str, minute: float = 0, **changes: Any) -> Evidence:
+    """Return a generation of a range group that reads ``t``; members given by name are dynamic."""
+    listed = tuple(participant(one) if isinstance(one, str) else one for one in members)
+    defaults = {
+        "is_consumer_protocol": False, "is_conversion": False, "is_look": False, "is_follow_up": False, "has_subscriptions": True,
+        "strategy": "range" if listed else None, "topics": TOPICS,
+    }  # fmt: skip
+    return Evidence(generation, round(minute * 60_000), participants=listed, **{**defaults, **changes})
+
+
+def play(generations: Sequence[Evidence]) -> list[tuple[Trigger, ...] | None]:
+    """Return the triggers of each generation of one incarnation."""
+    found, past = [], None
+    for one in generations:
+        triggers, past = find_triggers(past, one)
+        found.append(triggers)
+    return found
