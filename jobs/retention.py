@@ -11,7 +11,8 @@ Whole months go, by ``observed_month``. A generation goes or stays in all its ta
   last look at ``__consumer_offsets``.
 
 What arrives so late that no checkpoint before it is left, and ``assign --recompute``, play a group again from the first generation that
-stays: its movements and counterfactuals then begin there, as those of a group whose log was compacted.
+stays: its movements and counterfactuals then begin there, as those of a group whose log was compacted, and who left before it is not known
+to come back.
 
 A generation from before the bound stays as it is: that its members reached their targets later is not noted any more.
 
