@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from assignors.balance import Balance, measure_balance
 from assignors.generations import Generation
 from assignors.model import Assignment, GroupProblem, Member
-from assignors.movement import Difference, Withheld, diff_generations
+from assignors.movement import Difference, Withheld, diff_generations, last_owners
+from assignors.optimum import least_movement_count, least_spread
 from assignors.replay import COUNTERFACTUAL, OBSERVED
 from assignors.triggers import Evidence, Past, Trigger, find_triggers
 from assignors.verification import violations
@@ -66,6 +67,8 @@ class Audit:
         is_settled: nothing is withheld.
         violations: empty when the assignment is sound.
         triggers: the same for every solution of a generation; None when the generation before is not known.
+        least_movement_count: see ``optimum.least_movement_count``; 0 for a static rewrite, in which nothing could move.
+        least_spread: see ``optimum.least_spread``; the same for every solution of a generation that has an assignment.
     """
 
     generation: int
@@ -75,6 +78,15 @@ class Audit:
     is_settled: bool | None
     violations: tuple[str, ...] | None
     triggers: tuple[Trigger, ...] | None
+    least_movement_count: int | None = None
+    least_spread: int | None = None
+
+    @property
+    def avoidable_movement_count(self) -> int | None:
+        """Return how many movements balance did not need; None where the least are not known."""
+        if self.difference is None or self.least_movement_count is None:
+            return None
+        return self.difference.movement_count - self.least_movement_count
 
 
 @dataclass
@@ -97,10 +109,11 @@ class GroupAudit:
             self._incarnation, self._previous, self._last, self._withheld, self._past = current.incarnation, None, {}, {}, None
         triggers, self._past = find_triggers(self._past, current.evidence)
         hypothetical = replace(current.problem, members=tuple(_without_claims(member) for member in current.problem.members))
+        smallest_spread = least_spread(current.problem)
         audits, next_withheld = [], {}
         for solution in current.solutions:
             problem = hypothetical if solution.basis == COUNTERFACTUAL else current.problem
-            audit = self._audit(current, solution, problem, triggers if current.has_predecessor else None)
+            audit = self._audit(current, solution, problem, triggers if current.has_predecessor else None, smallest_spread)
             audits.append(audit)
             if solution.basis == OBSERVED and audit.difference is not None:
                 next_withheld = audit.difference.withheld
@@ -109,7 +122,12 @@ class GroupAudit:
         return audits
 
     def _audit(
-        self, current: AuditedGeneration, solution: AuditedSolution, problem: GroupProblem, triggers: tuple[Trigger, ...] | None
+        self,
+        current: AuditedGeneration,
+        solution: AuditedSolution,
+        problem: GroupProblem,
+        triggers: tuple[Trigger, ...] | None,
+        smallest_spread: int | None,
     ) -> Audit:
         previous_generation = self._previous.generation if self._previous is not None else None
         if solution.assignment is None:
@@ -117,12 +135,13 @@ class GroupAudit:
         is_counterfactual = solution.basis == COUNTERFACTUAL
         before = self._last.get((COUNTERFACTUAL, solution.strategy) if is_counterfactual else (OBSERVED, ""))
         withheld = {} if is_counterfactual else self._withheld
+        result = Generation(current.generation, solution.strategy, problem, solution.assignment)
         if current.is_rewrite:
             compared = _unmoved(solution, withheld)
         else:
             compared = diff_generations(
                 before,
-                Generation(current.generation, solution.strategy, problem, solution.assignment),
+                result,
                 withheld,
                 is_follow_up=current.is_follow_up,
                 has_claims=solution.basis == OBSERVED and current.claims_are_known,
@@ -139,6 +158,8 @@ class GroupAudit:
             compared.is_settled,
             violations(problem, solution.assignment, solution.strategy or None),
             triggers,
+            _least_movements(before, result, withheld, compared, is_rewrite=current.is_rewrite) if is_known else None,
+            smallest_spread,
         )
 
     def _remember(self, current: AuditedGeneration, hypothetical: GroupProblem) -> None:
@@ -177,6 +198,15 @@ def _unmoved(solution: AuditedSolution, withheld: Withheld) -> Difference:
         movements=(),
         withheld=withheld,
     )
+
+
+def _least_movements(
+    before: Generation | None, result: Generation, withheld: Withheld, compared: Difference, *, is_rewrite: bool
+) -> int | None:
+    if before is None or not compared.is_settled:
+        return None
+    least = least_movement_count(result, last_owners(before, result, withheld))
+    return 0 if is_rewrite and least is not None else least
 
 
 def _without_claims(member: Member) -> Member:

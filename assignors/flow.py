@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from assignors.budget import StepBudget
+
 
 class FlowNetwork:
     """A directed network whose edges have a capacity and a cost per unit of at least 0.
@@ -36,25 +38,35 @@ class FlowNetwork:
             self._room.append(room)
             self._cost.append(price)
 
-    def send(self, source: int, sink: int) -> tuple[int, int]:
-        """Return the largest flow from source to sink and its least cost. A network can be used once."""
+    def send(self, source: int, sink: int, budget: StepBudget | None = None) -> tuple[int, int]:
+        """Return the largest flow from source to sink and its least cost. A network can be used once.
+
+        Args:
+            budget: bounds the work; a step is one node or edge looked at.
+
+        Raises:
+            NoResultError: the budget is used up.
+        """
+        budget = StepBudget(None) if budget is None else budget
         flow = cost = 0
-        while (distances := self._distances(source))[sink] is not None:
-            while (levels := self._levels(source, distances))[sink] is not None:
+        while (distances := self._distances(source, budget))[sink] is not None:
+            while (levels := self._levels(source, distances, budget))[sink] is not None:
                 edges = [iter(edges) for edges in self._edges_from]
-                while sent := self._push(source, sink, distances, levels, edges):
+                while sent := self._push(source, sink, distances, levels, edges, budget):
                     flow += sent
                     cost += sent * distances[sink]
         return flow, cost
 
-    def _distances(self, source: int) -> list[int | None]:
+    def _distances(self, source: int, budget: StepBudget) -> list[int | None]:
         """Return the cost of the cheapest path from the source to each node, None where there is none (Bellman and Ford)."""
         distances: list[int | None] = [None] * len(self._edges_from)
         distances[source] = 0
         queue, is_queued = deque([source]), [False] * len(self._edges_from)
+        budget.spend(len(distances))
         while queue:
             node = queue.popleft()
             is_queued[node] = False
+            budget.spend(len(self._edges_from[node]))
             for edge in self._edges_from[node]:
                 end, distance = self._end[edge], distances[node] + self._cost[edge]
                 if self._room[edge] and (distances[end] is None or distance < distances[end]):
@@ -64,13 +76,15 @@ class FlowNetwork:
                         queue.append(end)
         return distances
 
-    def _levels(self, source: int, distances: list[int | None]) -> list[int | None]:
+    def _levels(self, source: int, distances: list[int | None], budget: StepBudget) -> list[int | None]:
         """Return the number of edges of the shortest among the cheapest paths to each node, None where there is none."""
         levels: list[int | None] = [None] * len(self._edges_from)
         levels[source] = 0
         queue = deque([source])
+        budget.spend(len(levels))
         while queue:
             node = queue.popleft()
+            budget.spend(len(self._edges_from[node]))
             for edge in self._edges_from[node]:
                 end = self._end[edge]
                 if self._room[edge] and levels[end] is None and distances[end] == distances[node] + self._cost[edge]:
@@ -78,7 +92,7 @@ class FlowNetwork:
                     queue.append(end)
         return levels
 
-    def _push(self, source: int, sink: int, distances: list[int | None], levels: list[int | None], edges: list) -> int:
+    def _push(self, source: int, sink: int, distances: list[int | None], levels: list[int | None], edges: list, budget: StepBudget) -> int:
         """Send as much as fits along one shortest cheapest path; return how much, 0 when none is left."""
         path: list[int] = []
         node = source
@@ -94,6 +108,7 @@ class FlowNetwork:
                     return 0
                 # A dead end: the iterator of the node before has already moved on.
                 node = self._end[path.pop() ^ 1]
+        budget.spend(len(path))
         sent = min(self._room[edge] for edge in path)
         for edge in path:
             self._room[edge] -= sent

@@ -73,6 +73,13 @@ def _milliseconds() -> Column:
     return F.unix_millis("observed_at")
 
 
+def _measured(name: str) -> Column:
+    """Return the values of a measure that sums may hold: what was avoidable is not known where generations are missing in between."""
+    if name != "avoidable_movement_count":
+        return F.col(name)
+    return F.when(F.coalesce("generation_gap", F.lit(0)) == 0, F.col(name))
+
+
 def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
     """Return one row per group: the columns of ``ReportRows.worst``, its imbalance class, and whether loads differ by one at most.
 
@@ -89,7 +96,7 @@ def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
         .agg(
             F.count("*").alias("generation_count"),
             F.sum("movement_count").alias("movement_count"),
-            F.sum("avoidable_movement_count").alias("avoidable_movement_count"),
+            F.sum(_measured("avoidable_movement_count")).alias("avoidable_movement_count"),
             F.min(_milliseconds()).alias("first_at_ms"),
             F.max(_milliseconds()).alias("last_at_ms"),
             F.max(last)["member_count"].alias("member_count"),
@@ -153,7 +160,7 @@ def tally_generations(audits: DataFrame, is_worst: Column, limit: int) -> DataFr
         *(F.when(is_worst, F.col(name)).alias(name) for name in GROUP), "basis", "strategy", "flavour", "status", "conformance"
     ).agg(
         F.count("*").alias("generation_count"),
-        *(column for name in MEASURES for column in (F.sum(name).alias(f"{name}_sum"), F.count(name).alias(f"{name}_known"))),
+        *(column for name in MEASURES for column in (F.sum(_measured(name)).alias(f"{name}_sum"), F.count(_measured(name)).alias(f"{name}_known"))),
         F.sum("rebalance_count").alias("rebalance_count"),
         F.sum(ratio.cast("decimal(20,6)")).alias("imbalance_ratio_sum"),
         F.count(ratio).alias("imbalance_ratio_known"),

@@ -340,6 +340,7 @@ DIFFERENCE_COLUMNS = (
     "actual_revocation_count",
     "is_eager",
 )
+BOUND_COLUMNS = ("least_movement_count", "avoidable_movement_count", "least_spread")
 SOLUTION_COLUMNS = ("status", "kafka_version", "topics_hash", "conformance", "is_follow_up", "rebalance_count")
 
 
@@ -352,6 +353,7 @@ def _audit_columns(solution: dict[str, Any], audit: Audit) -> dict[str, Any]:
     columns["is_settled"] = audit.is_settled
     columns["violations"] = None if audit.violations is None else list(audit.violations)
     columns["triggers"] = None if audit.triggers is None else [trigger.value for trigger in audit.triggers]
+    columns.update((name, getattr(audit, name)) for name in BOUND_COLUMNS)
     if audit.difference is not None:
         columns.update((name, getattr(audit.difference, name)) for name in DIFFERENCE_COLUMNS)
     if audit.balance is not None:

@@ -18,7 +18,7 @@ _FIGURES = {
     "idle_member_count": "not known",
     "partition_count": "not known",
     "movement_count": "its predecessor is not known",
-    "avoidable_movement_count": "not computed: no predecessor, not settled, or not supported yet",
+    "avoidable_movement_count": "no predecessor, not settled, or too many different subscriptions to say",
     "actual_revocation_count": "the members' claims cannot tell, or its predecessor is not known",
     "eager_revocation_count": "its predecessor is not known",
     "cooperative_revocation_count": "its predecessor is not known",

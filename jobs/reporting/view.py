@@ -26,7 +26,7 @@ IMBALANCE_BOUNDS = (1.0, 1.1, 1.25, 1.5, 2.0)
 
 WHY = {
     "movement_count": "no generation with a known predecessor",
-    "avoidable_movement_count": "not computed for any of these generations",
+    "avoidable_movement_count": "no settled generation whose predecessor is known",
     "eager_revocation_count": "no generation with a known predecessor",
     "cooperative_revocation_count": "no generation with a known predecessor",
     "actual_revocation_count": "the members' claims cannot tell, or nothing came before",

@@ -500,7 +500,7 @@ def test_the_text_summary_is_aligned_and_ends_with_the_path():
     lines = to_text(build_page(sample(("short", "a-much-longer-group-id")), AS_OF, SUMMARY), "/data/report.html").split("\n")
     assert lines[0] == "Evenkeel report as of 2026-11-21 12:00:00 UTC, run run-7"
     assert lines[-1] == "/data/report.html"
-    assert f"avoidable {DASH} (not computed for any of these generations)" in lines[2]
+    assert f"avoidable {DASH} (no settled generation whose predecessor is known)" in lines[2]
     header, worst, second = (line for line in lines if re.match(r" +[#\d]+  ", line))
     assert [worst.split()[:2], second.split()[:2]] == [["1", "a-much-longer-group-id"], ["2", "short"]]
     assert [header.index(name) for name in ("cluster", "strategy")] == [second.index(value) for value in ("prod", "range")]
