@@ -160,7 +160,8 @@ def tally_generations(audits: DataFrame, is_worst: Column, limit: int) -> DataFr
         *(F.when(is_worst, F.col(name)).alias(name) for name in GROUP), "basis", "strategy", "flavour", "status", "conformance"
     ).agg(
         F.count("*").alias("generation_count"),
-        *(column for name in MEASURES for column in (F.sum(_measured(name)).alias(f"{name}_sum"), F.count(_measured(name)).alias(f"{name}_known"))),
+        *(F.sum(_measured(name)).alias(f"{name}_sum") for name in MEASURES),
+        *(F.count(_measured(name)).alias(f"{name}_known") for name in MEASURES),
         F.sum("rebalance_count").alias("rebalance_count"),
         F.sum(ratio.cast("decimal(20,6)")).alias("imbalance_ratio_sum"),
         F.count(ratio).alias("imbalance_ratio_known"),

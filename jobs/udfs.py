@@ -22,8 +22,9 @@ from pyspark.sql.types import StructType
 from assignors.auditing import Audit, GroupAudit
 from assignors.conformance import Conformance
 from assignors.ordering import coordinator_partition
-from assignors.replay import OBSERVED, RECOMPUTED, Replay, State, Step
+from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED, Replay, State, Step
 from assignors.topic_looks import ClusterLooks, ResolvedTopic
+from assignors.verdicts import Alternative, judge
 from jobs.batches import Batches, to_batches
 from jobs.carry import decode_state, encode_state
 from jobs.findings import SnapshotFacts, SolutionFacts, find
@@ -273,14 +274,30 @@ def _audit_snapshot(
     yield from ({"finding": finding} for finding in _finding_rows(row, solved, audits))
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
-        reconciled_at = row["reconciled_at"] if solution["basis"] == OBSERVED else None
-        yield {"audit": {**key, **_audit_columns(solution, figures), "reconciled_at": reconciled_at}}
+        columns = _audit_columns(solution, figures)
+        if solution["basis"] == OBSERVED:
+            columns |= {"reconciled_at": row["reconciled_at"], **_verdict_columns(solution, figures, solved, audits)}
+        yield {"audit": {**key, **columns}}
         is_stored = solution["basis"] == OBSERVED or (
             solution["basis"] == RECOMPUTED and solution["conformance"] != Conformance.EXACT.value
         )
         if is_stored and figures.difference is not None:
             for movement in figures.difference.movements:
                 yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
+
+
+def _verdict_columns(observed: dict[str, Any], figures: Audit, solved: list[dict[str, Any]], audits: list[Audit]) -> dict[str, Any]:
+    if figures.balance is None or not figures.is_settled:
+        return {}
+    alternatives = [
+        Alternative(solution["strategy"], audit.balance, audit.violations)
+        for solution, audit in zip(solved, audits, strict=True)
+        if solution["basis"] == COUNTERFACTUAL
+    ]
+    verdict = judge(figures.balance, observed["strategy"], observed["conformance"], alternatives)
+    if verdict is None:
+        return {}
+    return {"verdict": verdict.cause.value, "better_strategy": verdict.better_strategy, "better_gain": verdict.better_gain}
 
 
 def _finding_rows(row: dict[str, Any], solved: list[dict[str, Any]], audits: list[Audit]) -> Iterator[dict[str, Any]]:

@@ -153,7 +153,7 @@ def _settled(row: Row) -> str:
 
 def _verdict(row: Row) -> Figure:
     if row["verdict"] is None:
-        return Figure(EN_DASH, "no verdict: no settled generation, or not computed")
+        return Figure(EN_DASH, "no verdict: no settled generation with members and partitions")
     better = f" ({row['better_strategy']})" if row["better_strategy"] else ""
     return Figure(words(row["verdict"]) + better)
 

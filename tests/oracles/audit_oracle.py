@@ -255,6 +255,25 @@ def _skew(topic: str, now: Row) -> int:
     return max(loads) - min(loads)
 
 
+# -- verdict
+
+
+def verdict(audit: Row, of_generation: list[Row]) -> tuple[str | None, str | None, float | None]:
+    """Return the verdict, the better strategy and its gain of one audit, from the other columns of all audits of its generation."""
+    if audit["basis"] != "observed" or not audit["is_settled"] or audit["imbalance_ratio"] is None:
+        return None, None, None
+    ratios, ginis = {}, {}
+    for row in of_generation:
+        is_whole = row["violations"] is not None and not [text for text in row["violations"] if not text.startswith("unbalanced")]
+        if row["basis"] == "counterfactual" and is_whole and row["imbalance_ratio"] is not None:
+            ratios[row["strategy"]], ginis[row["strategy"]] = row["imbalance_ratio"], row["gini"]
+    own = ratios.get(audit["strategy"], audit["imbalance_ratio"])
+    better = sorted((ratio, ginis[strategy], strategy) for strategy, ratio in ratios.items() if ratio < own)
+    expected = "better_elsewhere" if better else "inherent"
+    word = "unexpected" if audit["conformance"] == "differs" else expected
+    return (word, better[0][2], own - better[0][0]) if better else (word, None, None)
+
+
 # -- conformance and coordinator
 
 

@@ -198,6 +198,22 @@ def test_the_capture_has_movements_that_balance_did_not_need(tables: dict[str, l
         assert None in found and 0 in found and max(number for number in found if number is not None) > 0
 
 
+def test_every_verdict_is_the_oracles(tables: dict[str, list[Row]]) -> None:
+    audits: dict[tuple, list[Row]] = defaultdict(list)
+    for row in tables["generation_audits"]:
+        audits[row["group_id"], row["position"]].append(row)
+    different, verdicts = [], set()
+    for place, rows_of_place in audits.items():
+        for row in rows_of_place:
+            wanted = oracle.verdict(row, rows_of_place)
+            found = tuple(row[name] for name in ("verdict", "better_strategy", "better_gain"))
+            verdicts.add(found[0])
+            if any(_differs(*pair) for pair in zip(wanted, found, strict=True)):
+                different.append((place, wanted, found))
+    assert different == []
+    assert verdicts == {None, "inherent", "better_elsewhere", "unexpected"}
+
+
 def test_every_movement_is_the_oracles(tables: dict[str, list[Row]], expected: dict[tuple, tuple[Row, list[Row] | None]]) -> None:
     conformance = {_key(row): row["conformance"] for row in tables["solutions"]}
     wanted = {

@@ -1,0 +1,94 @@
+"""What an observed balance is owed to: to the assignor, to what there was to assign, or to neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from assignors.balance import Balance
+from assignors.conformance import Conformance
+
+
+class Cause(str, Enum):
+    """Why loads are as they are.
+
+    Attributes:
+        INHERENT: no strategy compared has a smaller imbalance: it comes from subscriptions and partition counts.
+        BETTER_ELSEWHERE: another strategy would have a smaller one.
+        UNEXPECTED: not even the group's own assignor gives this assignment.
+    """
+
+    INHERENT = "inherent"
+    BETTER_ELSEWHERE = "better_elsewhere"
+    UNEXPECTED = "unexpected"
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """What one strategy gave over its own history of the group.
+
+    Attributes:
+        balance: None where it gave nothing.
+        violations: of its assignment; None where it gave nothing.
+    """
+
+    strategy: str
+    balance: Balance | None
+    violations: tuple[str, ...] | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether every partition is given once and to a subscriber; how evenly does not count."""
+        return self.violations is not None and all(text.startswith("unbalanced ") for text in self.violations)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The cause, and who would do best.
+
+    Attributes:
+        better_strategy: the one with the smallest imbalance; None where none has a smaller one than the group's own. It is
+            named for an unexpected assignment too.
+        better_gain: by how much the imbalance ratio would be smaller, above 0; None with ``better_strategy``.
+    """
+
+    cause: Cause
+    better_strategy: str | None = None
+    better_gain: float | None = None
+
+
+def judge(observed: Balance, strategy: str, conformance: str | None, alternatives: Iterable[Alternative]) -> Verdict | None:
+    """Return the verdict on a settled generation; None without members or partitions.
+
+    Strategies are compared with each other, each by what it made of its own history: the group's own among them. Where that gave
+    nothing, or is none of ours, what was observed stands for it. The measure is the imbalance ratio, the largest load by the mean.
+
+    **Order**: of equal imbalances the smallest gini, then the order of the alternatives.
+
+    Args:
+        observed: of the group's assignment.
+        strategy: the group's own.
+        conformance: a ``Conformance`` value, of what was observed; None where nothing was recomputed.
+        alternatives: in the order of preference; those that are not whole are passed over.
+
+    >>> from assignors.balance import measure_balance
+    >>> from assignors.model import GroupProblem, Member, Topic
+    >>> problem = GroupProblem({"t": Topic(1), "u": Topic(1)}, (Member("a", ("t", "u")), Member("b", ("t", "u"))))
+    >>> by_range = measure_balance(problem, {"a": (("t", 0), ("u", 0)), "b": ()})
+    >>> by_turns = measure_balance(problem, {"a": (("t", 0),), "b": (("u", 0),)})
+    >>> judge(by_range, "range", "exact", [Alternative("range", by_range, ()), Alternative("roundrobin", by_turns, ())])
+    Verdict(cause=<Cause.BETTER_ELSEWHERE: 'better_elsewhere'>, better_strategy='roundrobin', better_gain=1.0)
+    """
+    if observed.imbalance_ratio is None:
+        return None
+    whole = [one for one in alternatives if one.is_whole and one.balance is not None and one.balance.imbalance_ratio is not None]
+    own = next((one.balance for one in whole if one.strategy == strategy), observed)
+    best = min(whole, key=lambda one: (one.balance.imbalance_ratio, one.balance.gini), default=None)
+    is_better = best is not None and best.balance.imbalance_ratio < own.imbalance_ratio
+    cause = Cause.BETTER_ELSEWHERE if is_better else Cause.INHERENT
+    if conformance == Conformance.DIFFERS:
+        cause = Cause.UNEXPECTED
+    if not is_better:
+        return Verdict(cause)
+    return Verdict(cause, best.strategy, own.imbalance_ratio - best.balance.imbalance_ratio)

@@ -1,0 +1,74 @@
+"""What an imbalance is owed to, by hand: loads of two or three members, and the strategies that would share them out otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors import GroupProblem, Member, Topic
+from assignors.balance import Balance, measure_balance
+from assignors.verdicts import Alternative, Cause, Verdict, judge
+
+
+def loads(*counts: int) -> Balance:
+    """Return the balance of an assignment with these loads."""
+    names = "abcdef"[: len(counts)]
+    problem = GroupProblem({name: Topic(count) for name, count in zip(names, counts, strict=True)}, tuple(Member(n, (n,)) for n in names))
+    held = {name: tuple((name, number) for number in range(count)) for name, count in zip(names, counts, strict=True)}
+    return measure_balance(problem, held)
+
+
+def strategy(name: str, *counts: int, violations: tuple[str, ...] | None = ()) -> Alternative:
+    return Alternative(name, loads(*counts) if counts else None, violations)
+
+
+@pytest.mark.parametrize(
+    ("observed", "conformance", "alternatives", "expected"),
+    [
+        pytest.param((2, 2), "exact", [strategy("range", 2, 2), strategy("sticky", 2, 2)], (Cause.INHERENT, None), id="even"),
+        pytest.param((4, 0), "exact", [strategy("range", 4, 0), strategy("sticky", 4, 0)], (Cause.INHERENT, None), id="nobody better"),
+        pytest.param((4, 0), "exact", [strategy("range", 4, 0), strategy("sticky", 2, 2)], (Cause.BETTER_ELSEWHERE, "sticky"), id="better"),
+        pytest.param((4, 0), "differs", [strategy("range", 2, 2)], (Cause.UNEXPECTED, None), id="not its assignor's"),
+        pytest.param(
+            (3, 1), "differs", [strategy("range", 4, 0), strategy("sticky", 2, 2)], (Cause.UNEXPECTED, "sticky"), id="nor is that best"
+        ),
+        pytest.param((4, 0), "equal_balance", [strategy("range", 2, 2)], (Cause.INHERENT, None), id="its own history is as good as any"),
+        pytest.param((4, 0), None, [strategy("sticky", 2, 2)], (Cause.BETTER_ELSEWHERE, "sticky"), id="observed stands for its own"),
+        pytest.param(
+            (4, 0),
+            "exact",
+            [strategy("range", violations=None), strategy("sticky", 3, 1)],
+            (Cause.BETTER_ELSEWHERE, "sticky"),
+            id="observed stands for its own that gave nothing",
+        ),
+        pytest.param(
+            (4, 0), "exact", [strategy("own", 1, 1, violations=("unassigned t-1",))], (Cause.INHERENT, None), id="not all given out"
+        ),
+        pytest.param(
+            (4, 0), "exact", [strategy("own", 2, 2, violations=("unbalanced t",))], (Cause.BETTER_ELSEWHERE, "own"), id="whole enough"
+        ),
+        pytest.param(
+            (6, 0, 0),
+            "exact",
+            [strategy("a", 4, 2, 0), strategy("b", 4, 1, 1), strategy("c", 4, 1, 1)],
+            (Cause.BETTER_ELSEWHERE, "b"),
+            id="equal largest loads: the smallest gini, then the first",
+        ),
+    ],
+)
+def test_verdict(
+    observed: tuple[int, ...], conformance: str | None, alternatives: list[Alternative], expected: tuple[Cause, str | None]
+) -> None:
+    verdict = judge(loads(*observed), "range", conformance, alternatives)
+    assert (verdict.cause, verdict.better_strategy) == expected
+    assert (verdict.better_gain is None) == (verdict.better_strategy is None)
+
+
+def test_gain_is_the_difference_of_the_imbalance_ratios() -> None:
+    alternatives = [strategy("range", 5, 1), strategy("sticky", 3, 3)]
+    verdict = judge(loads(6, 0), "range", "exact", alternatives)
+    assert verdict == Verdict(Cause.BETTER_ELSEWHERE, "sticky", pytest.approx(5 / 3 - 1))
+
+
+@pytest.mark.parametrize("observed", [loads(), loads(0, 0)], ids=["no members", "no partitions"])
+def test_no_verdict_on_nothing(observed: Balance) -> None:
+    assert judge(observed, "range", "exact", [strategy("sticky", 1)]) is None
