@@ -8,6 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 
 from assignors.budget import StepBudget
 from assignors.flow import FlowNetwork
@@ -17,6 +19,7 @@ from assignors.subscriptions import existing_partition_counts, owners_by_topics,
 from assignors.verification import withheld_partitions
 
 _SOURCE, _SINK, _FIRST_FREE = 0, 1, 2
+_TOPIC = itemgetter(0)
 
 BOUND_STEPS = 1_000_000
 """Work that one bound is worth, about half a second: it is asked for with every row of an audit. Only groups of hundreds of members with
@@ -56,28 +59,34 @@ def least_movement_count(
     """
     if last_owners is None or not current.problem.members or not _is_whole(current, last_owners):
         return None
-    given = [(place, member_id) for member_id, partitions in current.assignment.items() for place in partitions]
-    topics = existing_partition_counts(current.problem).keys() | {topic for (topic, _), _ in given}
+    given = Counter(map(_TOPIC, chain.from_iterable(current.assignment.values())))
     subscriptions = subscriptions_of(current.problem)
-    subscribers = owners_by_topics(subscriptions, dict.fromkeys(topics))
+    subscribers = owners_by_topics(subscriptions, dict.fromkeys(existing_partition_counts(current.problem).keys() | given.keys()))
     member_ids = [member_id for members in subscribers.values() for member_id in members]
     if not member_ids:
         return 0
     loads = [len(current.assignment.get(member_id, ())) for member_id in member_ids]
     low, high = min(loads), max(loads)
 
-    owned = [(place[0], last_owners[place][0], member_id) for place, member_id in given if last_owners.get(place)]
     members = {owner_of(member): member.member_id for member in current.problem.members}
-    kept_now = sum(members.get(owner) == member_id for _, owner, member_id in owned)
-    held = Counter((topic, members[owner]) for topic, owner, _ in owned if owner in members and topic in subscriptions[members[owner]])
-    kept = _most_kept_by_equals(held, member_ids, len(given), low, high)
+    held: Counter[tuple[str, str]] = Counter()
+    owned_count = kept_now = 0
+    for member_id, partitions in current.assignment.items():
+        for (topic, last), count in Counter(zip(map(_TOPIC, partitions), map(last_owners.get, partitions), strict=True)).items():
+            if not last:
+                continue
+            owned_count += count
+            last_id = members.get(last[0])
+            kept_now += count if last_id == member_id else 0
+            if topic in subscriptions.get(last_id, ()):
+                held[topic, last_id] += count
+    kept = _most_kept_by_equals(held, member_ids, given.total(), low, high)
     if len(subscribers) > 1 and kept > kept_now:
-        budget = StepBudget(step_budget)
         try:
-            kept = _most_kept(held, subscribers, Counter(topic for (topic, _), _ in given), low, high, budget)
+            kept = _most_kept(held, subscribers, given, low, high, StepBudget(step_budget))
         except NoResultError:
             return None
-    return len(owned) - kept
+    return owned_count - kept
 
 
 def least_spread(problem: GroupProblem, step_budget: int = BOUND_STEPS) -> int | None:
@@ -130,15 +139,15 @@ def _is_whole(current: Generation, last_owners: Mapping[TopicPartition, Sequence
     """Return whether every partition given has one owner, one that subscribes to it, and nothing is withheld."""
     if current.strategy in COOPERATIVE and withheld_partitions(current.problem, current.assignment):
         return False
+    if any(len(owners) > 1 for owners in map(last_owners.get, chain.from_iterable(current.assignment.values())) if owners):
+        return False
     subscriptions = subscriptions_of(current.problem)
     given: set[TopicPartition] = set()
     for owner, partitions in current.assignment.items():
-        subscribed = subscriptions.get(owner, frozenset())
-        for place in partitions:
-            if place in given or place[0] not in subscribed or len(last_owners.get(place, ())) > 1:
-                return False
-            given.add(place)
-    return True
+        if not subscriptions.get(owner, frozenset()).issuperset(map(_TOPIC, partitions)):
+            return False
+        given.update(partitions)
+    return len(given) == sum(map(len, current.assignment.values()))
 
 
 def _most_kept_by_equals(held: Mapping[tuple[str, str], int], member_ids: Sequence[str], total: int, low: int, high: int) -> int:
