@@ -146,6 +146,53 @@ def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
         warehouse.delete(spec.name, stale, PLACE)
 
 
+def with_pauses(observed: DataFrame) -> DataFrame:
+    """Return observed audits with ``follow_up_ms`` and ``pause_partition_ms``, which the next generation of the same incarnation tells.
+
+    Nulls: ``follow_up_ms`` where the next one is no follow-up; ``pause_partition_ms`` where something has no owner and no next generation
+    is known. By the records' times; a record with an earlier time than the one before it ends a pause at once.
+
+    Args:
+        observed: consecutive generations of each group, one row a generation.
+    """
+    in_order = Window.partitionBy(*GROUP).orderBy("position")
+    succeeds = F.lead("previous_generation").over(in_order).isNotNull()
+    later_ms = F.lead(F.unix_millis("observed_at")).over(in_order) - F.unix_millis("observed_at")
+    until_next = F.when(succeeds, F.greatest(later_ms, F.lit(0).cast("bigint")))
+    return observed.withColumns(
+        {
+            "follow_up_ms": F.when(F.lead("is_follow_up").over(in_order), until_next),
+            "pause_partition_ms": F.when(F.col("unassigned_count") == 0, F.lit(0).cast("bigint")).otherwise(
+                F.col("unassigned_count") * until_next
+            ),
+        }
+    )
+
+
+PAUSES = ("follow_up_ms", "pause_partition_ms")
+
+
+def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | None) -> None:
+    """Write the audits that were made; and again the one before them, of each group in which they changed what it tells of its pauses."""
+    warehouse, name = context.warehouse, GENERATION_AUDITS.name
+    is_observed = F.col("basis") == str(Basis.OBSERVED)
+    observed = audits.where(is_observed)
+    if groups is None:
+        warehouse.append(name, with_pauses(observed).unionByName(audits.where(~is_observed)))
+        return
+    stored = warehouse.read(name).where(is_observed).join(F.broadcast(groups.select(*GROUP)), list(GROUP), "left_semi")
+    newest = stored.withColumn("newest", F.max("position").over(Window.partitionBy(*GROUP))).where("position = newest").drop("newest")
+    before = newest.select("*", *[F.col(column).alias(f"stored_{column}") for column in PAUSES])
+    told = warehouse.stage("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
+    is_before = F.col("run_sequence") != context.run_sequence
+    is_same = reduce(Column.__and__, [F.col(column).eqNullSafe(F.col(f"stored_{column}")) for column in PAUSES])
+    changed = told.where(is_before & ~is_same).withColumns(context.run_columns)
+    if not changed.isEmpty():
+        warehouse.delete(name, changed.select(*PLACE, "basis"), (*PLACE, "basis"))
+    parts = (told.where(~is_before), changed, audits.where(~is_observed))
+    warehouse.append(name, reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts]))
+
+
 def _rows_of(staged: DataFrame, column: str, spec: TableSpec, context: RunContext) -> DataFrame:
     observed_at = F.timestamp_millis("observed_at_ms")
     added: dict[str, Column] = {
@@ -173,6 +220,8 @@ def run(context: RunContext) -> None:
     staged = warehouse.stage("audit", rows)
     if groups is not None:
         _forget(warehouse, groups)
+    _append_audits(context, _rows_of(staged, "audit", GENERATION_AUDITS, context), groups)
     for column, spec in AUDITED_TABLES.items():
-        warehouse.append(spec.name, _rows_of(staged, column, spec, context))
+        if spec is not GENERATION_AUDITS:
+            warehouse.append(spec.name, _rows_of(staged, column, spec, context))
     context.consumed[name] = context.run_sequence

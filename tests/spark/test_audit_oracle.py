@@ -198,6 +198,24 @@ def test_the_capture_has_movements_that_balance_did_not_need(tables: dict[str, l
         assert None in found and 0 in found and max(number for number in found if number is not None) > 0
 
 
+def test_every_pause_ends_with_the_next_generation(
+    tables: dict[str, list[Row]], expected: dict[tuple, tuple[Row, list[Row] | None]]
+) -> None:
+    times = {(row["group_id"], row["position"]): row["observed_at"] for row in tables["subscription_snapshots"]}
+    observed = [(key[:2], figures) for key, (figures, _) in expected.items() if key[2] == "observed"]
+    generations = sorted(observed, key=lambda one: one[0])
+    wanted = {}
+    for (place, figures), (next_place, following) in zip(generations, [*generations[1:], (("", 0), {})], strict=True):
+        goes_on = place[0] == next_place[0] and following["incarnation"] == figures["incarnation"] and following["has_predecessor"]
+        length = round((times[next_place] - times[place]).total_seconds() * 1000) if goes_on else None
+        pause = figures["unassigned_count"] * length if goes_on else None
+        wanted[place] = (length if goes_on and following["is_follow_up"] else None, pause if figures["unassigned_count"] else 0)
+    assert sum(1 for follow_up, _ in wanted.values() if follow_up) > 20 and sum(1 for _, pause in wanted.values() if pause) > 20
+    for row in tables["generation_audits"]:
+        told = (None, None) if row["basis"] != "observed" else wanted[row["group_id"], row["position"]]
+        assert (row["follow_up_ms"], row["pause_partition_ms"]) == told
+
+
 def test_every_verdict_is_the_oracles(tables: dict[str, list[Row]]) -> None:
     audits: dict[tuple, list[Row]] = defaultdict(list)
     for row in tables["generation_audits"]:

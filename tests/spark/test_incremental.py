@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.assign import pending_groups
-from jobs.audit import audited_groups
+from jobs.audit import audited_groups, with_pauses
 from schemas.tables import GENERATION_AUDITS, GROUP_STATES, SOLUTIONS
 from tests.spark.frames import frame, moment, snapshot_row, snapshots
 
@@ -125,3 +125,25 @@ def test_the_audit_reads_from_where_members_left_that_may_be_back(
 def test_groups_without_new_solutions_are_not_audited(spark: SparkSession) -> None:
     solutions = frame(spark, SOLUTIONS.schema, [{**GROUP, "position": 1, "run_sequence": 1}])
     assert audited_groups(solutions, frame(spark, GENERATION_AUDITS.schema, []), 1).isEmpty()
+
+
+def test_a_pause_lasts_until_the_next_generation_of_the_incarnation(spark: SparkSession) -> None:
+    """2 parts are without owner in 1 and 2, which 3 only completes; the clock goes back at 4; 6 begins a new incarnation."""
+    told = [
+        {"unassigned_count": 2},
+        {"unassigned_count": 2, "previous_generation": 1},
+        {"unassigned_count": 0, "previous_generation": 2, "is_follow_up": True},
+        {"unassigned_count": 1, "previous_generation": 3, "observed_at": moment(5 * HOUR_MS + 1)},
+        {"unassigned_count": 1, "previous_generation": 4},
+        {"unassigned_count": 3, "previous_generation": None},
+    ]
+    audits = [audit_row(number, "observed", **{"is_follow_up": False, **one}) for number, one in enumerate(told, 1)]
+    found = with_pauses(frame(spark, GENERATION_AUDITS.schema, audits)).orderBy("position").collect()
+    assert [(row["follow_up_ms"], row["pause_partition_ms"]) for row in found] == [
+        (None, 2 * HOUR_MS),
+        (HOUR_MS, 2 * HOUR_MS),
+        (None, 0),
+        (None, 0),
+        (None, None),
+        (None, None),
+    ]
