@@ -1,4 +1,4 @@
-"""Auditing: ``solutions``, ``assignments``, snapshots, topics -> ``generation_audits``, ``movements``, ``findings``.
+"""Auditing: ``solutions``, ``assignments``, snapshots, topics, commits -> ``generation_audits``, ``movements``, ``findings``.
 
 Incremental: of a group with new solutions everything from the first of them on is audited; older generations are read again only as far
 back as something was still being handed over, or a member left that may have come back.
@@ -13,12 +13,23 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.triggers import RETURN_MS
-from jobs import udfs
+from jobs import resumption, udfs
 from jobs.context import RunContext
 from jobs.packing import GROUP, flatten_snapshots
 from jobs.warehouse import Warehouse
 from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
-from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, GENERATION_TOPICS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TableSpec
+from schemas.tables import (
+    ASSIGNMENTS,
+    FINDINGS,
+    GENERATION_AUDITS,
+    GENERATION_TOPICS,
+    MOVEMENTS,
+    OFFSET_SNAPSHOTS,
+    SOLUTIONS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+    TableSpec,
+)
 from schemas.vocabulary import WITHOUT_RESULT, Basis
 
 logger = logging.getLogger(__name__)
@@ -204,15 +215,19 @@ def _rows_of(staged: DataFrame, column: str, spec: TableSpec, context: RunContex
 
 
 def run(context: RunContext) -> None:
-    """Audit what has been assigned since the last time."""
-    warehouse, name = context.warehouse, SOLUTIONS.name
-    consumed = context.unread(name)
-    if consumed is None:
-        return
-    groups = None
+    """Audit what has been assigned since the last time, and see to older movements that new commits or looks tell more of."""
+    consumed = context.unread(SOLUTIONS.name)
+    if consumed is not None:
+        _audit(context, consumed)
+        context.consumed[SOLUTIONS.name] = context.run_sequence
+    resumption.refresh(context)
+
+
+def _audit(context: RunContext, consumed: int) -> None:
+    warehouse, groups = context.warehouse, None
     if not warehouse.is_empty(GENERATION_AUDITS.name):
         audits = warehouse.read(GENERATION_AUDITS.name)
-        groups = warehouse.stage("audit_groups", audited_groups(warehouse.read(name), audits, consumed))
+        groups = warehouse.stage("audit_groups", audited_groups(warehouse.read(SOLUTIONS.name), audits, consumed))
     audit_history = partial(
         udfs.audit_history, offsets_partition_counts=context.look_facts.offsets_partition_counts, limits=context.worker_limits
     )
@@ -220,8 +235,8 @@ def run(context: RunContext) -> None:
     staged = warehouse.stage("audit", rows)
     if groups is not None:
         _forget(warehouse, groups)
-    _append_audits(context, _rows_of(staged, "audit", GENERATION_AUDITS, context), groups)
-    for column, spec in AUDITED_TABLES.items():
-        if spec is not GENERATION_AUDITS:
-            warehouse.append(spec.name, _rows_of(staged, column, spec, context))
-    context.consumed[name] = context.run_sequence
+    made = {spec.name: _rows_of(staged, column, spec, context) for column, spec in AUDITED_TABLES.items()}
+    _append_audits(context, made[GENERATION_AUDITS.name], groups)
+    commits, looks = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS))
+    warehouse.append(MOVEMENTS.name, resumption.with_resumption(made[MOVEMENTS.name], commits, looks))
+    warehouse.append(FINDINGS.name, made[FINDINGS.name])

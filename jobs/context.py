@@ -51,7 +51,7 @@ class RunContext:
         captures: the inputs, recognised.
         cluster_id_flag: ``--cluster-id``, which beats the captures' own; None when not given.
         input_counts: records by where they ended, filled by land.
-        consumed: by table the run_sequence up to which its rows have been used; starts with the last run's.
+        consumed: by table, or reader of a table, the run_sequence up to which its rows have been used; starts with the last run's.
         written_before: by table the last run before this one that wrote rows.
         retained_from: first month that the last maintain kept; None before any.
         output_counts: what is to be told of the run besides the rows it wrote.
@@ -120,9 +120,13 @@ class RunContext:
             {row["cluster_id"]: row["offsets_count"] for row in rows if row["offsets_count"] is not None},
         )
 
-    def unread(self, table: str) -> int | None:
-        """Return the run_sequence behind which a table's rows have not been used; None when all have."""
-        consumed = self.consumed.get(table, 0)
+    def unread(self, table: str, reader: str | None = None) -> int | None:
+        """Return the run_sequence behind which a table's rows have not been used; None when all have.
+
+        Args:
+            reader: the name in ``consumed`` of who uses them, where that is not the table's own.
+        """
+        consumed = self.consumed.get(reader or table, 0)
         return consumed if self.written.get(table, 0) > consumed else None
 
 

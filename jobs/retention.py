@@ -14,7 +14,8 @@ What arrives so late that no checkpoint before it is left, and ``assign --recomp
 stays: its movements and counterfactuals then begin there, as those of a group whose log was compacted, and who left before it is not known
 to come back.
 
-A generation from before the bound stays as it is: that its members reached their targets later is not noted any more.
+A generation from before the bound stays as it is: that its members reached their targets later is not noted any more, nor what commits and
+looks from behind the bound tell of where its partitions were read on.
 
 Rows in ``quarantine`` have no time of their own: they go by the time of the run that put them there. ``runs`` is kept.
 """

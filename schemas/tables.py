@@ -362,7 +362,7 @@ MOVEMENTS = TableSpec(
             _column("member_id", STRING, "null when nobody holds it"),
             _column("kind", STRING, "revoked, reassigned, gained, lost or orphaned"),
             _column("cause", STRING, "why gained, lost or orphaned; null elsewhere"),
-            _column("committed_offset", BIGINT, "committed offset as of the movement"),
+            _column("committed_offset", BIGINT, "as of the movement; like all that follows null where nobody holds the partition now"),
             _column("begin_offset", BIGINT, "first offset of the log as of the movement"),
             _column("end_offset", BIGINT, "end of the log at or after the movement"),
             _column("resume_outcome", STRING, "committed, reset_none, reset_out_of_range or unknown"),

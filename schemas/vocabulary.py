@@ -114,6 +114,15 @@ SOURCES_OF_GROUPS = (Source.CONSUMER_OFFSETS, Source.FORMATTER_JSON, Source.SNAP
 """The sources that tell of groups, the one that tells most first. A group has one: a better one takes the place of a lesser."""
 
 
+class ResumeOutcome(Word):
+    """Where a consumer that is given a partition reads on."""
+
+    COMMITTED = "committed"
+    RESET_NONE = "reset_none"
+    RESET_OUT_OF_RANGE = "reset_out_of_range"
+    UNKNOWN = "unknown"
+
+
 class Rule(Word):
     """Rules that make findings."""
 

@@ -1,0 +1,236 @@
+"""Resumption: ``movements``, ``offset_snapshots``, ``topic_snapshots`` -> where each partition that got an owner is read on.
+
+Each movement asks for the last commit up to it, for the last look at its topic up to it, which tells where the log began, and for the first
+look since both movement and commit, which tells where the log ended. A commit or a look that arrives late changes the answers: the stored
+movements that it concerns are asked again.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext
+from jobs.packing import GROUP
+from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import ResumeOutcome, Source
+
+logger = logging.getLogger(__name__)
+
+PARTITION_OF_GROUP = (*GROUP, "topic", "partition")
+TOPIC = ("cluster_id", "topic")
+RESUME_COLUMNS = ("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at")
+READ_HERE = {name: f"{name} for {MOVEMENTS.name}" for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)}
+"""Table -> under which name ``runs.consumed`` says how far it has been used here; assign reads looks too."""
+
+
+def _has_no_places(source: Column) -> Column:
+    """Return whether a source counts commits and generations apart, so that only their times bring them together."""
+    return source == str(Source.FORMATTER_JSON)
+
+
+def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
+    """Return moments with ``commit``, the last row of the group's commits of the partition up to then; null where there is none.
+
+    Args:
+        moments: distinct rows of cluster_id, group_id, topic, partition, position, observed_at.
+    """
+    commit = F.struct("topic_id", "committed_offset", "committed_at", "is_deleted", "is_uncertain")
+    concerned = commits.join(moments.select(*PARTITION_OF_GROUP).distinct(), list(PARTITION_OF_GROUP), "left_semi")
+    made = concerned.select(
+        *PARTITION_OF_GROUP, "position", "observed_at", commit.alias("commit"), _has_no_places(F.col("source")).alias("by_time")
+    )
+    events = moments.withColumn("is_moment", F.lit(True)).unionByName(made.withColumn("is_moment", F.lit(False)), allowMissingColumns=True)
+    by_time = F.max("by_time").over(Window.partitionBy(*PARTITION_OF_GROUP))
+    place = F.when(by_time, F.unix_micros("observed_at")).otherwise(F.col("position"))
+    up_to_now = Window.partitionBy(*PARTITION_OF_GROUP).orderBy("place", "is_moment", "position").rowsBetween(Window.unboundedPreceding, 0)
+    answered = events.withColumn("place", place).withColumn("commit", F.last("commit", ignorenulls=True).over(up_to_now))
+    return answered.where("is_moment").select(*PARTITION_OF_GROUP, "position", "observed_at", "commit")
+
+
+def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return times with ``look_before``, the time of the last look at the topic up to then, and ``look_after``, of the first from then on.
+
+    Args:
+        times: distinct rows of cluster_id, topic, at.
+    """
+    asked = times.withColumn("look_at", F.lit(None).cast("timestamp"))
+    made = looks.join(times.select(*TOPIC).distinct(), list(TOPIC), "left_semi").select(*TOPIC, F.col("observed_at").alias("at"), "look_at")
+    is_asked, of_topic = F.col("look_at").isNull(), Window.partitionBy(*TOPIC)
+    # A look of the same instant is one of both: the log cannot have been otherwise.
+    before = of_topic.orderBy("at", is_asked).rowsBetween(Window.unboundedPreceding, 0)
+    after = of_topic.orderBy(F.desc("at"), is_asked).rowsBetween(Window.unboundedPreceding, 0)
+    nearest = {
+        "look_before": F.last("look_at", ignorenulls=True).over(before),
+        "look_after": F.last("look_at", ignorenulls=True).over(after),
+        "is_asked": is_asked,
+    }
+    return asked.unionByName(made).withColumns(nearest).where("is_asked").select(*TOPIC, "at", "look_before", "look_after")
+
+
+def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
+    """Return what the looks that are nearest to something saw.
+
+    Rows: cluster_id, topic, look_at, partition; ``seen`` has topic_id, begin_offset and end_offset.
+    """
+    wanted = nearest.select(*TOPIC, F.explode(F.array("look_before", "look_after")).alias("look_at")).distinct()
+    found = looks.join(wanted, [*TOPIC, "look_at"], "left_semi").select(*TOPIC, "look_at", "topic_id", F.inline("partitions"))
+    return found.select(*TOPIC, "look_at", "partition", F.struct("topic_id", "begin_offset", "end_offset").alias("seen"))
+
+
+def _with_looks(moments: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return moments with ``before``, what the last look up to ``observed_at`` saw, and ``after``, the first from ``end_from`` on."""
+    looks = looks.withColumn("look_at", F.col("observed_at"))
+    times = moments.select(*TOPIC, F.explode(F.array("observed_at", "end_from")).alias("at")).distinct()
+    nearest = _nearest_looks(times, looks)
+    seen = _seen_by(looks, nearest)
+    for at, look, name in (("observed_at", "look_before", "before"), ("end_from", "look_after", "after")):
+        told = nearest.select(*TOPIC, F.col("at").alias(at), F.col(look).alias("look_at"))
+        moments = moments.join(told, [*TOPIC, at], "left").join(seen, [*TOPIC, "look_at", "partition"], "left")
+        moments = moments.withColumnRenamed("seen", name).drop("look_at")
+    return moments
+
+
+def _committed(name: str) -> Column:
+    """Return a field of ``commit``; null where it is a deletion, or there is none."""
+    return F.when(~F.col("commit")["is_deleted"], F.col("commit")[name])
+
+
+def _resume_columns() -> dict[str, Column]:
+    """Return the columns of ``movements``, from ``commit`` and what the looks ``before`` and ``after`` say of the partition."""
+    commit, before, after = F.col("commit"), F.col("before"), F.col("after")
+    committed = _committed("committed_offset")
+    # Offsets of another topic that had the name before, or has it since, say nothing.
+    begin = F.when(F.coalesce(commit["topic_id"] == before["topic_id"], F.lit(True)), before["begin_offset"])
+    topic_id = F.coalesce(commit["topic_id"], before["topic_id"])
+    end = F.when(F.coalesce(topic_id == after["topic_id"], F.lit(True)), after["end_offset"])
+    outcome = (
+        F.when(commit.isNull() | F.coalesce(commit["is_uncertain"], F.lit(False)), str(ResumeOutcome.UNKNOWN))
+        .when(committed.isNull(), str(ResumeOutcome.RESET_NONE))
+        .when(committed < begin, str(ResumeOutcome.RESET_OUT_OF_RANGE))
+        .when(topic_id.eqNullSafe(after["topic_id"]) & (committed > end), str(ResumeOutcome.RESET_OUT_OF_RANGE))
+        .when(begin.isNotNull(), str(ResumeOutcome.COMMITTED))
+        .otherwise(str(ResumeOutcome.UNKNOWN))
+    )
+    lag = F.when(committed.isNotNull() & end.isNotNull(), F.greatest(end - committed, F.lit(0).cast("bigint")))
+    told = (committed, begin, end, outcome, lag, _committed("committed_at"))
+    return dict(zip(RESUME_COLUMNS, told, strict=True))
+
+
+def with_resumption(movements: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return movements with the columns that say where reading goes on; all null where nobody holds the partition.
+
+    The outcome is ``committed`` when the commit is not below where the log began; ``reset_out_of_range`` when it is, or when the log ended
+    before it, later on and in the same topic; ``reset_none`` when the group is known to have no commit, from a tombstone or from a source
+    that says so; else ``unknown``. A commit ahead of the last look is none out of range: the log had grown since.
+
+    Rows: as movements. Lag is null where no later look tells the end of the log.
+
+    Args:
+        movements: rows of one run; their own resume columns are disregarded.
+        commits: rows of ``offset_snapshots``.
+        looks: rows of ``topic_snapshots``.
+    """
+    bare = movements.drop(*RESUME_COLUMNS)
+    moments = bare.where("member_id IS NOT NULL").select(*PARTITION_OF_GROUP, "position", "observed_at").distinct()
+    asked = _last_commits(moments, commits).withColumn("end_from", F.greatest("observed_at", _committed("committed_at")))
+    answers = _with_looks(asked, looks).withColumns(_resume_columns()).select(*PARTITION_OF_GROUP, "position", *RESUME_COLUMNS)
+    # One row of a generation may give the partition to somebody, and that of another basis to nobody.
+    held = {name: F.when(F.col("member_id").isNotNull(), F.col(name)) for name in RESUME_COLUMNS}
+    return bare.join(answers, [*PARTITION_OF_GROUP, "position"], "left").withColumns(held).select(*movements.columns)
+
+
+def _late_commits(fresh: DataFrame) -> DataFrame:
+    """Return the first place and time of new commits of each group's partition."""
+    by_time = F.max(_has_no_places(F.col("source"))).alias("by_time")
+    return fresh.groupBy(*PARTITION_OF_GROUP).agg(
+        F.min("position").alias("from_position"), F.min("observed_at").alias("from_time"), by_time
+    )
+
+
+def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
+    """Return the stretch of time of each topic in which new looks may be nearest to something.
+
+    Rows: cluster_id, topic. ``first_look``, ``last_look``: the new ones; ``look_before``, ``look_behind``: the old ones around these, null
+    where there is none.
+    """
+    is_fresh = F.col("run_sequence") > consumed
+    fresh = looks.where(is_fresh).groupBy(*TOPIC).agg(F.min("observed_at").alias("first_look"), F.max("observed_at").alias("last_look"))
+    old = looks.where(~is_fresh).select(*TOPIC, "observed_at")
+    around = (
+        old.join(F.broadcast(fresh), list(TOPIC))
+        .groupBy(*TOPIC)
+        .agg(
+            F.max(F.when(F.col("observed_at") < F.col("first_look"), F.col("observed_at"))).alias("look_before"),
+            F.min(F.when(F.col("observed_at") > F.col("last_look"), F.col("observed_at"))).alias("look_behind"),
+        )
+    )
+    return fresh.join(around, list(TOPIC), "left")
+
+
+def concerned_movements(movements: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return the movements whose resume columns new commits or looks may change; no others but few.
+
+    Args:
+        movements: stored ones.
+        commits: as ``_late_commits`` returns them.
+        looks: as ``_late_looks`` returns them.
+    """
+    is_behind_commit = F.when(F.col("by_time"), F.col("observed_at") >= F.col("from_time")).otherwise(
+        F.col("position") >= F.col("from_position")
+    )
+    end_from = F.greatest("observed_at", "committed_at")
+    begins_otherwise = (F.col("observed_at") >= F.col("first_look")) & F.coalesce(F.col("observed_at") < F.col("look_behind"), F.lit(True))
+    ends_otherwise = (end_from <= F.col("last_look")) & F.coalesce(end_from > F.col("look_before"), F.lit(True))
+    return (
+        movements.where("member_id IS NOT NULL")
+        .join(commits, list(PARTITION_OF_GROUP), "left")
+        .join(F.broadcast(looks), list(TOPIC), "left")
+        .where(F.coalesce(is_behind_commit, F.lit(False)) | F.coalesce(begins_otherwise | ends_otherwise, F.lit(False)))
+        .select(*movements.columns)
+    )
+
+
+def _since(commits: DataFrame, looks: DataFrame) -> datetime | None:
+    """Return a time before which no movement is concerned; None where a topic was never looked at before, so that all may be."""
+    commit_times, look_times = (
+        commits.agg(F.min("from_time").alias("first"), F.lit(False).alias("is_open")),
+        looks.agg(F.min("look_before").alias("first"), F.coalesce(F.bool_or(F.col("look_before").isNull()), F.lit(False)).alias("is_open")),
+    )
+    rows = commit_times.unionByName(look_times).collect()
+    times = [row["first"] for row in rows if row["first"] is not None]
+    return None if any(row["is_open"] for row in rows) or not times else min(times) - timedelta(days=1)  # clocks differ
+
+
+def refresh(context: RunContext) -> None:
+    """Ask stored movements of earlier runs again, where commits or looks have landed since that concern them."""
+    warehouse = context.warehouse
+    consumed = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
+    context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in consumed.items() if sequence is not None}
+    is_news = any(sequence is not None for sequence in consumed.values())
+    if not is_news or not context.written_before.get(MOVEMENTS.name):
+        return
+    commits, looks = (warehouse.read(name) for name in READ_HERE)
+    seen = [context.run_sequence if sequence is None else sequence for sequence in consumed.values()]
+    late_commits = warehouse.stage("late_commits", _late_commits(commits.where(F.col("run_sequence") > seen[0])))
+    late_looks = warehouse.stage("late_looks", _late_looks(looks, seen[1]))
+    stored = warehouse.read(MOVEMENTS.name).where(F.col("run_sequence") < context.run_sequence)
+    since = _since(late_commits, late_looks)
+    if since is not None:
+        stored = stored.where(F.col("observed_month") >= F.trunc(F.lit(since), "month"))
+    if context.retained_from is not None:  # what maintenance has left of older commits and looks would tell less than is stored
+        stored = stored.where(F.col("observed_month") >= F.lit(context.retained_from))
+    concerned = warehouse.stage("concerned_movements", concerned_movements(stored, late_commits, late_looks))
+    told = concerned.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
+    again = with_resumption(concerned, commits, looks).join(told, list(MOVEMENTS.key))
+    is_same = reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"stored_{name}")) for name in RESUME_COLUMNS])
+    changed = warehouse.stage("resumed_otherwise", again.where(~is_same).withColumns(context.run_columns).select(*MOVEMENTS.schema.names))
+    if changed.isEmpty():
+        return
+    count = warehouse.delete(MOVEMENTS.name, changed.select(*MOVEMENTS.key), MOVEMENTS.key)
+    warehouse.append(MOVEMENTS.name, changed)
+    logger.info("%d movements of earlier runs are told more of by commits or looks of since", count)

@@ -1,0 +1,58 @@
+"""Where one movement's partition is read on, from plain rows: one movement, one commit, one look at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Row = dict[str, Any]
+
+RESUME_COLUMNS = ("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at")
+
+
+def resume(movement: Row, commits: list[Row], looks: list[Row]) -> tuple:
+    """Return the values of ``RESUME_COLUMNS``.
+
+    Args:
+        commits: all rows of the movement's group, topic and partition.
+        looks: all rows of its topic.
+    """
+    if movement["member_id"] is None:
+        return (None,) * len(RESUME_COLUMNS)
+    by_time = any(row["source"] == "formatter-json" for row in commits)
+    clock = "observed_at" if by_time else "position"
+    known = sorted((row for row in commits if row[clock] <= movement[clock]), key=lambda row: (row[clock], row["position"]))
+    commit = known[-1] if known else None
+    has_offset = commit is not None and not commit["is_deleted"] and commit["committed_offset"] is not None
+    offset = commit["committed_offset"] if has_offset else None
+    committed_at = commit["committed_at"] if commit is not None and not commit["is_deleted"] else None
+    moved_at = movement["observed_at"]
+    end_from = moved_at if committed_at is None else max(moved_at, committed_at)
+
+    earlier = [look for look in looks if look["observed_at"] <= moved_at]
+    later = [look for look in looks if look["observed_at"] >= end_from]
+    before = _of_partition(max(earlier, key=lambda look: look["observed_at"], default=None), movement["partition"])
+    after = _of_partition(min(later, key=lambda look: look["observed_at"], default=None), movement["partition"])
+    ids = [None if one is None else one["topic_id"] for one in (commit, before, after)]
+    known_id = ids[0] if ids[0] is not None else ids[1]
+    begin = None if before is None or (None not in ids[:2] and ids[0] != ids[1]) else before["begin_offset"]
+    end = None if after is None or (None not in (known_id, ids[2]) and known_id != ids[2]) else after["end_offset"]
+
+    if commit is None or commit["is_uncertain"]:
+        outcome = "unknown"
+    elif not has_offset:
+        outcome = "reset_none"
+    elif begin is not None and offset < begin:
+        outcome = "reset_out_of_range"
+    elif end is not None and known_id == ids[2] and offset > end:
+        outcome = "reset_out_of_range"
+    else:
+        outcome = "unknown" if begin is None else "committed"
+    lag = None if offset is None or end is None else max(0, end - offset)
+    return offset, begin, end, outcome, lag, committed_at
+
+
+def _of_partition(look: Row | None, number: int) -> Row | None:
+    if look is None:
+        return None
+    found = [partition for partition in look["partitions"] if partition["partition"] == number]
+    return {**found[0], "topic_id": look["topic_id"]} if found else None

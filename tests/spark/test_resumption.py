@@ -1,0 +1,205 @@
+"""Where moved partitions are read on: case by case, drawn at random, over the recorded capture, and when commits or looks come late."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.resumption import RESUME_COLUMNS, _late_commits, _late_looks, concerned_movements, with_resumption
+from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
+from tests.oracles import resume_oracle
+from tests.spark.frames import frame, moment
+from tests.spark.tables import rows
+
+Row = dict[str, Any]
+GROUP = {"cluster_id": "c", "group_id": "g"}
+PLACE = {**GROUP, "topic": "t", "partition": 0}
+
+
+def movement(at: int, **changes: Any) -> Row:
+    """Return a movement whose position and time are both ``at``."""
+    return {**PLACE, "generation": 1, "position": at, "observed_at": moment(at), "basis": "observed", "member_id": "m", **changes}
+
+
+def commit(at: int, offset: int | None, **changes: Any) -> Row:
+    told = {"position": at, "observed_at": moment(at), "committed_at": None if offset is None else moment(at), "run_sequence": 1}
+    told |= {"committed_offset": offset, "is_deleted": offset is None, "is_uncertain": None, "source": "consumer-offsets"}
+    return {**PLACE, **told, **changes}
+
+
+def look(at: int, begin: int, end: int, **changes: Any) -> Row:
+    partition = {"partition": 0, "begin_offset": begin, "end_offset": end}
+    told = {"observed_at": moment(at), "partitions": [partition], "topic_id": "A", "run_sequence": 1}
+    return {"cluster_id": "c", "topic": "t", **told, **changes}
+
+
+def resumed(spark: SparkSession, movements: list[Row], commits: list[Row], looks: list[Row]) -> list[Row]:
+    found = with_resumption(
+        frame(spark, MOVEMENTS.schema, movements),
+        frame(spark, OFFSET_SNAPSHOTS.schema, commits),
+        frame(spark, TOPIC_SNAPSHOTS.schema, looks),
+    )
+    return [row.asDict() for row in found.collect()]
+
+
+CASES = {
+    "inside the log": ([commit(5, 50)], [look(1, 10, 60), look(20, 10, 80)], (50, 10, 80, "committed", 30)),
+    "ahead of the look before": ([commit(5, 70)], [look(1, 10, 60), look(20, 10, 80)], (70, 10, 80, "committed", 10)),
+    "ahead of the only look": ([commit(5, 70)], [look(1, 10, 60)], (70, 10, None, "committed", None)),
+    "below the log": ([commit(5, 9)], [look(1, 10, 60), look(20, 30, 80)], (9, 10, 80, "reset_out_of_range", 71)),
+    "below the log later on": ([commit(5, 20)], [look(1, 10, 60), look(20, 30, 80)], (20, 10, 80, "committed", 60)),
+    "above the log": ([commit(5, 90)], [look(1, 10, 60), look(20, 10, 80)], (90, 10, 80, "reset_out_of_range", 0)),
+    "above the log of another topic": (
+        [commit(5, 90)], [look(1, 10, 60), look(20, 0, 3, topic_id="B")], (90, 10, None, "committed", None)
+    ),
+    "of another topic": (
+        [commit(5, 90, topic_id="A")], [look(6, 95, 99, topic_id="B"), look(20, 0, 3, topic_id="B")], (90, None, None, "unknown", None)
+    ),
+    "no commit": ([], [look(1, 10, 60), look(20, 10, 80)], (None, 10, 80, "unknown", None)),
+    "a tombstone": ([commit(5, 50), commit(6, None)], [look(1, 10, 60)], (None, 10, None, "reset_none", None)),
+    "the source says that there is none": ([commit(5, None, is_deleted=False)], [look(1, 10, 60)], (None, 10, None, "reset_none", None)),
+    "no look": ([commit(5, 50)], [], (50, None, None, "unknown", None)),
+    "a look of the same instant": ([commit(5, 50)], [look(10, 10, 60)], (50, 10, 60, "committed", 10)),
+    "the last commit counts, up to the movement": (
+        [commit(3, 30), commit(5, 50), commit(10, 51), commit(11, 60)], [look(1, 10, 60)], (51, 10, None, "committed", None)
+    ),
+    "perhaps taken back": ([commit(5, 50, is_uncertain=True)], [look(1, 10, 60)], (50, 10, None, "unknown", None)),
+    "a partition that the look does not have": ([commit(5, 50)], [look(1, 10, 60, partitions=[])], (50, None, None, "unknown", None)),
+    "a commit with a later clock": (
+        [commit(5, 50, committed_at=moment(30))], [look(1, 10, 40), look(20, 10, 45), look(40, 10, 80)], (50, 10, 80, "committed", 30)
+    ),
+    "a source without places goes by time": (
+        [commit(1000, 50, observed_at=moment(5), source="formatter-json"), commit(1, 60, observed_at=moment(11), source="formatter-json")],
+        [look(1, 10, 60)],
+        (50, 10, None, "committed", None),
+    ),
+}  # fmt: skip
+
+
+def test_resume_case_by_case(spark: SparkSession) -> None:
+    """Each case is a group of its own; what moves at 10 is asked for."""
+    movements, commits, looks, expected = [], [], [], {}
+    for name, (of_commits, of_looks, told) in CASES.items():
+        own = {"group_id": name, "topic": name}
+        movements.append(movement(10, **own))
+        commits += [{**row, **own} for row in of_commits]
+        looks += [{**row, "topic": name} for row in of_looks]
+        expected[name] = told
+    found = resumed(spark, movements, commits, looks)
+    assert {row["group_id"]: tuple(row[name] for name in RESUME_COLUMNS[:5]) for row in found} == expected
+
+
+def test_nobody_resumes_what_nobody_holds(spark: SparkSession) -> None:
+    """Observed, the partition is lost; the assignor would have given it to b."""
+    bases = [movement(10, member_id=None, kind="lost"), movement(10, member_id="b", kind="revoked", basis="recomputed")]
+    lost, revoked = sorted(resumed(spark, bases, [commit(5, 50)], [look(1, 10, 60)]), key=lambda row: row["basis"])
+    assert [lost[name] for name in RESUME_COLUMNS] == [None] * 6
+    assert (lost["kind"], lost["position"]) == ("lost", 10)
+    assert (revoked["kind"], revoked["committed_offset"], revoked["resume_outcome"]) == ("revoked", 50, "committed")
+
+
+def drawn(random: Random, group: str) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return movements, commits and looks of one group at random: equal times, other clocks, other topics of the name, no ids."""
+    own = {"group_id": group, "topic": group}
+    source = random.choice(["consumer-offsets", "consumer-offsets", "formatter-json"])
+    ids = random.choice([["A"], ["A", "B"], ["A", None], [None]])
+    movements = [movement(at, **own, member_id=random.choice(["m", "m", None])) for at in random.sample(range(30), 4)]
+    commits = [
+        commit(
+            at,
+            random.choice([None, 0, 5, 20, 40]),
+            **own,
+            observed_at=moment(max(0, at + random.choice([-6, 0, 0, 6]))),
+            source=source,
+            topic_id=random.choice([None, *ids]),
+            run_sequence=random.choice([1, 1, 2]),
+        )
+        for at in random.sample(range(30), random.randint(0, 5))
+    ]
+    for row in commits:
+        row["committed_at"] = None if row["is_deleted"] else row["observed_at"]
+    looks = [
+        look(
+            at,
+            random.choice([0, 10]),
+            random.choice([10, 30, 50]),
+            topic=group,
+            topic_id=random.choice(ids),
+            run_sequence=random.choice([1, 1, 2]),
+        )
+        for at, run in zip(random.sample(range(35), random.randint(0, 5)), random.choices([1, 1, 2], k=5), strict=False)
+    ]
+    return movements, commits, looks
+
+
+@pytest.fixture(scope="module")
+def histories() -> tuple[list[Row], list[Row], list[Row]]:
+    random = Random(20261122)
+    parts = [drawn(random, f"g{number}") for number in range(300)]
+    return tuple([row for part in parts for row in part[which]] for which in range(3))
+
+
+def oracles(movements: list[Row], commits: list[Row], looks: list[Row]) -> list[tuple]:
+    return [
+        resume_oracle.resume(
+            row,
+            [other for other in commits if all(other[name] == row[name] for name in PLACE)],
+            [other for other in looks if other["topic"] == row["topic"]],
+        )
+        for row in movements
+    ]
+
+
+def answers(found: list[Row], movements: list[Row]) -> list[tuple]:
+    by_key = {(row["group_id"], row["position"]): tuple(row[name] for name in RESUME_COLUMNS) for row in found}
+    assert len(by_key) == len(found)
+    return [by_key[row["group_id"], row["position"]] for row in movements]
+
+
+def comparable(told: list[tuple]) -> list[tuple]:
+    """Times come back without a zone, which is the machine's."""
+    return [(*row[:5], None if row[5] is None else row[5].timestamp()) for row in told]
+
+
+def test_resume_is_the_oracles(spark: SparkSession, histories: tuple[list[Row], list[Row], list[Row]]) -> None:
+    wanted = oracles(*histories)
+    assert comparable(answers(resumed(spark, *histories), histories[0])) == comparable(wanted)
+    outcomes = Counter(row[3] for row in wanted)
+    assert min(outcomes[name] for name in ("committed", "reset_none", "reset_out_of_range", "unknown", None)) >= 20
+
+
+def test_what_comes_late_concerns_every_movement_that_it_changes(
+    spark: SparkSession, histories: tuple[list[Row], list[Row], list[Row]]
+) -> None:
+    """Told first without the commits and looks of run 2; what these change has to be among what is asked again, and much else is not."""
+    movements, commits, looks = histories
+    early = [[row for row in part if row["run_sequence"] == 1] for part in (commits, looks)]
+    before, now = oracles(movements, *early), oracles(movements, commits, looks)
+    stored = [{**row, **dict(zip(RESUME_COLUMNS, told, strict=True))} for row, told in zip(movements, before, strict=True)]
+    all_looks = frame(spark, TOPIC_SNAPSHOTS.schema, looks)
+    late_commits = _late_commits(frame(spark, OFFSET_SNAPSHOTS.schema, commits).where("run_sequence > 1"))
+    concerned = concerned_movements(frame(spark, MOVEMENTS.schema, stored), late_commits, _late_looks(all_looks, 1)).collect()
+    asked = {(row["group_id"], row["position"]) for row in concerned}
+    changed = {(row["group_id"], row["position"]) for row, old, new in zip(movements, before, now, strict=True) if old != new}
+    assert len(changed) > 200
+    assert changed <= asked
+    assert len(asked) < len(movements) * 0.8
+
+
+def test_every_movement_of_the_capture_resumes_as_the_oracle_says(demo_warehouse: Path) -> None:
+    commits, looks = (rows(demo_warehouse, name) for name in ("offset_snapshots", "topic_snapshots"))
+    movements = rows(demo_warehouse, "movements")
+    different = []
+    for row in movements:
+        of_partition = [other for other in commits if all(other[name] == row[name] for name in ("cluster_id", *list(PLACE)[1:]))]
+        wanted = resume_oracle.resume(row, of_partition, [other for other in looks if other["topic"] == row["topic"]])
+        found = tuple(row[name] for name in RESUME_COLUMNS)
+        if wanted != found:
+            different.append((row["group_id"], row["position"], row["topic"], row["partition"], wanted, found))
+    assert different == []
+    assert {"committed", "reset_none", "unknown", None} <= {row["resume_outcome"] for row in movements}
