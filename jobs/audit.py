@@ -101,8 +101,9 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    others = ("first_position", "offsets_partition", "is_disputed", "reconciled_at", "group_type", "client_hosts")
-    wide = flatten_snapshots(snapshots.withColumn("client_hosts", F.col("members")["client_host"]), *others)
+    others = ("first_position", "offsets_partition", "is_disputed", "reconciled_at", "group_type", "client_hosts", "offered")
+    of_members = {"client_hosts": F.col("members")["client_host"], "offered": F.col("members")["strategies"]}
+    wide = flatten_snapshots(snapshots.withColumns(of_members), *others)
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",

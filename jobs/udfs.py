@@ -27,7 +27,7 @@ from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from assignors.verdicts import Alternative, judge
 from jobs.batches import Batches, to_batches
 from jobs.carry import decode_state, encode_state
-from jobs.findings import SnapshotFacts, SolutionFacts, find
+from jobs.findings import GroupHistory, SnapshotFacts, find, gather_facts
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.time_limit import TimeLimit
 from jobs.worker_guard import GroupFailedError, Guard, WorkerLimits
@@ -242,20 +242,20 @@ def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], gu
 
 
 def _audit_group(of_group: Iterable[dict[str, Any]], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
-    audit = GroupAudit()
+    audit, history = GroupAudit(), GroupHistory()
     for position, of_snapshot in groupby(of_group, key=lambda row: row["position"]):
         snapshot, *others = of_snapshot
         if not others:
             continue  # of a group that is left out of audits
         try:
-            yield from _audit_snapshot(audit, snapshot, others, offsets_partition_counts)
+            yield from _audit_snapshot(audit, history, snapshot, others, offsets_partition_counts)
         except Exception as error:
             where = f"cluster {snapshot['cluster_id']}, group {snapshot['group_id']}, generation {snapshot['generation']}"
             raise GroupFailedError(f"{where}, position {position}: {guard.explain(error)}") from error
 
 
 def _audit_snapshot(
-    audit: GroupAudit, row: dict[str, Any], others: list[dict[str, Any]], offsets_partition_counts: dict[str, int]
+    audit: GroupAudit, history: GroupHistory, row: dict[str, Any], others: list[dict[str, Any]], offsets_partition_counts: dict[str, int]
 ) -> Iterator[dict[str, Any]]:
     solved = [other for other in others if other["row_order"] == 1]
     members = [other for other in others if other["row_order"] == 2]
@@ -263,6 +263,7 @@ def _audit_snapshot(
     snapshot = unpack_snapshot_row(row)
     generation = unpack_generation(row, snapshot, solved, members)
     audits = audit.advance(generation)
+    facts = gather_facts(row, generation, solved, audits, history)
     if row["position"] < row["first_position"]:
         return
     count = offsets_partition_counts.get(row["cluster_id"])
@@ -271,7 +272,7 @@ def _audit_snapshot(
         "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
         "member_count": len(snapshot.members),
     }
-    yield from ({"finding": finding} for finding in _finding_rows(row, solved, audits))
+    yield from ({"finding": finding} for finding in _finding_rows(row, facts))
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         columns = _audit_columns(solution, figures)
@@ -300,19 +301,7 @@ def _verdict_columns(observed: dict[str, Any], figures: Audit, solved: list[dict
     return {"verdict": verdict.cause.value, "better_strategy": verdict.better_strategy, "better_gain": verdict.better_gain}
 
 
-def _finding_rows(row: dict[str, Any], solved: list[dict[str, Any]], audits: list[Audit]) -> Iterator[dict[str, Any]]:
-    observed = next(solution for solution in solved if solution["basis"] == OBSERVED)
-    facts = SnapshotFacts(
-        observed["uncertain_topics"],
-        [
-            SolutionFacts(
-                **{name: solution[name] for name in ("basis", "strategy", "status", "conformance", "kafka_version", "detail")},
-                violations=audit.violations or (),
-            )
-            for solution, audit in zip(solved, audits, strict=True)
-        ],
-        bool(row["is_disputed"]),
-    )
+def _finding_rows(row: dict[str, Any], facts: SnapshotFacts) -> Iterator[dict[str, Any]]:
     where = {name: row[name] for name in SNAPSHOT_COLUMNS}
     for finding in find(facts):
         yield {

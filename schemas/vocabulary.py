@@ -124,13 +124,28 @@ class ResumeOutcome(Word):
 
 
 class Rule(Word):
-    """Rules that make findings."""
+    """Rules that make findings, in the order of ``docs/findings.md``."""
 
-    TOPIC_BASIS_UNCERTAIN = "topic_basis_uncertain"
-    CONFORMANCE_DIFFERS = "conformance_differs"
     PARTITION_MULTIPLY_OWNED = "partition_multiply_owned"
+    PARTITIONS_LEFT_OUT = "partitions_left_out"
+    IDLE_MEMBERS = "idle_members"
+    MORE_MEMBERS_THAN_PARTITIONS = "more_members_than_partitions"
+    RANGE_CROWDED = "range_crowded"
+    REBALANCE_STORM = "rebalance_storm"
+    RESTART_LOOP = "restart_loop"
+    PARTITION_FLAPPING = "partition_flapping"
+    DUPLICATE_INSTANCE_ID = "duplicate_instance_id"
+    DISJOINT_SUBSCRIPTIONS = "disjoint_subscriptions"
+    TOPICS_MISSING = "topics_missing"
+    STICKY_GENERAL_PATH = "sticky_general_path"
+    PROTOCOLS_MIXED = "protocols_mixed"
+    STALE_CLAIMS = "stale_claims"
+    ASSIGNOR_NOT_SHARED = "assignor_not_shared"
+    UPGRADE_BLOCKED = "upgrade_blocked"
+    CONFORMANCE_DIFFERS = "conformance_differs"
     NO_RESULT = "no_result"
     OWN_ASSIGNOR_UNSOUND = "own_assignor_unsound"
+    TOPIC_BASIS_UNCERTAIN = "topic_basis_uncertain"
     CONFLICTING_RECORDS = "conflicting_records"
 
 

@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from schemas.table_docs import to_markdown
+from jobs.findings import page as findings_page
+from schemas import table_docs
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -19,7 +20,11 @@ THIS_VERY_RUN = ".ci/run\n"
 
 
 def test_the_page_on_tables_is_made_from_the_declarations() -> None:
-    assert (ROOT / "docs" / "tables.md").read_text(encoding="utf-8") == to_markdown()
+    assert (ROOT / "docs" / "tables.md").read_text(encoding="utf-8") == table_docs.to_markdown()
+
+
+def test_the_page_on_findings_is_made_from_the_catalogue() -> None:
+    assert (ROOT / "docs" / "findings.md").read_text(encoding="utf-8") == findings_page.to_markdown()
 
 
 def test_the_architecture_page_names_files_that_exist() -> None:

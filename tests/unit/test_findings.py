@@ -1,10 +1,11 @@
-"""Each rule on a few solutions: one that it is about, and its neighbours that it is not."""
+"""The catalogue, and the rules on solutions: each on one that it is about, and on its neighbours that it is not."""
 
 from __future__ import annotations
 
 import pytest
 
-from jobs.findings import Finding, SnapshotFacts, SolutionFacts, find
+from jobs.findings import RULES, Finding, SnapshotFacts, SolutionFacts, find
+from schemas.vocabulary import Rule
 
 
 def found(*solutions: SolutionFacts, uncertain_topics: tuple[str, ...] = ()) -> list[Finding]:
@@ -13,6 +14,16 @@ def found(*solutions: SolutionFacts, uncertain_topics: tuple[str, ...] = ()) -> 
 
 def solution(basis: str, strategy: str = "sticky", status: str = "solved", **facts: object) -> SolutionFacts:
     return SolutionFacts(basis, strategy, status, **facts)
+
+
+def test_every_rule_that_can_be_stored_is_in_the_catalogue_once_and_in_its_order() -> None:
+    assert [rule.rule_id for rule in RULES] == list(Rule)
+
+
+def test_a_rule_speaks_in_whole_sentences() -> None:
+    for rule in RULES:
+        assert rule.when.endswith(".") and rule.advice.endswith(".") and not rule.title.endswith("."), rule.rule_id
+        assert "  " not in rule.when + rule.advice, rule.rule_id
 
 
 def test_nothing_to_tell() -> None:
@@ -46,7 +57,7 @@ def test_an_assignment_as_balanced_as_its_assignors(conformance: str | None) -> 
 
 def test_partitions_with_several_owners() -> None:
     violations = ("unknown_member c", "multiply_owned t-0", "multiply_owned my topic-3", "unassigned t-1")
-    (finding,) = found(solution("observed", violations=violations), solution("counterfactual", violations=violations))
+    finding, *_ = found(solution("observed", violations=violations), solution("counterfactual", violations=violations))
     assert (finding.rule_id, finding.severity) == ("partition_multiply_owned", "critical")
     assert finding.message == "2 partitions have more than one owner: t-0, my topic-3"
     assert finding.evidence == {"multiply_owned_count": "2", "partitions": "t-0, my topic-3"}
@@ -78,7 +89,7 @@ def test_assignors_of_ones_own_without_a_result() -> None:
 
 def test_assignors_of_ones_own_that_answer_nonsense() -> None:
     (finding,) = found(
-        solution("observed", "own:f", violations=("unassigned t-9",)),
+        solution("observed", "own:f", violations=("unknown_member c",)),
         solution("counterfactual", "own:f", violations=("multiply_owned t-0", "unassigned t-1")),
         solution("counterfactual", "sticky", violations=("unassigned t-1",)),
         solution("counterfactual", "own:g"),

@@ -1,0 +1,124 @@
+"""What the rules are told of one snapshot, and how it is put together from what the audit has in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assignors.auditing import Audit, AuditedGeneration
+from assignors.generations import Generation
+from assignors.model import GroupProblem
+from assignors.replay import OBSERVED
+from assignors.triggers import Evidence
+from jobs.findings.history import GroupHistory, Moment
+
+
+@dataclass(frozen=True)
+class SolutionFacts:
+    """What the rules ask of one stored solution.
+
+    Attributes:
+        kafka_version: release whose behaviour was reproduced, None where none was.
+        detail: why there is no assignment, None where there is one.
+        violations: as ``assignors.verification.violations`` words them.
+    """
+
+    basis: str
+    strategy: str
+    status: str
+    conformance: str | None = None
+    kafka_version: str | None = None
+    detail: str | None = None
+    violations: Sequence[str] = ()
+
+
+NOBODY = Generation(0, "", GroupProblem({}, ()), {})
+"""A generation without members: nothing can be wrong with it."""
+
+UNKNOWN = Evidence(0, 0, False, False, False, False, True, None, (), {})
+"""What is shown of a generation that nothing else is known of."""
+
+
+@dataclass(frozen=True)
+class SnapshotFacts:
+    """What the rules ask of one snapshot.
+
+    Attributes:
+        uncertain_topics: names of topics with partition counts that no look confirms.
+        is_disputed: another content was found at the snapshot's place.
+        observed: the members with their claims, the topics that exist, and what each member was given.
+        is_settled: no partition is withheld until its last owner has given it up.
+        evidence: what record and looks show besides: the protocol, whether subscriptions are known, where members run.
+        offered: member id -> the assignors that it offers, in its own order; without members of which they are not known.
+        previous: the generation before in the same incarnation, None where it is not known.
+        window: the moments of the last ``history.WINDOW_MS``, this one last; empty where what happened before is not known.
+    """
+
+    uncertain_topics: Sequence[str]
+    solutions: Sequence[SolutionFacts]
+    is_disputed: bool = False
+    observed: Generation = NOBODY
+    is_settled: bool = True
+    evidence: Evidence = UNKNOWN
+    offered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    previous: Generation | None = None
+    window: Sequence[Moment] = ()
+
+    @property
+    def strategy(self) -> str:
+        """Return the group's own assignor, ``''`` where it has none."""
+        return self.observed.strategy
+
+    @property
+    def problem(self) -> GroupProblem:
+        """Return the members with their claims, and the topics that exist."""
+        return self.observed.problem
+
+    @property
+    def tells_subscriptions(self) -> bool:
+        """Return whether the record says what each member subscribes to, and an assignor gave out the partitions."""
+        return self.evidence.has_subscriptions and not self.evidence.is_conversion
+
+    def observed_violations(self, code: str) -> list[str]:
+        """Return the places at which the observed assignment has a violation of this code."""
+        texts = (text for solution in self.solutions if solution.basis == OBSERVED for text in solution.violations)
+        return [place for found, _, place in (text.partition(" ") for text in texts) if found == code]
+
+
+def gather_facts(
+    row: Mapping[str, Any],
+    generation: AuditedGeneration,
+    solved: Sequence[Mapping[str, Any]],
+    audits: Sequence[Audit],
+    history: GroupHistory,
+) -> SnapshotFacts:
+    """Return the facts of the group's next snapshot, which the history takes in.
+
+    Args:
+        row: of the snapshot, as ``audit.history_rows`` reads it.
+        solved: rows of the snapshot's solutions.
+        audits: of the solutions, in their order.
+    """
+    place = next(number for number, solution in enumerate(solved) if solution["basis"] == OBSERVED)
+    stored = generation.solutions[place]
+    observed = Generation(generation.generation, stored.strategy, generation.problem, stored.assignment or {})
+    previous, window = history.advance(generation, observed, audits[place])
+    offers = zip(generation.problem.members, row["offered"], strict=True)
+    return SnapshotFacts(
+        solved[place]["uncertain_topics"],
+        [
+            SolutionFacts(
+                **{name: solution[name] for name in ("basis", "strategy", "status", "conformance", "kafka_version", "detail")},
+                violations=audit.violations or (),
+            )
+            for solution, audit in zip(solved, audits, strict=True)
+        ],
+        bool(row["is_disputed"]),
+        observed,
+        audits[place].is_settled is not False,
+        generation.evidence,
+        {member.member_id: names for member, names in offers if names},
+        previous,
+        window,
+    )

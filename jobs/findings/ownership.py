@@ -1,0 +1,197 @@
+"""Rules on one settled assignment: who reads what, twice, never, or nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from assignors.subscriptions import existing_partition_counts, owners_by_topics, subscriptions_of
+from jobs.findings.facts import SnapshotFacts
+from jobs.findings.rule import Found, counted, figures, listed, rule
+from schemas.vocabulary import Rule, Severity
+
+CROWDED_RATIO = 1.5
+"""Largest by mean load from which range crowds a member. Below it the remainders of a few large topics explain the difference: with at
+least twice as many partitions as members in every topic no member can have more than this."""
+
+CROWDED_GAP = 2
+"""Partitions between the most and the least loaded member from which an even split would do better; 1 is even already."""
+
+RANGES = ("range", "server-range")
+"""The assignors that deal out every topic for itself, from the first member on."""
+
+
+@rule(
+    Rule.PARTITION_MULTIPLY_OWNED,
+    Severity.CRITICAL,
+    "A partition has several owners",
+    when="One partition was given to several members at once.",
+    advice="Records are processed twice. Restart the group's consumers; look for a leader with a faulty assignor.",
+)
+def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
+    """Return the partitions that were given to several members."""
+    shared = snapshot.observed_violations("multiply_owned")
+    if not shared:
+        return None
+    return Found(
+        f"{len(shared)} partitions have more than one owner: {listed(shared)}",
+        figures(multiply_owned_count=len(shared), partitions=shared),
+    )
+
+
+@rule(
+    Rule.PARTITIONS_LEFT_OUT,
+    Severity.CRITICAL,
+    "Partitions are left out",
+    when=(
+        "A partition exists, members subscribe to its topic, and none was given it. Partitions that a cooperative assignor keeps back for "
+        "one rebalance do not count, nor do topics that no look at the cluster confirms."
+    ),
+    advice=(
+        "Nobody reads these partitions until the next rebalance. Restart one consumer to force it; if they stay away, look for a leader "
+        "that cannot see the topic (ACLs) or has a faulty assignor."
+    ),
+)
+def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
+    """Return the partitions of subscribed topics that nobody was given."""
+    if not snapshot.is_settled or not snapshot.tells_subscriptions:
+        return None
+    missing = [place for place in snapshot.observed_violations("unassigned") if place.rpartition("-")[0] not in snapshot.uncertain_topics]
+    if not missing:
+        return None
+    return Found(
+        f"Nobody was given {counted(len(missing), 'partition')} of subscribed topics: {listed(missing)}",
+        figures(left_out_count=len(missing), partitions=missing),
+    )
+
+
+@dataclass(frozen=True)
+class _Idle:
+    """The members that could read something and were given nothing.
+
+    Attributes:
+        spared: those that could take a partition over from a member with several, or one that nobody has.
+        surplus: those for which there is no partition.
+    """
+
+    spared: tuple[str, ...]
+    surplus: tuple[str, ...]
+
+
+def _idle_members(snapshot: SnapshotFacts) -> _Idle:
+    problem, assignment = snapshot.problem, snapshot.observed.assignment
+    counts = existing_partition_counts(problem)
+    owned = Counter(topic for held in assignment.values() for topic, _ in set(held))
+    to_spare = {topic for held in assignment.values() if len(held) > 1 for topic, _ in held}
+    to_spare.update(topic for topic, count in counts.items() if owned[topic] < count)
+    idle = [one for one in problem.members if not assignment.get(one.member_id) and not counts.keys().isdisjoint(one.topics)]
+    is_spared = [not to_spare.isdisjoint(one.topics) for one in idle]
+    spared = tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if spared)
+    return _Idle(spared, tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if not spared))
+
+
+def _can_judge_loads(snapshot: SnapshotFacts) -> bool:
+    return snapshot.is_settled and snapshot.tells_subscriptions
+
+
+@rule(
+    Rule.IDLE_MEMBERS,
+    Severity.WARNING,
+    "Members are idle though others have several partitions",
+    when=(
+        "A member has nothing while another has two or more partitions, one of them of a topic that the idle one subscribes to as well. "
+        "Not reported beside `range_crowded`, which says why."
+    ),
+    advice="Let the assignor spread the load: sticky or cooperative-sticky, and equal subscriptions in all members.",
+)
+def idle_members(snapshot: SnapshotFacts) -> Found | None:
+    """Return the members that have nothing although another one could spare something."""
+    if not _can_judge_loads(snapshot) or _crowding(snapshot) is not None:
+        return None
+    idle = _idle_members(snapshot).spared
+    if not idle:
+        return None
+    most = max(map(len, snapshot.observed.assignment.values()))
+    members = len(snapshot.problem.members)
+    return Found(
+        f"{len(idle)} of {members} members have nothing to read, while another has up to {counted(most, 'partition')}: {listed(idle)}",
+        figures(idle_member_count=len(idle), member_count=members, partitions_per_member_max=most, members=idle),
+    )
+
+
+@rule(
+    Rule.MORE_MEMBERS_THAN_PARTITIONS,
+    Severity.INFO,
+    "More members than partitions",
+    when="A member has nothing, and every other that reads its topics has a single partition.",
+    advice="Fine as a standby. Else stop the members that have nothing to read, or add partitions to the topics.",
+)
+def surplus_members(snapshot: SnapshotFacts) -> Found | None:
+    """Return the members for which there is no partition."""
+    if not _can_judge_loads(snapshot):
+        return None
+    surplus = _idle_members(snapshot).surplus
+    if not surplus:
+        return None
+    members, partitions = len(snapshot.problem.members), sum(existing_partition_counts(snapshot.problem).values())
+    return Found(
+        f"{len(surplus)} of {members} members have nothing to read: the topics of the group have {counted(partitions, 'partition')}",
+        figures(idle_member_count=len(surplus), member_count=members, partition_count=partitions, members=surplus),
+    )
+
+
+@dataclass(frozen=True)
+class _Crowding:
+    most: int
+    least: int
+    total: int
+    short_topic_count: int
+    topic_count: int
+
+
+def _crowding(snapshot: SnapshotFacts) -> _Crowding | None:
+    """Return the loads where range crowds a member that an even split would relieve, None elsewhere."""
+    if snapshot.strategy not in RANGES or not _can_judge_loads(snapshot):
+        return None
+    counts = existing_partition_counts(snapshot.problem)
+    subscribers = owners_by_topics(subscriptions_of(snapshot.problem), counts)
+    if len(subscribers) != 1 or len(counts) < 2:
+        return None  # with different subscriptions nobody can tell what an even split would be
+    (members,) = subscribers.values()
+    loads = [len(snapshot.observed.assignment.get(member_id, ())) for member_id in members]
+    most, least, total = max(loads), min(loads), sum(loads)
+    if most - least < CROWDED_GAP or most * len(loads) < CROWDED_RATIO * total:
+        return None
+    return _Crowding(most, least, total, sum(1 for count in counts.values() if count < len(members)), len(counts))
+
+
+@rule(
+    Rule.RANGE_CROWDED,
+    Severity.WARNING,
+    "Range crowds the first members",
+    when=(
+        "All members subscribe to the same topics, the assignor is range, and the most loaded member has at least "
+        f"{CROWDED_RATIO} times the mean and {CROWDED_GAP} partitions more than the least loaded one. Range deals out every topic from the "
+        "first member on, so that many small topics all go to the same few."
+    ),
+    advice=(
+        "Unless the topics are joined partition by partition, use cooperative-sticky or roundrobin: the audits of these strategies show "
+        "what they would give."
+    ),
+)
+def crowded_range(snapshot: SnapshotFacts) -> Found | None:
+    """Return the loads of a group whose range assignor gives the same members something of every topic."""
+    found = _crowding(snapshot)
+    if found is None:
+        return None
+    return Found(
+        f"{snapshot.strategy} gives one member {found.most} of {found.total} partitions and another {found.least}: "
+        f"{found.short_topic_count} of {found.topic_count} topics have fewer partitions than the group has members",
+        figures(
+            partitions_per_member_max=found.most,
+            partitions_per_member_min=found.least,
+            partition_count=found.total,
+            short_topic_count=found.short_topic_count,
+            topic_count=found.topic_count,
+        ),
+    )

@@ -1,0 +1,144 @@
+"""Rules on how a group rebalances: assignors, rebalance protocols, and the claims that members come with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from assignors.generations import COOPERATIVE
+from assignors.model import Member, TopicPartition
+from assignors.registry import BUILT_IN
+from assignors.sticky.user_data import read_sticky_user_data
+from jobs.findings.facts import SnapshotFacts
+from jobs.findings.rule import Found, figures, listed, rule
+from schemas.vocabulary import Rule, Severity
+
+
+def _is_classic(snapshot: SnapshotFacts) -> bool:
+    return bool(snapshot.problem.members) and not snapshot.evidence.is_consumer_protocol and snapshot.tells_subscriptions
+
+
+def _stayed(snapshot: SnapshotFacts) -> Iterator[tuple[Member, set[TopicPartition]]]:
+    """Yield the members that joined again since the generation before, with what they were given in it."""
+    previous = snapshot.previous
+    if previous is None or previous.generation == snapshot.observed.generation:
+        return
+    before = {member.member_id for member in previous.problem.members}
+    for member in snapshot.problem.members:
+        if member.member_id in before:
+            yield member, set(previous.assignment.get(member.member_id, ()))
+
+
+@rule(
+    Rule.PROTOCOLS_MIXED,
+    Severity.WARNING,
+    "Members give up everything in a cooperative group",
+    when=(
+        "The assignor is cooperative-sticky, and a member that stayed claims nothing of what it held in the generation before, or offers "
+        "an eager assignor beside members that offer none."
+    ),
+    advice=(
+        "A consumer that lists an eager assignor beside cooperative-sticky stops for every rebalance. Finish the upgrade: restart the "
+        "members one by one with cooperative-sticky alone in partition.assignment.strategy."
+    ),
+)
+def mixed_protocols(snapshot: SnapshotFacts) -> Found | None:
+    """Return the members that behave eagerly in a group whose assignor is cooperative, or that will.
+
+    A member that claims nothing may never have learned of what it was given. So it counts only where it names the generation before as
+    the one it was in (subscription version 2, KIP-792).
+    """
+    if not _is_classic(snapshot) or snapshot.strategy not in COOPERATIVE:
+        return None
+    eager, cooperative = set(), set()
+    for member_id, names in snapshot.offered.items():
+        (cooperative if COOPERATIVE.issuperset(names) else eager).add(member_id)
+    if not cooperative:
+        eager.clear()  # all of one kind are nothing mixed; whether they stop is seen in their claims
+    if snapshot.previous is not None and snapshot.previous.strategy in COOPERATIVE:
+        for member, held in _stayed(snapshot):
+            kept = {place for place in held if place[0] in member.topics}
+            if kept and member.owned_generation == snapshot.previous.generation:
+                (cooperative if member.owned else eager).add(member.member_id)
+    if not eager:
+        return None
+    names = [member.member_id for member in snapshot.problem.members if member.member_id in eager]
+    others = len(cooperative - eager)
+    return Found(
+        f"The group's assignor is {snapshot.strategy}, yet {len(names)} of {len(snapshot.problem.members)} members give up all partitions "
+        f"before a rebalance: {listed(names)}",
+        figures(eager_member_count=len(names), cooperative_member_count=others, members=names),
+    )
+
+
+@rule(
+    Rule.ASSIGNOR_NOT_SHARED,
+    Severity.INFO,
+    "An assignor that only some members offer",
+    when="Every member tells which assignors it offers, and one of them is not offered by all: the group cannot select it.",
+    advice="Set partition.assignment.strategy to the same list in all members. It is so for a while when the list is being changed.",
+)
+def unshared_assignors(snapshot: SnapshotFacts) -> Found | None:
+    """Return the assignors that some members offer and others do not."""
+    members = snapshot.problem.members
+    if not _is_classic(snapshot) or any(member.member_id not in snapshot.offered for member in members):
+        return None
+    offers = [set(snapshot.offered[member.member_id]) for member in members]
+    unusable = sorted(set.union(*offers) - set.intersection(*offers))
+    if not unusable:
+        return None
+    told = [f"{name} by {sum(1 for offer in offers if name in offer)} of {len(members)} members" for name in unusable]
+    return Found(
+        f"The group cannot use assignors that not all members offer: {listed(told)}",
+        figures(strategy=snapshot.strategy, strategies=unusable, member_count=len(members)),
+    )
+
+
+@rule(
+    Rule.UPGRADE_BLOCKED,
+    Severity.INFO,
+    "The group cannot move to the consumer protocol as it is",
+    when="A classic group uses an assignor that Kafka does not come with.",
+    advice=(
+        "Brokers refuse to upgrade a running group whose assignments carry bytes of such an assignor, and afterwards only brokers' "
+        "assignors exist (KIP-848). Switch to one of Kafka's assignors first, or stop the group and start it with group.protocol=consumer. "
+        "Kafka Streams has a protocol of its own (KIP-1071)."
+    ),
+)
+def blocked_upgrade(snapshot: SnapshotFacts) -> Found | None:
+    """Return the assignor that keeps a group from the consumer protocol."""
+    if not _is_classic(snapshot) or not snapshot.strategy or snapshot.strategy in BUILT_IN:
+        return None
+    return Found(
+        f"The group's assignor {snapshot.strategy} is not one of Kafka's: it has no counterpart in the consumer protocol",
+        figures(strategy=snapshot.strategy),
+    )
+
+
+@rule(
+    Rule.STALE_CLAIMS,
+    Severity.INFO,
+    "Claims of an older generation",
+    when="A member that was in the generation before claims partitions of one still older.",
+    advice=(
+        "The member did not finish the last rebalance, and sticky assignors prefer the claims of others. Rebalances follow each other too "
+        "fast, or the member is slow to join: compare max.poll.interval.ms with the time it takes for a batch."
+    ),
+)
+def stale_claims(snapshot: SnapshotFacts) -> Found | None:
+    """Return the members that come with claims of a generation before the last one."""
+    if not _is_classic(snapshot):
+        return None
+    behind = []
+    for member, _ in _stayed(snapshot):
+        claims, claimed_at = member.owned, member.owned_generation
+        if snapshot.strategy == "sticky" and member.user_data:
+            claims, claimed_at, _ = read_sticky_user_data(member.user_data)
+        if claims and claimed_at is not None and 0 <= claimed_at < snapshot.previous.generation:
+            behind.append((claimed_at, member.member_id))
+    if not behind:
+        return None
+    oldest, previous = min(behind)[0], snapshot.previous.generation
+    return Found(
+        f"{len(behind)} of {len(snapshot.problem.members)} members claim partitions of a generation before {previous}, down to {oldest}",
+        figures(member_count=len(behind), oldest_generation=oldest, previous_generation=previous, members=[name for _, name in behind]),
+    )

@@ -1,0 +1,94 @@
+"""What a rule is: who it is, what it asks, and what it says when it finds something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jobs.findings.facts import SnapshotFacts
+from schemas.vocabulary import Rule, Severity
+
+LISTED = 5
+"""Names that a message lists before it only counts."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule found in one snapshot.
+
+    Attributes:
+        evidence: the figures behind the message, as text.
+        severity: None for the rule's own.
+        advice: None for the rule's own.
+    """
+
+    message: str
+    evidence: Mapping[str, str] = field(default_factory=dict)
+    severity: Severity | None = None
+    advice: str | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding; the columns of ``findings`` that do not say where it is. Evidence holds figures as text."""
+
+    rule_id: Rule
+    severity: Severity
+    message: str
+    advice: str
+    evidence: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FindingRule:
+    """One entry of the catalogue.
+
+    Attributes:
+        severity: of its findings, where ``look`` names no other.
+        title: the rule in a few words.
+        when: what has to be so, for a reader of the page on findings.
+        advice: what to do.
+        look: the rule itself; None where it finds nothing.
+    """
+
+    rule_id: Rule
+    severity: Severity
+    title: str
+    when: str
+    advice: str
+    look: Callable[[SnapshotFacts], Found | None]
+
+    def find(self, snapshot: SnapshotFacts) -> Finding | None:
+        """Return the finding of one snapshot, None where there is nothing to tell."""
+        found = self.look(snapshot)
+        if found is None:
+            return None
+        return Finding(self.rule_id, found.severity or self.severity, found.message, found.advice or self.advice, found.evidence)
+
+
+def rule(
+    rule_id: Rule, severity: Severity, title: str, *, when: str, advice: str
+) -> Callable[[Callable[[SnapshotFacts], Found | None]], FindingRule]:
+    """Return a decorator that makes a function an entry of the catalogue; see ``FindingRule``."""
+    return lambda look: FindingRule(rule_id, severity, title, when, advice, look)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first few names as one text."""
+    return ", ".join(names[:LISTED])
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "member"), counted(2, "member")
+    ('1 member', '2 members')
+    """
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def figures(**values: str | int | Sequence[str]) -> dict[str, str]:
+    """Return evidence: every value as text, of several names the first few."""
+    return {
+        name: value if isinstance(value, str) else str(value) if isinstance(value, int) else listed(value) for name, value in values.items()
+    }

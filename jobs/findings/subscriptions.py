@@ -1,0 +1,124 @@
+"""Rules on what members subscribe to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from assignors.sticky.claims import first_differing_member
+from assignors.subscriptions import existing_partition_counts, owners_by_topics, subscriptions_of
+from jobs.findings.facts import SnapshotFacts
+from jobs.findings.rule import Found, counted, figures, listed, rule
+from schemas.vocabulary import Rule, Severity
+
+NOTICEABLE_CHOICES = 1_000
+"""Choices, pairs of a partition and a member that may have it, below which sticky's general path is done before anybody would notice."""
+
+COSTLY_CHOICES = 100_000
+"""Choices from which the general path is a warning: 1,000 partitions that 100 members read. It weighs every choice in every sweep, sweeps
+until nothing improves, and does so in one consumer while the group waits. Leaders that took longer than their timeouts were reported
+from some 6,000 partitions on (confluentinc/librdkafka#4629)."""
+
+
+def _parties(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
+    """Return the topics in sets that no subscription joins: what members of one application read stays together.
+
+    >>> sorted(map(sorted, _parties([frozenset("ab"), frozenset("c"), frozenset("bd"), frozenset()])))
+    [['a', 'b', 'd'], ['c']]
+    """
+    parties: list[set[str]] = []
+    for topics in filter(None, set(subscriptions)):
+        joined = set(topics)
+        apart = []
+        for party in parties:
+            if party.isdisjoint(joined):
+                apart.append(party)
+            else:
+                joined |= party
+        parties = [*apart, joined]
+    return parties
+
+
+@rule(
+    Rule.DISJOINT_SUBSCRIPTIONS,
+    Severity.WARNING,
+    "One group id, several applications",
+    when="The members fall into sets that share not a single topic.",
+    advice=(
+        "Give each application a group id of its own: under one id every restart of one stops or moves the others. During a deployment "
+        "that changes the topics the finding goes away by itself."
+    ),
+)
+def disjoint_subscriptions(snapshot: SnapshotFacts) -> Found | None:
+    """Return the sets of topics that members read apart from each other."""
+    if not snapshot.tells_subscriptions:
+        return None
+    subscriptions = subscriptions_of(snapshot.problem)
+    parties = _parties(subscriptions.values())
+    if len(parties) < 2:
+        return None
+    told = []
+    for topics in parties:
+        count = sum(1 for subscribed in subscriptions.values() if not topics.isdisjoint(subscribed))
+        told.append((-count, f"{counted(count, 'member')} of {listed(sorted(topics))}"))
+    texts = [text for _, text in sorted(told)]
+    return Found(
+        f"The members fall into {len(parties)} sets that share no topic: {'; '.join(texts[:3])}",
+        figures(set_count=len(parties), sets="; ".join(texts[:5])),
+    )
+
+
+@rule(
+    Rule.TOPICS_MISSING,
+    Severity.INFO,
+    "Members subscribe to topics that do not exist",
+    when=(
+        "A look at the cluster fits the generation, and a subscribed topic is not in it. `warning` where the topic was there in the "
+        "generation before: it was deleted under the group."
+    ),
+    advice="Correct the name, create the topic, or take it out of the subscription. A consumer asks for it again and again.",
+)
+def missing_topics(snapshot: SnapshotFacts) -> Found | None:
+    """Return the subscribed topics that do not exist as far as looks show."""
+    if not snapshot.tells_subscriptions:
+        return None
+    subscriptions = subscriptions_of(snapshot.problem)
+    exist = existing_partition_counts(snapshot.problem)
+    missing = sorted(frozenset().union(*subscriptions.values()).difference(exist, snapshot.uncertain_topics))
+    if not missing:
+        return None
+    count = sum(1 for subscribed in subscriptions.values() if not subscribed.isdisjoint(missing))
+    return Found(
+        f"{count} of {len(subscriptions)} members subscribe to what does not exist: {listed(missing)}",
+        figures(topic_count=len(missing), member_count=count, topics=missing),
+        None if snapshot.previous is None or snapshot.previous.problem.topics.keys().isdisjoint(missing) else Severity.WARNING,
+    )
+
+
+@rule(
+    Rule.STICKY_GENERAL_PATH,
+    Severity.INFO,
+    "Different subscriptions make sticky slow",
+    when=(
+        f"Members of a sticky or cooperative-sticky group subscribe to different topics, and there are at least {NOTICEABLE_CHOICES:,} "
+        "choices: pairs of a partition and a member that may have it. Kafka then searches for the assignment in sweeps over all of them, "
+        f"instead of working it out. `warning` from {COSTLY_CHOICES:,} choices on."
+    ),
+    advice="Let all members subscribe to the same topics, or split the group. The leader computes while the whole group waits.",
+)
+def sticky_general_path(snapshot: SnapshotFacts) -> Found | None:
+    """Return what the general algorithm of the sticky assignors has to weigh, where the subscriptions need it."""
+    is_sticky = snapshot.strategy in ("sticky", "cooperative-sticky") and snapshot.tells_subscriptions
+    if not is_sticky or first_differing_member(snapshot.problem.members) is None:
+        return None
+    counts = existing_partition_counts(snapshot.problem)
+    subscribers = owners_by_topics(subscriptions_of(snapshot.problem), counts)
+    choices = sum(counts[topic] * len(owners) for topics, owners in subscribers.items() for topic in topics)
+    if choices < NOTICEABLE_CHOICES:
+        return None
+    members, partitions = len(snapshot.problem.members), sum(counts.values())
+    return Found(
+        f"The {members} members subscribe to different topics: {snapshot.strategy} has to search through {choices:,} choices of a member "
+        f"for {counted(partitions, 'partition')}",
+        figures(choice_count=choices, member_count=members, partition_count=partitions, distinct_subscription_count=len(subscribers)),
+        Severity.WARNING if choices >= COSTLY_CHOICES else None,
+    )

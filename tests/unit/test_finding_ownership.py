@@ -1,0 +1,122 @@
+"""Rules on one assignment: each where it holds, and where something near it happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.vocabulary import Rule
+from tests.unit.histories import member
+from tests.unit.snapshots_of import last, places, stored
+
+COOPERATIVE = "cooperative-sticky"
+
+
+def test_a_partition_given_twice() -> None:
+    assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t1", "b": "t1"})).evidence["partitions"] == "t-1"
+    assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0", "b": "t1"})) is None
+
+
+def test_partitions_that_nobody_was_given() -> None:
+    finding = last(Rule.PARTITIONS_LEFT_OUT, stored(1, {"a": "t0", "b": "t2"}, topics={"t": 4}))
+    assert (finding.severity, finding.message) == ("critical", "Nobody was given 2 partitions of subscribed topics: t-1, t-3")
+    assert finding.evidence == {"left_out_count": "2", "partitions": "t-1, t-3"}
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(stored(1, {"a": "t0", "b": "t1"}), id="everything is given"),
+        pytest.param(stored(1, {"a": "t0"}, topics={"t": 1, "u": 1}), id="nobody subscribes to it"),
+        pytest.param(stored(1, {"a": "t0"}, uncertain_topics=("t",)), id="no look confirms the count"),
+        pytest.param(stored(1, {"a": "t0"}, is_conversion=True), id="no assignor ran"),
+        pytest.param(stored(1, {"a": "t0"}, has_subscriptions=False), id="subscriptions are not told"),
+        pytest.param(stored(1, {}), id="nobody is there"),
+        pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="withheld"),
+    ],
+)
+def test_partitions_that_are_not_left_out(near) -> None:
+    assert last(Rule.PARTITIONS_LEFT_OUT, near) is None
+
+
+def test_what_is_left_out_while_something_is_withheld_is_told_when_it_is_settled() -> None:
+    one, two = member("a", owned="t0 t1", at=1), member("a", owned="t0", at=2)
+    history = (
+        stored(2, {"a": "t0", "b": ""}, one, strategy=COOPERATIVE, topics={"t": 3}),
+        stored(3, {"a": "t0", "b": "t1"}, two, strategy=COOPERATIVE, topics={"t": 3}, is_follow_up=True),
+    )
+    assert places(Rule.PARTITIONS_LEFT_OUT, *history) == [1]
+
+
+def test_an_idle_member_beside_one_with_several_partitions() -> None:
+    finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy="sticky"))
+    assert (finding.severity, finding.message) == (
+        "warning", "1 of 2 members have nothing to read, while another has up to 2 partitions: b",
+    )  # fmt: skip
+    assert finding.evidence["members"] == "b"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(stored(1, {"a": "t0", "b": "t1", "c": ""}), id="nobody has one to spare"),
+        pytest.param(stored(1, {"a": "t0 t1", "b": ""}, member("b", "u")), id="its topic does not exist"),
+        pytest.param(
+            stored(1, {"a": "t0 t1", "b": "u0", "c": ""}, member("b", "u"), member("c", "u"), topics={"t": 2, "u": 1}),
+            id="those with several read something else",
+        ),
+        pytest.param(stored(1, {"a": "t0 u0", "b": ""}, member("a", "tu"), member("b", "tu"), topics={"t": 1, "u": 1}), id="range crowded"),
+        pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="not settled"),
+    ],
+)
+def test_members_that_are_not_idle_for_want_of_balance(near) -> None:
+    assert last(Rule.IDLE_MEMBERS, near) is None
+
+
+def test_a_member_without_anything_left_to_read() -> None:
+    finding = last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0", "b": "t1", "c": ""}))
+    assert (finding.severity, finding.message) == (
+        "info", "1 of 3 members have nothing to read: the topics of the group have 2 partitions",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [{"a": "t0", "b": "t1"}, {"a": "t0 t1", "b": ""}, {"a": "t0", "b": ""}])
+def test_members_for_which_there_is_a_partition(given: dict[str, str]) -> None:
+    assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, given)) is None
+
+
+def small_topics(given: dict[str, str], count: int = 1, **changes: object):
+    members = [member(name, "tuvw") for name in given]
+    return stored(1, given, *members, topics=dict.fromkeys("tuvw", count), **changes)
+
+
+def test_range_over_topics_of_one_partition() -> None:
+    finding = last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}))
+    assert (finding.severity, finding.message) == (
+        "warning",
+        "range gives one member 4 of 4 partitions and another 0: 4 of 4 topics have fewer partitions than the group has members",
+    )
+    assert last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy="server-range")) is not None
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(small_topics({"a": "t0 u0", "b": "v0 w0"}), id="even"),
+        pytest.param(small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy="sticky"), id="not range"),
+        pytest.param(small_topics({"a": "t0 t1 u0 u1 v0 v1 w0 w1", "b": "t2 u2 v2 w2"}, 3), id="1.33 times the mean"),
+        pytest.param(stored(1, {"a": "t0 t1", "b": ""}), id="one topic"),
+        pytest.param(
+            stored(1, {"a": "t0 u0", "b": ""}, member("a", "tu"), topics={"t": 1, "u": 1}), id="different subscriptions"
+        ),
+    ],
+)  # fmt: skip
+def test_range_that_crowds_nobody(near) -> None:
+    assert last(Rule.RANGE_CROWDED, near) is None
+
+
+def test_a_gap_of_one_is_even_whatever_the_ratio() -> None:
+    """Both give the first member one and a half times the mean; only of two partitions more than c has is there one to take."""
+    crowded = stored(1, {"a": "t0 u0", "b": "t1 u1", "c": ""}, *(member(name, "tu") for name in "abc"), topics={"t": 2, "u": 2})
+    even = stored(1, {"a": "t0", "b": "u0", "c": ""}, *(member(name, "tu") for name in "abc"), topics={"t": 1, "u": 1})
+    assert last(Rule.RANGE_CROWDED, crowded).evidence["partitions_per_member_max"] == "2"
+    assert last(Rule.RANGE_CROWDED, even) is None

@@ -1,0 +1,211 @@
+"""Rules that look back: each where it holds, one step before it does, and where something near it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.findings.history import WINDOW_MS
+from schemas.vocabulary import Rule
+from tests.unit.histories import member
+from tests.unit.snapshots_of import Origin, Stored, facts, last, places, stored
+
+WINDOW = WINDOW_MS / 60_000
+HERE, THERE = ("app", "/10.0.0.1"), ("app", "/10.0.0.2")
+
+
+def comings_and_goings(count: int, minutes: float = 0.5, **changes: object) -> list[Stored]:
+    """Return so many generations behind a first one: a member comes, goes, comes."""
+    shapes: Sequence[dict[str, str]] = ({"a": "t0 t1"}, {"a": "t0", "b": "t1"})
+    return [stored(number + 1, shapes[number % 2], minute=number * minutes, **changes) for number in range(count + 1)]
+
+
+def test_a_storm_begins_with_the_tenth_rebalance() -> None:
+    assert places(Rule.REBALANCE_STORM, *comings_and_goings(11)) == [10, 11]
+    finding = last(Rule.REBALANCE_STORM, *comings_and_goings(11))
+    assert (finding.severity, finding.message) == (
+        "warning", "11 rebalances of 2 members within 300 s, 0 of them without a visible reason",
+    )  # fmt: skip
+    assert finding.evidence == {"rebalance_count": "11", "seconds": "300", "none_visible_count": "0", "member_count": "2"}
+
+
+def test_rebalances_without_a_visible_reason_count() -> None:
+    history = [stored(number, {"a": "t0", "b": "t1"}, minute=number / 2) for number in range(1, 12)]
+    assert last(Rule.REBALANCE_STORM, *history).evidence["none_visible_count"] == "10"
+
+
+def test_what_is_no_storm() -> None:
+    slow = comings_and_goings(30, minutes=WINDOW / 9 + 0.01)
+    looks = comings_and_goings(30, is_look=True)
+    handing_over = [stored(number, {"a": "t0", "b": "t1"}, is_follow_up=number > 3) for number in range(1, 20)]
+    rewrites = [stored(1, {"a": "t0", "b": "t1"}, is_rewrite=number > 0) for number in range(20)]
+    gaps = [stored(2 * number, {"a": "t0", "b": "t1"}) for number in range(1, 20)]
+    for history in (slow, looks, handing_over, rewrites, gaps):
+        assert places(Rule.REBALANCE_STORM, *history) == []
+
+
+def test_a_large_group_may_rebalance_more_often_and_what_follows_a_storm_is_not_one() -> None:
+    calm = {f"m{number}": "" for number in range(4)}
+    history = [stored(number, calm, minute=number / 100) for number in range(1, 14)]
+    assert places(Rule.REBALANCE_STORM, *history) == [12]  # three for each of four members
+    assert last(Rule.REBALANCE_STORM, *history, stored(13, calm, minute=0.2, is_rewrite=True)) is None
+
+
+def bouncing(times: int, minutes: float = 1, at: Origin | None = HERE, **changes: object) -> list[Stored]:
+    """Return a group whose second member leaves and is back, under another id, so many times."""
+    history = [stored(1, {"a": "t0", "b0": "t1"}, at={"a": THERE, "b0": at}, **changes)]
+    for time in range(1, times + 1):
+        history.append(stored(2 * time, {"a": "t0 t1"}, at={"a": THERE}, minute=(2 * time - 1) * minutes, **changes))
+        back = f"b{time}"
+        history.append(stored(2 * time + 1, {"a": "t0", back: "t1"}, at={"a": THERE, back: at}, minute=2 * time * minutes, **changes))
+    return history
+
+
+def test_a_restart_loop_is_told_when_the_member_is_back_for_the_third_time() -> None:
+    assert places(Rule.RESTART_LOOP, *bouncing(4)) == [6, 8]
+    finding = last(Rule.RESTART_LOOP, *bouncing(3))
+    assert (finding.severity, finding.message) == ("warning", "Members came back up to 3 times within 10 minutes: app at /10.0.0.1")
+    assert finding.evidence["restart_count"] == "3"
+
+
+def test_members_that_are_replaced_at_once_restart_too() -> None:
+    history = [stored(number, {"a": "t0", f"b{number}": "t1"}, at={"a": THERE}, minute=number) for number in range(1, 5)]
+    assert places(Rule.RESTART_LOOP, *history) == [3]
+
+
+def test_a_static_member_is_known_wherever_it_runs() -> None:
+    history = []
+    for number in range(4):
+        name = f"b{number}"
+        back = member(name, instance="b")
+        history.append(
+            stored(1, {"a": "t0", name: "t1"}, back, at={name: ("app", f"/10.0.1.{number}")}, minute=number, is_rewrite=number > 0)
+        )
+    assert places(Rule.RESTART_LOOP, *history) == [3]
+    assert last(Rule.RESTART_LOOP, *history).evidence["seats"] == "b"
+
+
+def test_what_is_no_restart_loop() -> None:
+    rolled_twice = bouncing(2)
+    slow = bouncing(9, minutes=WINDOW / 5 + 0.01)
+    nobody_knows_where = bouncing(5, at=None)
+    scaled_up_and_down = [stored(number + 1, {f"m{one}": "" for one in range(1 + min(number, 8 - number))}) for number in range(9)]
+    for history in (rolled_twice, slow, nobody_knows_where, scaled_up_and_down):
+        assert places(Rule.RESTART_LOOP, *history) == []
+
+
+def test_a_rolling_restart_of_many_members_on_one_host() -> None:
+    """Ten members of one client id and host, each restarted once, are ten restarts of that place and one of each member."""
+    names = [f"m{number}" for number in range(10)]
+    history = [stored(1, dict.fromkeys(names, ""))]
+    for time in range(10):
+        names[time] = f"n{time}"
+        history.append(stored(time + 2, dict.fromkeys(names, ""), minute=time / 2))
+    assert places(Rule.RESTART_LOOP, *history) == []
+
+
+def takeovers(*origins: Origin | None, minutes: float = 1) -> list[Stored]:
+    """Return a static member that comes back from one place after the other, each time before it was missed."""
+    history = []
+    for number, origin in enumerate(origins):
+        name = f"s{number}"
+        one = member(name, instance="s")
+        history.append(stored(1, {name: "t0 t1"}, one, at={name: origin}, minute=number * minutes, is_rewrite=number > 0))
+    return history
+
+
+def test_two_processes_that_take_an_instance_id_from_each_other() -> None:
+    assert places(Rule.DUPLICATE_INSTANCE_ID, *takeovers(HERE, THERE, HERE, THERE)) == [2, 3]
+    finding = last(Rule.DUPLICATE_INSTANCE_ID, *takeovers(HERE, THERE, HERE))
+    assert (finding.severity, finding.message) == ("warning", "1 instance id is used by several processes: s")
+
+
+def test_two_members_with_one_instance_id() -> None:
+    twins = stored(1, {"a": "t0", "b": "t1"}, member("a", instance="s"), member("b", instance="s"))
+    assert last(Rule.DUPLICATE_INSTANCE_ID, twins).evidence["instance_ids"] == "s"
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(takeovers(HERE, THERE, ("app", "/10.0.0.3")), id="it moves on"),
+        pytest.param(takeovers(HERE, HERE, HERE), id="it is restarted in place"),
+        pytest.param(takeovers(HERE, THERE, None, HERE), id="nobody knows where"),
+        pytest.param(takeovers(HERE, THERE, HERE, minutes=WINDOW + 1), id="it moves back later"),
+        pytest.param([stored(1, {"a": "t0", "b": "t1"}, member("a", instance="s"), member("b", instance="r"))], id="two names"),
+        pytest.param([stored(1, {"a": "t0", "b": "t1"})], id="no names"),
+    ],
+)
+def test_an_instance_id_of_one_process(history: list[Stored]) -> None:
+    assert places(Rule.DUPLICATE_INSTANCE_ID, *history) == []
+
+
+def passing(owners: str, minutes: float = 1, strategy: str = "range") -> list[Stored]:
+    """Return a group of three in which ``t1`` belongs to one after the other; ``-`` is nobody."""
+    shapes = [{name: "t0" if name == "a" else "" for name in "abc"} for _ in owners]
+    for shape, owner in zip(shapes, owners, strict=True):
+        if owner != "-":
+            shape[owner] = f"{shape[owner]} t1".strip()
+    return [stored(number + 1, shape, minute=number * minutes, strategy=strategy) for number, shape in enumerate(shapes)]
+
+
+def test_a_partition_that_goes_back_and_forth() -> None:
+    assert places(Rule.PARTITION_FLAPPING, *passing("bcbcbc")) == [4, 5]
+    finding = last(Rule.PARTITION_FLAPPING, *passing("bcbcb"))
+    assert (finding.severity, finding.message) == (
+        "warning", "1 partition came back to a former owner up to 3 times in 10 minutes: t-1",
+    )  # fmt: skip
+    assert finding.evidence == {"partition_count": "1", "return_count": "3", "partitions": "t-1"}
+
+
+def test_a_partition_that_nobody_has_in_between_flaps_as_well() -> None:
+    assert places(Rule.PARTITION_FLAPPING, *passing("b-c-b-c-b")) == [8]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param(passing("bcbcccc"), id="it came back twice"),
+        pytest.param(passing("b-b-b-b-b-b-b"), id="nobody had it in between"),
+        pytest.param(passing("bcbcbc", minutes=WINDOW / 3 + 0.01), id="in its own time"),
+        pytest.param(passing("abcab"), id="it goes round, and two have it again"),
+    ],
+)
+def test_partitions_that_do_not_flap(history: list[Stored]) -> None:
+    assert places(Rule.PARTITION_FLAPPING, *history) == []
+
+
+def test_a_partition_that_stays_with_its_last_owner_flaps_no_more() -> None:
+    assert places(Rule.PARTITION_FLAPPING, *passing("bcbcbbb")) == [4]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Stored]:
+    """Return a group of up to three members, some static, that come, go, move and pass partitions on, in uneven time."""
+    minute, history = 0.0, []
+    for number in range(draw(st.integers(2, 14))):
+        minute += draw(st.sampled_from((0.0, 0.5, 3.0, WINDOW, WINDOW + 0.01)))
+        seats = draw(st.lists(st.sampled_from("xyz"), max_size=3, unique=True))
+        names = [f"{seat}{draw(st.integers(0, 2))}" for seat in seats]
+        shape = dict.fromkeys(names, "")
+        for partition in range(2 if names else 0):
+            owner = draw(st.sampled_from(names))
+            shape[owner] = f"{shape[owner]} t{partition}".strip()
+        listed = [member(name, instance="z") for name in names if name.startswith("z")]
+        at = {name: draw(st.sampled_from((HERE, THERE, None))) for name in names}
+        history.append(stored(number, shape, *listed, at=at, minute=minute, strategy="sticky"))
+    return history
+
+
+@given(histories(), st.data())
+def test_an_audit_that_begins_the_window_earlier_finds_the_same(history: list[Stored], data: st.DataObject) -> None:
+    """The rule of ``jobs.audit.audited_groups``: reading begins with the generation before the first within the window."""
+    cut = data.draw(st.integers(1, len(history) - 1))
+    since = min(one.generation.evidence.observed_at_ms for one in history[cut:]) - WINDOW_MS
+    recent = (place for place in range(cut - 1) if history[place + 1].generation.evidence.observed_at_ms >= since)
+    begin = min(recent, default=cut - 1)
+    later, whole = facts(*history[begin:])[cut - begin :], facts(*history)[cut:]
+    assert [(one.window, one.previous) for one in later] == [(one.window, one.previous) for one in whole]
