@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from assignors.auditing import Audit, AuditedGeneration
 from assignors.generations import Generation, Owner
 from assignors.model import TopicPartition
-from assignors.movement import GAINED, Difference
+from assignors.movement import HANDED_OVER, REASSIGNED, RETURNED, REVOKED, WITHHELD, Difference
 from assignors.triggers import RETURN_MS, Evidence, Participant, Trigger
 
 WINDOW_MS = RETURN_MS
@@ -21,6 +21,9 @@ WINDOW_MS = RETURN_MS
 
 Seat = tuple[str, ...]
 """Where a member comes back to when it is restarted: its instance id, or its client id and host."""
+
+Held = tuple[TopicPartition, Owner]
+"""A partition and who has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +36,6 @@ class Takeover:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One partition that left an owner, came to one, or both."""
-
-    place: TopicPartition
-    before: Owner | None
-    after: Owner | None
-
-
-@dataclass(frozen=True, slots=True)
 class Moment:
     """One generation as what happened in it.
 
@@ -51,7 +45,9 @@ class Moment:
         member_count: the larger of before and now.
         left, came: the seats of members that left and came, those that took a seat over in both.
         seat_counts: how many members the seats in ``left`` had before.
-        changes: partitions whose owner is another one.
+        moved: every partition that went from one owner to another, with the owner that has it now.
+        withheld: every partition that a cooperative assignor took from its owner and gave to nobody yet, with that owner.
+        given: every partition that was withheld until now, with the owner that has it now.
     """
 
     generation: int
@@ -63,7 +59,9 @@ class Moment:
     came: tuple[Seat, ...] = ()
     seat_counts: Mapping[Seat, int] = field(default_factory=dict)
     takeovers: tuple[Takeover, ...] = ()
-    changes: tuple[Change, ...] = ()
+    moved: frozenset[Held] = frozenset()
+    withheld: frozenset[Held] = frozenset()
+    given: frozenset[Held] = frozenset()
 
 
 @dataclass
@@ -115,7 +113,7 @@ def _moment(before: Evidence, generation: AuditedGeneration, audit: Audit) -> Mo
         came=tuple(seat for seat in map(_seat, came) if seat is not None),
         seat_counts={seat: seats[seat] for seat in left_seats},
         takeovers=tuple(_takeovers(earlier, current)),
-        changes=() if audit.difference is None else tuple(_changes(before, now, audit.difference)),
+        **_movements(before, now, audit.difference),
     )
 
 
@@ -137,9 +135,18 @@ def _takeovers(earlier: Mapping[Owner, Participant], current: Mapping[Owner, Par
             yield Takeover(owner[1], then.origin, now.origin)
 
 
-def _changes(before: Evidence, now: Evidence, difference: Difference) -> Iterator[Change]:
-    """Yield who lost and who got each partition. Who last had a withheld one is left to the moment that took it away."""
-    earlier, current = ({one.member_id: one.owner for one in side.participants} for side in (before, now))
+def _movements(before: Evidence, now: Evidence, difference: Difference | None) -> dict[str, frozenset[Held]]:
+    """Return the fields of a moment that tell of partitions; none where the generation before is not known."""
+    if difference is None:
+        return {}
+    losers, owners = ({one.member_id: one.owner for one in side.participants} for side in (before, now))
+    fields: dict[str, set[Held]] = {"moved": set(), "withheld": set(), "given": set()}
     for row in difference.movements:
-        loser = None if row.kind == GAINED else earlier.get(row.previous_member_id)
-        yield Change((row.topic, row.partition), loser, current.get(row.member_id))
+        place = (row.topic, row.partition)
+        if row.kind in (REVOKED, REASSIGNED):
+            fields["moved"].add((place, owners[row.member_id]))
+        elif row.cause in (HANDED_OVER, RETURNED):
+            fields["given"].add((place, owners[row.member_id]))
+        elif row.cause == WITHHELD:
+            fields["withheld"].add((place, losers[row.previous_member_id]))
+    return {name: frozenset(held) for name, held in fields.items()}

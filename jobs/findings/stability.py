@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from assignors.generations import Owner
 from assignors.model import TopicPartition
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.history import WINDOW_MS, Change, Moment, Seat
+from jobs.findings.history import WINDOW_MS, Held, Moment, Seat
 from jobs.findings.rule import Found, counted, figures, listed, rule
 from schemas.vocabulary import Rule, Severity
 
@@ -24,8 +25,8 @@ STORM_PER_MEMBER = 3
 """Rebalances a member that are a storm in a large group. A rolling restart takes two: one when it leaves, one when it is back."""
 
 FLAPS = 3
-"""Returns of one partition to an owner that had lost it. One is a member that was away for a moment; two come about when a group of the
-range assignor is restarted member by member."""
+"""Moves of one partition to the same member within the window. One is any rebalance, and two come about when a group of the range
+assignor is restarted member by member."""
 
 
 @rule(
@@ -128,30 +129,16 @@ def duplicate_instance_ids(snapshot: SnapshotFacts) -> Found | None:
     )
 
 
-def _returns(changes: Iterable[Change]) -> int:
-    """Return how often a partition came back to an owner that had lost it to another one."""
-    former: set[Owner | None] = set()
-    lost: set[Owner | None] = set()
-    count = 0
-    for change in changes:
-        if change.before is not None:
-            lost.add(change.before)
-        if change.after is not None:
-            count += change.after in former
-            former = (former | lost) - {change.after}
-            lost = set()
-    return count
+def _moves(window: Iterable[Moment]) -> Iterator[frozenset[Held]]:
+    """Yield for each moment the partitions that came from another owner, with their new one.
 
-
-def _by_partition(snapshot: SnapshotFacts) -> Mapping[TopicPartition, list[Change]]:
-    """Return the window's changes of the partitions that came to an owner in this snapshot."""
-    current = {change.place: [] for change in snapshot.window[-1].changes if change.after is not None}
-    if current:
-        for moment in snapshot.window:
-            for change in moment.changes:
-                if change.place in current:
-                    current[change.place].append(change)
-    return current
+    A partition that was withheld did so when its last owner is another one. Where it was taken away before the window nobody can tell.
+    """
+    withheld: dict[TopicPartition, Owner] = {}
+    for moment in window:
+        handed_over = frozenset(held for held in moment.given if withheld.get(held[0], held[1]) != held[1])
+        yield moment.moved | handed_over if handed_over else moment.moved
+        withheld.update(moment.withheld)
 
 
 @rule(
@@ -159,8 +146,8 @@ def _by_partition(snapshot: SnapshotFacts) -> Mapping[TopicPartition, list[Chang
     Severity.WARNING,
     "Partitions go back and forth",
     when=(
-        f"Within {WINDOW_MINUTES} minutes a partition came back {FLAPS} times to a member that had lost it to another one, and this "
-        "snapshot is one of these times."
+        f"Within {WINDOW_MINUTES} minutes a partition moved to the same member {FLAPS} times, each time from another one. Only a snapshot "
+        "in which it does so once more is reported."
     ),
     advice=(
         "Caches and state of these partitions are built anew each time. Look for the member whose comings and goings move them; sticky "
@@ -168,19 +155,18 @@ def _by_partition(snapshot: SnapshotFacts) -> Mapping[TopicPartition, list[Chang
     ),
 )
 def flapping_partitions(snapshot: SnapshotFacts) -> Found | None:
-    """Return the partitions that come back to an owner once more."""
+    """Return the partitions that move to one of their owners once more."""
     if not snapshot.window:
         return None
-    returns = {}
-    for place, changes in _by_partition(snapshot).items():
-        count = _returns(changes)
-        if count >= FLAPS and _returns(changes[:-1]) < count:
-            returns[place] = count
-    if not returns:
+    history = [*_moves(snapshot.window)]
+    current = history[-1]
+    moves = Counter(chain.from_iterable(current & moved for moved in history))
+    flapping = {place: count for (place, _), count in moves.items() if count >= FLAPS}
+    if not flapping:
         return None
-    worst = max(returns.values())
-    names = [f"{topic}-{partition}" for topic, partition in sorted(returns)]
+    most = max(flapping.values())
+    names = [f"{topic}-{partition}" for topic, partition in sorted(flapping)]
     return Found(
-        f"{counted(len(names), 'partition')} came back to a former owner up to {worst} times in {WINDOW_MINUTES} minutes: {listed(names)}",
-        figures(partition_count=len(names), return_count=worst, partitions=names),
+        f"{counted(len(names), 'partition')} moved to the same member up to {most} times in {WINDOW_MINUTES} minutes: {listed(names)}",
+        figures(partition_count=len(names), move_count=most, partitions=names),
     )

@@ -36,6 +36,7 @@ def stored(
     strategy: str = "range",
     topics: Mapping[str, int] | None = None,
     minute: float = 0,
+    incarnation: int = 0,
     at: Mapping[str, Origin | None] | None = None,
     offered: Mapping[str, Sequence[str]] | None = None,
     uncertain_topics: Sequence[str] = (),
@@ -71,12 +72,12 @@ def stored(
     assignment = {name: held(text) for name, text in given.items()}
     solutions = (AuditedSolution(OBSERVED, strategy if given else "", assignment),)
     problem = GroupProblem(existing, everybody)
-    generation = AuditedGeneration(number, 0, problem, (), True, has_predecessor, is_rewrite, is_follow_up, evidence, solutions)
+    generation = AuditedGeneration(number, incarnation, problem, (), True, has_predecessor, is_rewrite, is_follow_up, evidence, solutions)
     return Stored(generation, [(offered or {}).get(name) for name in given], uncertain_topics)
 
 
 def facts(*history: Stored) -> list[SnapshotFacts]:
-    """Return what rules are told of each snapshot of one incarnation."""
+    """Return what rules are told of each snapshot."""
     audit, past = GroupAudit(), GroupHistory()
     told = []
     for one in history:

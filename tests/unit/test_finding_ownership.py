@@ -6,7 +6,7 @@ import pytest
 
 from schemas.vocabulary import Rule
 from tests.unit.histories import member
-from tests.unit.snapshots_of import last, places, stored
+from tests.unit.snapshots_of import Stored, last, places, stored
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -34,7 +34,7 @@ def test_partitions_that_nobody_was_given() -> None:
         pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="withheld"),
     ],
 )
-def test_partitions_that_are_not_left_out(near) -> None:
+def test_partitions_that_are_not_left_out(near: Stored) -> None:
     assert last(Rule.PARTITIONS_LEFT_OUT, near) is None
 
 
@@ -68,7 +68,7 @@ def test_an_idle_member_beside_one_with_several_partitions() -> None:
         pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="not settled"),
     ],
 )
-def test_members_that_are_not_idle_for_want_of_balance(near) -> None:
+def test_members_that_are_not_idle_for_want_of_balance(near: Stored) -> None:
     assert last(Rule.IDLE_MEMBERS, near) is None
 
 
@@ -84,9 +84,10 @@ def test_members_for_which_there_is_a_partition(given: dict[str, str]) -> None:
     assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, given)) is None
 
 
-def small_topics(given: dict[str, str], count: int = 1, **changes: object):
+def small_topics(given: dict[str, str], count: int = 1, t: int | None = None, **changes: object) -> Stored:
+    """Return a group that reads four topics of so many partitions, of which ``t`` may have another number."""
     members = [member(name, "tuvw") for name in given]
-    return stored(1, given, *members, topics=dict.fromkeys("tuvw", count), **changes)
+    return stored(1, given, *members, topics={**dict.fromkeys("tuvw", count), "t": t or count}, **changes)
 
 
 def test_range_over_topics_of_one_partition() -> None:
@@ -110,7 +111,7 @@ def test_range_over_topics_of_one_partition() -> None:
         ),
     ],
 )  # fmt: skip
-def test_range_that_crowds_nobody(near) -> None:
+def test_range_that_crowds_nobody(near: Stored) -> None:
     assert last(Rule.RANGE_CROWDED, near) is None
 
 
@@ -119,4 +120,5 @@ def test_a_gap_of_one_is_even_whatever_the_ratio() -> None:
     crowded = stored(1, {"a": "t0 u0", "b": "t1 u1", "c": ""}, *(member(name, "tu") for name in "abc"), topics={"t": 2, "u": 2})
     even = stored(1, {"a": "t0", "b": "u0", "c": ""}, *(member(name, "tu") for name in "abc"), topics={"t": 1, "u": 1})
     assert last(Rule.RANGE_CROWDED, crowded).evidence["partitions_per_member_max"] == "2"
+    assert last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": "t1"}, t=2)).evidence["short_topic_count"] == "3"
     assert last(Rule.RANGE_CROWDED, even) is None

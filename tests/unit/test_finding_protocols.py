@@ -63,10 +63,11 @@ def test_lists_of_assignors_that_make_some_members_eager() -> None:
 
 
 def test_an_assignor_that_not_all_offer() -> None:
-    finding = last(Rule.ASSIGNOR_NOT_SHARED, stored(1, {"a": "t0", "b": "t1"}, offered={"a": EAGER, "b": ("range", COOPERATIVE)}))
+    offered = {"a": EAGER, "b": ("range", COOPERATIVE), "c": EAGER}
+    finding = last(Rule.ASSIGNOR_NOT_SHARED, stored(1, {"a": "t0", "b": "t1", "c": ""}, offered=offered))
     assert (finding.severity, finding.message) == (
         "info",
-        "The group cannot use assignors that not all members offer: cooperative-sticky by 1 of 2 members, sticky by 1 of 2 members",
+        "The group cannot use assignors that not all members offer: cooperative-sticky by 1 of 3 members, sticky by 2 of 3 members",
     )
 
 

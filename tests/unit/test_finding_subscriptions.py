@@ -7,7 +7,7 @@ import pytest
 from jobs.findings.subscriptions import COSTLY_CHOICES, NOTICEABLE_CHOICES
 from schemas.vocabulary import Rule
 from tests.unit.histories import member
-from tests.unit.snapshots_of import found, last, stored
+from tests.unit.snapshots_of import Stored, found, last, stored
 
 TWO = {"t": 2, "u": 2}
 
@@ -29,7 +29,7 @@ def test_members_that_share_no_topic() -> None:
         pytest.param(stored(1, {"a": "t0", "b": ""}, member("b", "u"), has_subscriptions=False), id="subscriptions are not told"),
     ],
 )
-def test_members_of_one_application(near) -> None:
+def test_members_of_one_application(near: Stored) -> None:
     assert last(Rule.DISJOINT_SUBSCRIPTIONS, near) is None
 
 
@@ -57,35 +57,36 @@ def test_topics_that_may_be_there(near: dict) -> None:
     assert last(Rule.TOPICS_MISSING, stored(1, {"a": "t0 t1"}, member("a", "tu"), **near)) is None
 
 
-def mixed(partition_count: int, strategy: str = "sticky", **changes: object):
-    """Return a group of two members, of which one alone reads ``u`` with one partition: 2 * count + 1 choices."""
+def mixed(choices: int, strategy: str = "sticky", **changes: object) -> Stored:
+    """Return a group of two members, of which one alone reads ``u`` with its two partitions."""
     members = (member("a", "tu"), member("b", "t"))
-    return stored(1, {"a": "", "b": ""}, *members, strategy=strategy, topics={"t": partition_count, "u": 1}, **changes)
+    return stored(1, {"a": "", "b": ""}, *members, strategy=strategy, topics={"t": choices // 2 - 1, "u": 2}, **changes)
 
 
 @pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
 def test_different_subscriptions_under_sticky(strategy: str) -> None:
-    finding = last(Rule.STICKY_GENERAL_PATH, mixed(500, strategy))
+    finding = last(Rule.STICKY_GENERAL_PATH, mixed(NOTICEABLE_CHOICES, strategy))
     assert (finding.severity, finding.message) == (
         "info",
-        f"The 2 members subscribe to different topics: {strategy} has to search through 1,001 choices of a member for 501 partitions",
+        f"The 2 members subscribe to different topics: {strategy} has to search through 1,000 choices of a member for 501 partitions",
     )
-    assert finding.evidence["choice_count"] == "1001"
-    assert last(Rule.STICKY_GENERAL_PATH, mixed(COSTLY_CHOICES // 2)).severity == "warning"
+    assert finding.evidence["choice_count"] == "1000"
+    assert last(Rule.STICKY_GENERAL_PATH, mixed(COSTLY_CHOICES)).severity == "warning"
+    assert last(Rule.STICKY_GENERAL_PATH, mixed(COSTLY_CHOICES - 2)).severity == "info"
 
 
 @pytest.mark.parametrize(
     "near",
     [
-        pytest.param(mixed(500, "range"), id="no sticky assignor"),
-        pytest.param(mixed(500, "uniform"), id="the brokers' has a path of its own"),
-        pytest.param(mixed((NOTICEABLE_CHOICES - 2) // 2), id="too small to notice"),
-        pytest.param(mixed(500, has_subscriptions=False), id="subscriptions are not told"),
+        pytest.param(mixed(NOTICEABLE_CHOICES, "range"), id="no sticky assignor"),
+        pytest.param(mixed(NOTICEABLE_CHOICES, "uniform"), id="the brokers' has a path of its own"),
+        pytest.param(mixed(NOTICEABLE_CHOICES - 2), id="too small to notice"),
+        pytest.param(mixed(NOTICEABLE_CHOICES, has_subscriptions=False), id="subscriptions are not told"),
         pytest.param(
             stored(1, {"a": "", "b": ""}, member("a", "tu"), member("b", "ut"), strategy="sticky", topics={"t": 900, "u": 900}),
             id="the same topics in another order",
         ),
     ],
 )
-def test_subscriptions_that_cost_nothing(near) -> None:
+def test_subscriptions_that_cost_nothing(near: Stored) -> None:
     assert last(Rule.STICKY_GENERAL_PATH, near) is None
