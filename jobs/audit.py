@@ -1,7 +1,7 @@
 """Auditing: ``solutions``, ``assignments``, snapshots, topics, commits -> ``generation_audits``, ``movements``, ``findings``.
 
 Incremental: of a group with new solutions everything from the first of them on is audited; older generations are read again only as far
-back as something was still being handed over, or a member left that may have come back.
+back as something was still being handed over, or a member left that may have come back. Findings look back as far as the latter.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ Whole months go, by ``observed_month``. A generation goes or stays in all its ta
   last look at ``__consumer_offsets``.
 
 What arrives so late that no checkpoint before it is left, and ``assign --recompute``, play a group again from the first generation that
-stays: its movements and counterfactuals then begin there, as those of a group whose log was compacted, and who left before it is not known
-to come back.
+stays: its movements and counterfactuals then begin there, as those of a group whose log was compacted, who left before it is not known
+to come back, and storms, restarts and flapping are counted from there.
 
 A generation from before the bound stays as it is: that its members reached their targets later is not noted any more, nor what commits and
 looks from behind the bound tell of where its partitions were read on.

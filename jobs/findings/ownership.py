@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from assignors.replay import UNRESOLVED
 from assignors.subscriptions import existing_partition_counts, owners_by_topics, subscriptions_of
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, rule
@@ -19,6 +20,10 @@ CROWDED_GAP = 2
 
 RANGES = ("range", "server-range")
 """The assignors that deal out every topic for itself, from the first member on."""
+
+
+def _can_judge_loads(snapshot: SnapshotFacts) -> bool:
+    return snapshot.is_settled and snapshot.tells_subscriptions
 
 
 @rule(
@@ -44,24 +49,36 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
     Severity.CRITICAL,
     "Partitions are left out",
     when=(
-        "A partition exists, members subscribe to its topic, and none was given it. Partitions that a cooperative assignor keeps back for "
+        "A partition exists, members subscribe to its topic, and none was given it. `warning` where all of these are new to the group "
+        "since the generation before: its leader may not have heard of them yet. Partitions that a cooperative assignor keeps back for "
         "one rebalance do not count, nor do topics that no look at the cluster confirms."
     ),
     advice=(
-        "Nobody reads these partitions until the next rebalance. Restart one consumer to force it; if they stay away, look for a leader "
-        "that cannot see the topic (ACLs) or has a faulty assignor."
+        "Nobody reads these partitions before the next rebalance. A leader looks for new ones every metadata.max.age.ms (5 minutes). If "
+        "they stay away, restart a consumer, and look for a leader that may not see the topic (ACLs) or has a faulty assignor."
     ),
 )
 def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
-    """Return the partitions of subscribed topics that nobody was given."""
-    if not snapshot.is_settled or not snapshot.tells_subscriptions:
+    """Return the partitions of subscribed topics that nobody was given.
+
+    Where a topic is known by an id alone, it may be one of those that are missing by name.
+    """
+    held_topics = {topic for held in snapshot.observed.assignment.values() for topic, _ in held}
+    if not _can_judge_loads(snapshot) or any(topic.startswith(UNRESOLVED) for topic in held_topics):
         return None
-    missing = [place for place in snapshot.observed_violations("unassigned") if place.rpartition("-")[0] not in snapshot.uncertain_topics]
+    missing, is_new = [], []
+    known = {} if snapshot.previous is None else existing_partition_counts(snapshot.previous.problem)
+    for place in snapshot.observed_violations("unassigned"):
+        topic, _, partition = place.rpartition("-")
+        if topic not in snapshot.uncertain_topics:
+            missing.append(place)
+            is_new.append(snapshot.previous is not None and int(partition) >= known.get(topic, 0))
     if not missing:
         return None
     return Found(
         f"Nobody was given {counted(len(missing), 'partition')} of subscribed topics: {listed(missing)}",
         figures(left_out_count=len(missing), partitions=missing),
+        Severity.WARNING if all(is_new) else None,
     )
 
 
@@ -88,10 +105,6 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
     is_spared = [not to_spare.isdisjoint(one.topics) for one in idle]
     spared = tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if spared)
     return _Idle(spared, tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if not spared))
-
-
-def _can_judge_loads(snapshot: SnapshotFacts) -> bool:
-    return snapshot.is_settled and snapshot.tells_subscriptions
 
 
 @rule(

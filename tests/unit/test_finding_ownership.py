@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from assignors.replay import UNRESOLVED
 from schemas.vocabulary import Rule
 from tests.unit.histories import member
-from tests.unit.snapshots_of import Stored, last, places, stored
+from tests.unit.snapshots_of import Stored, found, last, places, stored
 
 COOPERATIVE = "cooperative-sticky"
+
+
+def only_the_id_is_known() -> Stored:
+    """Return a group of the consumer protocol that was given a topic which no look names."""
+    one = stored(1, {"a": "t0"}, strategy="uniform")
+    solution = replace(one.generation.solutions[0], assignment={"a": ((f"{UNRESOLVED}qI7wSwqzRvO6ezmOsVTMGw", 0),)})
+    return replace(one, generation=replace(one.generation, solutions=(solution,)))
 
 
 def test_a_partition_given_twice() -> None:
@@ -22,6 +32,19 @@ def test_partitions_that_nobody_was_given() -> None:
     assert finding.evidence == {"left_out_count": "2", "partitions": "t-1, t-3"}
 
 
+def test_partitions_that_are_new_to_the_group() -> None:
+    """The third was added, or its topic subscribed to, since the generation before; in the next one that is no excuse any more."""
+    both = [member(name, "tu") for name in "ab"]
+    before = stored(1, {"a": "t0", "b": "t1"})
+    for now in (
+        (stored(2, {"a": "t0", "b": "t1"}, topics={"t": 3}), stored(3, {"a": "t0", "b": "t1"}, topics={"t": 3})),
+        (stored(2, {"a": "t0", "b": "t1"}, *both, topics={"t": 2, "u": 1}), stored(3, {"a": "t0"}, *both, topics={"t": 1, "u": 1})),
+    ):
+        assert [one and one.severity for one in found(Rule.PARTITIONS_LEFT_OUT, before, *now)] == [None, "warning", "critical"]
+    both_kinds = stored(2, {"a": "t0"}, topics={"t": 3})
+    assert last(Rule.PARTITIONS_LEFT_OUT, before, both_kinds).severity == "critical"
+
+
 @pytest.mark.parametrize(
     "near",
     [
@@ -31,6 +54,7 @@ def test_partitions_that_nobody_was_given() -> None:
         pytest.param(stored(1, {"a": "t0"}, is_conversion=True), id="no assignor ran"),
         pytest.param(stored(1, {"a": "t0"}, has_subscriptions=False), id="subscriptions are not told"),
         pytest.param(stored(1, {}), id="nobody is there"),
+        pytest.param(only_the_id_is_known(), id="the topic of an id may be the one that is missing"),
         pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="withheld"),
     ],
 )
