@@ -1,8 +1,9 @@
-"""The report stage: what the fleet did, which groups did worst and why, as one HTML page and a summary for the terminal.
+"""The report stage: what the fleet did, every group by how badly it did, and why, as one HTML page and a summary for the terminal.
 
 Reads: generation_audits, findings, assignments, movements (current rows).
 Writes: the HTML file; no table.
-Spark aggregates and the driver collects what is shown: first the ranking, then one small query a table.
+Spark aggregates and the driver collects what is shown: first the ranking, a row a group, then one small query a table for the
+details of the worst.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.errors import EvenkeelError
-from jobs.report_page import build_page, to_html, to_text
+from jobs.report_page import build_page, render, to_text
 from jobs.reporting.groups import worst_first
-from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, ReportRows
+from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, MOST_RANKED, ReportRows
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS
-from schemas.vocabulary import Basis, Rule, Severity
+from schemas.vocabulary import Basis, Severity
 
 logger = logging.getLogger(__name__)
 
 GROUP = ("cluster_id", "group_id")
 
-# Shares of max_detail_rows: of a worst group's part, and of the whole for the findings. The rest is for the fleet.
-GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE, FINDINGS_SHARE = 0.05, 0.15, 0.7, 0.05
-MOST_GENERATIONS, MOST_FINDINGS = 100, 50  # a page that shows more is not read
+# Shares of a group's part of max_detail_rows.
+GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE = 0.05, 0.15, 0.7
+MOST_GENERATIONS = 100  # a page that shows more is not read
+LEAST_FINDINGS = 50  # groups a rule, where fewer have details
 TOPICS_SHOWN = 30
 PARTITIONS_LISTED = 500  # of one line of what moved; the rest is counted
 
@@ -81,7 +83,7 @@ def _measured(name: str) -> Column:
 
 
 def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
-    """Return one row per group: the columns of ``ReportRows.worst``, its imbalance class, and whether loads differ by one at most.
+    """Return one row per group: the columns of ``ReportRows.ranked``, its imbalance class, and whether loads differ by one at most.
 
     Reads: audits as schemas.tables.GENERATION_AUDITS, findings as schemas.tables.FINDINGS.
     Nulls: movement sums that no generation knows; all of the settled generation when there is none with members.
@@ -122,11 +124,11 @@ def _imbalance_class() -> Column:
     return classes.otherwise(len(IMBALANCE_BOUNDS)).cast("int")
 
 
-def rank_groups(figures: DataFrame, worst_groups: int) -> DataFrame:
-    """Return the fleet by (cluster_id, imbalance_class, is_even), and the worst groups of each cluster one by one in ``worst``.
+def rank_groups(figures: DataFrame, most: int) -> DataFrame:
+    """Return the fleet by (cluster_id, imbalance_class, is_even), and the worst groups of each cluster one by one in ``ranked``.
 
     The order is ``jobs.reporting.groups.worst_first``; ranked within a cluster, the worst of all are among these.
-    Reads: figures as ``figure_groups`` returns them. Nulls: ``worst``, where a row stands for all other groups.
+    Reads: figures as ``figure_groups`` returns them. Nulls: ``ranked``, where a row stands for all other groups.
     """
     order = [
         F.desc("critical_count"),
@@ -137,27 +139,27 @@ def rank_groups(figures: DataFrame, worst_groups: int) -> DataFrame:
     ]
     rank = F.row_number().over(Window.partitionBy("cluster_id").orderBy(*order))
     names = [name for name in figures.columns if name not in ("imbalance_class", "is_even")]
-    ranked = figures.withColumn("rank", rank).withColumn("rank", F.when(F.col("rank") <= worst_groups, F.col("rank")))
+    ranked = figures.withColumn("rank", rank).withColumn("rank", F.when(F.col("rank") <= most, F.col("rank")))
     return ranked.groupBy("cluster_id", "imbalance_class", "is_even", "rank").agg(
         F.count("*").alias("group_count"),
         F.sum("member_count").alias("member_count"),
-        F.max(F.when(F.col("rank").isNotNull(), F.struct(*names))).alias("worst"),
+        F.max(F.when(F.col("rank").isNotNull(), F.struct(*names))).alias("ranked"),
     )
 
 
-def tally_generations(audits: DataFrame, is_worst: Column, limit: int) -> DataFrame:
-    """Return generations by (basis, strategy, flavour, status, conformance) with what they cost, worst groups one by one.
+def tally_generations(audits: DataFrame, is_detailed: Column, limit: int) -> DataFrame:
+    """Return generations by (basis, strategy, flavour, status, conformance) with what they cost, groups with details one by one.
 
-    Observed rows of worst groups carry their newest generations, at most ``limit``, newest first. Balance is that of
+    Observed rows of these carry their newest generations, at most ``limit``, newest first. Balance is that of
     settled generations. Ratios are summed as decimals: a sum of doubles depends on the order of rows.
     Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: cluster_id and group_id, for all other groups together.
     """
     generation = F.struct(*_GENERATION_COLUMNS, _milliseconds().alias("observed_at_ms"))
-    generations = F.collect_list(F.when(is_worst & _observed(), generation))
+    generations = F.collect_list(F.when(is_detailed & _observed(), generation))
     ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
     spread = F.when(_is_settled(), F.col("partitions_per_member_max") - F.col("partitions_per_member_min"))
     return audits.groupBy(
-        *(F.when(is_worst, F.col(name)).alias(name) for name in GROUP), "basis", "strategy", "flavour", "status", "conformance"
+        *(F.when(is_detailed, F.col(name)).alias(name) for name in GROUP), "basis", "strategy", "flavour", "status", "conformance"
     ).agg(
         F.count("*").alias("generation_count"),
         *(F.sum(_measured(name)).alias(f"{name}_sum") for name in MEASURES),
@@ -236,16 +238,16 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
     )
 
 
-def condense_findings(findings: DataFrame, is_worst: Column, limit: int) -> DataFrame:
+def condense_findings(findings: DataFrame, is_detailed: Column, limit: int) -> DataFrame:
     """Return one row per group and rule: how often and where it was found, and its last text; at most ``limit`` groups a rule.
 
-    Kept are the worst groups, then those with most findings. Every row also counts all findings and groups of its rule
+    Kept are the groups with details, then those with most findings. Every row also counts all findings and groups of its rule
     and severity, so that no rule is missing from the fleet's figures.
     Reads: findings as schemas.tables.FINDINGS. Returns: the rows that ``ReportRows.findings`` describes.
     """
     last = F.max_by(F.struct(_milliseconds().alias("observed_at_ms"), "message", "evidence", "advice"), "position")
     rule = Window.partitionBy("severity", "rule_id")
-    order = (F.desc(is_worst), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"))
+    order = (F.desc(is_detailed), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"))
     return (
         findings.groupBy(*GROUP, "rule_id", "severity")
         .agg(
@@ -280,26 +282,30 @@ def _collect(rows: DataFrame) -> list[dict[str, Any]]:
 
 
 def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
-    """Return everything that the report shows: the fleet in aggregates, and details of the worst groups."""
+    """Return everything that the report shows: the fleet in aggregates, a row a group, and details of the worst groups."""
     audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
-    groups = _collect(rank_groups(figure_groups(audits, findings), settings.worst_groups))
-    worst = sorted((row["worst"] for row in groups if row["worst"] is not None), key=worst_first)[: settings.worst_groups]
-
-    part = settings.max_detail_rows / max(1, len(worst))
-    is_worst = _is_one_of(worst, *GROUP)
-    settled = [row | {"position": row["settled_position"]} for row in worst if row["settled_position"] is not None]
-    held = warehouse.read(ASSIGNMENTS.name).where(_observed() & _is_one_of(settled, *GROUP, "position"))
-    moved = warehouse.read(MOVEMENTS.name).where(is_worst)
+    groups = _collect(rank_groups(figure_groups(audits, findings), MOST_RANKED))
+    ranked = sorted((row["ranked"] for row in groups if row["ranked"] is not None), key=worst_first)[:MOST_RANKED]
     return ReportRows(
-        groups=groups,
-        worst=worst,
-        tallies=_collect(tally_generations(audits, is_worst, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS))),
-        holdings=_collect(hold_partitions(held, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
-        flows=_collect(condense_movements(moved, _share(part, FLOWS_SHARE))),
-        findings=_collect(
-            condense_findings(findings, is_worst, _share(settings.max_detail_rows / len(Rule), FINDINGS_SHARE, MOST_FINDINGS))
-        ),
+        groups=groups, ranked=ranked, **_collect_details(warehouse, settings, audits, findings, ranked[: settings.worst_groups])
     )
+
+
+def _collect_details(
+    warehouse: Warehouse, settings: ReportSettings, audits: DataFrame, findings: DataFrame, detailed: list[dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of ``ReportRows`` that show single groups, those of ``detailed``; and what they need of all others."""
+    part = settings.max_detail_rows / max(1, len(detailed))
+    is_detailed = _is_one_of(detailed, *GROUP)
+    settled = [row | {"position": row["settled_position"]} for row in detailed if row["settled_position"] is not None]
+    held = warehouse.read(ASSIGNMENTS.name).where(_observed() & _is_one_of(settled, *GROUP, "position"))
+    moved = warehouse.read(MOVEMENTS.name).where(is_detailed)
+    return {
+        "tallies": _collect(tally_generations(audits, is_detailed, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS))),
+        "holdings": _collect(hold_partitions(held, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
+        "flows": _collect(condense_movements(moved, _share(part, FLOWS_SHARE))),
+        "findings": _collect(condense_findings(findings, is_detailed, max(LEAST_FINDINGS, len(detailed)))),
+    }
 
 
 def _share(rows: float, share: float, most: int | None = None) -> int:
@@ -335,6 +341,7 @@ def run(warehouse: Warehouse, settings: Settings, as_of: datetime, summary: Mapp
     """
     page = build_page(collect_rows(warehouse, settings.report), as_of, summary)
     path = Path(settings.report.output or "report.html")
-    _write(to_html(page), path)
-    logger.info("report: %d worst groups, %d findings shown", len(page.worst), len(page.findings))
+    document = render(page)
+    _write(document.html, path)
+    logger.info("report: %d of %d groups listed, %d of them with details", document.listed, page.group_total, len(document.detailed))
     return to_text(page, str(path))

@@ -1,5 +1,8 @@
 """The report as text: rows -> view model -> one self-contained HTML page, and a summary for the terminal. Pure Python.
 
+Whatever the size of the fleet, the page stays below ``MOST_BYTES``: first come the fleet's figures, then a line for every group,
+then the details of the worst groups as far as they fit. It says what it leaves out.
+
 The page holds no address of anything outside itself, and a policy that forbids loading one: styles and the one script
 are inline and named by their hash, so that markup in a group's name, if it ever got through the escaping, could not run.
 """
@@ -8,8 +11,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from importlib.resources import files
 from typing import Any
@@ -18,14 +21,39 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from jobs.reporting import fleet
-from jobs.reporting.figures import EN_DASH, Figure, count, moment, visible, words
-from jobs.reporting.groups import anchors, finding_views, group_views, worst_first
+from jobs.reporting.figures import EN_DASH, Figure, count, cut, moment, visible, words
+from jobs.reporting.groups import finding_views, group_lines, group_views, worst_first
 from jobs.reporting.strategies import FLEET_COLUMNS, compare
 from jobs.reporting.timeline import CONFORMANCE_MARKS
-from jobs.reporting.view import Count, GroupView, Page, ReportRows
+from jobs.reporting.view import Count, GroupLine, Page, ReportRows
 from schemas.vocabulary import Outcome
 
+MOST_BYTES = 8_000_000
+"""Of a page: beyond it, browsers take seconds to open one, and mail does not carry it."""
+
+MOST_LINE_BYTES = 5_000_000
+"""Of that, for the lines of the groups."""
+
+TEXT_GROUPS, LONGEST_TEXT_NAME = 10, 48
+"""What the summary for the terminal shows: so many groups, names cut to so many characters."""
+
+_LINK_BYTES = 100  # what a line grows by when the group's details are on the page
+
 _TEMPLATES = files("jobs").joinpath("templates")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One HTML file, and what it holds.
+
+    Attributes:
+        listed: number of groups that have a line: the first of ``Page.groups``.
+        detailed: anchors of the groups whose details are in it.
+    """
+
+    html: str
+    listed: int
+    detailed: frozenset[str]
 
 
 def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | None = None) -> Page:
@@ -38,8 +66,9 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
     """
     rows = ReportRows(**{field.name: _printable(getattr(rows, field.name)) for field in fields(rows)})
     summary = _printable(summary or {})
-    ranking = sorted(rows.worst, key=worst_first)
-    findings = finding_views(rows.findings, anchors(ranking))
+    ranking = sorted(rows.ranked, key=worst_first)
+    lines = group_lines(ranking)
+    findings = finding_views(rows.findings, lines)
     rules = fleet.rule_lines(rows.findings)
     return Page(
         as_of=moment(as_of),
@@ -54,7 +83,9 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         rules=rules,
         imbalance=fleet.imbalance(rows.groups),
         strategies=compare(rows.tallies, FLEET_COLUMNS),
-        worst=group_views(rows, ranking, findings),
+        groups=lines,
+        group_total=sum(row["group_count"] for row in rows.groups),
+        worst=group_views(rows, ranking, lines, findings),
         findings=findings,
         finding_total=sum(int(line.groups.value or 0) for line in rules),
     )
@@ -82,22 +113,71 @@ def _printable(value: Any) -> Any:
     return value
 
 
-def to_html(page: Page) -> str:
-    """Return the page as one HTML document."""
+def render(page: Page, details: str = "") -> Document:
+    """Return the page as one HTML document.
+
+    Args:
+        page: what it can say; the groups' lines and details are left out from where they do not fit.
+        details: address, from the page, of the folder in which groups have pages of their own; empty when they have none.
+    """
+    environment = _environment()
+    line, section, frame = (environment.get_template(f"{name}.html.j2") for name in ("line", "group", "report"))
+    shared = {"page": page, "has_clusters": len(page.clusters) > 1, "details": details}
+    lines = [
+        line.render(shared, group=group, section=False, href=f"{details}/{group.anchor}.html" if details else "") for group in page.groups
+    ]
+    listed = _fitting(lines, MOST_LINE_BYTES)
+    del lines[listed:]
+    of_frame = frame.render(shared, rows="", sections="", listed=listed, detailed=0)
+    left = MOST_BYTES - _size(of_frame) - sum(map(_size, lines))
+    sections: dict[str, str] = {}
+    for view in page.worst[:listed]:
+        text = section.render(shared, group=view)
+        if _size(text) + _LINK_BYTES <= left:
+            left -= _size(text) + _LINK_BYTES
+            sections[view.line.anchor] = text
+            lines[view.line.rank - 1] = line.render(shared, group=view.line, section=True, href=f"#{view.line.anchor}")
+    html = frame.render(
+        shared,
+        rows=Markup("\n").join(map(Markup, lines)),
+        sections=Markup("\n").join(map(Markup, sections.values())),
+        listed=listed,
+        detailed=len(sections),
+    )
+    return Document(html, listed, frozenset(sections))
+
+
+def _fitting(texts: Iterable[str], most: int) -> int:
+    """Return how many of the first texts have at most so many bytes together."""
+    number = 0
+    for text in texts:
+        most -= _size(text)
+        if most < 0:
+            break
+        number += 1
+    return number
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, auto_reload=False
     )
     style, script = _source("report.css"), _source("report.js")
-    return environment.get_template("report.html.j2").render(
-        page=page,
-        style=Markup(style),
-        script=Markup(script),
-        policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'",
-        conformances=fleet.CONFORMANCES,
-        marks=CONFORMANCE_MARKS,
-        dash=EN_DASH,
-        words=words,
-    )
+    environment.globals |= {
+        "style": Markup(style),
+        "script": Markup(script),
+        "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'",
+        "conformances": fleet.CONFORMANCES,
+        "marks": CONFORMANCE_MARKS,
+        "dash": EN_DASH,
+        "words": words,
+        "cut": cut,
+    }
+    return environment
 
 
 def _source(name: str) -> str:
@@ -122,7 +202,7 @@ def to_text(page: Page, path: str) -> str:
         f"  conformance  {_conformance_text(page)}",
         f"  findings     {', '.join(f'{severity.figure.text} {severity.name}' for severity in page.severities)}",
         "",
-        *_table(page.worst),
+        *_table(page.groups[:TEXT_GROUPS]),
         "",
         path,
     ]
@@ -137,10 +217,7 @@ def _conformance_text(page: Page) -> str:
     return ", ".join(f"{number:,} {words(name)}" for name, number in totals.items() if number) or "nothing compared"
 
 
-_LONGEST_GROUP = 48
-
-
-def _table(worst: Sequence[GroupView]) -> list[str]:
+def _table(worst: Sequence[GroupLine]) -> list[str]:
     """Return the ranking with columns aligned; numbers to the right, names cut."""
     if not worst:
         return ["  no groups"]
@@ -149,7 +226,7 @@ def _table(worst: Sequence[GroupView]) -> list[str]:
     for group in worst:
         figures: list[Figure] = [group.critical, group.warning, group.avoidable, group.movements, group.imbalance]
         names = [group.group_id, group.cluster_id, group.strategy]
-        cells.append([str(group.rank), *(_cut(name) for name in names), *(figure.text for figure in figures)])
+        cells.append([str(group.rank), *(cut(name, LONGEST_TEXT_NAME) for name in names), *(figure.text for figure in figures)])
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     is_name = [1 <= column <= 3 for column in range(len(header))]
     return [
@@ -159,7 +236,3 @@ def _table(worst: Sequence[GroupView]) -> list[str]:
         ).rstrip()
         for row in cells
     ]
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_GROUP else f"{name[: _LONGEST_GROUP - 1]}\N{HORIZONTAL ELLIPSIS}"

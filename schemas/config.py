@@ -57,11 +57,16 @@ class QualitySettings(_Settings):
 
 
 class ReportSettings(_Settings):
-    """What the report shows and where it goes; no ``output`` means beside the tables."""
+    """What the report shows and where it goes; no ``output`` means beside the tables.
+
+    Attributes:
+        worst_groups: groups whose details are collected for the page, which shows as many of them as it has room for.
+        max_detail_rows: rows of all these details together; the fewer groups there are, the more of each is shown.
+    """
 
     output: str | None = None
-    worst_groups: int = Field(10, ge=0, le=MOST)
-    max_detail_rows: int = Field(20_000, ge=1, le=MOST)
+    worst_groups: int = Field(100, ge=0, le=MOST)
+    max_detail_rows: int = Field(100_000, ge=1, le=MOST)
 
 
 class MaintainSettings(_Settings):

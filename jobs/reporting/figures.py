@@ -96,6 +96,11 @@ def _shorten(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:22]}{_ELLIPSIS}{name[-12:]}"
 
 
+def cut(name: str, longest: int = 120) -> str:
+    """Return ``name``, or its beginning and an ellipsis when it has more than ``longest`` characters."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}{_ELLIPSIS}"
+
+
 def condense(partitions: Sequence[int]) -> str:
     """Return partition numbers as ascending ranges, each number once: ``[4, 0, 1, 2]`` gives ``0-2, 4``."""
     ranges: list[list[int]] = []

@@ -1,14 +1,15 @@
-"""The worst groups: their ranking, and for each its history, its present assignment and what moved."""
+"""The groups: their ranking, a line for each, and for the worst their history, their present assignment and what moved."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from jobs.reporting.figures import EN_DASH, Figure, condense, count, from_ms, moment, ratio, short_names, words
 from jobs.reporting.heat import lay_out
 from jobs.reporting.strategies import GROUP_COLUMNS, compare
 from jobs.reporting.timeline import KINDS, draw, moved, special
-from jobs.reporting.view import WHY, FindingView, Flow, GenerationLine, GroupView, ReportRows, Row, Tick
+from jobs.reporting.view import WHY, FindingView, Flow, GenerationLine, GroupLine, GroupView, ReportRows, Row
 from schemas.vocabulary import Basis, Severity
 
 GroupKey = tuple[str, str]
@@ -23,7 +24,6 @@ _FIGURES = {
     "eager_revocation_count": "its predecessor is not known",
     "cooperative_revocation_count": "its predecessor is not known",
 }
-_SPARK_HEIGHT = 20
 
 
 def worst_first(row: Row) -> tuple[int | str, ...]:
@@ -38,19 +38,41 @@ def worst_first(row: Row) -> tuple[int | str, ...]:
     )
 
 
-def anchors(ranking: Iterable[Row]) -> dict[GroupKey, str]:
-    """Return the id of each worst group's section: by rank, since a group id may hold anything."""
-    return {_key(row): f"group-{rank}" for rank, row in enumerate(ranking, 1)}
+def anchor(cluster_id: str, group_id: str) -> str:
+    """Return a group's id on the page: a digest, since names may hold anything, so that a link holds from report to report."""
+    return f"group-{hashlib.sha256(f'{len(cluster_id)} {cluster_id}{group_id}'.encode()).hexdigest()[:16]}"
 
 
-def finding_views(findings: Iterable[Row], sections: Mapping[GroupKey, str]) -> tuple[FindingView, ...]:
+def group_lines(ranking: Sequence[Row]) -> tuple[GroupLine, ...]:
+    """Return a line a group, in the order of ``ranking``."""
+    return tuple(
+        GroupLine(
+            rank=rank,
+            anchor=anchor(*_key(row)),
+            cluster_id=row["cluster_id"],
+            group_id=row["group_id"],
+            strategy=row["strategy"] or EN_DASH,
+            critical=count(row["critical_count"]),
+            warning=count(row["warning_count"]),
+            avoidable=count(row["avoidable_movement_count"], WHY["avoidable_movement_count"]),
+            movements=count(row["movement_count"], WHY["movement_count"]),
+            imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
+            members=count(row["member_count"]),
+            generations=count(row["generation_count"]),
+            last_at=moment(from_ms(row["last_at_ms"])),
+        )
+        for rank, row in enumerate(ranking, 1)
+    )
+
+
+def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[FindingView, ...]:
     """Return all findings, worst severity first, then in the order of the ranking, most frequent first."""
-    order = {key: rank for rank, key in enumerate(sections)}
+    order = {(line.cluster_id, line.group_id): line.rank for line in lines}
     ordered = sorted(
         findings,
         key=lambda row: (
             -Severity(row["severity"]).rank,
-            order.get(_key(row), len(order)),
+            order.get(_key(row), len(order) + 1),
             -row["finding_count"],
             row["group_id"],
             row["cluster_id"],
@@ -64,7 +86,7 @@ def finding_views(findings: Iterable[Row], sections: Mapping[GroupKey, str]) -> 
             rule=words(row["rule_id"]),
             cluster_id=row["cluster_id"],
             group_id=row["group_id"],
-            group_anchor=sections.get(_key(row), ""),
+            group_anchor=anchor(*_key(row)) if _key(row) in order else "",
             times=count(row["finding_count"]),
             generations=_span(row["first_generation"], row["last_generation"]),
             last_at=moment(from_ms(row["observed_at_ms"])),
@@ -76,26 +98,31 @@ def finding_views(findings: Iterable[Row], sections: Mapping[GroupKey, str]) -> 
     )
 
 
-def group_views(rows: ReportRows, ranking: Sequence[Row], findings: Sequence[FindingView]) -> tuple[GroupView, ...]:
-    """Return the worst groups in the order of ``ranking``, each with everything that its section shows."""
-    sections = anchors(ranking)
+def group_views(
+    rows: ReportRows, ranking: Sequence[Row], lines: Sequence[GroupLine], findings: Iterable[FindingView]
+) -> tuple[GroupView, ...]:
+    """Return the groups whose details were collected, in the order of ``ranking``, each with everything that its section shows."""
     tallies, holdings, flows = _by_group(rows.tallies), _by_group(rows.holdings), _by_group(rows.flows)
+    found: dict[GroupKey, list[FindingView]] = {}
+    for finding in findings:
+        found.setdefault((finding.cluster_id, finding.group_id), []).append(finding)
     return tuple(
         _group_view(
             row,
-            rank,
-            tallies.get(_key(row), []),
+            line,
+            tallies[_key(row)],
             holdings.get(_key(row), []),
             flows.get(_key(row), []),
-            tuple(finding for finding in findings if finding.group_anchor == sections[_key(row)]),
+            tuple(found.get(_key(row), ())),
         )
-        for rank, row in enumerate(ranking, 1)
+        for row, line in zip(ranking, lines, strict=True)
+        if _key(row) in tallies
     )
 
 
 def _group_view(
     row: Row,
-    rank: int,
+    line: GroupLine,
     tallies: Sequence[Row],
     holdings: Sequence[Row],
     flows: Sequence[Row],
@@ -104,25 +131,11 @@ def _group_view(
     generations = _newest_generations(tallies)
     smallest, largest = row["partitions_per_member_min"], row["partitions_per_member_max"]
     return GroupView(
-        rank=rank,
-        anchor=f"group-{rank}",
-        cluster_id=row["cluster_id"],
-        group_id=row["group_id"],
-        strategy=row["strategy"] or EN_DASH,
-        critical=count(row["critical_count"]),
-        warning=count(row["warning_count"]),
-        info=count(row["info_count"]),
-        avoidable=count(row["avoidable_movement_count"], WHY["avoidable_movement_count"]),
-        movements=count(row["movement_count"], WHY["movement_count"]),
-        generations=count(row["generation_count"]),
-        members=count(row["member_count"]),
-        imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
+        line=line,
         loads=EN_DASH if largest is None else f"{largest:,}" if smallest == largest else f"{smallest:,} to {largest:,}",
         verdict=_verdict(row),
         first_at=moment(from_ms(row["first_at_ms"])),
-        last_at=moment(from_ms(row["last_at_ms"])),
         settled=_settled(row),
-        sparkline=_sparkline(generations),
         timeline=draw(generations),
         lines=_generation_lines(generations, flows),
         cuts=_cuts(len(generations), row["generation_count"], flows),
@@ -156,16 +169,6 @@ def _verdict(row: Row) -> Figure:
         return Figure(EN_DASH, "no verdict: no settled generation with members and partitions")
     better = f" ({row['better_strategy']})" if row["better_strategy"] else ""
     return Figure(words(row["verdict"]) + better)
-
-
-def _sparkline(generations: Sequence[Row]) -> tuple[Tick, ...]:
-    """Return a bar a generation, as tall as its movements; generations that do not know them get none."""
-    most = max((row["movement_count"] or 0 for row in generations), default=0)
-    return tuple(
-        Tick(index, round(_SPARK_HEIGHT * row["movement_count"] / most, 1))
-        for index, row in enumerate(generations)
-        if row["movement_count"]
-    )
 
 
 def _generation_lines(generations: Sequence[Row], flows: Sequence[Row]) -> tuple[GenerationLine, ...]:

@@ -21,6 +21,9 @@ MEASURES = (
 )
 """Audit columns that the report sums: a row has ``<measure>_sum`` and ``<measure>_known``, the rows that know it."""
 
+MOST_RANKED = 20_000
+"""Groups of which the report holds a line of their own, the worst; the others are in the fleet's figures only."""
+
 IMBALANCE_BOUNDS = (1.0, 1.1, 1.25, 1.5, 2.0)
 """Upper bounds of the classes of ``imbalance_ratio``; class 0 is up to 1.0, the last one is open."""
 
@@ -43,15 +46,16 @@ class ReportRows:
     Attributes:
         groups: per (cluster_id, imbalance_class, is_even): group_count, member_count; of each group's last snapshot,
             the class of its last settled generation with partitions. Nulls: no such generation.
-        worst: per (cluster_id, group_id): critical_count, warning_count, info_count, movement_count and
-            avoidable_movement_count (sums over observed rows, null when none knows), generation_count, member_count
-            (last snapshot), first_at_ms, last_at_ms; of the last settled generation with members, null without one:
+        ranked: per (cluster_id, group_id) of the worst groups, at most ``MOST_RANKED``: critical_count, warning_count,
+            info_count, movement_count and avoidable_movement_count (sums over observed rows, null when none knows),
+            generation_count, member_count (last snapshot), first_at_ms, last_at_ms; of the last settled generation with
+            members, null without one:
             settled_position, settled_generation, settled_at_ms, strategy, imbalance_ratio, partitions_per_member_min,
             partitions_per_member_max, verdict, better_strategy.
         tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
-            are null for all groups together that are not among the worst: generation_count, the MEASURES,
+            are null for all groups together that are shown without details: generation_count, the MEASURES,
             rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations,
-            the newest observed audit rows of a worst group, newest first, with observed_at_ms.
+            the newest observed audit rows of a group with details, newest first, with observed_at_ms.
         holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and
             topic_partition_count (null for a member without partitions), member_total and topic_total of the group.
         flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
@@ -62,7 +66,7 @@ class ReportRows:
     """
 
     groups: Sequence[Row] = ()
-    worst: Sequence[Row] = ()
+    ranked: Sequence[Row] = ()
     tallies: Sequence[Row] = ()
     holdings: Sequence[Row] = ()
     flows: Sequence[Row] = ()
@@ -170,16 +174,8 @@ class GenerationLine:
 
 
 @dataclass(frozen=True)
-class Tick:
-    """A bar of a sparkline: which generation, and how tall."""
-
-    index: int
-    height: float
-
-
-@dataclass(frozen=True)
-class GroupView:
-    """A worst group: its line in the ranking and its section."""
+class GroupLine:
+    """A group in the table of groups. ``anchor`` is its id in every report: it is made of the names alone."""
 
     rank: int
     anchor: str
@@ -188,18 +184,23 @@ class GroupView:
     strategy: str
     critical: Figure
     warning: Figure
-    info: Figure
     avoidable: Figure
     movements: Figure
-    generations: Figure
-    members: Figure
     imbalance: Figure
+    members: Figure
+    generations: Figure
+    last_at: str
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """Everything that the section of one group shows."""
+
+    line: GroupLine
     loads: str
     verdict: Figure
     first_at: str
-    last_at: str
     settled: str
-    sparkline: tuple[Tick, ...]
     timeline: Timeline
     lines: tuple[GenerationLine, ...]
     cuts: tuple[str, ...]
@@ -210,7 +211,13 @@ class GroupView:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that the report says; ``finding_total`` counts findings as ``findings`` does, shown or not."""
+    """Everything that the report can say.
+
+    Attributes:
+        groups: the groups that have a line, worst first; ``group_total`` counts those without one too.
+        worst: those of them whose details were collected, in the same order.
+        finding_total: counts findings as ``findings`` does, shown or not.
+    """
 
     as_of: str
     run_id: str
@@ -224,6 +231,8 @@ class Page:
     rules: tuple[RuleLine, ...]
     imbalance: tuple[Count, ...]
     strategies: tuple[StrategyLine, ...]
+    groups: tuple[GroupLine, ...]
+    group_total: int
     worst: tuple[GroupView, ...]
     findings: tuple[FindingView, ...]
     finding_total: int

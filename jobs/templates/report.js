@@ -1,35 +1,150 @@
 "use strict";
-for (const table of document.querySelectorAll("table[data-sortable]")) {
-  table.querySelectorAll("thead th:not([data-unsorted])").forEach((heading) => {
+const byId = (id) => document.getElementById(id);
+const ROWS_SHOWN = 100;
+
+/* The table of groups: all rows are in the page, and only as many in the document as are looked at, so that it opens at once. */
+function tableOfGroups(table) {
+  const body = table.tBodies[0];
+  const byRank = [...body.rows];
+  const names = byRank.map((row) => row.cells[1].textContent.toLowerCase());
+  const controls = document.querySelector(".controls");
+  const column = (id) => byId(id)?.cellIndex;
+  const text = (row, id) => row.cells[column(id)].textContent;
+  const chosen = (id) => byId(id)?.value ?? "";
+  let ordered = byRank;
+  let matching = byRank;
+  let first = 0;
+
+  function show() {
+    const shown = matching.slice(first, first + ROWS_SHOWN);
+    body.replaceChildren(...shown);
+    const range = shown.length ? `${(first + 1).toLocaleString("en")}\u2013${(first + shown.length).toLocaleString("en")} of ` : "";
+    const all = matching.length < byRank.length ? ` (${byRank.length.toLocaleString("en")} in all)` : "";
+    byId("shown").textContent = `${range}${matching.length.toLocaleString("en")} groups${all}`;
+    byId("previous").disabled = first === 0;
+    byId("next").disabled = first + ROWS_SHOWN >= matching.length;
+  }
+
+  const found = {
+    critical: (row) => text(row, "critical-column") !== "0",
+    warning: (row) => text(row, "critical-column") !== "0" || text(row, "warning-column") !== "0",
+    none: (row) => text(row, "critical-column") === "0" && text(row, "warning-column") === "0",
+  };
+
+  function select() {
+    const wanted = new Set();
+    const part = byId("search").value.trim().toLowerCase();
+    const [severity, strategy, cluster] = [chosen("with-findings"), chosen("with-strategy"), chosen("in-cluster")];
+    byRank.forEach((row, index) => {
+      if (!names[index].includes(part) || (severity && !found[severity](row))) return;
+      if (strategy && text(row, "strategy-column") !== strategy) return;
+      if (cluster && text(row, "cluster-column") !== cluster) return;
+      wanted.add(row);
+    });
+    matching = ordered.filter((row) => wanted.has(row));
+    first = 0;
+    show();
+  }
+
+  function sortBy(heading) {
+    const isNumber = heading.classList.contains("number") && heading.dataset.text === undefined;
+    const before = heading.getAttribute("aria-sort");
+    const isAscending = before ? before === "descending" : !heading.classList.contains("number");
+    for (const other of table.querySelectorAll("th[aria-sort]")) other.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", isAscending ? "ascending" : "descending");
+    const value = (row) => {
+      const cell = row.cells[heading.cellIndex].textContent;
+      if (!isNumber) return cell;
+      const number = Number(cell.replaceAll(",", ""));
+      return Number.isNaN(number) ? -Infinity : number; /* not known */
+    };
+    const sign = isAscending ? 1 : -1;
+    const keyed = byRank.map((row) => [value(row), row]);
+    keyed.sort(([a], [b]) => sign * (isNumber ? (a < b ? -1 : a > b ? 1 : 0) : a.localeCompare(b, "en")));
+    ordered = keyed.map(([, row]) => row);
+    select();
+  }
+
+  function reveal(row) {
+    for (const id of ["search", "with-findings", "with-strategy", "in-cluster"]) if (byId(id)) byId(id).value = "";
+    select();
+    first = Math.floor(matching.indexOf(row) / ROWS_SHOWN) * ROWS_SHOWN;
+    show();
+    row.tabIndex = -1;
+    row.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "center" });
+    for (const other of byRank) other.classList.toggle("sought", other === row);
+  }
+
+  /* #group-1f0c... is a group's row or part, #group=orders the same by name, #q=ord a search. */
+  function follow() {
+    const fragment = location.hash.slice(1);
+    const [kind, ...rest] = fragment.split("=");
+    if (rest.length && (kind === "group" || kind === "q")) {
+      let sought;
+      try {
+        sought = decodeURIComponent(rest.join("="));
+      } catch {
+        return; /* no text: a lone per cent sign */
+      }
+      const named = byRank.filter((row) => row.cells[1].textContent === sought);
+      if (kind === "group" && named.length === 1) {
+        const link = named[0].querySelector("a")?.getAttribute("href") ?? "";
+        if (link.startsWith("#")) location.replace(link);
+        else reveal(named[0]);
+        return;
+      }
+      byId("search").value = sought;
+      select();
+      byId("groups").scrollIntoView();
+      return;
+    }
+    const row = fragment && byRank.find((one) => one.id === fragment);
+    if (row) reveal(row);
+  }
+
+  for (const heading of table.querySelectorAll("thead th")) {
     const button = document.createElement("button");
     button.type = "button";
     button.append(...heading.childNodes);
     heading.append(button);
-    button.addEventListener("click", () => {
-      const down = heading.getAttribute("aria-sort") === "descending" || !heading.classList.contains("number");
-      const ascending = heading.getAttribute("aria-sort") === "ascending" ? false : down;
-      for (const other of table.querySelectorAll("th[aria-sort]")) other.removeAttribute("aria-sort");
-      heading.setAttribute("aria-sort", ascending ? "ascending" : "descending");
-      const value = (row) => {
-        const cell = row.cells[heading.cellIndex];
-        return cell.dataset.value === undefined ? cell.textContent : cell.dataset.value === "" ? -Infinity : Number(cell.dataset.value);
-      };
-      const order = (a, b) => (typeof a === "string" ? a.localeCompare(b) : a < b ? -1 : a > b ? 1 : 0);
-      const rows = [...table.tBodies[0].rows].sort((a, b) => (ascending ? 1 : -1) * order(value(a), value(b)));
-      table.tBodies[0].append(...rows);
-    });
+    button.addEventListener("click", () => sortBy(heading));
+  }
+  controls.hidden = false;
+  controls.addEventListener("input", select);
+  byId("previous").addEventListener("click", () => {
+    first -= ROWS_SHOWN;
+    show();
   });
+  byId("next").addEventListener("click", () => {
+    first += ROWS_SHOWN;
+    show();
+  });
+  addEventListener("hashchange", follow);
+  show();
+  follow();
 }
-for (const input of document.querySelectorAll("input[data-filter]")) {
+
+function filterOfFindings(input) {
   const line = input.closest(".filter");
+  const items = [...document.querySelectorAll(input.dataset.filter)];
+  const texts = items.map((item) => item.textContent.toLowerCase());
   line.hidden = false;
   input.addEventListener("input", () => {
     const wanted = input.value.trim().toLowerCase();
-    const items = [...document.querySelectorAll(input.dataset.filter)];
-    for (const item of items) item.hidden = !item.textContent.toLowerCase().includes(wanted);
-    line.querySelector("output").textContent = wanted ? `${items.filter((item) => !item.hidden).length} of ${items.length}` : "";
+    let count = 0;
+    items.forEach((item, index) => {
+      item.hidden = !texts[index].includes(wanted);
+      count += item.hidden ? 0 : 1;
+    });
+    line.querySelector("output").textContent = wanted ? `${count} of ${items.length}` : "";
   });
 }
+
+if (byId("group-table")) tableOfGroups(byId("group-table"));
+document.querySelectorAll("input[data-filter]").forEach(filterOfFindings);
+
+/* Paper shows what is folded away on the screen. */
 let closed = [];
 addEventListener("beforeprint", () => {
   closed = [...document.querySelectorAll("details:not([open])")];

@@ -96,8 +96,8 @@ def test_the_ranking_in_spark_is_the_pages(spark: SparkSession) -> None:
     ]
     kinds = dict.fromkeys(groups[0], "int") | {"cluster_id": "string", "group_id": "string", "is_even": "boolean"}
     figures = spark.createDataFrame([tuple(row.values()) for row in groups], ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
-    fleet = collected(rank_groups(figures, worst_groups=7))
-    worst = sorted((row["worst"] for row in fleet if row["worst"] is not None), key=worst_first)
+    fleet = collected(rank_groups(figures, most=7))
+    worst = sorted((row["ranked"] for row in fleet if row["ranked"] is not None), key=worst_first)
     assert len(worst) == 14
     assert [row["group_id"] for row in worst[:7]] == [row["group_id"] for row in sorted(groups, key=worst_first)[:7]]
     assert (sum(row["group_count"] for row in fleet), sum(row["member_count"] for row in fleet)) == (60, 120)

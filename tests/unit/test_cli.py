@@ -97,7 +97,7 @@ def test_a_flag_beats_the_file(settings_file: Path, monkeypatch: pytest.MonkeyPa
     assert (settings.warehouse, settings.cluster_id, settings.strategies) == ("w", "c", ("range", "roundrobin"))
     assert settings.quality.fail_on is Severity.CRITICAL
     assert settings.report.output == str(tmp_path / "o.html")
-    assert settings.report.worst_groups == 10, "what nobody names keeps its default"
+    assert settings.report.worst_groups == 100, "what nobody names keeps its default"
 
 
 @pytest.mark.parametrize(

@@ -8,129 +8,35 @@ import itertools
 import random
 import re
 from dataclasses import fields, replace
-from datetime import datetime, timezone
-from decimal import Decimal
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobs.report_page import build_page, to_html, to_text
+from jobs.report_page import MOST_BYTES, build_page, render, to_text
 from jobs.reporting.figures import Total, condense, short_names, visible
-from jobs.reporting.groups import worst_first
+from jobs.reporting.groups import anchor, worst_first
 from jobs.reporting.heat import lay_out
 from jobs.reporting.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
 from jobs.reporting.timeline import draw
-from jobs.reporting.view import MEASURES, ReportRows
+from jobs.reporting.view import ReportRows
+from tests.unit.report_rows import (
+    AS_OF,
+    MEMBER,
+    OTHER,
+    SUMMARY,
+    finding_row,
+    flow_row,
+    generation_row,
+    group_row,
+    holding_row,
+    large_fleet,
+    sample,
+    tally_row,
+)
 
-AS_OF = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-SUMMARY = {"run_id": "run-7", "input_counts": {"read": 962, "landed": 900, "skipped": 62, "consumer-offsets.skipped.offset commit": 62}}
-MEMBER = "orders-1-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1"
-OTHER = "orders-2-e76ea8c3-5d30-4299-9005-47eb41f3d3c4"
 DASH = "\N{EN DASH}"
-
-
-def group_row(group_id="orders", **changes):
-    row = {"cluster_id": "prod", "group_id": group_id, "critical_count": 0, "warning_count": 0, "info_count": 0}
-    row |= {"avoidable_movement_count": None, "movement_count": 3, "generation_count": 3, "member_count": 2}
-    row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}
-    row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
-    return row | {"partitions_per_member_min": 1, "partitions_per_member_max": 3} | changes
-
-
-def generation_row(generation, previous, group_id="orders", **changes):
-    row = {
-        "cluster_id": "prod",
-        "group_id": group_id,
-        "position": 9 + generation,
-        "generation": generation,
-        "previous_generation": previous,
-    }
-    row |= {"observed_at_ms": 1_790_000_000_000 + generation, "generation_gap": None if previous is None else generation - previous - 1}
-    row |= {"is_follow_up": False, "is_settled": True, "strategy": "range", "member_count": 2, "idle_member_count": 0, "partition_count": 4}
-    row |= {
-        "revoked_count": 1,
-        "reassigned_count": 2,
-        "handed_over_count": 0,
-        "gained_count": 0,
-        "lost_count": 1,
-        "orphaned_count": 0,
-        "movement_count": 3,
-        "avoidable_movement_count": None,
-    }
-    row |= {"eager_revocation_count": 4, "cooperative_revocation_count": 1, "actual_revocation_count": None, "imbalance_ratio": 1.5}
-    return row | {"triggers": ["member_joined"], "conformance": "exact", "strategy": "range"} | changes
-
-
-def measures(**known):
-    """Sums over three generations; a measure that is not named is unknown in all of them."""
-    columns = {}
-    for measure in MEASURES:
-        columns |= {f"{measure}_sum": known.get(measure), f"{measure}_known": 3 if measure in known else 0}
-    return columns
-
-
-def tally_row(strategy, basis="counterfactual", movements=5, **changes):
-    row = {"cluster_id": "prod", "group_id": "orders", "basis": basis, "strategy": strategy, "flavour": "java", "status": "solved"}
-    row |= {"conformance": None, "generation_count": 3, "rebalance_count": 3, "imbalance_ratio_sum": Decimal("3.75")}
-    row |= {"imbalance_ratio_known": 3, "imbalance_ratio_max": 1.5, "spread_max": 2, "generations": []}
-    return row | measures(movement_count=movements, eager_revocation_count=8, cooperative_revocation_count=2) | changes
-
-
-def holding_row(member_id, load, topic, number, **changes):
-    row = {"cluster_id": "prod", "group_id": "orders", "member_id": member_id, "group_instance_id": None, "member_partition_count": load}
-    return row | {"topic": topic, "topic_partition_count": number, "member_total": 2, "topic_total": 2} | changes
-
-
-def flow_row(position=12, **changes):
-    row = {
-        "cluster_id": "prod",
-        "group_id": "orders",
-        "position": position,
-        "previous_member_id": MEMBER,
-        "member_id": OTHER,
-        "cause": None,
-    }
-    return row | {"kind": "revoked", "topic": "clicks", "partitions": [3, 0, 1], "partition_count": 3, "flow_total": 2} | changes
-
-
-def finding_row(group_id="orders", **changes):
-    row = {"cluster_id": "prod", "group_id": group_id, "rule_id": "conformance_differs", "severity": "warning", "finding_count": 2}
-    row |= {"first_generation": 2, "last_generation": 3, "observed_at_ms": 1_790_000_120_000, "message": "2 members differ"}
-    row |= {"rule_finding_count": 4, "rule_group_count": 2}
-    return row | {"evidence": {"members": MEMBER}, "advice": "look at the leader's client"} | changes
-
-
-def sample(group_ids=("orders", "billing")):
-    """Every kind of row, at least twice each; all groups get the same history."""
-    each = [{"group_id": group_id} for group_id in group_ids]
-    history = [generation_row(1, None, movement_count=None, triggers=["group_created"]), generation_row(2, 1), generation_row(3, 2)]
-    # The newest come first, as the stage collects them.
-    own = tally_row("range", "observed", conformance="exact", generations=history[::-1])
-    tallies = [own, tally_row("sticky", movements=1), tally_row("range"), tally_row("range", "recomputed", conformance="exact")]
-    others = {"cluster_id": None, "group_id": None}
-    holdings = [holding_row(MEMBER, 3, "clicks", 2), holding_row(MEMBER, 3, "views", 1), holding_row(OTHER, 0, None, None)]
-    return ReportRows(
-        groups=[
-            {"cluster_id": "prod", "imbalance_class": 3, "is_even": False, "group_count": 2, "member_count": 4},
-            {"cluster_id": "prod", "imbalance_class": None, "is_even": None, "group_count": 1, "member_count": 0},
-        ],
-        worst=[group_row(critical_count=rank) | key for rank, key in enumerate(each)],
-        tallies=[row | key for key in each for row in tallies]
-        + [
-            tally_row("range", "observed", conformance="differs", flavour=None) | others,
-            tally_row("sticky", status="no_result") | others,
-        ],
-        holdings=[row | key for key in each for row in holdings],
-        flows=[
-            row | key
-            for key in each
-            for row in (flow_row(), flow_row(topic="alerts"), flow_row(11, kind="gained", previous_member_id=None, cause="handed_over"))
-        ],
-        findings=[finding_row() | key for key in each]
-        + [finding_row(group_ids[0], rule_id="partition_multiply_owned", severity="critical")],
-    )
 
 
 class Outline(HTMLParser):
@@ -161,7 +67,7 @@ class Outline(HTMLParser):
 
 
 def outline(rows, summary=None):
-    return Outline(to_html(build_page(rows, AS_OF, summary)))
+    return Outline(render(build_page(rows, AS_OF, summary)).html)
 
 
 # --- nothing can run, nothing can load ---------------------------------------------------------------------------------
@@ -184,7 +90,7 @@ def test_policy_names_the_inline_blocks_and_allows_nothing_else():
 
 
 def test_the_page_has_no_address_no_inline_style_and_no_handler():
-    html = to_html(build_page(sample(), AS_OF, SUMMARY))
+    html = render(build_page(sample(), AS_OF, SUMMARY)).html
     assert not re.search(r"https?:|//|url\(|@import", html)
     for tag, attributes in Outline(html).tags:
         assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form", "use", "image")
@@ -224,7 +130,7 @@ def test_markup_in_names_stays_text(text):
 def test_control_and_direction_marks_are_written_out():
     rows = sample(("\x1b[31mred\u202ednim\ud800", "plain"))
     page = build_page(rows, AS_OF)
-    for shown in (to_html(page), to_text(page, "report.html")):
+    for shown in (render(page).html, to_text(page, "report.html")):
         assert "\\x1b[31mred\\u202ednim\\ud800" in shown
         assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e\ud800-\udfff]", shown)
 
@@ -239,7 +145,7 @@ def test_row_order_does_not_matter(seed):
     for part in shuffled.values():
         shuffle(part)
     expected, found = build_page(rows, AS_OF, SUMMARY), build_page(ReportRows(**shuffled), AS_OF, dict(reversed(SUMMARY.items())))
-    assert to_html(found) == to_html(expected)
+    assert render(found).html == render(expected).html
     assert to_text(found, "p") == to_text(expected, "p")
 
 
@@ -264,11 +170,55 @@ def test_worst_is_criticals_then_warnings_then_avoidable_then_movements_then_nam
 
 
 def test_each_worst_group_has_a_section_that_its_line_links_to():
-    seen = outline(sample(("a", "b", "c")))
+    page = build_page(sample(("a", "b", "c")), AS_OF)
+    seen = Outline(render(page).html)
     ids = seen.values("id")
     assert len(ids) == len(set(ids))
-    assert {"#group-1", "#group-2", "#group-3"} <= set(seen.values("href"))
+    assert {f"#{group.anchor}" for group in page.groups} <= set(seen.values("href"))
     assert {link[1:] for link in seen.values("href")} <= set(ids)
+
+
+def test_a_groups_link_holds_from_report_to_report():
+    before, after = build_page(sample(("a", "b")), AS_OF), build_page(sample(("b", "c", "a")), AS_OF)
+    (was,), (now,) = ([group.anchor for group in page.groups if group.group_id == "a"] for page in (before, after))
+    assert was == now
+    assert anchor("ab", "c") != anchor("a", "bc")
+
+
+# --- a large fleet -----------------------------------------------------------------------------------------------------
+
+
+def test_five_thousand_groups_are_listed_and_the_worst_detailed_as_far_as_they_fit():
+    rows = large_fleet(5_000, detailed=100)
+    document = render(build_page(rows, AS_OF))
+    assert MOST_BYTES / 2 < len(document.html.encode()) <= MOST_BYTES
+    assert document.listed == 5_000
+    assert 10 < len(document.detailed) < 100
+    seen = Outline(document.html)
+    names = {f"team-{number % 40}.service-{number:05}" for number in range(5_000)}
+    assert names <= {text for tag in ("a", "th") for text in seen.texts[tag]}
+    sections = [attributes["id"] for tag, attributes in seen.tags if tag == "section" and attributes.get("class") == "group"]
+    assert set(sections) == document.detailed
+    assert f"The details of {len(document.detailed)} of 5,000 groups are on this page" in document.html
+    ids = seen.values("id")
+    assert len(ids) == len(set(ids)) and {link[1:] for link in seen.values("href")} <= set(ids)
+
+
+def test_names_of_any_length_do_not_make_a_page_that_cannot_be_opened():
+    rows = large_fleet(12_000, detailed=30, name="\N{PILE OF POO}<" * 300)
+    document = render(build_page(rows, AS_OF))
+    assert len(document.html.encode()) <= MOST_BYTES
+    assert 0 < document.listed < 12_000
+    assert f"Cut: the worst {document.listed:,} of 12,000 groups are listed" in document.html
+
+
+def test_details_that_do_not_fit_leave_room_for_those_of_the_next_group():
+    rows = sample(("small", "huge"))
+    huge = [flow_row(group_id="huge", topic=f"{number:06}{'t' * 249}", partitions=[0]) for number in range(20_000)]
+    rows = replace(rows, flows=[*rows.flows, *huge])
+    page = build_page(rows, AS_OF)
+    assert [view.line.group_id for view in page.worst] == ["huge", "small"]
+    assert render(page).detailed == {page.worst[1].line.anchor}
 
 
 def test_every_table_has_a_caption_and_every_heading_a_scope():
@@ -332,12 +282,13 @@ def test_a_total_tells_unknown_partial_and_complete_apart():
 
 def test_unknown_figures_are_dashes_that_say_why():
     unknown = {"movement_count": None, "imbalance_ratio": None, "strategy": None, "settled_generation": None}
-    rows = replace(sample(("a",)), worst=[group_row("a", **unknown, partitions_per_member_min=None, partitions_per_member_max=None)])
-    html = to_html(build_page(rows, AS_OF))
-    line = html[html.index('<table id="ranking"') :].split("</table>")[0]
-    cells = re.findall(r'<td class="number"[^>]*>(.*?)</td>', line)
-    dashes = [cell for cell in cells if DASH in cell]
-    assert len(dashes) == 3  # avoidable, movements, imbalance
+    rows = replace(sample(("a",)), ranked=[group_row("a", **unknown, partitions_per_member_min=None, partitions_per_member_max=None)])
+    html = render(build_page(rows, AS_OF)).html
+    line = html[html.index("<tbody>", html.index('<table id="group-table"')) :].split("</tbody>")[0]
+    assert re.findall(r"<td>(.*?)</td>", line).count(DASH) == 3  # avoidable, movements, imbalance
+    facts = html[html.index('<section id="group-') :].split("</dl>")[0]
+    dashes = re.findall(f"<dd>(.*?{DASH}.*?)</dd>", facts)
+    assert len(dashes) == 4  # strategy, partitions a member, imbalance, verdict
     assert all(re.fullmatch(f'<abbr class="unknown" title="[^"]+">{DASH}</abbr>', cell) for cell in dashes)
 
 
@@ -387,24 +338,24 @@ def test_what_moved_names_owners_ranges_and_causes():
 
 def test_partitions_handed_over_are_not_counted_as_gained_again():
     row = generation_row(2, 1, revoked_count=0, reassigned_count=0, handed_over_count=3, gained_count=5, lost_count=0, movement_count=3)
-    page = build_page(ReportRows(worst=[group_row()], tallies=[tally_row("range", "observed", generations=[row])]), AS_OF)
+    page = build_page(ReportRows(ranked=[group_row()], tallies=[tally_row("range", "observed", generations=[row])]), AS_OF)
     assert page.worst[0].lines[0].parts == "3 handed over, 2 gained"
 
 
 def test_what_is_left_out_is_said():
     rows = sample(("orders",))
-    rows = replace(rows, worst=[group_row(generation_count=500)], flows=[flow_row(partition_count=600, flow_total=9)])
+    rows = replace(rows, ranked=[group_row(generation_count=500)], flows=[flow_row(partition_count=600, flow_total=9)])
     rows = replace(rows, findings=[row | {"rule_group_count": 400} for row in rows.findings])
     page = build_page(rows, AS_OF)
     assert page.worst[0].cuts == ("the newest 3 of 500 generations are shown", "the newest 1 of 9 lines of what moved are shown")
     assert page.worst[0].lines[0].flows[0].partitions == "0-1, 3 and 597 more"
-    assert "The first 2 of 800;" in to_html(page)
+    assert "The first 2 of 800;" in render(page).html
 
 
 def test_tallies_cut_at_different_ages_show_only_what_is_complete():
     active = tally_row("range", "observed", generation_count=9, generations=[generation_row(number, number - 1) for number in (9, 7, 5)])
     empty = tally_row("", "observed", generation_count=2, generations=[generation_row(number, number - 1) for number in (8, 2)])
-    page = build_page(ReportRows(worst=[group_row(generation_count=11)], tallies=[active, empty]), AS_OF)
+    page = build_page(ReportRows(ranked=[group_row(generation_count=11)], tallies=[active, empty]), AS_OF)
     assert [line.name for line in page.worst[0].lines] == ["9", "8", "7", "5"]
     assert page.worst[0].cuts == ("the newest 4 of 11 generations are shown",)
 
@@ -518,7 +469,7 @@ def test_the_run_is_named_with_what_it_read():
 
 def test_a_fleet_without_groups_makes_a_page():
     page = build_page(ReportRows(), AS_OF)
-    assert "There are no groups in the warehouse." in to_html(page)
+    assert "There are no groups in the warehouse." in render(page).html
     assert to_text(page, "p").endswith("  no groups\n\np")
 
 

@@ -1,0 +1,141 @@
+"""Rows as the report's stage collects them: hand-made, for every test of the page that needs no Spark."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from decimal import Decimal
+
+from jobs.reporting.view import MEASURES, ReportRows
+
+AS_OF = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+SUMMARY = {"run_id": "run-7", "input_counts": {"read": 962, "landed": 900, "skipped": 62, "consumer-offsets.skipped.offset commit": 62}}
+MEMBER = "orders-1-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1"
+OTHER = "orders-2-e76ea8c3-5d30-4299-9005-47eb41f3d3c4"
+
+
+def group_row(group_id="orders", **changes):
+    row = {"cluster_id": "prod", "group_id": group_id, "critical_count": 0, "warning_count": 0, "info_count": 0}
+    row |= {"avoidable_movement_count": None, "movement_count": 3, "generation_count": 3, "member_count": 2}
+    row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}
+    row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
+    return row | {"partitions_per_member_min": 1, "partitions_per_member_max": 3} | changes
+
+
+def generation_row(generation, previous, group_id="orders", **changes):
+    row = {
+        "cluster_id": "prod",
+        "group_id": group_id,
+        "position": 9 + generation,
+        "generation": generation,
+        "previous_generation": previous,
+    }
+    row |= {"observed_at_ms": 1_790_000_000_000 + generation, "generation_gap": None if previous is None else generation - previous - 1}
+    row |= {"is_follow_up": False, "is_settled": True, "strategy": "range", "member_count": 2, "idle_member_count": 0, "partition_count": 4}
+    row |= {
+        "revoked_count": 1,
+        "reassigned_count": 2,
+        "handed_over_count": 0,
+        "gained_count": 0,
+        "lost_count": 1,
+        "orphaned_count": 0,
+        "movement_count": 3,
+        "avoidable_movement_count": None,
+    }
+    row |= {"eager_revocation_count": 4, "cooperative_revocation_count": 1, "actual_revocation_count": None, "imbalance_ratio": 1.5}
+    return row | {"triggers": ["member_joined"], "conformance": "exact", "strategy": "range"} | changes
+
+
+def measures(**known):
+    """Sums over three generations; a measure that is not named is unknown in all of them."""
+    columns = {}
+    for measure in MEASURES:
+        columns |= {f"{measure}_sum": known.get(measure), f"{measure}_known": 3 if measure in known else 0}
+    return columns
+
+
+def tally_row(strategy, basis="counterfactual", movements=5, **changes):
+    row = {"cluster_id": "prod", "group_id": "orders", "basis": basis, "strategy": strategy, "flavour": "java", "status": "solved"}
+    row |= {"conformance": None, "generation_count": 3, "rebalance_count": 3, "imbalance_ratio_sum": Decimal("3.75")}
+    row |= {"imbalance_ratio_known": 3, "imbalance_ratio_max": 1.5, "spread_max": 2, "generations": []}
+    return row | measures(movement_count=movements, eager_revocation_count=8, cooperative_revocation_count=2) | changes
+
+
+def holding_row(member_id, load, topic, number, **changes):
+    row = {"cluster_id": "prod", "group_id": "orders", "member_id": member_id, "group_instance_id": None, "member_partition_count": load}
+    return row | {"topic": topic, "topic_partition_count": number, "member_total": 2, "topic_total": 2} | changes
+
+
+def flow_row(position=12, **changes):
+    row = {
+        "cluster_id": "prod",
+        "group_id": "orders",
+        "position": position,
+        "previous_member_id": MEMBER,
+        "member_id": OTHER,
+        "cause": None,
+    }
+    return row | {"kind": "revoked", "topic": "clicks", "partitions": [3, 0, 1], "partition_count": 3, "flow_total": 2} | changes
+
+
+def finding_row(group_id="orders", **changes):
+    row = {"cluster_id": "prod", "group_id": group_id, "rule_id": "conformance_differs", "severity": "warning", "finding_count": 2}
+    row |= {"first_generation": 2, "last_generation": 3, "observed_at_ms": 1_790_000_120_000, "message": "2 members differ"}
+    row |= {"rule_finding_count": 4, "rule_group_count": 2}
+    return row | {"evidence": {"members": MEMBER}, "advice": "look at the leader's client"} | changes
+
+
+def sample(group_ids=("orders", "billing")):
+    """Every kind of row, at least twice each; all groups get the same history."""
+    each = [{"group_id": group_id} for group_id in group_ids]
+    history = [generation_row(1, None, movement_count=None, triggers=["group_created"]), generation_row(2, 1), generation_row(3, 2)]
+    # The newest come first, as the stage collects them.
+    own = tally_row("range", "observed", conformance="exact", generations=history[::-1])
+    tallies = [own, tally_row("sticky", movements=1), tally_row("range"), tally_row("range", "recomputed", conformance="exact")]
+    others = {"cluster_id": None, "group_id": None}
+    holdings = [holding_row(MEMBER, 3, "clicks", 2), holding_row(MEMBER, 3, "views", 1), holding_row(OTHER, 0, None, None)]
+    return ReportRows(
+        groups=[
+            {"cluster_id": "prod", "imbalance_class": 3, "is_even": False, "group_count": 2, "member_count": 4},
+            {"cluster_id": "prod", "imbalance_class": None, "is_even": None, "group_count": 1, "member_count": 0},
+        ],
+        ranked=[group_row(critical_count=rank) | key for rank, key in enumerate(each)],
+        tallies=[row | key for key in each for row in tallies]
+        + [
+            tally_row("range", "observed", conformance="differs", flavour=None) | others,
+            tally_row("sticky", status="no_result") | others,
+        ],
+        holdings=[row | key for key in each for row in holdings],
+        flows=[
+            row | key
+            for key in each
+            for row in (flow_row(), flow_row(topic="alerts"), flow_row(11, kind="gained", previous_member_id=None, cause="handed_over"))
+        ],
+        findings=[finding_row() | key for key in each]
+        + [finding_row(group_ids[0], rule_id="partition_multiply_owned", severity="critical")],
+    )
+
+
+def large_fleet(group_count, detailed, name=""):
+    """So many groups, of which the worst have a long history and many members: more than a page has room for."""
+    names = [f"{name}team-{number % 40}.service-{number:05}" for number in range(group_count)]
+    ranked = [
+        group_row(group_id, critical_count=max(0, detailed - number), movement_count=number % 17, strategy=("range", "sticky")[number % 2])
+        for number, group_id in enumerate(names)
+    ]
+    history = [generation_row(generation, generation - 1) for generation in range(80, 0, -1)]
+    tallies, holdings, flows = [], [], []
+    for group_id in names[:detailed]:
+        tallies.append(tally_row("range", "observed", group_id=group_id, generation_count=80, generations=history))
+        tallies += [tally_row(strategy, group_id=group_id) for strategy in ("range", "sticky")]
+        holdings += [holding_row(f"m{member}", 9, f"topic-{topic}", 1, group_id=group_id) for member in range(20) for topic in range(9)]
+        flows += [flow_row(9 + generation, group_id=group_id, topic=f"topic-{generation % 7}") for generation in range(1, 81)]
+    return ReportRows(
+        groups=[
+            {"cluster_id": "prod", "imbalance_class": 3, "is_even": False, "group_count": group_count, "member_count": 2 * group_count}
+        ],
+        ranked=ranked,
+        tallies=tallies,
+        holdings=holdings,
+        flows=flows,
+        findings=[finding_row(group_id, rule_group_count=group_count) for group_id in names[:detailed]],
+    )
