@@ -25,7 +25,7 @@ from jobs import collect_options
 from jobs.client_properties import read_client_properties
 from jobs.errors import EvenkeelError, PlatformError, UsageError
 from jobs.location import is_text, local_folder, objection, on_one_line, told
-from schemas.config import Settings, parse_settings
+from schemas.config import ReportSettings, Settings, parse_settings
 from schemas.vocabulary import SOURCES_OF_GROUPS, Severity, Source
 
 if TYPE_CHECKING:
@@ -126,6 +126,12 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("--since", type=moment, metavar="T", help="with --recompute: only groups with a snapshot at T or later")
         if name in ("run", "report"):
             command.add_argument("--output", metavar="FILE", help="the report's file (default: report.html in the warehouse folder)")
+        if name == "report":
+            command.add_argument(
+                "--details", metavar="DIR", help="folder for a page of each group whose details the report has no room for"
+            )
+            command.add_argument("--export", metavar="LIST", help="also write csv, json, prometheus: names separated by commas")
+            command.add_argument("--export-dir", metavar="DIR", help="folder for these files (default: the report's)")
     return parser
 
 
@@ -205,7 +211,7 @@ def load_settings(arguments: argparse.Namespace, folder: Path) -> Settings:
         merged = {**settings.model_dump(), **flags}
         if arguments.__dict__.get("fail_on"):
             merged["quality"]["fail_on"] = arguments.fail_on
-        merged["report"]["output"] = _report_path(arguments.__dict__.get("output") or settings.report.output, merged["warehouse"])
+        merged["report"] |= _report_flags(arguments, settings.report, merged["warehouse"])
         merged_settings = parse_settings(merged, "command line")
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -247,13 +253,27 @@ def _check_names(settings: Settings) -> None:
     problem = objection(settings.warehouse)
     if problem is not None:
         raise UsageError(f"warehouse {told(settings.warehouse)}: {problem}")
-    for setting, name in (("cluster_id", settings.cluster_id), ("report.output", settings.report.output)):
+    report = settings.report
+    places = {"output": report.output, "details": report.details, "export_dir": report.export_dir}
+    for setting, name in (("cluster_id", settings.cluster_id), *((f"report.{key}", place) for key, place in places.items())):
         if name is not None and not is_text(name):
             raise UsageError(f"{setting}: expected UTF-8 without control characters, found {name!r}")
 
 
 def _beside(settings_file: Path, name: str) -> str:
     return name if "://" in name or Path(name).is_absolute() else str(settings_file.absolute().parent / name)
+
+
+def _report_flags(arguments: argparse.Namespace, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
+    """Return where the report's files go, as absolute paths, and which there are besides the page."""
+    given = arguments.__dict__
+    changed: dict[str, Any] = {"output": _report_path(given.get("output") or settings.output, warehouse)}
+    for name in ("details", "export_dir"):
+        place = given.get(name) or getattr(settings, name)
+        changed[name] = None if place is None else str(Path(place).absolute())
+    if given.get("export") is not None:
+        changed["export"] = tuple(name.strip() for name in given["export"].split(",") if name.strip())
+    return changed
 
 
 def _report_path(named: str | None, warehouse: str) -> str:

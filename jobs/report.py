@@ -1,7 +1,7 @@
 """The report stage: what the fleet did, every group by how badly it did, and why, as one HTML page and a summary for the terminal.
 
 Reads: generation_audits, findings, assignments, movements (current rows).
-Writes: the HTML file; no table.
+Writes: the HTML file, pages of single groups and exports where they are asked for; no table.
 Spark aggregates and the driver collects what is shown: first the ranking, a row a group, then one small query a table for the
 details of the worst.
 """
@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.errors import EvenkeelError
-from jobs.report_page import build_page, render, to_text
+from jobs.exports import write_exports
+from jobs.report_page import Document, build_page, build_views, render, render_group, to_text
 from jobs.reporting.groups import worst_first
-from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, MOST_RANKED, ReportRows
+from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, MOST_RANKED, Page, ReportRows
+from jobs.text_file import write_text
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS
@@ -34,9 +36,12 @@ GROUP = ("cluster_id", "group_id")
 # Shares of a group's part of max_detail_rows.
 GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE = 0.05, 0.15, 0.7
 MOST_GENERATIONS = 100  # a page that shows more is not read
+GROUPS_AT_A_TIME = 100  # of those that get pages of their own
 LEAST_FINDINGS = 50  # groups a rule, where fewer have details
 TOPICS_SHOWN = 30
 PARTITIONS_LISTED = 500  # of one line of what moved; the rest is counted
+
+_RESETS, _NOT_KNOWN = ("reset_none", "reset_out_of_range"), "unknown"  # of movements.resume_outcome
 
 _GENERATION_COLUMNS = (
     "position",
@@ -225,7 +230,13 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
         movements.where(_observed())
         .repartition(*GROUP)  # satisfies the windows too: one shuffle instead of two
         .groupBy(*GROUP, *key)
-        .agg(F.count("*").alias("partition_count"), F.sort_array(F.collect_list("partition")).alias("partitions"))
+        .agg(
+            F.count("*").alias("partition_count"),
+            F.sort_array(F.collect_list("partition")).alias("partitions"),
+            F.sum("lag").alias("lag"),
+            F.count_if(F.col("resume_outcome").isin(*_RESETS)).alias("reset_count"),
+            F.count_if(F.col("resume_outcome") != _NOT_KNOWN).alias("resume_known"),
+        )
         .withColumns(
             {
                 "partitions": F.slice("partitions", 1, PARTITIONS_LISTED),
@@ -314,34 +325,50 @@ def _share(rows: float, share: float, most: int | None = None) -> int:
     return wanted if most is None else min(most, wanted)
 
 
-def _write(html: str, path: Path) -> None:
-    """Write the page beside its place and move it there: nobody ever opens half a report.
-
-    Raises:
-        EvenkeelError: the file cannot be written.
-    """
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(html, encoding="utf-8", newline="\n")
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise EvenkeelError(f"report: cannot write {path}: {error.strerror}; name another file with --output") from error
-
-
 def run(warehouse: Warehouse, settings: Settings, as_of: datetime, summary: Mapping[str, Any] | None = None) -> str:
-    """Write the report and return its summary for the terminal, whose last line is the report's path.
+    """Write the report, its exports and its further pages, and return its summary for the terminal, whose last line is the report's path.
 
     Args:
         as_of: the run's clock, with a time zone.
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
 
     Raises:
-        EvenkeelError: the report cannot be written where ``settings.report.output`` says.
+        EvenkeelError: something cannot be written where ``settings.report`` says.
     """
-    page = build_page(collect_rows(warehouse, settings.report), as_of, summary)
-    path = Path(settings.report.output or "report.html")
-    document = render(page)
-    _write(document.html, path)
+    wanted = settings.report
+    rows = collect_rows(warehouse, wanted)
+    page = build_page(rows, as_of, summary)
+    path = Path(wanted.output or "report.html")
+    details = Path(wanted.details) if wanted.details is not None else None
+    document = render(page, _address(details, path.parent) if details is not None else "")
+    write_text([document.html], path)
     logger.info("report: %d of %d groups listed, %d of them with details", document.listed, page.group_total, len(document.detailed))
+    if details is not None:
+        _write_details(warehouse, wanted, rows.ranked, page, document, details)
+    for written in write_exports(warehouse, wanted.export, Path(wanted.export_dir or path.parent), rows, as_of):
+        logger.info("report: wrote %s", written)
     return to_text(page, str(path))
+
+
+def _write_details(
+    warehouse: Warehouse, settings: ReportSettings, ranked: Sequence[dict[str, Any]], page: Page, document: Document, folder: Path
+) -> None:
+    """Write a page for each listed group whose details are not in the report, some at a time, so that the driver holds only these."""
+    report = _address(Path(settings.output or "report.html"), folder)
+    audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
+    others = [
+        (row, line) for row, line in zip(ranked, page.groups[: document.listed], strict=False) if line.anchor not in document.detailed
+    ]
+    for start in range(0, len(others), GROUPS_AT_A_TIME):
+        these = [row for row, _ in others[start : start + GROUPS_AT_A_TIME]]
+        lines = [line for _, line in others[start : start + GROUPS_AT_A_TIME]]
+        is_one = _is_one_of(these, *GROUP)
+        rows = ReportRows(ranked=these, **_collect_details(warehouse, settings, audits.where(is_one), findings.where(is_one), these))
+        for view in build_views(rows, lines):
+            write_text([render_group(page, view, report)], folder / f"{view.line.anchor}.html")
+    logger.info("report: wrote %d pages of single groups into %s", len(others), folder)
+
+
+def _address(place: Path, seen_from: Path) -> str:
+    """Return the relative address of a file or folder, for a link in a page of the folder ``seen_from``."""
+    return quote(Path(os.path.relpath(place, seen_from)).as_posix())

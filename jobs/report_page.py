@@ -12,8 +12,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -25,7 +26,7 @@ from jobs.reporting.figures import EN_DASH, Figure, count, cut, moment, visible,
 from jobs.reporting.groups import finding_views, group_lines, group_views, worst_first
 from jobs.reporting.strategies import FLEET_COLUMNS, compare
 from jobs.reporting.timeline import CONFORMANCE_MARKS
-from jobs.reporting.view import Count, GroupLine, Page, ReportRows
+from jobs.reporting.view import Count, GroupLine, GroupView, Page, ReportRows
 from schemas.vocabulary import Outcome
 
 MOST_BYTES = 8_000_000
@@ -64,10 +65,9 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         as_of: the run's clock, with a time zone.
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
     """
-    rows = ReportRows(**{field.name: _printable(getattr(rows, field.name)) for field in fields(rows)})
+    rows = _all_printable(rows)
     summary = _printable(summary or {})
-    ranking = sorted(rows.ranked, key=worst_first)
-    lines = group_lines(ranking)
+    lines = group_lines(rows.ranked)
     findings = finding_views(rows.findings, lines)
     rules = fleet.rule_lines(rows.findings)
     return Page(
@@ -85,10 +85,16 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         strategies=compare(rows.tallies, FLEET_COLUMNS),
         groups=lines,
         group_total=sum(row["group_count"] for row in rows.groups),
-        worst=group_views(rows, ranking, lines, findings),
+        worst=group_views(rows, lines, findings),
         findings=findings,
         finding_total=sum(int(line.groups.value or 0) for line in rules),
     )
+
+
+def build_views(rows: ReportRows, lines: Sequence[GroupLine]) -> tuple[GroupView, ...]:
+    """Return everything about the groups of ``rows`` that have details; ``lines`` are these groups as the page lists them, in its order."""
+    rows = _all_printable(rows)
+    return group_views(rows, lines, finding_views(rows.findings, lines))
 
 
 def _inputs(summary: Mapping[str, Any]) -> tuple[Count, ...]:
@@ -101,6 +107,12 @@ def _input_kinds(summary: Mapping[str, Any]) -> tuple[Count, ...]:
     """Return the same by source and kind: the counts whose names have dots."""
     counts = summary.get("input_counts") or {}
     return tuple(Count(name.replace(".", " \N{MIDDLE DOT} "), count(counts[name])) for name in sorted(counts) if "." in name)
+
+
+def _all_printable(rows: ReportRows) -> ReportRows:
+    """Return the rows with the groups in the order of the ranking, which is that of their real names, and everything in them printable."""
+    rows = replace(rows, ranked=sorted(rows.ranked, key=worst_first))
+    return ReportRows(**{field.name: _printable(getattr(rows, field.name)) for field in fields(rows)})
 
 
 def _printable(value: Any) -> Any:
@@ -132,7 +144,7 @@ def render(page: Page, details: str = "") -> Document:
     left = MOST_BYTES - _size(of_frame) - sum(map(_size, lines))
     sections: dict[str, str] = {}
     for view in page.worst[:listed]:
-        text = section.render(shared, group=view)
+        text = section.render(shared, group=view, back="#groups")
         if _size(text) + _LINK_BYTES <= left:
             left -= _size(text) + _LINK_BYTES
             sections[view.line.anchor] = text
@@ -145,6 +157,12 @@ def render(page: Page, details: str = "") -> Document:
         detailed=len(sections),
     )
     return Document(html, listed, frozenset(sections))
+
+
+def render_group(page: Page, view: GroupView, report: str) -> str:
+    """Return a page of its own for one group; ``report`` is the address from there of the page that lists them all."""
+    template = _environment().get_template("single.html.j2")
+    return template.render(page=page, group=view, has_clusters=True, back=f"{report}#{view.line.anchor}")
 
 
 def _fitting(texts: Iterable[str], most: int) -> int:
@@ -162,7 +180,9 @@ def _size(text: str) -> int:
     return len(text.encode())
 
 
+@cache
 def _environment() -> Environment:
+    """Return the templates: compiled once, since a fleet has thousands of pages."""
     environment = Environment(
         loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, auto_reload=False
     )

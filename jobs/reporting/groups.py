@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from jobs.reporting.figures import EN_DASH, Figure, condense, count, from_ms, moment, ratio, short_names, words
+from jobs.reporting.exchange import draw_exchange
+from jobs.reporting.figures import EN_DASH, Figure, Total, condense, count, from_ms, moment, ratio, short_names, words
 from jobs.reporting.heat import lay_out
 from jobs.reporting.strategies import GROUP_COLUMNS, compare
 from jobs.reporting.timeline import KINDS, draw, moved, special
-from jobs.reporting.view import WHY, FindingView, Flow, GenerationLine, GroupLine, GroupView, ReportRows, Row
+from jobs.reporting.view import WHY, CauseLine, FindingView, Flow, GenerationLine, GroupLine, GroupView, ReportRows, Row
 from schemas.vocabulary import Basis, Severity
 
 GroupKey = tuple[str, str]
+
+MOST_DRAWN = 3
+"""Generations of a group whose movements are drawn: the newest in which something moved."""
 
 _FIGURES = {
     "member_count": "not known",
@@ -98,10 +102,8 @@ def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[
     )
 
 
-def group_views(
-    rows: ReportRows, ranking: Sequence[Row], lines: Sequence[GroupLine], findings: Iterable[FindingView]
-) -> tuple[GroupView, ...]:
-    """Return the groups whose details were collected, in the order of ``ranking``, each with everything that its section shows."""
+def group_views(rows: ReportRows, lines: Sequence[GroupLine], findings: Iterable[FindingView]) -> tuple[GroupView, ...]:
+    """Return the groups whose details were collected, with everything that sections show; ``lines`` are those of ``rows.ranked``."""
     tallies, holdings, flows = _by_group(rows.tallies), _by_group(rows.holdings), _by_group(rows.flows)
     found: dict[GroupKey, list[FindingView]] = {}
     for finding in findings:
@@ -115,7 +117,7 @@ def group_views(
             flows.get(_key(row), []),
             tuple(found.get(_key(row), ())),
         )
-        for row, line in zip(ranking, lines, strict=True)
+        for row, line in zip(rows.ranked, lines, strict=True)
         if _key(row) in tallies
     )
 
@@ -137,6 +139,7 @@ def _group_view(
         first_at=moment(from_ms(row["first_at_ms"])),
         settled=_settled(row),
         timeline=draw(generations),
+        causes=_cause_lines(generations),
         lines=_generation_lines(generations, flows),
         cuts=_cuts(len(generations), row["generation_count"], flows),
         heat=lay_out(holdings),
@@ -171,30 +174,60 @@ def _verdict(row: Row) -> Figure:
     return Figure(words(row["verdict"]) + better)
 
 
+def _cause_lines(generations: Sequence[Row]) -> tuple[CauseLine, ...]:
+    """Return what each cause came to, the most frequent first. Causes that came together are one line: every generation counts once."""
+    grouped: dict[tuple[str, ...] | None, list[Row]] = {}
+    for row in generations:
+        grouped.setdefault(None if row["triggers"] is None else tuple(row["triggers"]), []).append(row)
+
+    def total(rows: Sequence[Row], measure: str) -> Figure:
+        known = [row[measure] for row in rows if row[measure] is not None]
+        return Total(sum(known), len(known), len(rows)).figure(WHY[measure])
+
+    ordered = sorted(grouped.items(), key=lambda item: (item[0] is None, -len(item[1]), item[0] or ()))
+    return tuple(
+        CauseLine(
+            cause=_triggers(causes),
+            generations=count(len(rows)),
+            movements=total(rows, "movement_count"),
+            avoidable=total(rows, "avoidable_movement_count"),
+            revocations=total(rows, "actual_revocation_count"),
+        )
+        for causes, rows in ordered
+    )
+
+
+def _triggers(causes: Sequence[str] | None) -> Figure:
+    return Figure(EN_DASH, "its predecessor is not known") if causes is None else Figure(", ".join(map(words, causes)))
+
+
 def _generation_lines(generations: Sequence[Row], flows: Sequence[Row]) -> tuple[GenerationLine, ...]:
     """Return the generations, newest first, each with what moved in it."""
     names = short_names(name for flow in flows for name in (flow["previous_member_id"], flow["member_id"]) if name is not None)
     by_position: dict[int, list[Row]] = {}
     for flow in flows:
         by_position.setdefault(flow["position"], []).append(flow)
-    return tuple(_generation_line(row, by_position.get(row["position"], []), names) for row in reversed(generations))
+    drawn = sorted(by_position, reverse=True)[:MOST_DRAWN]
+    return tuple(
+        _generation_line(row, by_position.get(row["position"], []), names, row["position"] in drawn) for row in reversed(generations)
+    )
 
 
-def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str]) -> GenerationLine:
+def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], is_drawn: bool) -> GenerationLine:
+    ordered = sorted(flows, key=_flow_order)
     return GenerationLine(
         name=str(row["generation"]),
         at=moment(from_ms(row["observed_at_ms"])),
         special=special(row) or ("" if row["is_settled"] in (None, True) else "not settled"),
         start="" if row["previous_generation"] is not None else "first known",
         gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
-        triggers=Figure(EN_DASH, "not worked out, or its predecessor is not known")
-        if row["triggers"] is None
-        else Figure(", ".join(map(words, row["triggers"]))),
+        triggers=_triggers(row["triggers"]),
         figures={name: count(row[name], why) for name, why in _FIGURES.items()}
         | {"imbalance_ratio": ratio(row["imbalance_ratio"], "no members, or no partitions")},
         parts=_parts(row),
         conformance=row["conformance"] or "none",
-        flows=tuple(_flow(flow, names) for flow in sorted(flows, key=_flow_order)),
+        flows=tuple(_flow(flow, names) for flow in ordered),
+        exchange=draw_exchange(ordered, names) if is_drawn else None,
     )
 
 
@@ -232,7 +265,21 @@ def _flow(flow: Row, names: Mapping[str, str]) -> Flow:
         partition_count=count(flow["partition_count"]),
         kind=flow["kind"],
         cause=words(flow["cause"] or ""),
+        resume=_resume(flow),
     )
+
+
+def _resume(flow: Row) -> Figure:
+    """Return what the new owner finds: messages still to read, and how many partitions it starts anew."""
+    if flow["member_id"] is None:
+        return Figure(EN_DASH, "nobody reads on")
+    if not flow["resume_known"]:
+        return Figure(EN_DASH, "no commit or look at the log tells where it resumes")
+    parts = [] if flow["lag"] is None else [f"{flow['lag']:,} messages"]
+    parts += [f"{flow['reset_count']:,} reset"] if flow["reset_count"] else []
+    known, number = flow["resume_known"], flow["partition_count"]
+    note = "" if known == number else f"known for {known:,} of {number:,} partitions"
+    return Figure(", ".join(parts) or "lag not known", note, flow["lag"])
 
 
 def _cuts(generations_shown: int, generation_count: int, flows: Sequence[Row]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assignors.triggers import Trigger
 from jobs.reporting.figures import EN_DASH, from_ms, moment, words
 
 Row = Mapping[str, Any]
@@ -22,17 +23,34 @@ CONFORMANCE_MARKS = {
 }
 """The sign of each conformance, so that nobody needs to tell colours apart."""
 
-_SIGNS = {
-    "follow-up": "\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}",
-    "rewrite": "\N{CLOCKWISE OPEN CIRCLE ARROW}",
-    "repeat": "\N{CLOCKWISE OPEN CIRCLE ARROW}",
+CAUSE_MARKS = {
+    Trigger.GROUP_CREATED: "*",
+    Trigger.GROUP_EMPTIED: "\N{EMPTY SET}",
+    Trigger.MEMBER_JOINED: "+",
+    Trigger.MEMBER_LEFT: "\N{MINUS SIGN}",
+    Trigger.MEMBER_REPLACED: "\N{PLUS-MINUS SIGN}",
+    Trigger.MEMBER_RETURNED: "r",
+    Trigger.STATIC_MEMBER_RETURNED: "s",
+    Trigger.SUBSCRIPTION_CHANGED: "S",
+    Trigger.TOPIC_CREATED: "T",
+    Trigger.TOPIC_DELETED: "D",
+    Trigger.PARTITIONS_ADDED: "P",
+    Trigger.STRATEGY_CHANGED: "A",
+    Trigger.RACK_CHANGED: "R",
+    Trigger.COOPERATIVE_FOLLOW_UP: "\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}",
+    Trigger.UPGRADED_TO_CONSUMER: "U",
+    Trigger.DOWNGRADED_TO_CLASSIC: "C",
+    Trigger.GENERATION_REWRITTEN: "\N{CLOCKWISE OPEN CIRCLE ARROW}",
+    Trigger.NONE_VISIBLE: "?",
 }
+"""The sign of each cause under its generation; the legend beside the drawing explains those that it has."""
 
 _WIDEST, _NARROWEST, _WANTED = 46, 15, 900
 _DIGIT = 6.2  # width of a digit at the chart's 11 px
+_SIGN = 8.5  # of the widest cause's sign at 12 px
 _BARS = {"members": (26, 36), "movements": (86, 54), "revocations": (166, 46)}  # track: (top, height)
 _RATIO = (240, 40)
-_MARKS_Y, _SIGNS_Y, _NAMES_Y, _HEIGHT = 308, 326, 344, 352
+_MARKS_Y, _CAUSES_Y, _NAMES_Y, _HEIGHT = 308, 328, 346, 354
 
 
 @dataclass(frozen=True)
@@ -56,7 +74,7 @@ class Column:
     name: str
     title: str
     tint: str
-    sign: str
+    causes: str
     edge: str
     edge_label: str
     mark: str
@@ -68,16 +86,20 @@ class Column:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A drawing: its width, its columns, the line through the imbalance ratios, and what the ratio track spans."""
+    """A drawing: its width, its columns, the line through the imbalance ratios, and what the ratio track spans.
+
+    ``causes`` are the signs that it has, each with its meaning.
+    """
 
     width: float
     column_width: float
     columns: tuple[Column, ...]
+    causes: tuple[tuple[str, str], ...]
     ratio_lines: tuple[str, ...]
     ratio_top: str
     height: int = _HEIGHT
     marks_y: int = _MARKS_Y
-    signs_y: int = _SIGNS_Y
+    causes_y: int = _CAUSES_Y
     names_y: int = _NAMES_Y
 
 
@@ -133,6 +155,9 @@ def draw(generations: Sequence[Row]) -> Timeline:
         width=round(column_width * len(generations), 1),
         column_width=round(column_width, 1),
         columns=columns,
+        causes=tuple(
+            (mark, words(cause)) for cause, mark in CAUSE_MARKS.items() if any(cause in (row["triggers"] or ()) for row in generations)
+        ),
         ratio_lines=_ratio_lines(columns),
         ratio_top=f"{max(highest_ratio, 1.5):.1f}",
     )
@@ -155,7 +180,7 @@ def _column(row: Row, x: float, width: float, scales: Mapping[str, int], ratio_t
         name=name if _fits(name, width) or row["generation"] % 5 == 0 else "",
         title=describe(row),
         tint=kind or ("empty" if row["member_count"] == 0 else ""),
-        sign=_SIGNS.get(kind, "\N{EMPTY SET}" if row["member_count"] == 0 else ""),
+        causes=_causes(row, width),
         edge="start" if starts else "gap" if gap > 0 else "",
         edge_label=("start" if is_first else "new life") if starts else f"+{gap}" if gap > 0 else "",
         mark=CONFORMANCE_MARKS.get(row["conformance"], EN_DASH),
@@ -164,6 +189,15 @@ def _column(row: Row, x: float, width: float, scales: Mapping[str, int], ratio_t
         ratio_y=None if ratio is None else round(top + height * (1 - (ratio - 1) / (ratio_top - 1)), 1),
         ratio_label="" if ratio is None or width < 28 else f"{ratio:.2f}",
     )
+
+
+def _causes(row: Row, width: float) -> str:
+    """Return the signs of a generation's causes, as many as the column has room for and an ellipsis for the others."""
+    if row["triggers"] is None:
+        return EN_DASH
+    marks = "".join(CAUSE_MARKS.get(cause, "?") for cause in row["triggers"])
+    room = max(1, int((width - 3) // _SIGN))
+    return marks if len(marks) <= room else f"{marks[: room - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _fits(text: str, width: float) -> bool:

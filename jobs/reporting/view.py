@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.reporting.exchange import Exchange
 from jobs.reporting.figures import Figure
 from jobs.reporting.heat import Heat
 from jobs.reporting.timeline import Timeline
@@ -59,7 +60,8 @@ class ReportRows:
         holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and
             topic_partition_count (null for a member without partitions), member_total and topic_total of the group.
         flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
-            partition_count (partitions may be cut), and flow_total of the group.
+            partition_count (partitions may be cut), lag (sum, null when none is known), reset_count and resume_known (partitions
+            whose reader starts anew, and of which it is known where it resumes), and flow_total of the group.
         findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, and of
             the last one observed_at_ms, message, evidence, advice; rule_finding_count and rule_group_count of all groups.
             Not all groups of a rule need be there, but one of each rule.
@@ -143,6 +145,17 @@ class FindingView:
 
 
 @dataclass(frozen=True)
+class CauseLine:
+    """What rebalances of one cause, or of the same causes together, cost."""
+
+    cause: Figure
+    generations: Figure
+    movements: Figure
+    avoidable: Figure
+    revocations: Figure
+
+
+@dataclass(frozen=True)
 class Flow:
     """Partitions of one topic that went from one owner to another for the same reason; an empty owner is nobody."""
 
@@ -155,6 +168,7 @@ class Flow:
     partition_count: Figure
     kind: str
     cause: str
+    resume: Figure
 
 
 @dataclass(frozen=True)
@@ -171,6 +185,7 @@ class GenerationLine:
     parts: str
     conformance: str
     flows: tuple[Flow, ...]
+    exchange: Exchange | None
 
 
 @dataclass(frozen=True)
@@ -202,6 +217,7 @@ class GroupView:
     first_at: str
     settled: str
     timeline: Timeline
+    causes: tuple[CauseLine, ...]
     lines: tuple[GenerationLine, ...]
     cuts: tuple[str, ...]
     heat: Heat | None

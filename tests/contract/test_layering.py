@@ -58,7 +58,7 @@ ACTIONS_IN = {
     f"jobs.{name}"
     for name in (
         *("warehouse", "lease", "context", "land", "alignment", "superseding"),
-        *("histories", "assign", "audit", "resumption", "retention", "report", "gates", "pipeline"),
+        *("histories", "assign", "audit", "resumption", "retention", "report", "exports", "gates", "pipeline"),
         *("verification.invariants", "verification.remote"),
     )
 }

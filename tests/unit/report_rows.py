@@ -74,7 +74,16 @@ def flow_row(position=12, **changes):
         "member_id": OTHER,
         "cause": None,
     }
-    return row | {"kind": "revoked", "topic": "clicks", "partitions": [3, 0, 1], "partition_count": 3, "flow_total": 2} | changes
+    return (
+        row
+        | {"kind": "revoked", "topic": "clicks", "partitions": [3, 0, 1], "partition_count": 3, "flow_total": 2}
+        | {
+            "lag": None,
+            "reset_count": 0,
+            "resume_known": 0,
+        }
+        | changes
+    )
 
 
 def finding_row(group_id="orders", **changes):

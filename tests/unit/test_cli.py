@@ -100,6 +100,23 @@ def test_a_flag_beats_the_file(settings_file: Path, monkeypatch: pytest.MonkeyPa
     assert settings.report.worst_groups == 100, "what nobody names keeps its default"
 
 
+def test_the_reports_further_files_are_asked_for_by_flag_or_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = load("report").report
+    assert (plain.details, plain.export, plain.export_dir) == (None, (), None)
+    report = load("report", "--details", "d", "--export", "csv, json,prometheus", "--export-dir", "e").report
+    assert (report.details, report.export_dir) == (str(tmp_path / "d"), str(tmp_path / "e"))
+    assert report.export == ("csv", "json", "prometheus")
+    (tmp_path / "s.yaml").write_text("report: {export: [prometheus], details: pages}")
+    report = load("run", "--config", "s.yaml").report
+    assert (report.export, report.details) == (("prometheus",), str(tmp_path / "pages"))
+
+
+def test_an_unknown_export_is_told_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"report\.export.*'csv', 'json' or 'prometheus'"):
+        load("report", "--export", "csv,xlsx")
+
+
 @pytest.mark.parametrize(
     ("warehouse", "expected"),
     [

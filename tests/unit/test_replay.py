@@ -192,7 +192,7 @@ def test_sticky_claims_travel_in_its_user_data(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(replay, "assign", record)
     first, second = snapshot(1, {"a": "t0"}, strategy="other"), snapshot(2, {"a": "t0", "b": ""}, strategy="other")
     play(Replay(("sticky",)), looks(t=1), first, second)
-    expected = bytes.fromhex("00000001" "0001" "74" "00000001" "00000000" "00000001")
+    expected = bytes.fromhex("00000001000174000000010000000000000001")
     assert [(one.user_data, one.owned_generation) for one in asked[-1].members] == [(expected, 1), (None, None)]
 
 

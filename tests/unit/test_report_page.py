@@ -14,12 +14,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobs.report_page import MOST_BYTES, build_page, render, to_text
+from assignors.triggers import Trigger
+from jobs.report_page import MOST_BYTES, build_page, build_views, render, render_group, to_text
+from jobs.reporting.exchange import MOST_OWNERS, draw_exchange
 from jobs.reporting.figures import Total, condense, short_names, visible
 from jobs.reporting.groups import anchor, worst_first
 from jobs.reporting.heat import lay_out
 from jobs.reporting.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
-from jobs.reporting.timeline import draw
+from jobs.reporting.timeline import CAUSE_MARKS, draw
 from jobs.reporting.view import ReportRows
 from tests.unit.report_rows import (
     AS_OF,
@@ -394,6 +396,135 @@ def test_the_heat_map_counts_and_keeps_members_without_partitions():
 def test_small_numbers_are_not_painted_as_large_ones():
     heat = lay_out([holding_row("a", 2, "t", 2), holding_row("b", 1, "t", 1)])
     assert [cell.level for line in heat.lines for cell in line.cells] == [2, 1]
+
+
+# --- causes ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_cause_has_a_sign_of_its_own():
+    assert set(CAUSE_MARKS) == set(Trigger)
+    assert len(set(CAUSE_MARKS.values())) == len(CAUSE_MARKS)
+
+
+def test_the_timeline_shows_the_causes_it_has_room_for_and_explains_them():
+    many = ["member_joined", "member_left", "subscription_changed", "partitions_added", "rack_changed", "topic_deleted"]
+    drawing = draw(
+        [generation_row(1, None, triggers=None), generation_row(2, 1, triggers=["none_visible"]), generation_row(3, 2, triggers=many)]
+    )
+    assert [column.causes for column in drawing.columns] == [DASH, "?", "+\N{MINUS SIGN}SP\N{HORIZONTAL ELLIPSIS}"]
+    assert {name for _, name in drawing.causes} == {"none visible", *(name.replace("_", " ") for name in many)}
+
+
+def test_causes_are_counted_once_a_generation_with_what_they_cost():
+    history = [
+        generation_row(1, None, triggers=None, movement_count=None),
+        generation_row(2, 1, triggers=["member_joined"], movement_count=4, avoidable_movement_count=1),
+        generation_row(3, 2, triggers=["member_left", "topic_created"], movement_count=2, actual_revocation_count=5),
+        generation_row(4, 3, triggers=["member_joined"], movement_count=1, avoidable_movement_count=None),
+    ]
+    page = build_page(ReportRows(ranked=[group_row()], tallies=[tally_row("range", "observed", generations=history[::-1])]), AS_OF)
+    shown = [(it.cause.text, it.generations.text, it.movements.text, it.avoidable.text, it.revocations.text) for it in page.worst[0].causes]
+    assert shown == [
+        ("member joined", "2", "5", "1", DASH),
+        ("member left, topic created", "1", "2", DASH, "5"),
+        (DASH, "1", DASH, DASH, DASH),
+    ]
+    assert page.worst[0].causes[0].avoidable.note == "known for 1 of 2 generations"
+
+
+# --- what moved, drawn -------------------------------------------------------------------------------------------------
+
+
+def exchange(*moves):
+    """(from, to, number) -> the drawing."""
+    flows = [flow_row(previous_member_id=giver, member_id=taker, partition_count=number) for giver, taker, number in moves]
+    owners = {owner for flow in flows for owner in (flow["previous_member_id"], flow["member_id"]) if owner is not None}
+    return draw_exchange(flows, {owner: owner.upper() for owner in owners})
+
+
+def test_owners_of_both_sides_are_drawn_with_all_that_they_gave_or_got():
+    drawing = exchange(("a", "b", 3), ("a", "c", 1), (None, "c", 2), ("b", None, 6))
+    assert [(owner.name, owner.partition_count) for owner in drawing.before] == [("A", 4), ("B", 6), ("nobody", 2)]
+    assert [(owner.name, owner.partition_count) for owner in drawing.after] == [("B", 3), ("C", 3), ("nobody", 6)]
+    assert drawing.words == "6 from B to nobody; 3 from A to B; 2 from nobody to C; 1 from A to C"
+    assert [band.title for band in drawing.bands][:2] == ["3 from A to B", "1 from A to C"]
+
+
+def test_bands_fill_their_owners_and_owners_do_not_overlap():
+    drawing = exchange(("a", "b", 300), ("a", "c", 1), ("d", "b", 1), ("d", "c", 40))
+    for side in (drawing.before, drawing.after):
+        assert all(lower.y >= upper.y + upper.height for upper, lower in itertools.pairwise(side))
+        assert side[-1].y + side[-1].height <= drawing.height
+    spans = [re.fullmatch(r"M230 ([\d.]+)C.* 490 ([\d.]+)V([\d.]+)C.* 230 ([\d.]+)Z", band.path).groups() for band in drawing.bands]
+    left = [(float(top), float(bottom)) for top, _, _, bottom in spans]
+    assert left[0][0] == drawing.before[0].y and left[0][1] == pytest.approx(left[1][0], abs=0.11)
+    assert left[-1][1] == pytest.approx(drawing.before[-1].y + drawing.before[-1].height, abs=0.11)
+
+
+def test_many_owners_share_a_place_and_none_is_mistaken_for_it():
+    drawing = exchange(*((f"m{number:02}", "others", 20 - number) for number in range(14)), ("nobody", "nobody", 50))
+    assert len(drawing.before) == MOST_OWNERS
+    assert (drawing.before[-1].name, drawing.before[-1].partition_count) == ("others", 10 + 9 + 8 + 7)
+    assert {owner.name for owner in drawing.after} == {"OTHERS", "NOBODY"}
+    assert draw_exchange([], {}) is None
+
+
+def test_only_the_newest_movements_are_drawn():
+    rows = replace(sample(("orders",)), flows=[flow_row(position) for position in (9, 10, 11, 12)])
+    history = [generation_row(number, number - 1) for number in (3, 2, 1, 0)]
+    rows = replace(rows, tallies=[tally_row("range", "observed", generations=history, generation_count=4)])
+    assert [line.exchange is not None for line in build_page(rows, AS_OF).worst[0].lines] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "note"),
+    [
+        ({"member_id": None}, DASH, "nobody reads on"),
+        ({}, DASH, "no commit or look at the log tells where it resumes"),
+        ({"lag": 1200, "resume_known": 3}, "1,200 messages", ""),
+        ({"lag": 0, "reset_count": 1, "resume_known": 2}, "0 messages, 1 reset", "known for 2 of 3 partitions"),
+        ({"reset_count": 3, "resume_known": 3}, "3 reset", ""),
+        ({"resume_known": 3}, "lag not known", ""),
+    ],
+)
+def test_where_a_new_owner_resumes(changes, text, note):
+    page = build_page(replace(sample(("orders",)), flows=[flow_row(**changes)]), AS_OF)
+    (flow,) = page.worst[0].lines[0].flows
+    assert (flow.resume.text, flow.resume.note) == (text, note)
+
+
+# --- pages of single groups --------------------------------------------------------------------------------------------
+
+
+def test_groups_without_room_link_to_pages_of_their_own():
+    rows = sample(("here", "there"))
+    rows = replace(rows, tallies=[row for row in rows.tallies if row["group_id"] != "there"])
+    page = build_page(rows, AS_OF)
+    there = next(group.anchor for group in page.groups if group.group_id == "there")
+    seen = Outline(render(page, details="some%20pages").html)
+    assert f"some%20pages/{there}.html" in seen.values("href")
+    assert [value for value in seen.values("href") if not value.startswith("#")] == [f"some%20pages/{there}.html"]
+    assert there in seen.values("id"), "the row itself can still be linked to"
+
+
+def test_a_page_of_a_group_shows_what_the_report_would_and_leads_back():
+    rows = sample(("here", "there"))
+    page = build_page(rows, AS_OF)
+    (view,) = build_views(replace(rows, ranked=[row for row in rows.ranked if row["group_id"] == "there"]), page.groups[:1])
+    assert view == page.worst[0] and view.line.group_id == "there"
+    html = render_group(page, view, "../report.html")
+    seen = Outline(html)
+    assert f"../report.html#{view.line.anchor}" in seen.values("href")
+    assert view.line.anchor in seen.values("id")
+    assert sum(tag == "section" and attributes.get("class") == "group" for tag, attributes in seen.tags) == 1
+    assert "look at the leader&#39;s client" in html
+
+
+def test_order_of_the_rows_and_of_the_lines_is_that_of_the_real_names():
+    """Backslashes are doubled on the page, which may sort them elsewhere."""
+    names = ["a\\", "a]", "a\x1f", "aZ"]
+    rows = ReportRows(ranked=[group_row(name, critical_count=0) for name in names])
+    assert [group.group_id for group in build_page(rows, AS_OF).groups] == [visible(name) for name in sorted(names)]
 
 
 # --- strategies --------------------------------------------------------------------------------------------------------

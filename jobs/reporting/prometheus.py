@@ -1,0 +1,85 @@
+"""The report's figures as a file for Prometheus: node_exporter's textfile collector takes it as it is.
+
+All are gauges: a sum over the history that is kept falls when old generations are dropped, which a counter must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from jobs.reporting.view import ReportRows, Row
+from schemas.vocabulary import Basis, Severity
+
+Sample = tuple[Mapping[str, str], float | int | None]
+
+_GROUP_GAUGES = {
+    "members": ("member_count", "Members in the group's last snapshot."),
+    "generations": ("generation_count", "Generations of the group that are kept and audited."),
+    "movements": ("movement_count", "Partitions that changed owner in these generations."),
+    "avoidable_movements": ("avoidable_movement_count", "Movements beyond what balance needs."),
+    "imbalance_ratio": ("imbalance_ratio", "Largest over mean number of partitions a member, last settled generation."),
+    "member_partitions_min": ("partitions_per_member_min", "Smallest number of partitions of a member, last settled generation."),
+    "member_partitions_max": ("partitions_per_member_max", "Largest number of partitions of a member, last settled generation."),
+}
+
+
+def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
+    """Yield the lines of the text format, version 0.0.4, in an order that depends on nothing but the rows.
+
+    What is not known has no sample. Names of groups are the real ones, so that they join with those of other exporters; of a fleet with
+    more groups than ``ReportRows.ranked`` has, only those have samples of their own.
+    """
+    yield from _gauge("report_timestamp_seconds", "The clock of the run that made this file.", [({}, as_of.timestamp())])
+    yield from _gauge("groups", "Groups with audited generations.", _by_cluster(rows.groups, "group_count"))
+    yield from _gauge("members", "Members in the last snapshots of these groups.", _by_cluster(rows.groups, "member_count"))
+    yield from _gauge(
+        "generations", "Observed generations by how they compare with their own assignor's result.", _conformance(rows.tallies)
+    )
+    yield from _gauge("findings", "Findings of all groups by rule.", _rules(rows.findings))
+    ranked = sorted(rows.ranked, key=lambda row: (row["cluster_id"], row["group_id"]))
+    for name, (column, text) in _GROUP_GAUGES.items():
+        yield from _gauge(f"group_{name}", text, ((_group(row), row[column]) for row in ranked))
+    severities = [(str(word), f"{word}_count") for word in Severity]
+    found = ((_group(row) | {"severity": word}, row[column]) for row in ranked for word, column in severities)
+    yield from _gauge("group_findings", "Findings of the group by severity.", found)
+    seen = ((_group(row), row["last_at_ms"] / 1000) for row in ranked)
+    yield from _gauge("group_last_snapshot_timestamp_seconds", "When the group's last snapshot was taken.", seen)
+
+
+def _gauge(name: str, text: str, samples: Iterable[Sample]) -> Iterator[str]:
+    yield f"# HELP evenkeel_{name} {text}\n# TYPE evenkeel_{name} gauge\n"
+    for labels, value in samples:
+        if value is not None:
+            inside = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+            yield f"evenkeel_{name}{{{inside}}} {value}\n" if inside else f"evenkeel_{name} {value}\n"
+
+
+def _escape(text: str) -> str:
+    """Return a label's value as the format writes it: three characters have an escape, all others stand for themselves."""
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def _group(row: Row) -> dict[str, str]:
+    return {"cluster_id": row["cluster_id"], "group_id": row["group_id"]}
+
+
+def _by_cluster(groups: Iterable[Row], column: str) -> Iterator[Sample]:
+    totals: dict[str, int] = {}
+    for row in groups:
+        totals[row["cluster_id"]] = totals.get(row["cluster_id"], 0) + row[column]
+    return (({"cluster_id": cluster}, total) for cluster, total in sorted(totals.items()))
+
+
+def _conformance(tallies: Iterable[Row]) -> Iterator[Sample]:
+    totals: dict[tuple[str, str], int] = {}
+    for row in tallies:
+        if row["basis"] == Basis.OBSERVED and row["strategy"]:
+            key = (row["strategy"], row["conformance"] or "none")
+            totals[key] = totals.get(key, 0) + row["generation_count"]
+    return (({"strategy": strategy, "conformance": word}, total) for (strategy, word), total in sorted(totals.items()))
+
+
+def _rules(findings: Iterable[Row]) -> Iterator[Sample]:
+    totals = {(row["severity"], row["rule_id"]): row["rule_finding_count"] for row in findings}
+    return (({"severity": severity, "rule_id": rule}, total) for (severity, rule), total in sorted(totals.items()))

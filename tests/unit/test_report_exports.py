@@ -1,0 +1,101 @@
+"""What the report exports: read back with the readers that others have."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jobs.reporting.prometheus import to_prometheus
+from jobs.reporting.row_text import to_csv, to_json
+from tests.unit.report_rows import AS_OF, group_row, sample
+
+parser = pytest.importorskip("prometheus_client.parser", reason="the extra test has it")
+
+NAMES = ("group_id", "count", "ratio", "is_new", "triggers", "evidence")
+ROWS = [
+    {
+        "group_id": 'a,"b"\n\u202ec',
+        "count": 2**53 + 1,
+        "ratio": 1.5,
+        "is_new": True,
+        "triggers": ["x", "y"],
+        "evidence": {"b": "2", "a": "1"},
+    },
+    {"group_id": "=cmd()", "count": None, "ratio": None, "is_new": False, "triggers": [], "evidence": None},
+]
+
+
+def families(rows):
+    """Every sample of the file as Prometheus' own parser reads it."""
+    return {family.name: family for family in parser.text_string_to_metric_families("".join(to_prometheus(rows, AS_OF)))}
+
+
+def test_every_metric_is_named_explained_and_typed_as_prometheus_asks():
+    found = families(sample())
+    assert len(found) == 14
+    for name, family in found.items():
+        assert re.fullmatch(r"evenkeel_[a-z]+(_[a-z]+)*", name)
+        assert not re.search(r"_(total|count|sum|bucket|info|ms|milliseconds|percent)$", name), "suffixes of other types and no base units"
+        assert (family.type, family.documentation[-1:]) == ("gauge", ".")
+        series = [tuple(sorted(one.labels.items())) for one in family.samples]
+        assert len(series) == len(set(series))
+    assert [name for name, family in found.items() if not family.samples] == ["evenkeel_group_avoidable_movements"], "not known"
+
+
+def test_samples_are_the_reports_figures_and_what_is_not_known_has_none():
+    rows = replace(sample(), ranked=[group_row("a", imbalance_ratio=None), group_row("b", critical_count=2, movement_count=0)])
+    found = families(rows)
+    values = {
+        name: {one.labels.get("group_id", ""): one.value for one in found[f"evenkeel_{name}"].samples}
+        for name in ("group_imbalance_ratio", "group_movements", "group_avoidable_movements", "report_timestamp_seconds", "groups")
+    }
+    assert values == {
+        "group_imbalance_ratio": {"b": 1.5},
+        "group_movements": {"a": 3, "b": 0},
+        "group_avoidable_movements": {},
+        "report_timestamp_seconds": {"": AS_OF.timestamp()},
+        "groups": {"": 3},
+    }
+    severities = {(one.labels["group_id"], one.labels["severity"]): one.value for one in found["evenkeel_group_findings"].samples}
+    assert severities["b", "critical"] == 2 and len(severities) == 6
+    rules = {(one.labels["severity"], one.labels["rule_id"]): one.value for one in found["evenkeel_findings"].samples}
+    assert rules == {("warning", "conformance_differs"): 4, ("critical", "partition_multiply_owned"): 4}
+    assert {tuple(one.labels.values()): one.value for one in found["evenkeel_generations"].samples} == {
+        ("range", "exact"): 6,
+        ("range", "differs"): 3,
+    }
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",))))
+@example('a"} 1\nevenkeel_forged{x="\\')
+def test_any_name_is_read_back_and_forges_nothing(name):
+    found = families(replace(sample(), ranked=[group_row(name)]))
+    assert {one.labels["group_id"] for one in found["evenkeel_group_members"].samples} == {name}
+    assert "evenkeel_forged" not in found
+
+
+def test_csv_is_read_back_and_runs_no_formula():
+    lines = list(csv.reader(io.StringIO("".join(to_csv(NAMES, ROWS)), newline="")))
+    assert lines == [
+        list(NAMES),
+        ['a,"b"\n\u202ec', "9007199254740993", "1.5", "true", '["x", "y"]', '{"a": "1", "b": "2"}'],
+        ["'=cmd()", "", "", "false", "[]", ""],
+    ]
+
+
+def test_csv_without_rows_has_its_heading():
+    assert "".join(to_csv(("a", "b"), [])) == "a,b\r\n"
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], []])
+def test_json_is_read_back_whole(rows):
+    text = "".join(to_json(NAMES, rows))
+    assert json.loads(text) == rows
+    assert text.isascii()
