@@ -101,6 +101,7 @@ function tableOfGroups(table) {
     }
     const row = fragment && byRank.find((one) => one.id === fragment);
     if (row) reveal(row);
+    else byId(fragment)?.scrollIntoView(); /* its place changed when rows were taken out */
   }
 
   for (const heading of table.querySelectorAll("thead th")) {
@@ -111,7 +112,10 @@ function tableOfGroups(table) {
     button.addEventListener("click", () => sortBy(heading));
   }
   controls.hidden = false;
-  controls.addEventListener("input", select);
+  byId("search").addEventListener("input", select);
+  controls.addEventListener("change", (event) => {
+    if (event.target.id !== "search") select();
+  });
   byId("previous").addEventListener("click", () => {
     first -= ROWS_SHOWN;
     show();

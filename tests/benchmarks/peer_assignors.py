@@ -71,9 +71,7 @@ def prepare(library: str, strategy: str, group: dict):
         from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
         from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
         from aiokafka.structs import TopicPartition
-    assignor = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor}[
-        strategy
-    ]()
+    assignor = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor, "sticky": StickyPartitionAssignor}[strategy]()
     members = {}
     for member_id, (subscription, claims) in group["members"].items():
         topics = group["subscriptions"][subscription]

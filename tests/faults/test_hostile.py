@@ -33,7 +33,7 @@ from tests.spark.tables import rows
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "jobs" / "templates"
 CLUSTER = "'; DROP TABLE runs; --<script>x</script>`${env:HOME}`/../../\u202e"
-FLAGS = {"hidden", "data-sortable", "data-unsorted"}
+FLAGS = {"hidden", "data-text"}
 """Attributes of the report's own elements that have no value."""
 CANARY = "canary-5f0c1d7e"
 

@@ -33,7 +33,6 @@ def test_views_show_what_is_published(evenkeel, spark: SparkSession, schema: str
     assert spark.table(f"{schema}.movements_published").count() == len(rows(demo_warehouse, "movements"))
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
-
     (query,) = re.findall(r"^```sql\n(.*?)^```", (ROOT / "docs" / "reading.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     told = spark.sql(query.replace("main.evenkeel", schema)).collect()
     assert {row["group_id"] for row in told} == {row["group_id"] for row in rows(demo_warehouse, "generation_audits")}

@@ -102,9 +102,7 @@ def test_the_last_generation_of_each_group_stays(kept: Kept) -> None:
         assert last_generations(kept.maintained, name) == last_generations(kept.before, name)
     needed = last_generations(kept.maintained, "solutions")
     of_last = {row["group_id"] for row in rows(kept.maintained, "assignments") if row["position"] == needed[row["group_id"]]}
-    assert of_last == {
-        row["group_id"] for row in rows(kept.before, "assignments") if row["position"] == needed[row["group_id"]]
-    }
+    assert of_last == {row["group_id"] for row in rows(kept.before, "assignments") if row["position"] == needed[row["group_id"]]}
 
 
 def test_the_last_commit_on_each_partition_stays(kept: Kept) -> None:

@@ -67,9 +67,7 @@ EXPECTED = [
         {"a": 3, "b": -1},
         {"a": "client", "b": None},
     ),
-    Snapshot(
-        LARGE + 1, 3, 3_000, 0, "sticky", "b", True, (Member("b", (), None, None, (), -1, None),), {"b": ()}, {"b": -1}, {"b": None}
-    ),
+    Snapshot(LARGE + 1, 3, 3_000, 0, "sticky", "b", True, (Member("b", (), None, None, (), -1, None),), {"b": ()}, {"b": -1}, {"b": None}),
     Snapshot(
         1, 1, 1_000, 0, "range", "c", False, (Member("c", ("t",), None, None, (), -1, b""),), {"c": (("t", 7),)}, {"c": -1}, {"c": None}
     ),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import random
+import re
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.report import condense_findings, condense_movements, figure_groups, hold_partitions, rank_groups, tally_generations
-from jobs.reporting.groups import worst_first
+from jobs.reporting.groups import anchor, worst_first
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, TableSpec
 from tests.spark.tables import rows
 
@@ -161,8 +164,9 @@ def test_movements_become_lines_newest_first(spark: SparkSession) -> None:
         spark,
         MOVEMENTS,
         *({**line, "partition": partition} for partition in (7, 3, 5)),
-        {**line, "partition": 0, "position": 11},
-        {**line, "partition": 1, "position": 12, "previous_member_id": None, "kind": "gained", "cause": "handed_over"},
+        {**line, "partition": 0, "position": 11, "resume_outcome": "committed", "lag": 7},
+        {**line, "partition": 1, "position": 12, "previous_member_id": None, "kind": "gained", "cause": "handed_over"}
+        | {"resume_outcome": "reset_out_of_range"},
         {**line, "partition": 2, "position": 13, "basis": "recomputed"},
     )
     lines = collected(condense_movements(movements, limit=2))
@@ -172,6 +176,8 @@ def test_movements_become_lines_newest_first(spark: SparkSession) -> None:
     ]
     (oldest,) = (row for row in collected(condense_movements(movements, limit=9)) if row["position"] == 10)
     assert (oldest["partitions"], oldest["partition_count"]) == ([3, 5, 7], 3)
+    assert {row["position"]: (row["lag"], row["reset_count"], row["resume_known"]) for row in lines} == {11: (7, 0, 1), 12: (None, 1, 1)}
+    assert (oldest["lag"], oldest["reset_count"], oldest["resume_known"]) == (None, 0, 0)
 
 
 def test_findings_show_the_last_text_and_no_rule_is_missing(spark: SparkSession) -> None:
@@ -238,6 +244,56 @@ def test_the_same_tables_give_the_same_bytes(evenkeel, demo_warehouse: Path, tmp
         assert evenkeel("report", "--warehouse", demo_warehouse, "--output", page, "--as-of", "2026-11-22T00:00:00Z") == 0
     assert pages[0].read_bytes() == pages[1].read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "one.html"]
+
+
+def test_every_other_group_gets_a_page_and_programs_get_files(
+    evenkeel, demo_warehouse: Path, tmp_path: Path, observed: list[dict[str, Any]]
+) -> None:
+    (tmp_path / "few.yaml").write_text("report: {worst_groups: 2}\n")
+    page, pages, files = tmp_path / "report.html", tmp_path / "one by one", tmp_path / "files"
+    flags = (
+        "--config",
+        tmp_path / "few.yaml",
+        "--output",
+        page,
+        "--details",
+        pages,
+        "--export",
+        "csv,json,prometheus",
+        "--export-dir",
+        files,
+    )
+    assert evenkeel("report", "--warehouse", demo_warehouse, *flags, "--as-of", "2026-11-22T00:00:00Z") == 0
+
+    groups = {(row["cluster_id"], row["group_id"]) for row in observed}
+    html = page.read_text(encoding="utf-8")
+    links = set(re.findall(r'href="one%20by%20one/(group-[0-9a-f]{16}\.html)"', html))
+    assert {path.name for path in pages.iterdir()} == links
+    assert len(links) == len(groups) - 2
+    own = {f"{anchor(*group)}.html": group for group in groups}
+    assert links < set(own)
+    for name in links:
+        single = (pages / name).read_text(encoding="utf-8")
+        assert f'href="../report.html#{name.removesuffix(".html")}"' in single
+        assert f'<span class="id">{own[name][1]}</span></h2>' in single and '<svg class="drawing"' in single
+
+    assert {path.name for path in files.iterdir()} == {
+        *(f"{table}.{ending}" for table in ("findings", "generation_audits") for ending in ("csv", "json")),
+        "evenkeel.prom",
+    }
+    for spec in (FINDINGS, GENERATION_AUDITS):
+        stored = {tuple(row[name] for name in spec.key if name != "observed_at") for row in rows(demo_warehouse, spec.name)}
+        exported = json.loads((files / f"{spec.name}.json").read_text())
+        assert {tuple(row[name] for name in spec.key if name != "observed_at") for row in exported} == stored
+        assert len(exported) == len(rows(demo_warehouse, spec.name))
+        with (files / f"{spec.name}.csv").open(encoding="utf-8", newline="") as file:
+            lines = list(csv.DictReader(file))
+        assert [line["position"] for line in lines] == [str(row["position"]) for row in exported]
+        assert {"run_sequence", "observed_month"}.isdisjoint(exported[0])
+    earliest = min(row["observed_at"] for row in observed)
+    assert min(row["observed_at"] for row in exported) == earliest.strftime("%Y-%m-%dT%H:%M:%S.") + f"{earliest.microsecond // 1000:03}Z"
+    members = re.findall(r"^evenkeel_group_members\{", (files / "evenkeel.prom").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(members) == len(groups)
 
 
 def test_a_place_that_cannot_be_written_is_told_in_one_line(evenkeel, demo_warehouse: Path, tmp_path: Path, capsys) -> None:

@@ -184,9 +184,7 @@ def test_topics_are_written_once_a_task(chunks: list[dict[str, Any]]) -> None:
     ],
 )
 @pytest.mark.parametrize("is_one_batch", [True, False])
-def test_chunks_that_do_not_follow_stop_the_run(
-    chunks: list[dict[str, Any]], order: list[int], message: str, is_one_batch: bool
-) -> None:
+def test_chunks_that_do_not_follow_stop_the_run(chunks: list[dict[str, Any]], order: list[int], message: str, is_one_batch: bool) -> None:
     chosen = [chunks[place] for place in order]
     with pytest.raises(ChunkOrderError, match=f"cluster c, group g: {message}"):
         run(chosen) if is_one_batch else run(*[[chunk] for chunk in chosen])

@@ -11,12 +11,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from prometheus_client import parser
 
 from jobs.reporting.prometheus import to_prometheus
 from jobs.reporting.row_text import to_csv, to_json
 from tests.unit.report_rows import AS_OF, group_row, sample
-
-parser = pytest.importorskip("prometheus_client.parser", reason="the extra test has it")
 
 NAMES = ("group_id", "count", "ratio", "is_new", "triggers", "evidence")
 ROWS = [

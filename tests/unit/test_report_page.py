@@ -9,6 +9,7 @@ import random
 import re
 from dataclasses import fields, replace
 from html.parser import HTMLParser
+from importlib import resources
 
 import pytest
 from hypothesis import example, given
@@ -23,6 +24,7 @@ from jobs.reporting.heat import lay_out
 from jobs.reporting.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
 from jobs.reporting.timeline import CAUSE_MARKS, draw
 from jobs.reporting.view import ReportRows
+from tests.faults.hostile_names import MARKUP
 from tests.unit.report_rows import (
     AS_OF,
     MEMBER,
@@ -106,27 +108,27 @@ def hostile_rows(text):
     def poison(value):
         return {key: f"{text}{item}" if key in poisoned and item is not None else item for key, item in value.items()}
 
-    poisoned = {"member_id", "previous_member_id", "topic", "message", "advice", "cluster_id", "flavour", "better_strategy"}
+    poisoned = {"member_id", "previous_member_id", "group_instance_id", "topic", "message", "advice", "cluster_id", "flavour"}
+    poisoned |= {"strategy", "better_strategy", "cause"}
     rows = ReportRows(**{field.name: [poison(row) for row in getattr(rows, field.name)] for field in fields(rows)})
     return replace(rows, findings=[row | {"evidence": {text: text}} for row in rows.findings])
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "</style></script><script>alert(1)</script>",
-        '"><img src=x onerror=alert(1)>',
-        "' onmouseover='alert(1)",
-        "{{ 7 * 7 }}{% raw %}",
-        "&lt;b&gt;",
-    ],
-)
-def test_markup_in_names_stays_text(text):
-    plain, seen = outline(sample()), outline(hostile_rows(text), {"run_id": text, "input_counts": {f"a.{text}": 1}})
-    assert {tag for tag, _ in seen.tags} <= {tag for tag, _ in plain.tags}
-    assert seen.texts["script"] == plain.texts["script"]
-    assert not [name for _, attributes in seen.tags for name in attributes if name.startswith("on")]
-    assert f"{text}-b" in seen.texts["a"] and f"{text}clicks" in seen.values("title")
+@pytest.mark.parametrize("text", [*MARKUP, "' onmouseover='alert(1)", "{{ 7 * 7 }}{% raw %}", "\x1b[31m\u202ednim\x00\r\n\u2028\ud800"])
+def test_names_add_no_element_and_no_attribute(text):
+    """In every name there is, on the report and on a page of a single group: the pages have the elements that harmless names give."""
+    summary = {"run_id": text, "input_counts": {f"a.{text}": 1}}
+    pages = [build_page(rows, AS_OF, summary) for rows in (hostile_rows("n"), hostile_rows(text))]
+    for plain, seen in (
+        [Outline(render(page).html) for page in pages],
+        [Outline(render_group(page, page.worst[0], "r.html")) for page in pages],
+    ):
+        assert [tag for tag, _ in seen.tags] == [tag for tag, _ in plain.tags]
+        assert {name for _, given in seen.tags for name in given} == {name for _, given in plain.tags for name in given}
+        assert seen.texts["script"] == plain.texts["script"] and seen.texts["style"] == plain.texts["style"]
+        shown = "".join(itertools.chain(*seen.texts.values(), seen.values("title"), seen.values("aria-label")))
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", shown)
+        assert visible(f"{text}-b") in shown and visible(f"{text}clicks") in shown
 
 
 def test_control_and_direction_marks_are_written_out():
@@ -135,6 +137,57 @@ def test_control_and_direction_marks_are_written_out():
     for shown in (render(page).html, to_text(page, "report.html")):
         assert "\\x1b[31mred\\u202ednim\\ud800" in shown
         assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e\ud800-\udfff]", shown)
+
+
+# --- for everybody -----------------------------------------------------------------------------------------------------
+
+
+def palettes():
+    """The colours of both themes by name; the dark one overrides some of the light one's."""
+    style = resources.files("jobs").joinpath("templates", "report.css").read_text(encoding="utf-8")
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block)) for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)[:2]
+    )
+    return {"light": light, "dark": light | dark}
+
+
+def luminance(colour):
+    """Relative luminance as WCAG 2.2 defines it."""
+    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("text", "back"),
+    [
+        *((text, back) for text in ("ink", "quiet", "link", "critical", "warning") for back in ("paper", "sheet", "tint")),
+        *((name, f"{name}-back") for name in ("critical", "warning", "info")),
+        ("ink", "info-back"),
+        *(("on-light", f"h{level}") for level in (1, 2, 3)),
+        *(("on-dark", f"h{level}") for level in (4, 5, 6)),
+    ],
+)
+def test_text_stands_out_from_its_background(theme, text, back):
+    darker, lighter = sorted(luminance(palettes()[theme][name]) for name in (text, back))
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5, "WCAG 2.2, contrast (minimum)"
+
+
+def test_headings_skip_no_level_and_every_drawing_has_words():
+    page = build_page(sample(), AS_OF)
+    for html in (render(page).html, render_group(page, page.worst[0], "r.html")):
+        seen = Outline(html)
+        levels = [int(tag[1]) for tag, _ in seen.tags if re.fullmatch("h[1-6]", tag)]
+        assert levels[0] == 1 and all(below - above <= 1 for above, below in itertools.pairwise(levels))
+        assert all(
+            given.get("aria-hidden") == "true" or (given.get("role") == "img" and given["aria-label"])
+            for tag, given in seen.tags
+            if tag == "svg"
+        )
+        assert all(given.get("aria-label") and given.get("tabindex") == "0" for _, given in seen.tags if given.get("role") == "region")
+        labelled = {given["aria-labelledby"] for _, given in seen.tags if "aria-labelledby" in given}
+        assert labelled | {given["aria-controls"] for _, given in seen.tags if "aria-controls" in given} <= set(seen.values("id"))
 
 
 # --- the same rows, the same bytes -------------------------------------------------------------------------------------

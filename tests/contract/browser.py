@@ -1,0 +1,66 @@
+"""Debian's chromium for tests: installed where it is missing and may be, driven through its WebDriver."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+
+PACKAGES = ("chromium", "chromium-driver")
+PROGRAMS = ("chromium", "chromedriver")
+
+
+def require_chromium() -> None:
+    """Make sure that there is a chromium; without one skip, and fail where CI counts on it."""
+    if all(map(shutil.which, PROGRAMS)):
+        return
+    told = "no apt-get here, or not root"
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
+        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+        if done.returncode == 0:
+            return
+        told = done.stderr.strip().rpartition("\n")[2]
+    reason = f"NO BROWSER, so nothing shows that the report works in one: apt-get install {' '.join(PACKAGES)} ({told})"
+    (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+
+
+@contextmanager
+def browsing(profile: Path) -> Iterator[Chrome]:
+    """Yield a browser without a window, which logs what pages ask of the network and tell its console."""
+    options = ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",  # root has none
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--hide-scrollbars",
+        "--window-size=1280,1000",
+        f"--user-data-dir={profile}",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        browser.set_page_load_timeout(30)
+        yield browser
+    finally:
+        browser.quit()
+
+
+def requests_of(browser: Chrome) -> list[str]:
+    """Return the addresses that pages asked for since the last call; asking empties the log."""
+    messages: Iterator[dict[str, Any]] = (json.loads(entry["message"])["message"] for entry in browser.get_log("performance"))
+    return [message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"]

@@ -1,0 +1,163 @@
+"""The report in a real browser: what its script does, that it is quick with 5,000 groups, tells no error and asks for nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+from jobs.report_page import MOST_BYTES, Document, build_page, render
+from jobs.reporting.view import Page
+from tests.contract.browser import browsing, requests_of, require_chromium
+from tests.unit.report_rows import AS_OF, large_fleet
+
+ARTEFACTS = Path(__file__).resolve().parents[2] / ".evenkeel" / "artefacts"
+GROUPS, DETAILED = 1_000, 8
+
+
+@pytest.fixture(scope="module")
+def page() -> Page:
+    return build_page(large_fleet(GROUPS, DETAILED), AS_OF)
+
+
+@pytest.fixture(scope="module")
+def document(page: Page) -> Document:
+    return render(page)
+
+
+@pytest.fixture(scope="module")
+def address(document: Document, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(document.html, encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    require_chromium()
+    with browsing(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium: Chrome, address: str) -> Iterator[Chrome]:
+    """The page, newly opened; at the end nothing was wrong with it and nothing but the file was read."""
+    chromium.get("about:blank")
+    requests_of(chromium), chromium.get_log("browser")
+    chromium.get(address)
+    yield chromium
+    assert chromium.get_log("browser") == []
+    assert {url.partition("#")[0] for url in requests_of(chromium)} == {address}
+
+
+def names(browser: Chrome) -> list[str]:
+    return browser.execute_script("return [...document.querySelectorAll('#group-table tbody tr')].map((row) => row.cells[1].textContent)")
+
+
+def column(browser: Chrome, heading: str) -> list[str]:
+    return browser.execute_script(
+        """
+        const place = [...document.querySelectorAll("#group-table thead th")].find((it) => it.textContent === arguments[0]).cellIndex;
+        return [...document.querySelectorAll("#group-table tbody tr")].map((row) => row.cells[place].textContent);
+        """,
+        heading,
+    )
+
+
+def shown(browser: Chrome) -> str:
+    return browser.find_element(By.ID, "shown").text
+
+
+def press(browser: Chrome, heading: str) -> None:
+    browser.find_element(By.XPATH, f"//table[@id='group-table']//th/button[text()='{heading}']").click()
+
+
+def test_a_full_page_opens_at_once_and_shows_the_worst(chromium: Chrome, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(render(build_page(large_fleet(5_000, detailed=50), AS_OF)).html, encoding="utf-8")
+    assert path.stat().st_size > 0.9 * MOST_BYTES
+    started = time.monotonic()
+    chromium.get(path.as_uri())
+    assert names(chromium)[0].endswith("service-00000")
+    took = time.monotonic() - started
+    assert took < 10, "about two seconds on two cores; ten when others have them"
+    assert len(names(chromium)) == 100
+    assert shown(chromium) == "1\N{EN DASH}100 of 5,000 groups"
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    chromium.save_screenshot(str(ARTEFACTS / "report.png"))
+
+
+def test_a_group_is_found_by_a_part_of_its_name(browser: Chrome) -> None:
+    search = browser.find_element(By.ID, "search")
+    search.send_keys("SERVICE-0043")
+    assert sorted(name.partition(".")[2] for name in names(browser)) == [f"service-{number:05}" for number in range(430, 440)]
+    assert shown(browser) == "1\N{EN DASH}10 of 10 groups (1,000 in all)"
+    search.clear()
+    search.send_keys("no such group")
+    assert (names(browser), shown(browser)) == ([], "0 groups (1,000 in all)")
+
+
+def test_filters_narrow_each_other(browser: Chrome) -> None:
+    Select(browser.find_element(By.ID, "with-findings")).select_by_visible_text("critical")
+    assert shown(browser).endswith("of 8 groups (1,000 in all)")
+    Select(browser.find_element(By.ID, "with-strategy")).select_by_visible_text("sticky")
+    assert set(column(browser, "strategy")) == {"sticky"} and "0" not in column(browser, "critical")
+    assert shown(browser) == "1\N{EN DASH}4 of 4 groups (1,000 in all)"
+
+
+def test_headings_sort_numbers_as_numbers_with_mouse_and_keyboard(browser: Chrome) -> None:
+    press(browser, "movements")
+    assert column(browser, "movements") == ["16"] * 58 + ["15"] * 42
+    press(browser, "movements")
+    assert column(browser, "movements") == ["0"] * 59 + ["1"] * 41
+    heading = browser.find_element(By.XPATH, "//table[@id='group-table']//th/button[text()='group']")
+    heading.send_keys(Keys.ENTER)
+    assert names(browser) == sorted(names(browser)) and names(browser)[0] == "team-0.service-00000"
+    sorted_by = browser.find_elements(By.CSS_SELECTOR, "#group-table th[aria-sort]")
+    assert [(heading.text.split()[0], heading.get_attribute("aria-sort")) for heading in sorted_by] == [("group", "ascending")]
+
+
+def test_pages_lead_on_to_the_last_group(browser: Chrome, page: Page) -> None:
+    previous, following = browser.find_element(By.ID, "previous"), browser.find_element(By.ID, "next")
+    assert not previous.is_enabled()
+    browser.execute_script("for (let page = 1; page < 10; page += 1) arguments[0].click()", following)
+    assert names(browser) == [group.group_id for group in page.groups[-100:]]
+    assert not following.is_enabled() and previous.is_enabled()
+
+
+def test_a_name_leads_to_the_groups_details_and_back(browser: Chrome, document: Document) -> None:
+    link = browser.find_element(By.LINK_TEXT, "team-0.service-00000")
+    link.click()
+    anchor = browser.current_url.partition("#")[2]
+    assert anchor in document.detailed
+    section = browser.find_element(By.ID, anchor)
+    assert abs(browser.execute_script("return arguments[0].getBoundingClientRect().top", section)) < 100
+    section.find_element(By.LINK_TEXT, "Back to the groups").click()
+    assert browser.current_url.endswith("#groups")
+
+
+@pytest.mark.parametrize("number", [GROUPS - 1, DETAILED], ids=["of a later page", "without details"])
+def test_a_link_shows_a_groups_row_wherever_it_is(browser: Chrome, address: str, number: int) -> None:
+    name = f"team-{number % 40}.service-{number:05}"
+    browser.execute_script("location.hash = arguments[0]", f"group={name}")
+    row = browser.switch_to.active_element
+    assert name in row.text and row.is_displayed()
+    anchor = row.get_attribute("id")
+    browser.get("about:blank")
+    browser.get(f"{address}#{anchor}")
+    assert name in browser.switch_to.active_element.text
+    assert "sought" in browser.find_element(By.ID, anchor).get_attribute("class")
+
+
+def test_a_link_by_name_opens_details_and_one_with_a_search_searches(browser: Chrome, document: Document) -> None:
+    browser.execute_script("location.hash = '#group=team-1.service-00001'")
+    assert browser.execute_async_script("setTimeout(() => arguments[0](location.hash.slice(1)), 50)") in document.detailed
+    browser.execute_script("location.hash = '#q=service-0009'")
+    browser.execute_async_script("setTimeout(arguments[0], 50)")
+    assert sorted(name.partition(".")[2] for name in names(browser)) == [f"service-{number:05}" for number in range(90, 100)]
