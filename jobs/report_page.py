@@ -38,7 +38,7 @@ MOST_LINE_BYTES = 5_000_000
 TEXT_GROUPS, LONGEST_TEXT_NAME = 10, 48
 """What the summary for the terminal shows: so many groups, names cut to so many characters."""
 
-_LINK_BYTES = 100  # what a line grows by when the group's details are on the page
+_LINK_BYTES = 100  # what a line grows by, and its end, when the group's details are on the page
 
 _TEMPLATES = files("jobs").joinpath("templates")
 
@@ -141,7 +141,7 @@ def render(page: Page, details: str = "") -> Document:
     listed = _fitting(lines, MOST_LINE_BYTES)
     del lines[listed:]
     of_frame = frame.render(shared, rows="", sections="", listed=listed, detailed=0)
-    left = MOST_BYTES - _size(of_frame) - sum(map(_size, lines))
+    left = MOST_BYTES - _size(of_frame) - sum(_size(text) + 1 for text in lines)
     sections: dict[str, str] = {}
     for view in page.worst[:listed]:
         text = section.render(shared, group=view, back="#groups")
@@ -166,10 +166,10 @@ def render_group(page: Page, view: GroupView, report: str) -> str:
 
 
 def _fitting(texts: Iterable[str], most: int) -> int:
-    """Return how many of the first texts have at most so many bytes together."""
+    """Return how many of the first texts have at most so many bytes together, each with the end of its line."""
     number = 0
     for text in texts:
-        most -= _size(text)
+        most -= _size(text) + 1
         if most < 0:
             break
         number += 1

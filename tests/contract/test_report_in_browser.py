@@ -56,6 +56,16 @@ def browser(chromium: Chrome, address: str) -> Iterator[Chrome]:
     assert {url.partition("#")[0] for url in requests_of(chromium)} == {address}
 
 
+@pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
+def test_a_machine_without_a_browser_is_told_loudly_and_fails_where_it_counts(
+    ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr("tests.contract.browser.shutil.which", lambda name: None)
+    with pytest.raises(outcome, match=r"NO BROWSER.*apt-get install chromium chromium-driver \(no apt-get here, or not root\)"):
+        require_chromium()
+
+
 def names(browser: Chrome) -> list[str]:
     return browser.execute_script("return [...document.querySelectorAll('#group-table tbody tr')].map((row) => row.cells[1].textContent)")
 
