@@ -32,8 +32,8 @@ from schemas.vocabulary import Outcome
 MOST_BYTES = 8_000_000
 """Of a page: beyond it, browsers take seconds to open one, and mail does not carry it."""
 
-MOST_LINE_BYTES = 5_000_000
-"""Of that, for the lines of the groups."""
+MOST_LINE_BYTES, MOST_FINDING_BYTES = 5_000_000, 1_500_000
+"""Of that, for the lines of the groups, and for the list of findings."""
 
 TEXT_GROUPS, LONGEST_TEXT_NAME = 10, 48
 """What the summary for the terminal shows: so many groups, names cut to so many characters."""
@@ -133,29 +133,26 @@ def render(page: Page, details: str = "") -> Document:
         details: address, from the page, of the folder in which groups have pages of their own; empty when they have none.
     """
     environment = _environment()
-    line, section, frame = (environment.get_template(f"{name}.html.j2") for name in ("line", "group", "report"))
+    line, found, section, frame = (environment.get_template(f"{name}.html.j2") for name in ("line", "finding", "group", "report"))
     shared = {"page": page, "has_clusters": len(page.clusters) > 1, "details": details}
     lines = [
         line.render(shared, group=group, section=False, href=f"{details}/{group.anchor}.html" if details else "") for group in page.groups
     ]
     listed = _fitting(lines, MOST_LINE_BYTES)
     del lines[listed:]
-    of_frame = frame.render(shared, rows="", sections="", listed=listed, detailed=0)
+    findings = [found.render(shared, finding=finding) for finding in page.findings]
+    del findings[_fitting(findings, MOST_FINDING_BYTES) :]
+    shared |= {"listed": listed, "findings": _joined(findings), "finding_count": len(findings)}
+    of_frame = frame.render(shared, rows="", sections="", detailed=0)
     left = MOST_BYTES - _size(of_frame) - sum(_size(text) + 1 for text in lines)
     sections: dict[str, str] = {}
-    for view in page.worst[:listed]:
+    for view in (view for view in page.worst if view.line.rank <= listed):
         text = section.render(shared, group=view, back="#groups")
         if _size(text) + _LINK_BYTES <= left:
             left -= _size(text) + _LINK_BYTES
             sections[view.line.anchor] = text
             lines[view.line.rank - 1] = line.render(shared, group=view.line, section=True, href=f"#{view.line.anchor}")
-    html = frame.render(
-        shared,
-        rows=Markup("\n").join(map(Markup, lines)),
-        sections=Markup("\n").join(map(Markup, sections.values())),
-        listed=listed,
-        detailed=len(sections),
-    )
+    html = frame.render(shared, rows=_joined(lines), sections=_joined(sections.values()), detailed=len(sections))
     return Document(html, listed, frozenset(sections))
 
 
@@ -174,6 +171,10 @@ def _fitting(texts: Iterable[str], most: int) -> int:
             break
         number += 1
     return number
+
+
+def _joined(texts: Iterable[str]) -> Markup:
+    return Markup("\n").join(map(Markup, texts))
 
 
 def _size(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jobs.reporting.figures import EN_DASH, Figure, count, words
@@ -12,6 +12,9 @@ from schemas.vocabulary import Basis, Conformance, Severity, Status
 
 CONFORMANCES = (*(str(word) for word in Conformance), "none")
 """Every conformance, from equal to incomparable, and ``none`` where there is nothing to compare."""
+
+MOST_ASSIGNORS = 50
+"""Assignors that the fleet's tables name, those with most generations; clients can name any number."""
 
 _STATUSES = [str(word) for word in Status]
 _CLASS_NAMES = ("1.00", *(f"to {upper:.2f}" for upper in IMBALANCE_BOUNDS[1:]), f"above {IMBALANCE_BOUNDS[-1]:.2f}")
@@ -38,8 +41,8 @@ def headline(rows: ReportRows) -> tuple[Count, ...]:
 
 def conformance(tallies: Iterable[Row]) -> tuple[ConformanceLine, ...]:
     """Return a line per assignor and leader flavour; generations without an assignor have none."""
-    observed = (row for row in tallies if row["basis"] == Basis.OBSERVED and row["strategy"])
-    grouped = _group(observed, lambda row: (row["strategy"], row["flavour"]))
+    observed = [row for row in tallies if row["basis"] == Basis.OBSERVED and row["strategy"]]
+    grouped = _group(_pool(observed), lambda row: (row["strategy"], row["flavour"]))
     lines = []
     for (strategy, flavour), members in sorted(grouped.items(), key=lambda item: (*by_strategy(item[0][0]), item[0][1] or "")):
         total = _generations(members)
@@ -57,8 +60,8 @@ def conformance(tallies: Iterable[Row]) -> tuple[ConformanceLine, ...]:
 
 def statuses(tallies: Iterable[Row]) -> tuple[StatusLine, ...]:
     """Return how many generations each strategy solved, and what became of the others."""
-    computed = (row for row in tallies if row["basis"] != Basis.OBSERVED and row["strategy"])
-    grouped = _group(computed, lambda row: (row["basis"], row["strategy"]))
+    computed = [row for row in tallies if row["basis"] != Basis.OBSERVED and row["strategy"]]
+    grouped = _group(_pool(computed), lambda row: (row["basis"], row["strategy"]))
     lines = []
     for (basis, strategy), members in sorted(grouped.items(), key=lambda item: (item[0][0] != Basis.RECOMPUTED, *by_strategy(item[0][1]))):
         numbers = ((status, _generations(row for row in members if row["status"] == status)) for status in _STATUSES)
@@ -94,6 +97,14 @@ def imbalance(groups: Iterable[Row]) -> tuple[Count, ...]:
         name = EN_DASH if key is None else _CLASS_NAMES[key]
         bars.append(Count(name, count(number), round(100 * number / largest, 2) if largest else 0.0, note))
     return tuple(bars)
+
+
+def _pool(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with all assignors beyond ``MOST_ASSIGNORS`` under one name, and all their leaders as one."""
+    totals = {strategy: _generations(members) for strategy, members in _group(rows, lambda row: row["strategy"]).items()}
+    named = sorted(totals, key=lambda strategy: (-totals[strategy], strategy))[:MOST_ASSIGNORS]
+    others = {"strategy": f"{len(totals) - len(named):,} others", "flavour": None}
+    return [row if row["strategy"] in named else {**row, **others} for row in rows]
 
 
 def _generations(rows: Iterable[Row]) -> int:

@@ -16,7 +16,7 @@ from jobs.reporting.figures import visible
 from jobs.reporting.view import ReportRows
 from tests.faults.hostile_names import MARKUP
 from tests.unit.page_outline import Outline
-from tests.unit.report_rows import AS_OF, SUMMARY, flow_row, large_fleet, sample
+from tests.unit.report_rows import AS_OF, SUMMARY, finding_row, flow_row, large_fleet, sample
 
 
 def outline(rows, summary=None):
@@ -128,6 +128,16 @@ def test_names_of_any_length_do_not_make_a_page_that_cannot_be_opened():
     assert len(document.html.encode()) <= MOST_BYTES
     assert 0 < document.listed < 12_000
     assert f"Cut: the worst {document.listed:,} of 12,000 groups are listed" in document.html
+
+
+def test_findings_of_any_length_do_not_either():
+    rows = large_fleet(200, detailed=0)
+    long = {"message": "&" * 100_000, "evidence": {"members": "<" * 100_000}, "rule_group_count": 500}
+    rows = replace(rows, findings=[finding_row(row["group_id"], **long) for row in rows.ranked for _ in range(5)])
+    html = render(build_page(rows, AS_OF)).html
+    assert len(html.encode()) < 2_000_000
+    shown = len(re.findall(r'id="finding-\d', html))
+    assert 50 < shown < 500 and f"The first {shown} of 500;" in html
 
 
 def test_details_that_do_not_fit_leave_room_for_those_of_the_next_group():

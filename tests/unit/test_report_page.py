@@ -15,6 +15,7 @@ from assignors.triggers import Trigger
 from jobs.report_page import build_page, render, to_text
 from jobs.reporting.exchange import MOST_OWNERS, draw_exchange
 from jobs.reporting.figures import Total, condense, short_names, visible
+from jobs.reporting.fleet import MOST_ASSIGNORS
 from jobs.reporting.groups import anchor, worst_first
 from jobs.reporting.heat import lay_out
 from jobs.reporting.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
@@ -92,6 +93,14 @@ def test_conformance_is_counted_once_a_generation_by_assignor_and_leader():
     lines = build_page(ReportRows(tallies=rows), AS_OF).conformance
     assert [(line.strategy, line.flavour.text, line.total) for line in lines] == [("range", "java", 8), ("sticky", DASH, 3)]
     assert [(it.name, it.figure.text, it.share) for it in lines[0].counts if it.figure.value] == [("exact", "6", 75.0), ("none", "2", 25.0)]
+
+
+def test_assignors_that_hardly_anybody_uses_share_a_line():
+    rows = [tally_row(f"own-{number:03}", "observed", conformance="differs", generation_count=1 + (number < 50)) for number in range(70)]
+    lines = build_page(ReportRows(tallies=rows), AS_OF).conformance
+    assert len(lines) == MOST_ASSIGNORS + 1
+    assert [(line.strategy, line.total, line.flavour.text) for line in lines if line.total != 2] == [("20 others", 20, DASH)]
+    assert {line.strategy for line in lines} >= {"own-000", "own-049"}
 
 
 def test_statuses_are_those_of_computed_rows():
