@@ -61,10 +61,20 @@ _GENERATION_COLUMNS = (
     "orphaned_count",
     *MEASURES,
     "imbalance_ratio",
+    "follow_up_ms",
+    "pause_partition_ms",
     "triggers",
     "conformance",
 )
-_SETTLED_COLUMNS = ("strategy", "imbalance_ratio", "partitions_per_member_min", "partitions_per_member_max", "verdict", "better_strategy")
+_SETTLED_COLUMNS = (
+    "strategy",
+    "imbalance_ratio",
+    "partitions_per_member_min",
+    "partitions_per_member_max",
+    "verdict",
+    "better_strategy",
+    "better_gain",
+)
 
 
 def _observed() -> Column:

@@ -64,6 +64,11 @@ def ratio(value: float | None, why: str) -> Figure:
     return Figure(EN_DASH, why) if value is None else Figure(f"{value:.2f}", "", value)
 
 
+def seconds(milliseconds: int | None, why: str) -> Figure:
+    """Return a length of time in seconds with one decimal, or an en dash with the reason ``why``."""
+    return Figure(EN_DASH, why) if milliseconds is None else Figure(f"{milliseconds / 1000:,.1f}", "", milliseconds)
+
+
 def visible(text: str) -> str:
     r"""Return ``text`` with everything that does not print written as an escape, and backslashes doubled.
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from jobs.reporting.exchange import draw_exchange
-from jobs.reporting.figures import EN_DASH, Figure, Total, condense, count, from_ms, moment, ratio, short_names, words
+from jobs.reporting.figures import EN_DASH, Figure, Total, condense, count, from_ms, moment, ratio, seconds, short_names, words
 from jobs.reporting.heat import lay_out
 from jobs.reporting.strategies import GROUP_COLUMNS, compare
 from jobs.reporting.timeline import KINDS, draw, moved, special
@@ -14,6 +14,8 @@ from jobs.reporting.view import WHY, CauseLine, FindingView, Flow, GenerationLin
 from schemas.vocabulary import Basis, Severity
 
 GroupKey = tuple[str, str]
+
+_ONLY_UNBROKEN = ("avoidable_movement_count",)  # not known where generations are missing in between
 
 MOST_DRAWN = 3
 """Generations of a group whose movements are drawn: the newest in which something moved."""
@@ -170,7 +172,8 @@ def _settled(row: Row) -> str:
 def _verdict(row: Row) -> Figure:
     if row["verdict"] is None:
         return Figure(EN_DASH, "no verdict: no settled generation with members and partitions")
-    better = f" ({row['better_strategy']})" if row["better_strategy"] else ""
+    gain = "" if row["better_gain"] is None else f", by {row['better_gain']:.2f}"
+    better = f" ({row['better_strategy']}{gain})" if row["better_strategy"] else ""
     return Figure(words(row["verdict"]) + better)
 
 
@@ -181,7 +184,7 @@ def _cause_lines(generations: Sequence[Row]) -> tuple[CauseLine, ...]:
         grouped.setdefault(None if row["triggers"] is None else tuple(row["triggers"]), []).append(row)
 
     def total(rows: Sequence[Row], measure: str) -> Figure:
-        known = [row[measure] for row in rows if row[measure] is not None]
+        known = [row[measure] for row in rows if row[measure] is not None and not (measure in _ONLY_UNBROKEN and row["generation_gap"])]
         return Total(sum(known), len(known), len(rows)).figure(WHY[measure])
 
     ordered = sorted(grouped.items(), key=lambda item: (item[0] is None, -len(item[1]), item[0] or ()))
@@ -223,7 +226,11 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
         gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
         triggers=_triggers(row["triggers"]),
         figures={name: count(row[name], why) for name, why in _FIGURES.items()}
-        | {"imbalance_ratio": ratio(row["imbalance_ratio"], "no members, or no partitions")},
+        | {
+            "imbalance_ratio": ratio(row["imbalance_ratio"], "no members, or no partitions"),
+            "follow_up_ms": seconds(row["follow_up_ms"], "no follow-up came next"),
+            "pause_partition_ms": seconds(row["pause_partition_ms"], "no next generation tells how long"),
+        },
         parts=_parts(row),
         conformance=row["conformance"] or "none",
         flows=tuple(_flow(flow, names) for flow in ordered),

@@ -74,6 +74,7 @@ def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(
         "partitions_per_member_max": 3,
         "verdict": None,
         "better_strategy": None,
+        "better_gain": None,
         "imbalance_class": 3,
         "is_even": False,
     }

@@ -279,15 +279,25 @@ def test_causes_are_counted_once_a_generation_with_what_they_cost():
         generation_row(2, 1, triggers=["member_joined"], movement_count=4, avoidable_movement_count=1),
         generation_row(3, 2, triggers=["member_left", "topic_created"], movement_count=2, actual_revocation_count=5),
         generation_row(4, 3, triggers=["member_joined"], movement_count=1, avoidable_movement_count=None),
+        generation_row(7, 4, triggers=["member_joined"], movement_count=1, avoidable_movement_count=1),
     ]
     page = build_page(ReportRows(ranked=[group_row()], tallies=[tally_row("range", "observed", generations=history[::-1])]), AS_OF)
     shown = [(it.cause.text, it.generations.text, it.movements.text, it.avoidable.text, it.revocations.text) for it in page.worst[0].causes]
     assert shown == [
-        ("member joined", "2", "5", "1", DASH),
+        ("member joined", "3", "6", "1", DASH),
         ("member left, topic created", "1", "2", DASH, "5"),
         (DASH, "1", DASH, DASH, DASH),
     ]
-    assert page.worst[0].causes[0].avoidable.note == "known for 1 of 2 generations"
+    assert page.worst[0].causes[0].avoidable.note == "known for 1 of 3 generations"
+
+
+def test_what_a_generation_cost_in_time_and_what_would_be_better_are_told():
+    history = [generation_row(2, 1, follow_up_ms=1_250, pause_partition_ms=3_600_000)]
+    ranked = [group_row(verdict="better_elsewhere", better_strategy="sticky", better_gain=0.5)]
+    view = build_page(ReportRows(ranked=ranked, tallies=[tally_row("range", "observed", generations=history)]), AS_OF).worst[0]
+    figures = view.lines[0].figures
+    assert (figures["follow_up_ms"].text, figures["pause_partition_ms"].text) == ("1.2", "3,600.0")
+    assert view.verdict.text == "better elsewhere (sticky, by 0.50)"
 
 
 # --- what moved, drawn -------------------------------------------------------------------------------------------------
