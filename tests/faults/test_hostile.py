@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -22,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from jobs import captures
 from jobs.errors import InputError
@@ -63,7 +65,7 @@ def hostile(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "here").mkdir()
     settings = folder / "settings.yaml"
-    settings.write_text("report: {worst_groups: 500, max_detail_rows: 200000}\n")
+    settings.write_text("report: {worst_groups: 10, details: ../pages, export: [csv, json, prometheus], export_dir: ../files}\n")
     capture = write_capture(folder / "capture", pickle.dumps(LeavesMark(folder / "mark")), [f"{__name__}:leave_mark", "os:system"])
     before = set(folder.rglob("*"))
     written = io.StringIO()
@@ -74,7 +76,10 @@ def hostile(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
         arguments = ("--warehouse", folder / "warehouse", "--input", capture, "--config", settings, "--cluster-id", CLUSTER)
         assert evenkeel("run", *arguments, "--output", folder / "report.html", "--run-id", "'; DROP TABLE runs; --") == 0
     new = {path for path in folder.rglob("*") if path not in before and not path.is_relative_to(folder / "warehouse")}
-    assert new == {folder / "report.html"}, "there is no mark"
+    pages = {path for path in (folder / "pages").iterdir() if re.fullmatch(r"group-[0-9a-f]{16}\.html", path.name)}
+    tables = {f"{table}.{ending}" for table in ("findings", "generation_audits") for ending in ("csv", "json")}
+    files = {folder / "files" / name for name in (*tables, "evenkeel.prom")}
+    assert new == {folder / "report.html", folder / "pages", folder / "files"} | pages | files, "there is no mark"
     yield folder, written.getvalue()
 
 
@@ -136,19 +141,38 @@ class Elements(HTMLParser):
 
 
 def test_the_report_shows_names_and_obeys_none(hostile: tuple[Path, str]) -> None:
-    page = (hostile[0] / "report.html").read_text(encoding="utf-8")
     templates = "".join(path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.j2"))
-    found = Elements(page)
     ours = set(re.findall(r"<([a-z]\w*)", templates))
-    assert set(found.tags) <= ours
-    assert {name for name, _ in found.attributes} - {name.lower() for name in re.findall(r'\s([a-zA-Z][\w-]*)="', templates)} <= FLAGS
-    assert [name for name, _ in found.attributes if name.startswith("on") or name in ("src", "srcset", "action", "style")] == []
-    assert [value for name, value in found.attributes if name == "href" and not value.startswith("#")] == []
-    assert found.tags.count("script") == found.tags.count("style") == 1
-    assert found.text["script"] == [(TEMPLATES / "report.js").read_text(encoding="utf-8")]
-    shown = "".join(text for texts in found.text.values() for text in texts)
-    assert [name for name in [*MARKUP, CLUSTER] if visible(name) not in shown] == []
-    assert set(page) & set("\x00\x1b\x7f\u202e\u2066\u2028\u2029\ufeff\r") == set()
+    attributes = {name.lower() for name in re.findall(r'\s([a-zA-Z][\w-]*)="', templates)}
+    report, *others = [hostile[0] / "report.html", *sorted((hostile[0] / "pages").iterdir())]
+    assert len(others) >= len(NAMES) - 10
+    for path in (report, *others):
+        page = path.read_text(encoding="utf-8")
+        found = Elements(page)
+        assert set(found.tags) <= ours
+        assert {name for name, _ in found.attributes} - attributes <= FLAGS
+        assert [name for name, _ in found.attributes if name.startswith("on") or name in ("src", "srcset", "action", "style")] == []
+        links = [value for name, value in found.attributes if name == "href"]
+        assert [link for link in links if not re.fullmatch(r"#[\w-]*|pages/group-\w{16}\.html|\.\./report\.html#group-\w{16}", link)] == []
+        assert found.tags.count("script") == found.tags.count("style") == 1
+        assert found.text["script"] == [(TEMPLATES / "report.js").read_text(encoding="utf-8")]
+        assert set(page) & set("\x00\x1b\x7f\u202e\u2066\u2028\u2029\ufeff\r") == set()
+        shown = "".join(text for texts in found.text.values() for text in texts)
+        assert visible(CLUSTER) in shown
+        assert path != report or [name for name in MARKUP if visible(name) not in shown] == []
+
+
+def test_the_exports_hold_names_as_they_are(hostile: tuple[Path, str]) -> None:
+    files = hostile[0] / "files"
+    audits = json.loads((files / "generation_audits.json").read_text())
+    assert {row["group_id"] for row in audits} >= set(NAMES)
+    with (files / "generation_audits.csv").open(encoding="utf-8", newline="") as file:
+        cells = {row["group_id"] for row in csv.DictReader(file)}
+    assert [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))] == []
+    assert cells >= {name for name in MARKUP if not name.startswith(("=", "+", "-", "@"))}
+    metrics = text_string_to_metric_families((files / "evenkeel.prom").read_bytes().decode())
+    members = next(family for family in metrics if family.name == "evenkeel_group_members")
+    assert {sample.labels["group_id"] for sample in members.samples} == {row["group_id"] for row in audits}
 
 
 def test_the_log_keeps_names_on_its_lines(hostile: tuple[Path, str]) -> None:
