@@ -140,7 +140,8 @@ def render(page: Page, details: str = "") -> Document:
     ]
     listed = _fitting(lines, MOST_LINE_BYTES)
     del lines[listed:]
-    findings = [found.render(shared, finding=finding) for finding in page.findings]
+    anchors = {group.anchor for group in page.groups[:listed]}
+    findings = [found.render(shared, finding=finding, anchors=anchors) for finding in page.findings]
     del findings[_fitting(findings, MOST_FINDING_BYTES) :]
     shared |= {"listed": listed, "findings": _joined(findings), "finding_count": len(findings)}
     of_frame = frame.render(shared, rows="", sections="", detailed=0)

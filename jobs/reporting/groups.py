@@ -92,7 +92,7 @@ def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[
             rule=words(row["rule_id"]),
             cluster_id=row["cluster_id"],
             group_id=row["group_id"],
-            group_anchor=anchor(*_key(row)) if _key(row) in order else "",
+            group_anchor=anchor(*_key(row)),
             times=count(row["finding_count"]),
             generations=_span(row["first_generation"], row["last_generation"]),
             last_at=moment(from_ms(row["observed_at_ms"])),

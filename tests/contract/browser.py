@@ -25,7 +25,7 @@ def require_chromium() -> None:
         return
     told = "no apt-get here, or not root"
     if shutil.which("apt-get") and os.geteuid() == 0:
-        command = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
+        command = ["sh", "-c", f"apt-get update && apt-get install -y --no-install-recommends {' '.join(PACKAGES)}"]
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         if done.returncode == 0:

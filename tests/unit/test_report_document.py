@@ -16,7 +16,7 @@ from jobs.reporting.figures import visible
 from jobs.reporting.view import ReportRows
 from tests.faults.hostile_names import MARKUP
 from tests.unit.page_outline import Outline
-from tests.unit.report_rows import AS_OF, SUMMARY, finding_row, flow_row, large_fleet, sample
+from tests.unit.report_rows import AS_OF, SUMMARY, finding_row, flow_row, group_row, large_fleet, sample
 
 
 def outline(rows, summary=None):
@@ -124,10 +124,14 @@ def test_five_thousand_groups_are_listed_and_the_worst_detailed_as_far_as_they_f
 
 def test_names_of_any_length_do_not_make_a_page_that_cannot_be_opened():
     rows = large_fleet(12_000, detailed=30, name="\N{PILE OF POO}<" * 300)
+    rows = replace(rows, ranked=[*rows.ranked, group_row("unlisted", movement_count=0)], findings=[finding_row("unlisted")])
     document = render(build_page(rows, AS_OF))
     assert len(document.html.encode()) <= MOST_BYTES
     assert 0 < document.listed < 12_000
     assert f"Cut: the worst {document.listed:,} of 12,000 groups are listed" in document.html
+    assert "unlisted" in document.html
+    seen = Outline(document.html)
+    assert {link[1:] for link in seen.values("href")} <= set(seen.values("id")), "no link leads nowhere"
 
 
 def test_findings_of_any_length_do_not_either():
