@@ -27,7 +27,7 @@ from jobs.text_file import write_text
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS
-from schemas.vocabulary import Basis, Severity
+from schemas.vocabulary import Basis, ResumeOutcome, Severity
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ LEAST_FINDINGS = 50  # groups a rule, where fewer have details
 TOPICS_SHOWN = 30
 PARTITIONS_LISTED = 500  # of one line of what moved; the rest is counted
 
-_RESETS, _NOT_KNOWN = ("reset_none", "reset_out_of_range"), "unknown"  # of movements.resume_outcome
+_RESETS = [str(ResumeOutcome.RESET_NONE), str(ResumeOutcome.RESET_OUT_OF_RANGE)]
 
 _GENERATION_COLUMNS = (
     "position",
@@ -244,8 +244,8 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
             F.count("*").alias("partition_count"),
             F.sort_array(F.collect_list("partition")).alias("partitions"),
             F.sum("lag").alias("lag"),
-            F.count_if(F.col("resume_outcome").isin(*_RESETS)).alias("reset_count"),
-            F.count_if(F.col("resume_outcome") != _NOT_KNOWN).alias("resume_known"),
+            F.count_if(F.col("resume_outcome").isin(_RESETS)).alias("reset_count"),
+            F.count_if(F.col("resume_outcome") != str(ResumeOutcome.UNKNOWN)).alias("resume_known"),
         )
         .withColumns(
             {
