@@ -250,7 +250,11 @@ def test_a_day_of_following_makes_few_files(play: Play, tmp_path: Path, monkeypa
     assert len([path for path in tmp_path.iterdir() if not path.name.startswith(("_", "."))]) <= 1500
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", gzip.compress(b"{}"), gzip.compress(b'{"cluster_id": null}')[:-9]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", gzip.compress(b"{}"), gzip.compress(b'{"cluster_id": null}')[:-9]],
+    ids=["empty", "not compressed", "of another kind", "cut off"],
+)
 def test_what_was_seen_and_cannot_be_read_is_not_taken_for_nothing(content: bytes, play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([]))]
     (tmp_path / "_polled.json.gz").write_bytes(content)
