@@ -1,0 +1,103 @@
+"""The questions that the README answers in SQL: each query runs on what a run has published, and gives what the rows say."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from tests.spark.tables import rows
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+UNBALANCED, COST, WHY, CONFORMANCE, RESUME = re.findall(r"^```sql\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+VIEWED = ("generation_audits", "movements")
+
+Ask = Any
+
+
+@pytest.fixture(scope="module")
+def ask(spark: SparkSession, demo_warehouse: Path) -> Iterator[Ask]:
+    """Runs a query beside the views that a catalog would have."""
+    for name in VIEWED:
+        spark.read.format("delta").load(str(demo_warehouse / name)).createOrReplaceTempView(f"{name}_published")
+    yield lambda query: spark.sql(query).collect()
+    for name in VIEWED:
+        spark.catalog.dropTempView(f"{name}_published")
+
+
+@pytest.fixture(scope="module")
+def audits(demo_warehouse: Path) -> list[dict[str, Any]]:
+    return rows(demo_warehouse, "generation_audits")
+
+
+@pytest.fixture(scope="module")
+def observed(audits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in audits if row["basis"] == "observed"]
+
+
+def counted(found: list[Row], *keys: str, count: str) -> Counter[tuple[Any, ...]]:
+    assert len({tuple(row[key] for key in keys) for row in found}) == len(found)
+    return Counter({tuple(row[key] for key in keys): row[count] for row in found})
+
+
+def test_groups_that_are_unbalanced_now(ask: Ask, audits: list[dict[str, Any]], observed: list[dict[str, Any]]) -> None:
+    newest: dict[str, dict[str, Any]] = {}
+    for row in sorted(observed, key=lambda row: row["position"]):
+        if row["is_settled"] and row["member_count"]:
+            newest[row["group_id"]] = row
+    expected = {name: row for name, row in newest.items() if (row["imbalance_ratio"] or 0) > 1.25}
+    found = ask(UNBALANCED)
+    assert {row.group_id: row.verdict for row in found} == {name: row["verdict"] for name, row in expected.items()}
+    assert {row.verdict for row in found} > {"inherent"}
+    for row in found:
+        place = expected[row.group_id]["position"]
+        alike = [audit for audit in audits if (audit["group_id"], audit["position"]) == (row.group_id, place)]
+        others = {audit["strategy"]: audit["imbalance_ratio"] for audit in alike if audit["basis"] == "counterfactual"}
+        assert row.imbalance_ratios == others and len(others) >= 4
+        if row.better_strategy:
+            assert others[row.better_strategy] == min(ratio for ratio in others.values() if ratio is not None)
+
+
+def test_what_rebalances_cost(ask: Ask, observed: list[dict[str, Any]]) -> None:
+    found = ask(COST)
+    moved = [row for row in observed if row["movement_count"]]
+    assert sum(row.movement_count for row in found) == sum(row["movement_count"] for row in moved)
+    assert len(found) == len(moved) > 0
+    avoidable = [row.avoidable_movement_count for row in found]
+    known = [count for count in avoidable if count is not None]
+    assert avoidable[: len(known)] == sorted(known, reverse=True) and 0 < known[0], "the worst comes first"
+
+
+def test_why_they_happened(ask: Ask, observed: list[dict[str, Any]]) -> None:
+    expected = Counter((row["group_id"], trigger) for row in observed for trigger in row["triggers"] or ())
+    assert counted(ask(WHY), "group_id", "trigger", count="rebalance_count") == expected
+    assert {"member_joined", "member_left", "subscription_changed", "partitions_added"} <= {trigger for _, trigger in expected}
+
+
+def test_whether_members_got_what_their_assignor_gives(ask: Ask, audits: list[dict[str, Any]]) -> None:
+    found = ask(CONFORMANCE)
+    expected = Counter((row["group_id"], row["strategy"], row["conformance"]) for row in audits if row["basis"] == "recomputed")
+    assert counted(found, "group_id", "strategy", "conformance", count="generation_count") == expected
+    assert found[0].conformance == "differs"
+
+
+def test_where_moved_partitions_resume(ask: Ask, demo_warehouse: Path) -> None:
+    moved = [row for row in rows(demo_warehouse, "movements") if row["basis"] == "observed" and row["member_id"] is not None]
+    expected = Counter((row["group_id"], row["resume_outcome"]) for row in moved)
+    found = ask(RESUME)
+    assert counted(found, "group_id", "resume_outcome", count="partition_count") == expected
+    assert {"committed", "unknown"} <= {outcome for _, outcome in expected}
+    behind = {(row["group_id"], row["resume_outcome"]): 0 for row in moved if row["committed_at"] is not None}
+    for row in moved:
+        if row["committed_at"] is not None:
+            since = (row["observed_at"] - row["committed_at"]).total_seconds()
+            place = (row["group_id"], row["resume_outcome"])
+            behind[place] = max(behind[place], int(since))
+    assert {
+        (row.group_id, row.resume_outcome): row.longest_since_commit_s for row in found if row.longest_since_commit_s is not None
+    } == behind
