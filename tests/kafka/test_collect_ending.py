@@ -20,7 +20,7 @@ from tests.kafka.groups import PARTITION_COUNT, Commits
 from tests.kafka.log_files import Record, read_topic
 
 DEFAULT_SEED = 17
-KILLS = 6
+KILLS, MOST_KILLS = 6, 30
 
 
 def committed(broker: Broker) -> list[Record]:
@@ -39,21 +39,23 @@ def test_a_collector_that_is_killed_at_any_moment_loses_nothing(
     seed = int(os.environ.get("EVENKEEL_SEED", DEFAULT_SEED))
     with capsys.disabled():
         print(f"\nEVENKEEL_SEED={seed}", end=" ", flush=True)
-    random, folder, files = Random(seed), tmp_path / "captures", []
-    for _ in range(KILLS):
+    random, folder, files, longest_s = Random(seed), tmp_path / "captures", [0], 2.0
+    while len(files) <= KILLS or files[-1] <= KILLS:
+        assert len(files) <= MOST_KILLS, f"hardly a collector came to write something: {files}"
         with following(broker, folder, "--look-every", "0.2", publish_every="0.1") as collector:
-            behind = time.monotonic() + random.uniform(0.0, 2.0)
+            behind = time.monotonic() + random.uniform(0.0, longest_s)
             while time.monotonic() < behind:
                 commits.commit(random.randrange(PARTITION_COUNT), random.randrange(1000), "killed")
             assert collector.end(signal.SIGKILL) == -signal.SIGKILL
         files.append(collector.file_count())
+        if files[-1] == files[-2]:  # on a busy machine each takes longer to get anywhere
+            longest_s *= 1.5
     assert collect(folder) == 0
-    assert files[-1] > KILLS, f"hardly a collector came to write something: {files}"
     found = captures.records(folder)
     assert sorted(set(found)) == committed(broker)
     assert [path.name for path in folder.iterdir() if path.name.startswith("_")] == ["_positions.json"]
     with capsys.disabled():
-        print(f"{len(found)} records in {files} files, {len(found) - len(set(found))} of them twice", end=" ")
+        print(f"{len(found)} records in {files[1:]} files, {len(found) - len(set(found))} of them twice", end=" ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
