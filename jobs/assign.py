@@ -20,7 +20,7 @@ from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA
 from jobs.warehouse import Warehouse
 from schemas.staging import AUDITED_TABLES, SOLVED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
-from schemas.vocabulary import TopicBasis
+from schemas.vocabulary import Basis, TopicBasis
 
 logger = logging.getLogger(__name__)
 
@@ -67,15 +67,16 @@ def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | N
     return reduce(DataFrame.unionByName, parts)
 
 
-def pending_groups(fresh: DataFrame, states: DataFrame) -> DataFrame:
+def pending_groups(fresh: DataFrame, states: DataFrame, solutions: DataFrame) -> DataFrame:
     """Return the groups of fresh snapshots, and the state from which each goes on.
 
     Rows: (cluster_id, group_id). The state is the last one ``behind`` which all is played: no snapshot up to there is fresh. -1 and null
-    where the group has to be played from its beginning. ``is_redone`` where something arrived late, so that there are results behind the
-    state.
+    where the group has to be played from its beginning. ``is_redone`` where there are results behind the state: something arrived late, or
+    the snapshot of a later state is no more.
 
     Args:
         fresh: at least cluster_id, group_id, position of what has to be played.
+        solutions: all that are stored.
     """
     begins = fresh.groupBy(*GROUP).agg(F.min("position").alias("first_position"))
     places = states.select(*GROUP, F.col("position").alias("state_position"))
@@ -84,8 +85,13 @@ def pending_groups(fresh: DataFrame, states: DataFrame) -> DataFrame:
     behind = F.coalesce(F.max(F.when(is_before, F.col("state_position"))), F.lit(BEFORE_ALL))
     # The states themselves only now, and one a group: they are large, and a long history has many.
     known = states.select(*GROUP, F.col("position").alias("behind"), "snapshot_count", "topics", "state")
+    observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).join(F.broadcast(begins), list(GROUP), "left_semi")
+    results = observed.groupBy(*GROUP).agg(F.max("position").alias("last_result"))
     return (
-        groups.agg(behind.alias("behind"), F.coalesce(F.bool_or(~is_before), F.lit(False)).alias("is_redone"))
+        groups.agg(behind.alias("behind"))
+        .join(results, list(GROUP), "left")
+        .withColumn("is_redone", F.coalesce(F.col("last_result") > F.col("behind"), F.lit(False)))
+        .drop("last_result")
         .join(known, [*GROUP, "behind"], "left")
         .withColumn("snapshot_count", F.coalesce("snapshot_count", F.lit(0)))
     )
@@ -246,7 +252,7 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     if not recompute and consumed is None and consumed_looks is None:
         return
     fresh = snapshots if recompute else fresh_snapshots(context, snapshots, consumed, consumed_looks)
-    groups = pending_groups(fresh, warehouse.read(GROUP_STATES.name))
+    groups = pending_groups(fresh, warehouse.read(GROUP_STATES.name), warehouse.read(SOLUTIONS.name))
     if recompute:
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
         groups = from_the_beginning(groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi"))

@@ -40,14 +40,36 @@ def test_a_group_goes_on_from_the_newest_state_before_everything_new(
     spark: SparkSession, fresh: list[int], states_at: list[int], expected: tuple | None
 ) -> None:
     """``fresh`` are the positions that run 2 landed, beside those of run 1, which have all been played."""
-    landed = [(position, 1) for position in range(1, max(states_at, default=0) + 1) if position not in fresh]
+    played = range(1, max(states_at, default=0) + 1)
+    assert goes_on(spark, fresh, states_at, list(played)) == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize(
+    ("fresh", "states_at", "expected"),
+    [
+        pytest.param([3], [], (-1, None, 0, AGAIN), id="and with it the only state"),
+        pytest.param([5], [2], (2, b"at 2", 20, AGAIN), id="and a checkpoint is left"),
+    ],
+)
+def test_results_are_made_again_where_the_last_snapshot_has_vanished(
+    spark: SparkSession, fresh: list[int], states_at: list[int], expected: tuple
+) -> None:
+    """Its state goes with it; results before it stay, and those behind the state that is left would be there twice."""
+    assert goes_on(spark, fresh, states_at, played=[1, 2, 3, 4]) == [expected]
+
+
+def goes_on(spark: SparkSession, fresh: list[int], states_at: list[int], played: list[int]) -> list[tuple]:
+    """Return what ``pending_groups`` says of a group whose positions ``played`` have results; another has some too."""
+    landed = [(position, 1) for position in played if position not in fresh]
     rows = [snapshot_row("g", position, run_sequence=run) for position, run in [*landed, *((position, 2) for position in fresh)]]
     of_another = {**GROUP, "group_id": "h", "position": 1, "snapshot_count": 1, "state": b"of h"}
     states = [{**GROUP, "position": at, "snapshot_count": at * 10, "state": f"at {at}".encode()} for at in states_at]
-    fresh = snapshots(spark, *rows).where("run_sequence > 1")
-    found = pending_groups(fresh, frame(spark, GROUP_STATES.schema, [*states, of_another])).collect()
-    given = [(row["behind"], row["state"], row["snapshot_count"], row["is_redone"]) for row in found]
-    assert given == ([] if expected is None else [expected])
+    results = [{**GROUP, "position": at, "basis": "observed"} for at in played]
+    results += [{**GROUP, "group_id": "h", "position": 9, "basis": "observed"}]
+    fresh_rows = snapshots(spark, *rows).where("run_sequence > 1")
+    stored = (frame(spark, GROUP_STATES.schema, [*states, of_another]), frame(spark, SOLUTIONS.schema, results))
+    found = pending_groups(fresh_rows, *stored).collect()
+    return [(row["behind"], row["state"], row["snapshot_count"], row["is_redone"]) for row in found]
 
 
 # -- audit
