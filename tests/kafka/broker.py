@@ -76,7 +76,8 @@ class Broker:
         users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
         ports = {"plain": plain, "login": login, "controller": controller}
         (folder / "server.properties").write_text(PROPERTIES.format(**ports, users=users, log=self.log, rack=RACK))
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Kafka's own ids never begin with a dash, which its tools would take for an option.
+        cluster_id = "K" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
         with (folder / "format.log").open("wb") as log:
             subprocess.run(self._command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c"), stdout=log, stderr=log, check=True)
         try:
