@@ -276,6 +276,7 @@ def test_any_instant_at_length(first: int, evenkeel, two_runs: TwoRuns, tmp_path
     check_crashes(evenkeel, two_runs, tmp_path, instants(two_runs, 10, first))
 
 
+@pytest.mark.slow
 def test_between_and_during_commits(evenkeel, two_runs: TwoRuns, tmp_path: Path) -> None:
     check_crashes(evenkeel, two_runs, tmp_path, STEPS)
 

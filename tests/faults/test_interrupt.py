@@ -35,6 +35,7 @@ def assert_runs_on(evenkeel, warehouse: Path, records: Path, undisturbed: Path) 
         assert content(warehouse, name) == content(undisturbed, name), name
 
 
+@pytest.mark.slow
 def test_a_commit_that_lands_behind_the_recovery_is_taken_back_by_the_next_run(
     evenkeel, spark: SparkSession, records: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,6 +219,7 @@ def test_a_cluster_that_is_away_ends_no_following(broker: Broker, groups: Groups
         assert collector.end(signal.SIGINT) == 0, collector.told
 
 
+@pytest.mark.slow
 def test_polls_go_through_the_pipeline(evenkeel: Evenkeel, collect: Collect, groups: Groups, tmp_path: Path) -> None:
     captured, warehouse = tmp_path / "captures", tmp_path / "warehouse"
     assert collect(captured, "--poll") == 0

@@ -103,6 +103,7 @@ def transactions(broker: Broker, history: History) -> Iterator[Transactions]:
     producer.close()
 
 
+@pytest.mark.slow
 def test_an_open_transaction_waits_for_a_later_run(live: Live, broker: Broker, commits: Commits, transactions: Transactions) -> None:
     assert live.land() == 0
     transactions.begin(0, 1, "open")
@@ -120,6 +121,7 @@ def test_an_open_transaction_waits_for_a_later_run(live: Live, broker: Broker, c
     assert live.next_offsets() == ends, "markers of transactions are behind us too"
 
 
+@pytest.mark.slow
 def test_beside_captures_it_is_counted_with_them(live: Live, history: History, broker: Broker) -> None:
     assert live.land("--input", history.folder) == 0
     counts = live.last()["input_counts"]
@@ -127,6 +129,7 @@ def test_beside_captures_it_is_counted_with_them(live: Live, history: History, b
     assert (counts["consumer-offsets.read"], counts["consumer-offsets.duplicate"]) == (captured + len(in_log(broker)), captured)
 
 
+@pytest.mark.slow
 def test_a_cluster_under_another_name_is_read_from_its_beginning(live: Live, broker: Broker) -> None:
     assert live.land() == 0
     assert live.land("--cluster-id", "other name") == 0
@@ -148,6 +151,7 @@ def killed(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["refused", "killed"])
 def test_a_run_that_is_not_published_loses_and_doubles_nothing(
     ending: str, live: Live, commits: Commits, monkeypatch: pytest.MonkeyPatch
@@ -171,6 +175,7 @@ def test_a_run_that_is_not_published_loses_and_doubles_nothing(
     assert len(content(live.warehouse, "offset_snapshots")) == len(before["offset_snapshots"]) + 1
 
 
+@pytest.mark.slow
 def test_a_retry_under_the_same_name_does_nothing(live: Live, commits: Commits) -> None:
     assert live.land("--run-id", "r") == 0
     published = rows(live.warehouse, "runs")

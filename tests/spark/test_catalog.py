@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def schema(spark: SparkSession) -> Iterator[str]:
-    spark.sql("CREATE SCHEMA evenkeel_test")
+def schema(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    spark.sql(f"CREATE SCHEMA evenkeel_test LOCATION '{tmp_path / 'schema'}'")  # its own: a dead run leaves its tables behind
     yield "spark_catalog.evenkeel_test"
     spark.sql("DROP SCHEMA evenkeel_test CASCADE")
 

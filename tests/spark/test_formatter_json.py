@@ -119,6 +119,7 @@ def test_parts_that_overlap_give_what_the_whole_gives(order: tuple[int, ...], ev
     assert_equal_warehouses(warehouse, whole)
 
 
+@pytest.mark.slow
 def test_parts_in_one_run_and_again_are_duplicates(evenkeel, spark: SparkSession, whole: Path, tmp_path: Path) -> None:
     """Cut into blocks on the way, as files larger than Spark reads at once are."""
     objects = printed(GROUPS)
@@ -153,7 +154,8 @@ def test_parts_in_contradiction_are_refused(evenkeel, tmp_path: Path, capfd: pyt
     assert [run["status"] for run in runs] == ["failed"]
 
 
-@pytest.mark.parametrize("order", [("formatter", "raw"), pytest.param(("raw", "formatter"), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [("formatter", "raw"), ("raw", "formatter")])
 def test_raw_records_take_the_place_of_what_was_printed(order: tuple[str, ...], evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
     inputs = {
         "raw": [DEMO / "consumer_offsets.parquet", LOOKS],

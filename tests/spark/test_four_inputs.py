@@ -73,7 +73,7 @@ def held_by_position(warehouse: Path) -> dict[tuple[str, int], tuple[str, str, H
     return found
 
 
-@pytest.mark.parametrize("name", ["snapshots", "described"])
+@pytest.mark.parametrize("name", ["snapshots", pytest.param("described", marks=pytest.mark.slow)])
 def test_what_has_landed_is_sound(name: str, evenkeel, request: pytest.FixtureRequest) -> None:
     assert evenkeel("verify", "--warehouse", request.getfixturevalue(name)) == 0
 
@@ -140,7 +140,7 @@ def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse:
     assert len(strange) <= 1, strange
 
 
-@pytest.mark.parametrize("first", ["snapshot", "describe"])
+@pytest.mark.parametrize("first", [pytest.param("snapshot", marks=pytest.mark.slow), "describe"])
 def test_the_source_that_tells_more_stays(first: str, evenkeel, spark: SparkSession, tmp_path: Path) -> None:
     """Whichever comes first; a group that only the lesser one tells of keeps that. Once as lines, once as Parquet."""
     look, as_of = write_look(tmp_path, 16)

@@ -45,7 +45,7 @@ def without_contract(line: str) -> str:
 
 
 def test_every_table_tells_its_contract(demo_warehouse: Path) -> None:
-    assert contract_versions(demo_warehouse) == dict.fromkeys(TABLES, "3")
+    assert contract_versions(demo_warehouse) == dict.fromkeys(TABLES, "4")
 
 
 def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy:
     assert evenkeel("report", "--warehouse", copy) == 0  # a reader changes nothing, and needs none of it
     assert versions(copy) == before
     assert evenkeel("run", "--warehouse", copy) == 0
-    assert contract_versions(copy) == dict.fromkeys(TABLES, "3")
+    assert contract_versions(copy) == dict.fromkeys(TABLES, "4")
     runs = sorted(rows(copy, "runs"), key=lambda run: run["run_sequence"])
     assert [(run["status"], run["retained_from"]) for run in runs] == [("published", None)] * 2
     migrated = versions(copy)
@@ -71,7 +71,7 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy:
 def newer(spark: SparkSession, copy: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A warehouse that a later release has migrated; its newest commit changes something else."""
     for name in TABLES:
-        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '4')")
+        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '5')")
     spark.sql(f"UPDATE delta.`{copy / 'runs'}` SET command = upper(command)")
     if request.param == "no checksums":
         forget_checksums(copy)
@@ -83,7 +83,7 @@ def test_a_newer_contract_is_refused(evenkeel, newer: Path, command: str, capsys
     before = versions(newer)
     assert evenkeel(command, "--warehouse", newer) == 2
     told = capsys.readouterr().err
-    assert "runs has contract version 4, this release of Evenkeel knows versions up to 3; use the release that wrote it" in told
+    assert "runs has contract version 5, this release of Evenkeel knows versions up to 4; use the release that wrote it" in told
     assert versions(newer) == before
 
 
