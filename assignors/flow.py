@@ -1,116 +1,95 @@
-"""A cheapest maximum flow through a small network."""
+"""What is asked of flows through a group: topics supply partitions, subscriptions let them pass, members take them in.
+
+The flows themselves are SciPy's: a maximum flow, and a linear program of HiGHS. Both matrices are those of networks, so that the best
+value is a whole number. SciPy is imported where it is called, since most groups never need it and every worker would wait for it.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from assignors.budget import StepBudget
 
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Partitions of topics that the same subscriptions name.
 
-class FlowNetwork:
-    """A directed network whose edges have a capacity and a cost per unit of at least 0.
-
-    Worked example: two ways from 0 to 3, one unit each, the upper one cheaper. Both are used, the cheaper one first.
-
-    >>> network = FlowNetwork(4)
-    >>> for start, end, cost in ((0, 1, 0), (1, 3, 1), (0, 2, 0), (2, 3, 5)):
-    ...     network.add_edge(start, end, 1, cost)
-    >>> network.send(0, 3)
-    (2, 6)
-
-    Complexity: one search per distinct path cost and, within it, one per distinct path length; each linear in edges but for
-    blocking flows and re-relaxation.
-    Source: successive shortest paths (Jewell 1958; Busacker and Gowen 1960), with Dinic's blocking flows among paths of equal cost.
+    Attributes:
+        classes: numbers of these subscriptions.
+        count: partitions.
     """
 
-    def __init__(self, node_count: int) -> None:
-        self._edges_from: list[list[int]] = [[] for _ in range(node_count)]
-        # An edge and its reverse are neighbours: the reverse of edge e is e ^ 1.
-        self._end: list[int] = []
-        self._room: list[int] = []
-        self._cost: list[int] = []
+    classes: tuple[int, ...]
+    count: int
 
-    def add_edge(self, start: int, end: int, capacity: int, cost: int = 0) -> None:
-        """Add an edge; edges between the same nodes are kept apart."""
-        for source, target, room, price in ((start, end, capacity, cost), (end, start, 0, -cost)):
-            self._edges_from[source].append(len(self._end))
-            self._end.append(target)
-            self._room.append(room)
-            self._cost.append(price)
 
-    def send(self, source: int, sink: int, budget: StepBudget | None = None) -> tuple[int, int]:
-        """Return the largest flow from source to sink and its least cost. A network can be used once.
+def most_placed(supplies: Sequence[Supply], sizes: Sequence[int], load: int) -> int:
+    """Return how many partitions find a place when every member takes at most ``load``.
 
-        Args:
-            budget: bounds the work; a step is one node or edge looked at.
+    Args:
+        sizes: members of each subscription.
 
-        Raises:
-            NoResultError: the budget is used up.
-        """
-        budget = StepBudget(None) if budget is None else budget
-        flow = cost = 0
-        while (distances := self._distances(source, budget))[sink] is not None:
-            while (levels := self._levels(source, distances, budget))[sink] is not None:
-                edges = [iter(edges) for edges in self._edges_from]
-                while sent := self._push(source, sink, distances, levels, edges, budget):
-                    flow += sent
-                    cost += sent * distances[sink]
-        return flow, cost
+    Worked example: 5 partitions that only the first of two members may have, and one for both; 3 each are too few for 5.
 
-    def _distances(self, source: int, budget: StepBudget) -> list[int | None]:
-        """Return the cost of the cheapest path from the source to each node, None where there is none (Bellman and Ford)."""
-        distances: list[int | None] = [None] * len(self._edges_from)
-        distances[source] = 0
-        queue, is_queued = deque([source]), [False] * len(self._edges_from)
-        budget.spend(len(distances))
-        while queue:
-            node = queue.popleft()
-            is_queued[node] = False
-            budget.spend(len(self._edges_from[node]))
-            for edge in self._edges_from[node]:
-                end, distance = self._end[edge], distances[node] + self._cost[edge]
-                if self._room[edge] and (distances[end] is None or distance < distances[end]):
-                    distances[end] = distance
-                    if not is_queued[end]:
-                        is_queued[end] = True
-                        queue.append(end)
-        return distances
+    >>> most_placed([Supply((0,), 5), Supply((0, 1), 1)], [1, 1], 3)
+    4
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
 
-    def _levels(self, source: int, distances: list[int | None], budget: StepBudget) -> list[int | None]:
-        """Return the number of edges of the shortest among the cheapest paths to each node, None where there is none."""
-        levels: list[int | None] = [None] * len(self._edges_from)
-        levels[source] = 0
-        queue = deque([source])
-        budget.spend(len(levels))
-        while queue:
-            node = queue.popleft()
-            budget.spend(len(self._edges_from[node]))
-            for edge in self._edges_from[node]:
-                end = self._end[edge]
-                if self._room[edge] and levels[end] is None and distances[end] == distances[node] + self._cost[edge]:
-                    levels[end] = levels[node] + 1
-                    queue.append(end)
-        return levels
+    source, sink, first = 0, 1, 2 + len(supplies)
+    edges = [(source, node, supply.count) for node, supply in enumerate(supplies, 2)]
+    edges += [(node, first + number, supply.count) for node, supply in enumerate(supplies, 2) for number in supply.classes]
+    total = sum(supply.count for supply in supplies)  # no more can come, and SciPy counts in 32 bits
+    edges += [(node, sink, min(size * load, total)) for node, size in enumerate(sizes, first)]
+    starts, ends, rooms = zip(*edges, strict=True)
+    nodes = first + len(sizes)
+    network = csr_array((rooms, (starts, ends)), shape=(nodes, nodes), dtype="int32")
+    return int(maximum_flow(network, source, sink).flow_value)
 
-    def _push(self, source: int, sink: int, distances: list[int | None], levels: list[int | None], edges: list, budget: StepBudget) -> int:
-        """Send as much as fits along one shortest cheapest path; return how much, 0 when none is left."""
-        path: list[int] = []
-        node = source
-        while node != sink:
-            for edge in edges[node]:
-                end = self._end[edge]
-                if self._room[edge] and levels[end] == levels[node] + 1 and distances[end] == distances[node] + self._cost[edge]:
-                    path.append(edge)
-                    node = end
-                    break
-            else:
-                if not path:
-                    return 0
-                # A dead end: the iterator of the node before has already moved on.
-                node = self._end[path.pop() ^ 1]
-        budget.spend(len(path))
-        sent = min(self._room[edge] for edge in path)
-        for edge in path:
-            self._room[edge] -= sent
-            self._room[edge ^ 1] += sent
-        return sent
+
+def most_kept(supplies: Sequence[Supply], sizes: Sequence[int], held: Mapping[tuple[int, int, str], int], low: int, high: int) -> int:
+    """Return how many partitions can stay where they were, when all are given out and every load is from ``low`` to ``high``.
+
+    Partitions go from their supply straight to the member that held them, or through a subscription to any of its members. As few as
+    possible take the second way.
+
+    Args:
+        sizes: members of each subscription.
+        held: (number of a supply, number of a subscription, member) -> partitions of the supply that the member held and may keep.
+
+    Raises:
+        RuntimeError: no assignment has such loads; the caller has one.
+
+    Worked example: a and b may have both partitions, a held them; with one each, one can stay.
+
+    >>> most_kept([Supply((0,), 2)], [2], {(0, 0, "a"): 2}, 1, 1)
+    1
+    """
+    import numpy
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
+    keepers = list(dict.fromkeys((number, member) for _, number, member in held))
+    row_of_keeper = {member: len(supplies) + len(sizes) + place for place, (_, member) in enumerate(keepers)}
+    others = list(sizes)
+    for number, _ in keepers:
+        others[number] -= 1
+    # Each column leaves the row of one balance and enters that of another: (leaves, enters, smallest, largest, cost).
+    columns: list[tuple[int | None, int | None, int, int, int]] = []
+    columns += [(at, len(supplies) + number, 0, supply.count, 1) for at, supply in enumerate(supplies) for number in supply.classes]
+    columns += [(at, row_of_keeper[member], 0, count, 0) for (at, _, member), count in held.items()]
+    columns += [(len(supplies) + number, row_of_keeper[member], 0, high, 0) for number, member in keepers]
+    columns += [(len(supplies) + number, None, count * low, count * high, 0) for number, count in enumerate(others)]
+    columns += [(row, None, low, high, 0) for row in row_of_keeper.values()]
+    leaves, enters, smallest, largest, costs = zip(*columns, strict=True)
+    places = [(row, column, -1) for column, row in enumerate(leaves)]
+    places += [(row, column, 1) for column, row in enumerate(enters) if row is not None]
+    rows, at, signs = zip(*places, strict=True)
+    balances = csr_array((signs, (rows, at)), shape=(len(supplies) + len(sizes) + len(keepers), len(columns)), dtype="float64")
+    supplied = numpy.zeros(balances.shape[0])
+    supplied[: len(supplies)] = [-supply.count for supply in supplies]
+    solved = linprog(costs, A_eq=balances, b_eq=supplied, bounds=list(zip(smallest, largest, strict=True)), method="highs")
+    if solved.fun is None:
+        raise RuntimeError(f"expected an assignment with loads from {low} to {high}, found: {solved.message}")
+    return sum(supply.count for supply in supplies) - round(solved.fun)
