@@ -9,7 +9,7 @@ from assignors.balance import Balance, measure_balance
 from assignors.generations import Generation
 from assignors.model import Assignment, GroupProblem, Member
 from assignors.movement import Difference, Withheld, diff_generations, last_owners
-from assignors.optimum import least_movement_count, least_spread
+from assignors.optimum import Least, least_movements, least_spread
 from assignors.replay import COUNTERFACTUAL, OBSERVED
 from assignors.triggers import Evidence, Past, Trigger, find_triggers
 from assignors.verification import violations
@@ -67,8 +67,8 @@ class Audit:
         is_settled: nothing is withheld.
         violations: empty when the assignment is sound.
         triggers: the same for every solution of a generation; None when the generation before is not known.
-        least_movement_count: see ``optimum.least_movement_count``; 0 for a static rewrite, in which nothing could move.
-        least_spread: see ``optimum.least_spread``; the same for every solution of a generation that has an assignment.
+        least_movements: see ``optimum.least_movements``; 0 for a static rewrite, in which nothing could move.
+        smallest_spread: see ``optimum.least_spread``; the same for every solution of a generation that has an assignment.
     """
 
     generation: int
@@ -78,15 +78,31 @@ class Audit:
     is_settled: bool | None
     violations: tuple[str, ...] | None
     triggers: tuple[Trigger, ...] | None
-    least_movement_count: int | None = None
-    least_spread: int | None = None
+    least_movements: Least | None = None
+    smallest_spread: Least | None = None
+
+    @property
+    def least_movement_count(self) -> int | None:
+        """Return how many movements there had to be, or a number that there had to be at least."""
+        return None if self.least_movements is None else self.least_movements.count
+
+    @property
+    def least_spread(self) -> int | None:
+        """Return how far apart loads had to be, or a number that they had to be apart at least."""
+        return None if self.smallest_spread is None else self.smallest_spread.count
+
+    @property
+    def is_lower_bound(self) -> bool | None:
+        """Return whether one of the two may not be reached by any assignment; None where neither is known."""
+        known = [least for least in (self.least_movements, self.smallest_spread) if least is not None]
+        return any(not least.is_exact for least in known) if known else None
 
     @property
     def avoidable_movement_count(self) -> int | None:
         """Return how many movements balance did not need; None where the least are not known."""
-        if self.difference is None or self.least_movement_count is None:
+        if self.difference is None or self.least_movements is None:
             return None
-        return self.difference.movement_count - self.least_movement_count
+        return self.difference.movement_count - self.least_movements.count
 
 
 @dataclass
@@ -127,7 +143,7 @@ class GroupAudit:
         solution: AuditedSolution,
         problem: GroupProblem,
         triggers: tuple[Trigger, ...] | None,
-        smallest_spread: int | None,
+        smallest_spread: Least | None,
     ) -> Audit:
         previous_generation = self._previous.generation if self._previous is not None else None
         if solution.assignment is None:
@@ -202,11 +218,11 @@ def _unmoved(solution: AuditedSolution, withheld: Withheld) -> Difference:
 
 def _least_movements(
     before: Generation | None, result: Generation, withheld: Withheld, compared: Difference, *, is_rewrite: bool
-) -> int | None:
+) -> Least | None:
     if before is None or not compared.is_settled:
         return None
-    least = least_movement_count(result, last_owners(before, result, withheld))
-    return 0 if is_rewrite and least is not None else least
+    least = least_movements(result, last_owners(before, result, withheld))
+    return Least(0) if is_rewrite and least is not None else least
 
 
 def _without_claims(member: Member) -> Member:

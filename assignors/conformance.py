@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 
 from assignors.model import Assignment, TopicPartition
@@ -39,6 +41,37 @@ def compare_assignments(observed: Assignment, computed: Assignment) -> Conforman
     if loads[0] == loads[1] and partitions[0] == partitions[1]:
         return Conformance.EQUAL_BALANCE
     return Conformance.DIFFERS
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A partition that two assignments give to different members: to whom each does, in the order of the names; to nobody if empty."""
+
+    topic: str
+    partition: int
+    observed: tuple[str, ...]
+    computed: tuple[str, ...]
+
+
+def divergences(observed: Assignment, computed: Assignment) -> list[Divergence]:
+    """Return the partitions that two assignments of the same members give to different ones, by topic and partition.
+
+    No smaller change turns one into the other: it has to touch each of these, and nothing else.
+
+    >>> divergences({"a": (("t", 0), ("t", 1)), "b": ()}, {"a": (("t", 0),), "b": (("t", 1),)})
+    [Divergence(topic='t', partition=1, observed=('a',), computed=('b',))]
+    """
+    sides = [_owners(observed), _owners(computed)]
+    places = sorted(sides[0].keys() | sides[1].keys())
+    return [Divergence(*place, *owners) for place in places if len({*(owners := tuple(side.get(place, ()) for side in sides))}) > 1]
+
+
+def _owners(assignment: Assignment) -> dict[TopicPartition, tuple[str, ...]]:
+    owners: dict[TopicPartition, set[str]] = defaultdict(set)
+    for member, held in assignment.items():
+        for place in held:
+            owners[place].add(member)
+    return {place: tuple(sorted(members)) for place, members in owners.items()}
 
 
 def _by_topic(held: Iterable[TopicPartition]) -> dict[str, list[int]]:

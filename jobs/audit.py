@@ -13,9 +13,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.triggers import RETURN_MS
-from jobs import resumption, udfs
+from jobs import resumption, udfs, weights
 from jobs.context import RunContext
-from jobs.packing import GROUP, flatten_snapshots
+from jobs.packing import GROUP, PLACE, flatten_snapshots
 from jobs.warehouse import Warehouse
 from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
 from schemas.tables import (
@@ -33,8 +33,6 @@ from schemas.tables import (
 from schemas.vocabulary import WITHOUT_RESULT, Basis
 
 logger = logging.getLogger(__name__)
-
-PLACE = (*GROUP, "position")
 
 
 def _tells_all() -> Column:
@@ -101,7 +99,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    others = ("first_position", "offsets_partition", "is_disputed", "reconciled_at", "group_type", "client_hosts", "offered")
+    others = ("first_position", "offsets_partition", "is_disputed", "reconciled_at", "group_type", "flavour", "client_hosts", "offered")
     of_members = {"client_hosts": F.col("members")["client_host"], "offered": F.col("members")["strategies"]}
     wide = flatten_snapshots(snapshots.withColumns(of_members), *others)
     topics = warehouse.read(GENERATION_TOPICS.name).select(
@@ -197,8 +195,7 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | N
     before = newest.select("*", *[F.col(column).alias(f"stored_{column}") for column in PAUSES])
     told = warehouse.stage("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
     is_before = F.col("run_sequence") != context.run_sequence
-    is_same = reduce(Column.__and__, [F.col(column).eqNullSafe(F.col(f"stored_{column}")) for column in PAUSES])
-    changed = told.where(is_before & ~is_same).withColumns(context.run_columns)
+    changed = told.where(is_before & resumption.is_told_otherwise(PAUSES)).withColumns(context.run_columns)
     if not changed.isEmpty():
         warehouse.delete(name, changed.select(*PLACE, "basis"), (*PLACE, "basis"))
     parts = (told.where(~is_before), changed, audits.where(~is_observed))
@@ -221,7 +218,10 @@ def run(context: RunContext) -> None:
     if consumed is not None:
         _audit(context, consumed)
         context.consumed[SOLUTIONS.name] = context.run_sequence
-    resumption.refresh(context)
+    news = resumption.read_news(context)
+    if news is not None:
+        resumption.refresh(context, news)
+        weights.refresh(context, news)
 
 
 def _audit(context: RunContext, consumed: int) -> None:
@@ -237,7 +237,12 @@ def _audit(context: RunContext, consumed: int) -> None:
     if groups is not None:
         _forget(warehouse, groups)
     made = {spec.name: _rows_of(staged, column, spec, context) for column, spec in AUDITED_TABLES.items()}
-    _append_audits(context, made[GENERATION_AUDITS.name], groups)
+    audits, movements = made[GENERATION_AUDITS.name], made[MOVEMENTS.name]
     commits, looks = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS))
-    warehouse.append(MOVEMENTS.name, resumption.with_resumption(made[MOVEMENTS.name], commits, looks))
+    held = weights.held_partitions(warehouse.read(ASSIGNMENTS.name), audits)
+    moments = held.select(*resumption.MOMENT).unionByName(resumption.moments_of(movements)).distinct()
+    answered = warehouse.stage("answers", resumption.answers(moments, commits, looks))
+    audits, movements = weights.with_weights(audits, held, answered), resumption.with_resumption(movements, answered)
+    _append_audits(context, audits, groups)
+    warehouse.append(MOVEMENTS.name, movements)
     warehouse.append(FINDINGS.name, made[FINDINGS.name])

@@ -23,6 +23,7 @@ from assignors.triggers import Evidence, Participant
 from schemas.vocabulary import GroupType
 
 GROUP = ("cluster_id", "group_id")
+PLACE = (*GROUP, "position")
 
 GENERATION_FIELDS = (
     "position",

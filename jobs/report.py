@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from jobs.exports import write_exports
 from jobs.report_page import Document, build_page, build_views, render, render_group, to_text
 from jobs.reporting.groups import worst_first
-from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, MOST_RANKED, Page, ReportRows
+from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, MOST_RANKED, WEIGHTS, Page, ReportRows
 from jobs.text_file import write_text
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
@@ -60,7 +60,9 @@ _GENERATION_COLUMNS = (
     "lost_count",
     "orphaned_count",
     *MEASURES,
+    "is_lower_bound",
     "imbalance_ratio",
+    *WEIGHTS,
     "follow_up_ms",
     "pause_partition_ms",
     "triggers",
@@ -69,6 +71,8 @@ _GENERATION_COLUMNS = (
 _SETTLED_COLUMNS = (
     "strategy",
     "imbalance_ratio",
+    *WEIGHTS,
+    "rack_match_ratio",
     "partitions_per_member_min",
     "partitions_per_member_max",
     "verdict",

@@ -1,13 +1,15 @@
-"""Resumption: ``movements``, ``offset_snapshots``, ``topic_snapshots`` -> where each partition that got an owner is read on.
+"""Resumption: ``offset_snapshots``, ``topic_snapshots`` -> where a partition is read on that a member has at some moment.
 
-Each movement asks for the last commit up to it, for the last look at its topic up to it, which tells where the log began, and for the first
-look since both movement and commit, which tells where the log ended. A commit or a look that arrives late changes the answers: the stored
+Each moment asks for the last commit up to it, for the last look at its topic up to it, which tells where the log began, and for the first
+look since both moment and commit, which tells where the log ended. A commit or a look that arrives late changes the answers: the stored
 movements that it concerns are asked again.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
 
@@ -16,16 +18,20 @@ from pyspark.sql import functions as F
 
 from jobs.context import RunContext
 from jobs.packing import GROUP
-from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import ResumeOutcome, Source
 
 logger = logging.getLogger(__name__)
 
 PARTITION_OF_GROUP = (*GROUP, "topic", "partition")
 TOPIC = ("cluster_id", "topic")
+MOMENT = (*PARTITION_OF_GROUP, "position", "observed_at")
 RESUME_COLUMNS = ("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at")
 READ_HERE = {name: f"{name} for {MOVEMENTS.name}" for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)}
 """Table -> under which name ``runs.consumed`` says how far it has been used here; assign reads looks too."""
+
+CLOCKS_DIFFER = timedelta(days=1)
+"""How far the times of commits, looks and generations may be from what they would be by one clock."""
 
 
 def _has_no_places(source: Column) -> Column:
@@ -75,11 +81,11 @@ def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
 def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
     """Return what the looks that are nearest to something saw.
 
-    Rows: cluster_id, topic, look_at, partition; ``seen`` has topic_id, begin_offset and end_offset.
+    Rows: cluster_id, topic, look_at, partition; ``seen`` has look_at, topic_id, begin_offset and end_offset.
     """
     wanted = nearest.select(*TOPIC, F.explode(F.array("look_before", "look_after")).alias("look_at")).distinct()
     found = looks.join(wanted, [*TOPIC, "look_at"], "left_semi").select(*TOPIC, "look_at", "topic_id", F.inline("partitions"))
-    return found.select(*TOPIC, "look_at", "partition", F.struct("topic_id", "begin_offset", "end_offset").alias("seen"))
+    return found.select(*TOPIC, "look_at", "partition", F.struct("look_at", "topic_id", "begin_offset", "end_offset").alias("seen"))
 
 
 def _with_looks(moments: DataFrame, looks: DataFrame) -> DataFrame:
@@ -121,27 +127,54 @@ def _resume_columns() -> dict[str, Column]:
     return dict(zip(RESUME_COLUMNS, told, strict=True))
 
 
-def with_resumption(movements: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return movements with the columns that say where reading goes on; all null where nobody holds the partition.
+def _rate() -> Column:
+    """Return how fast the log grew from the look before the moment to the one after it, in millionths of a record a second.
+
+    Null where one of them is missing, or saw another topic of the name, or a shorter log, or one that cannot be.
+    """
+    before, after = F.col("before"), F.col("after")
+    growth = F.when(before["topic_id"].eqNullSafe(after["topic_id"]), F.try_subtract(after["end_offset"], before["end_offset"]))
+    milliseconds = F.unix_millis(after["look_at"]) - F.unix_millis(before["look_at"])
+    # Whole numbers, so that sums do not depend on the order of their terms.
+    return F.when((growth >= 0) & (milliseconds > 0), F.floor(growth * F.lit(1e9) / milliseconds).cast("bigint"))
+
+
+def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return for each moment where the partition was read on, and how fast it grew.
 
     The outcome is ``committed`` when the commit is not below where the log began; ``reset_out_of_range`` when it is, or when the log ended
     before it, later on and in the same topic; ``reset_none`` when the group is known to have no commit, from a tombstone or from a source
     that says so; else ``unknown``. A commit ahead of the last look is none out of range: the log had grown since.
 
-    Rows: as movements. Lag is null where no later look tells the end of the log.
+    Rows: cluster_id, group_id, topic, partition, position, the resume columns, ``rate`` (millionths of a record a second). Lag is null
+    where no later look tells the end of the log.
 
     Args:
-        movements: rows of one run; their own resume columns are disregarded.
+        moments: distinct rows of ``MOMENT``.
         commits: rows of ``offset_snapshots``.
         looks: rows of ``topic_snapshots``.
     """
-    bare = movements.drop(*RESUME_COLUMNS)
-    moments = bare.where("member_id IS NOT NULL").select(*PARTITION_OF_GROUP, "position", "observed_at").distinct()
     asked = _last_commits(moments, commits).withColumn("end_from", F.greatest("observed_at", _committed("committed_at")))
-    answers = _with_looks(asked, looks).withColumns(_resume_columns()).select(*PARTITION_OF_GROUP, "position", *RESUME_COLUMNS)
+    told = {**_resume_columns(), "rate": _rate()}
+    return _with_looks(asked, looks).withColumns(told).select(*PARTITION_OF_GROUP, "position", *told)
+
+
+def moments_of(movements: DataFrame) -> DataFrame:
+    """Return the moments at which movements gave partitions to somebody."""
+    return movements.where("member_id IS NOT NULL").select(*MOMENT).distinct()
+
+
+def with_resumption(movements: DataFrame, answered: DataFrame) -> DataFrame:
+    """Return movements with the columns that say where reading goes on; all null where nobody holds the partition.
+
+    Args:
+        movements: their own resume columns are disregarded.
+        answered: ``answers`` to their moments, and perhaps to others.
+    """
+    bare, told = movements.drop(*RESUME_COLUMNS), answered.select(*PARTITION_OF_GROUP, "position", *RESUME_COLUMNS)
     # One row of a generation may give the partition to somebody, and that of another basis to nobody.
     held = {name: F.when(F.col("member_id").isNotNull(), F.col(name)) for name in RESUME_COLUMNS}
-    return bare.join(answers, [*PARTITION_OF_GROUP, "position"], "left").withColumns(held).select(*movements.columns)
+    return bare.join(told, [*PARTITION_OF_GROUP, "position"], "left").withColumns(held).select(*movements.columns)
 
 
 def _late_commits(fresh: DataFrame) -> DataFrame:
@@ -172,26 +205,28 @@ def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
     return fresh.join(around, list(TOPIC), "left")
 
 
-def concerned_movements(movements: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return the movements whose resume columns new commits or looks may change; no others but few.
+def concerned(held: DataFrame, commits: DataFrame, looks: DataFrame, commits_after: timedelta | None = None) -> DataFrame:
+    """Return the partitions held of which new commits or looks may tell otherwise; no others but few.
 
     Args:
-        movements: stored ones.
+        held: columns of ``MOMENT``, member_id, and committed_at unless ``commits_after`` is given.
         commits: as ``_late_commits`` returns them.
         looks: as ``_late_looks`` returns them.
+        commits_after: how much later than the moment its commit may be timed, where ``held`` does not tell; clocks differ.
     """
     is_behind_commit = F.when(F.col("by_time"), F.col("observed_at") >= F.col("from_time")).otherwise(
         F.col("position") >= F.col("from_position")
     )
-    end_from = F.greatest("observed_at", "committed_at")
+    latest = F.greatest("observed_at", "committed_at") if commits_after is None else F.col("observed_at") + F.lit(commits_after)
+    earliest = latest if commits_after is None else F.col("observed_at")
     begins_otherwise = (F.col("observed_at") >= F.col("first_look")) & F.coalesce(F.col("observed_at") < F.col("look_behind"), F.lit(True))
-    ends_otherwise = (end_from <= F.col("last_look")) & F.coalesce(end_from > F.col("look_before"), F.lit(True))
+    ends_otherwise = (earliest <= F.col("last_look")) & F.coalesce(latest > F.col("look_before"), F.lit(True))
     return (
-        movements.where("member_id IS NOT NULL")
+        held.where("member_id IS NOT NULL")
         .join(commits, list(PARTITION_OF_GROUP), "left")
         .join(F.broadcast(looks), list(TOPIC), "left")
         .where(F.coalesce(is_behind_commit, F.lit(False)) | F.coalesce(begins_otherwise | ends_otherwise, F.lit(False)))
-        .select(*movements.columns)
+        .select(*held.columns)
     )
 
 
@@ -203,32 +238,65 @@ def _since(commits: DataFrame, looks: DataFrame) -> datetime | None:
     )
     rows = commit_times.unionByName(look_times).collect()
     times = [row["first"] for row in rows if row["first"] is not None]
-    return None if any(row["is_open"] for row in rows) or not times else min(times) - timedelta(days=1)  # clocks differ
+    return None if any(row["is_open"] for row in rows) or not times else min(times) - CLOCKS_DIFFER
 
 
-def refresh(context: RunContext) -> None:
-    """Ask stored movements of earlier runs again, where commits or looks have landed since that concern them."""
+@dataclass(frozen=True)
+class News:
+    """What landed since moments of earlier runs were asked.
+
+    Attributes:
+        commits, looks: all rows of the two tables.
+        late_commits: as ``_late_commits`` returns them.
+        late_looks: as ``_late_looks`` returns them.
+        since: nothing before it is concerned; None where everything may be.
+    """
+
+    commits: DataFrame
+    looks: DataFrame
+    late_commits: DataFrame
+    late_looks: DataFrame
+    since: datetime | None
+
+    def rows_to_ask(self, context: RunContext, name: str) -> DataFrame:
+        """Return the rows of a table, written by earlier runs, that may be concerned by their time."""
+        stored = context.warehouse.read(name).where(F.col("run_sequence") < context.run_sequence)
+        if self.since is not None:
+            stored = stored.where(F.col("observed_month") >= F.trunc(F.lit(self.since), "month"))
+        if context.retained_from is not None:  # what maintenance has left of older commits and looks would tell less than is stored
+            stored = stored.where(F.col("observed_month") >= F.lit(context.retained_from))
+        return stored
+
+
+def read_news(context: RunContext) -> News | None:
+    """Return what landed since the last time; None where that is nothing, or where no run before has asked."""
     warehouse = context.warehouse
     consumed = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
     context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in consumed.items() if sequence is not None}
     is_news = any(sequence is not None for sequence in consumed.values())
-    if not is_news or not context.written_before.get(MOVEMENTS.name):
-        return
+    if not is_news or not context.written_before.get(GENERATION_AUDITS.name):
+        return None
     commits, looks = (warehouse.read(name) for name in READ_HERE)
     seen = [context.run_sequence if sequence is None else sequence for sequence in consumed.values()]
     late_commits = warehouse.stage("late_commits", _late_commits(commits.where(F.col("run_sequence") > seen[0])))
     late_looks = warehouse.stage("late_looks", _late_looks(looks, seen[1]))
-    stored = warehouse.read(MOVEMENTS.name).where(F.col("run_sequence") < context.run_sequence)
-    since = _since(late_commits, late_looks)
-    if since is not None:
-        stored = stored.where(F.col("observed_month") >= F.trunc(F.lit(since), "month"))
-    if context.retained_from is not None:  # what maintenance has left of older commits and looks would tell less than is stored
-        stored = stored.where(F.col("observed_month") >= F.lit(context.retained_from))
-    concerned = warehouse.stage("concerned_movements", concerned_movements(stored, late_commits, late_looks))
-    told = concerned.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
-    again = with_resumption(concerned, commits, looks).join(told, list(MOVEMENTS.key))
-    is_same = reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"stored_{name}")) for name in RESUME_COLUMNS])
-    changed = warehouse.stage("resumed_otherwise", again.where(~is_same).withColumns(context.run_columns).select(*MOVEMENTS.schema.names))
+    return News(commits, looks, late_commits, late_looks, _since(late_commits, late_looks))
+
+
+def is_told_otherwise(columns: Iterable[str]) -> Column:
+    """Return whether one of the columns differs from what is stored, in the column ``stored_`` of its name."""
+    return ~reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"stored_{name}")) for name in columns])
+
+
+def refresh(context: RunContext, news: News) -> None:
+    """Ask stored movements of earlier runs again, where commits or looks have landed since that concern them."""
+    warehouse = context.warehouse
+    stored = news.rows_to_ask(context, MOVEMENTS.name)
+    again = warehouse.stage("concerned_movements", concerned(stored, news.late_commits, news.late_looks))
+    told = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
+    answered = with_resumption(again, answers(moments_of(again), news.commits, news.looks)).join(told, list(MOVEMENTS.key))
+    changed = answered.where(is_told_otherwise(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
+    changed = warehouse.stage("resumed_otherwise", changed)
     if changed.isEmpty():
         return
     count = warehouse.delete(MOVEMENTS.name, changed.select(*MOVEMENTS.key), MOVEMENTS.key)

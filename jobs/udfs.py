@@ -276,6 +276,8 @@ def _audit_snapshot(
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         columns = _audit_columns(solution, figures)
+        if solution["basis"] != COUNTERFACTUAL and not snapshot.is_conversion:  # else the coordinator wrote it
+            columns["flavour"] = row["flavour"]
         if solution["basis"] == OBSERVED:
             columns |= {"reconciled_at": row["reconciled_at"], **_verdict_columns(solution, figures, solved, audits)}
         yield {"audit": {**key, **columns}}
@@ -346,7 +348,7 @@ DIFFERENCE_COLUMNS = (
     "actual_revocation_count",
     "is_eager",
 )
-BOUND_COLUMNS = ("least_movement_count", "avoidable_movement_count", "least_spread")
+BOUND_COLUMNS = ("least_movement_count", "avoidable_movement_count", "least_spread", "is_lower_bound")
 SOLUTION_COLUMNS = ("status", "kafka_version", "topics_hash", "conformance", "is_follow_up", "rebalance_count")
 
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 3
+CONTRACT_VERSION = 4
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -138,6 +138,12 @@ TOPICS_HASH = _column("topics_hash", STRING, "names the topics of the generation
 RECONCILED_AT = _column("reconciled_at", TIMESTAMP, "when the last member reached its target, UTC; consumer-protocol groups only")
 INCARNATION = _column("incarnation", BIGINT, "position of the first known snapshot of this life of the group")
 
+FLAVOUR = _column(
+    "flavour",
+    STRING,
+    "client library of the leader, as far as its bytes tell: java, librdkafka, kafka-python, franz-go, sarama or kafkajs",
+)
+
 SNAPSHOT_KEY = ("cluster_id", "group_id", "generation", "observed_at", "position")
 SNAPSHOT_COLUMNS = [CLUSTER, GROUP, GENERATION, OBSERVED_AT, POSITION]
 MONTHLY = ("observed_month",)
@@ -216,6 +222,7 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             _column(
                 "has_subscriptions", BOOLEAN, "false where the source tells none: topics are then all that any member of the group holds"
             ),
+            FLAVOUR,
             SOURCE,
             SOURCE_POSITION,
             FINGERPRINT,
@@ -423,7 +430,16 @@ GENERATION_AUDITS = TableSpec(
             _column("topic_skew_max", INT, "largest max - min within one topic over its subscribers"),
             _column("balance_score", BIGINT, "Kafka's: sum of load differences over all pairs of members"),
             _column("least_spread", INT, "smallest possible max - min of the loads of members that could be given something"),
-            _column("lag_imbalance_ratio", DOUBLE, "largest / mean summed lag of a member"),
+            _column(
+                "is_lower_bound",
+                BOOLEAN,
+                "least_movement_count or least_spread may be less than any assignment has: subscriptions differ too much to tell exactly",
+            ),
+            _column(
+                "lag_imbalance_ratio",
+                DOUBLE,
+                "observed rows: largest / mean lag of a member, of the partitions whose lag is known; null where none waits",
+            ),
             _column("rack_match_ratio", DOUBLE, "share of partitions with a replica in the owner's rack"),
             TOPICS_HASH,
             _column("coordinator_partition", INT, "partition of __consumer_offsets that holds the group"),
@@ -435,10 +451,14 @@ GENERATION_AUDITS = TableSpec(
             _column("verdict", STRING, "observed rows, settled: what the imbalance is owed to; inherent, better_elsewhere or unexpected"),
             _column("better_strategy", STRING, "the strategy with the smallest imbalance_ratio, where that is below the own one's"),
             _column("better_gain", DOUBLE, "by how much its imbalance_ratio is smaller, both counterfactual"),
-            _column("flavour", STRING, "client library of the leader, as far as its bytes tell"),
+            FLAVOUR,
             _column("follow_up_ms", BIGINT, "observed rows: time until the next generation, where that is a follow-up"),
             _column("pause_partition_ms", BIGINT, "observed rows: unassigned_count times milliseconds until the next generation"),
-            _column("throughput_imbalance_ratio", DOUBLE, "largest / mean message rate of a member"),
+            _column(
+                "throughput_imbalance_ratio",
+                DOUBLE,
+                "observed rows: largest / mean records a second of a member, by the looks before and after the generation",
+            ),
             RECONCILED_AT,
             RUN,
         ]

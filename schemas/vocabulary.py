@@ -61,6 +61,17 @@ class Conformance(Word):
     NOT_COMPARABLE = "not_comparable"
 
 
+class Flavour(Word):
+    """Client library of a group's leader, as far as its bytes tell."""
+
+    JAVA = "java"
+    LIBRDKAFKA = "librdkafka"
+    KAFKA_PYTHON = "kafka-python"
+    FRANZ_GO = "franz-go"
+    SARAMA = "sarama"
+    KAFKAJS = "kafkajs"
+
+
 class TopicBasis(Word):
     """Which look at the cluster gave a topic's partitions."""
 
@@ -143,6 +154,7 @@ class Rule(Word):
     ASSIGNOR_NOT_SHARED = "assignor_not_shared"
     UPGRADE_BLOCKED = "upgrade_blocked"
     CONFORMANCE_DIFFERS = "conformance_differs"
+    ASSIGNOR_LIVELOCK = "assignor_livelock"
     NO_RESULT = "no_result"
     OWN_ASSIGNOR_UNSOUND = "own_assignor_unsound"
     TOPIC_BASIS_UNCERTAIN = "topic_basis_uncertain"

@@ -26,6 +26,7 @@ RULES = (
     protocols.unshared_assignors,
     protocols.blocked_upgrade,
     records.nonconformance,
+    records.livelock,
     records.missing_results,
     records.unsound_own_assignors,
     records.uncertain_topics,

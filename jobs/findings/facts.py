@@ -8,7 +8,7 @@ from typing import Any
 
 from assignors.auditing import Audit, AuditedGeneration
 from assignors.generations import Generation
-from assignors.model import GroupProblem
+from assignors.model import Assignment, GroupProblem
 from assignors.replay import OBSERVED
 from assignors.triggers import Evidence
 from jobs.findings.history import GroupHistory, Moment
@@ -22,6 +22,7 @@ class SolutionFacts:
         kafka_version: release whose behaviour was reproduced, None where none was.
         detail: why there is no assignment, None where there is one.
         violations: as ``assignors.verification.violations`` words them.
+        assignment: None where there is none.
     """
 
     basis: str
@@ -31,6 +32,7 @@ class SolutionFacts:
     kafka_version: str | None = None
     detail: str | None = None
     violations: Sequence[str] = ()
+    assignment: Assignment | None = None
 
 
 NOBODY = Generation(0, "", GroupProblem({}, ()), {})
@@ -53,6 +55,7 @@ class SnapshotFacts:
         offered: member id -> the assignors that it offers, in its own order; without members of which they are not known.
         previous: the generation before in the same incarnation, None where it is not known.
         window: the moments of the last ``history.WINDOW_MS``, this one last; empty where what happened before is not known.
+        flavour: client library of the leader, None where its bytes do not tell.
     """
 
     uncertain_topics: Sequence[str]
@@ -64,6 +67,7 @@ class SnapshotFacts:
     offered: Mapping[str, Sequence[str]] = field(default_factory=dict)
     previous: Generation | None = None
     window: Sequence[Moment] = ()
+    flavour: str | None = None
 
     @property
     def strategy(self) -> str:
@@ -111,8 +115,9 @@ def gather_facts(
             SolutionFacts(
                 **{name: solution[name] for name in ("basis", "strategy", "status", "conformance", "kafka_version", "detail")},
                 violations=audit.violations or (),
+                assignment=kept.assignment,
             )
-            for solution, audit in zip(solved, audits, strict=True)
+            for solution, kept, audit in zip(solved, generation.solutions, audits, strict=True)
         ],
         bool(row["is_disputed"]),
         observed,
@@ -121,4 +126,5 @@ def gather_facts(
         {member.member_id: names for member, names in offers if names},
         previous,
         window,
+        row["flavour"],
     )

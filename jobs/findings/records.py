@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from assignors.conformance import Divergence, divergences
+from assignors.model import Assignment
 from assignors.registry import BUILT_IN
-from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import LISTED, Found, figures, listed, rule
+from jobs.findings.facts import SnapshotFacts, SolutionFacts
+from jobs.findings.rule import LISTED, Found, counted, figures, listed, rule
 from schemas.vocabulary import WITHOUT_RESULT, Basis, Conformance, Rule, Severity, Status
+
+MOST_LOADS = 20
+"""Loads that evidence lists, the largest first."""
 
 
 @rule(
@@ -30,31 +37,91 @@ def uncertain_topics(snapshot: SnapshotFacts) -> Found | None:
     Rule.CONFORMANCE_DIFFERS,
     Severity.WARNING,
     "The assignment is not Kafka's",
-    when="The group's own assignor, run on the same subscriptions and claims, gives other loads than the members have.",
+    when=(
+        "The group's own assignor, run on the same subscriptions and claims, gives other loads than the members have. The evidence names "
+        "the partitions that would be with another member, the loads of both, and the client library of the leader where its bytes tell it."
+    ),
     advice="Look at the leader's client library: others implement assignors of the same name differently, some with faults.",
 )
 def nonconformance(snapshot: SnapshotFacts) -> Found | None:
-    """Return the assignor whose balance the observed assignment does not even have."""
+    """Return the assignor whose balance the observed assignment does not even have, and what sets the two apart."""
     for solution in snapshot.solutions:
         if solution.basis == Basis.RECOMPUTED and solution.conformance == Conformance.DIFFERS:
-            release = solution.kafka_version or "-"
+            apart = divergences(snapshot.observed.assignment, solution.assignment or {})
+            by = "" if snapshot.flavour is None else f" by {snapshot.flavour}"
             return Found(
-                f"The group's assignment is not what Kafka's {solution.strategy} assignor gives (release {release})",
-                figures(strategy=solution.strategy, kafka_version=solution.kafka_version or ""),
+                f"The assignment{by} is not what Kafka's {solution.strategy} assignor gives (release {solution.kafka_version or '-'}): "
+                f"{counted(len(apart), 'partition')} would be with another member: {listed([_told(one) for one in apart])}",
+                figures(
+                    strategy=solution.strategy,
+                    kafka_version=solution.kafka_version or "",
+                    flavour=snapshot.flavour or "",
+                    partition_count=len(apart),
+                    partitions=[_told(one) for one in apart],
+                    loads=_loads(snapshot.observed.assignment),
+                    kafkas_loads=_loads(solution.assignment or {}),
+                ),
             )
     return None
+
+
+def _told(apart: Divergence) -> str:
+    return f"{apart.topic}-{apart.partition} with {_named(apart.observed)}, Kafka: {_named(apart.computed)}"
+
+
+def _named(members: Sequence[str]) -> str:
+    return " and ".join(members) or "nobody"
+
+
+def _loads(assignment: Assignment) -> str:
+    return " ".join(str(load) for load in sorted(map(len, assignment.values()), reverse=True)[:MOST_LOADS])
+
+
+def _runs_in_circles(solution: SolutionFacts) -> bool:
+    return solution.status == Status.NO_RESULT and solution.strategy in BUILT_IN
+
+
+@rule(
+    Rule.ASSIGNOR_LIVELOCK,
+    Severity.WARNING,
+    "Kafka's assignor would never end",
+    when=(
+        "On these subscriptions and claims an assignor of Kafka's comes back to a state that it had before: it moves partitions to and fro "
+        "for ever. `info` where it is none that the group uses."
+    ),
+    advice=(
+        "A leader that gets this input hangs, and the group with it, until it is put out; then the next leader hangs. Let all members "
+        "subscribe to the same topics: only the search for different subscriptions can run in circles."
+    ),
+)
+def livelock(snapshot: SnapshotFacts) -> Found | None:
+    """Return the assignors of Kafka's that this input sends round in circles."""
+    endless = [solution for solution in snapshot.solutions if _runs_in_circles(solution)]
+    if not endless:
+        return None
+    strategies = sorted({solution.strategy for solution in endless})
+    is_own = any(solution.basis == Basis.RECOMPUTED for solution in endless)
+    members = len(snapshot.problem.members)
+    return Found(
+        f"On the input of these {counted(members, 'member')} Kafka's code never ends: {listed(strategies)}",
+        figures(strategies=strategies, member_count=members),
+        None if is_own else Severity.INFO,
+    )
 
 
 @rule(
     Rule.NO_RESULT,
     Severity.WARNING,
     "An assignor gives no assignment",
-    when="An assignor fails, runs in circles, or exceeds its budget. `info` where it is none that the group uses.",
+    when=(
+        "An assignor of Kafka's fails or exceeds its budget, or one of your own gives nothing. `info` where it is none that the group "
+        "uses. What runs in circles is `assignor_livelock`."
+    ),
     advice="The group can hang in its next rebalance: let all members subscribe to the same topics, or choose another assignor.",
 )
 def missing_results(snapshot: SnapshotFacts) -> Found | None:
     """Return the assignors without a result: a warning when the group's own is among them."""
-    failed = [solution for solution in snapshot.solutions if Status(solution.status) in WITHOUT_RESULT]
+    failed = [one for one in snapshot.solutions if Status(one.status) in WITHOUT_RESULT and not _runs_in_circles(one)]
     if not failed:
         return None
     strategies = sorted({solution.strategy for solution in failed})

@@ -10,7 +10,7 @@ from jobs.reporting.figures import EN_DASH, Figure, Total, condense, count, from
 from jobs.reporting.heat import lay_out
 from jobs.reporting.strategies import GROUP_COLUMNS, compare
 from jobs.reporting.timeline import KINDS, draw, moved, special
-from jobs.reporting.view import WHY, CauseLine, FindingView, Flow, GenerationLine, GroupLine, GroupView, ReportRows, Row
+from jobs.reporting.view import WEIGHTS, WHY, CauseLine, FindingView, Flow, GenerationLine, GroupLine, GroupView, ReportRows, Row
 from schemas.vocabulary import Basis, Severity
 
 GroupKey = tuple[str, str]
@@ -25,7 +25,7 @@ _FIGURES = {
     "idle_member_count": "not known",
     "partition_count": "not known",
     "movement_count": "its predecessor is not known",
-    "avoidable_movement_count": "no predecessor, not settled, or too many different subscriptions to say",
+    "avoidable_movement_count": "no predecessor, or not settled",
     "actual_revocation_count": "the members' claims cannot tell, or its predecessor is not known",
     "eager_revocation_count": "its predecessor is not known",
     "cooperative_revocation_count": "its predecessor is not known",
@@ -137,6 +137,7 @@ def _group_view(
     return GroupView(
         line=line,
         loads=EN_DASH if largest is None else f"{largest:,}" if smallest == largest else f"{smallest:,} to {largest:,}",
+        weights={name: ratio(row[name], WHY[name]) for name in (*WEIGHTS, "rack_match_ratio")},
         verdict=_verdict(row),
         first_at=moment(from_ms(row["first_at_ms"])),
         settled=_settled(row),
@@ -226,8 +227,10 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
         gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
         triggers=_triggers(row["triggers"]),
         figures={name: count(row[name], why) for name, why in _FIGURES.items()}
+        | _bounded(row)
         | {
             "imbalance_ratio": ratio(row["imbalance_ratio"], "no members, or no partitions"),
+            **{name: ratio(row[name], WHY[name]) for name in WEIGHTS},
             "follow_up_ms": seconds(row["follow_up_ms"], "no follow-up came next"),
             "pause_partition_ms": seconds(row["pause_partition_ms"], "no next generation tells how long"),
         },
@@ -236,6 +239,14 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
         flows=tuple(_flow(flow, names) for flow in ordered),
         exchange=draw_exchange(ordered, names) if is_drawn else None,
     )
+
+
+def _bounded(row: Row) -> dict[str, Figure]:
+    """Return what stands in place of a number of which only a bound is known."""
+    avoidable = row["avoidable_movement_count"]
+    if not row["is_lower_bound"] or avoidable is None:
+        return {}
+    return {"avoidable_movement_count": Figure(f"\u2264 {avoidable:,}", "subscriptions differ too much to tell exactly", avoidable)}
 
 
 def _parts(row: Row) -> str:

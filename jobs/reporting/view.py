@@ -25,6 +25,9 @@ MEASURES = (
 MOST_RANKED = 20_000
 """Groups of which the report holds a line of their own, the worst; the others are in the fleet's figures only."""
 
+WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio")
+"""Audit columns that weigh members by what their partitions carry."""
+
 IMBALANCE_BOUNDS = (1.0, 1.1, 1.25, 1.5, 2.0)
 """Upper bounds of the classes of ``imbalance_ratio``; class 0 is up to 1.0, the last one is open."""
 
@@ -35,6 +38,9 @@ WHY = {
     "cooperative_revocation_count": "no generation with a known predecessor",
     "actual_revocation_count": "the members' claims cannot tell, or nothing came before",
     "imbalance_ratio": "no settled generation with members and partitions",
+    "lag_imbalance_ratio": "no commit with a later look tells a lag, or nothing waits",
+    "throughput_imbalance_ratio": "no looks before and after tell what comes in, or nothing does",
+    "rack_match_ratio": "members name no racks, or those of the replicas are not known",
     "none": "nothing to compare: a first known generation, or one without members",
 }
 """Why a figure can be unknown, by column."""
@@ -51,8 +57,9 @@ class ReportRows:
             info_count, movement_count and avoidable_movement_count (sums over observed rows, null when none knows),
             generation_count, member_count (last snapshot), first_at_ms, last_at_ms; of the last settled generation with
             members, null without one:
-            settled_position, settled_generation, settled_at_ms, strategy, imbalance_ratio, partitions_per_member_min,
-            partitions_per_member_max, verdict, better_strategy, better_gain.
+            settled_position, settled_generation, settled_at_ms, strategy, imbalance_ratio, lag_imbalance_ratio,
+            throughput_imbalance_ratio, rack_match_ratio, partitions_per_member_min, partitions_per_member_max, verdict, better_strategy,
+            better_gain.
         tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
             are null for all groups together that are shown without details: generation_count, the MEASURES,
             rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations,
@@ -213,6 +220,7 @@ class GroupView:
 
     line: GroupLine
     loads: str
+    weights: Mapping[str, Figure]
     verdict: Figure
     first_at: str
     settled: str

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from jobs.sources.consumer_group_fold import RECORD_TYPES
 from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped
+from jobs.sources.leader_flavour import Form, UserData, leader_flavour
 from schemas.vocabulary import GroupState, GroupType
 from schemas.wire import (
     VALUE_DECODERS,
@@ -120,6 +121,10 @@ def _group_metadata(parsed: Key, key: bytes, value: bytes, partition: int | None
             f"group '{parsed.group_id}', generation {group.generation}: found member '{repeated[0]}' more than once, expected each once"
         )
         return quarantined(parsed.kind, "duplicate_member", detail, value)
+    forms: set[Form] = set()
+    members = [_member(member, forms) for member in group.members]
+    subscription_version = next((member["subscription_version"] for member in members if member["member_id"] == group.leader), None)
+    flavour = leader_flavour(group.protocol, subscription_version, forms)
     return landed(
         parsed.kind,
         "snapshot",
@@ -134,17 +139,22 @@ def _group_metadata(parsed: Key, key: bytes, value: bytes, partition: int | None
             "strategy": group.protocol,
             "leader_member_id": group.leader,
             "joined_at": micros(group.current_state_timestamp_ms),
-            "members": [_member(member) for member in group.members],
+            "members": members,
+            "flavour": None if flavour is None else flavour.value,
             "offsets_partition": partition,
             "fingerprint": hashlib.sha256(value).hexdigest(),
         },
     )
 
 
-def _member(member: GroupMember) -> Row:
+def _member(member: GroupMember, forms: set[Form]) -> Row:
+    """Return a member, and add the form of its assignment to ``forms``."""
+    assigned: list[Row] = []
     try:
         subscription = _subscription(member.subscription)
-        assigned = _assigned(member.assignment) if member.assignment else []
+        if member.assignment:
+            assigned, form = _assigned(member.assignment)
+            forms.add(form)
     except WireError as error:
         raise WireError(error.reason, f"member '{member.member_id}': {error.detail}") from None
     return {
@@ -183,8 +193,9 @@ def _subscription(data: bytes) -> Row:
 
 
 @_remembering
-def _assigned(data: bytes) -> list[Row]:
-    return _entries(decode_assignment(data).partitions)
+def _assigned(data: bytes) -> tuple[list[Row], Form]:
+    assignment = decode_assignment(data)
+    return _entries(assignment.partitions), (assignment.version, UserData.of(assignment.user_data))
 
 
 def _entries(grouped: tuple[tuple[str, tuple[int, ...]], ...]) -> list[Row]:

@@ -117,6 +117,7 @@ def test_the_last_commit_on_each_partition_stays(kept: Kept) -> None:
     assert commits(kept.maintained) == {place: [max(positions)] for place, positions in had.items()}
 
 
+@pytest.mark.slow
 def test_the_last_record_of_a_foreign_group_stays(evenkeel, tmp_path: Path) -> None:
     """It tells that the group's empty snapshots are not of consumers; the tombstone of a group without snapshots may be of any life."""
 
@@ -197,6 +198,7 @@ def copy(demo_warehouse: Path, tmp_path: Path) -> Path:
     return tmp_path / "warehouse"
 
 
+@pytest.mark.slow
 def test_tables_in_order_are_left_alone(evenkeel, copy: Path) -> None:
     """Not even VACUUM leaves a commit; and a run afterwards has nothing to do."""
     before, last = versions(copy), newest_run(copy)
@@ -251,6 +253,7 @@ def test_files_go_when_no_version_has_named_them_for_long(evenkeel, copy: Path, 
     assert {hours for hours, path in ages.items() if path.exists()} == {"100"}
 
 
+@pytest.mark.slow
 def test_quarantine_goes_by_the_age_of_the_run_that_wrote_it(evenkeel, spark: SparkSession, tmp_path: Path) -> None:
     warehouse, settings = tmp_path / "warehouse", tmp_path / "settings.yaml"
     settings.write_text("quality: {max_quarantined_ratio: 1}\n")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.resumption import RESUME_COLUMNS, _late_commits, _late_looks, concerned_movements, with_resumption
+from jobs import resumption
+from jobs.resumption import RESUME_COLUMNS, _late_commits, _late_looks
 from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
 from tests.spark.frames import frame, moment
@@ -39,11 +40,11 @@ def look(at: int, begin: int, end: int, **changes: Any) -> Row:
 
 
 def resumed(spark: SparkSession, movements: list[Row], commits: list[Row], looks: list[Row]) -> list[Row]:
-    found = with_resumption(
-        frame(spark, MOVEMENTS.schema, movements),
-        frame(spark, OFFSET_SNAPSHOTS.schema, commits),
-        frame(spark, TOPIC_SNAPSHOTS.schema, looks),
+    asked = frame(spark, MOVEMENTS.schema, movements)
+    told = resumption.answers(
+        resumption.moments_of(asked), frame(spark, OFFSET_SNAPSHOTS.schema, commits), frame(spark, TOPIC_SNAPSHOTS.schema, looks)
     )
+    found = resumption.with_resumption(asked, told)
     return [row.asDict() for row in found.collect()]
 
 
@@ -183,7 +184,7 @@ def test_what_comes_late_concerns_every_movement_that_it_changes(
     stored = [{**row, **dict(zip(RESUME_COLUMNS, told, strict=True))} for row, told in zip(movements, before, strict=True)]
     all_looks = frame(spark, TOPIC_SNAPSHOTS.schema, looks)
     late_commits = _late_commits(frame(spark, OFFSET_SNAPSHOTS.schema, commits).where("run_sequence > 1"))
-    concerned = concerned_movements(frame(spark, MOVEMENTS.schema, stored), late_commits, _late_looks(all_looks, 1)).collect()
+    concerned = resumption.concerned(frame(spark, MOVEMENTS.schema, stored), late_commits, _late_looks(all_looks, 1)).collect()
     asked = {(row["group_id"], row["position"]) for row in concerned}
     changed = {(row["group_id"], row["position"]) for row, old, new in zip(movements, before, now, strict=True) if old != new}
     assert len(changed) > 200

@@ -18,6 +18,7 @@ def group_row(group_id="orders", **changes):
     row |= {"avoidable_movement_count": None, "movement_count": 3, "generation_count": 3, "member_count": 2}
     row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}
     row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
+    row |= {"lag_imbalance_ratio": None, "throughput_imbalance_ratio": None, "rack_match_ratio": None}
     row |= {"better_gain": None}
     return row | {"partitions_per_member_min": 1, "partitions_per_member_max": 3} | changes
 
@@ -43,7 +44,8 @@ def generation_row(generation, previous, group_id="orders", **changes):
         "avoidable_movement_count": None,
     }
     row |= {"eager_revocation_count": 4, "cooperative_revocation_count": 1, "actual_revocation_count": None, "imbalance_ratio": 1.5}
-    row |= {"follow_up_ms": None, "pause_partition_ms": None}
+    row |= {"follow_up_ms": None, "pause_partition_ms": None, "is_lower_bound": False}
+    row |= {"lag_imbalance_ratio": None, "throughput_imbalance_ratio": None}
     return row | {"triggers": ["member_joined"], "conformance": "exact", "strategy": "range"} | changes
 
 

@@ -83,7 +83,7 @@ def facts(*history: Stored) -> list[SnapshotFacts]:
     for one in history:
         solved = {"basis": OBSERVED, "strategy": "", "status": "solved", "conformance": None, "kafka_version": None, "detail": None}
         solved["uncertain_topics"] = one.uncertain_topics
-        row = {"offered": one.offered, "is_disputed": False}
+        row = {"offered": one.offered, "is_disputed": False, "flavour": None}
         told.append(gather_facts(row, one.generation, [solved], audit.advance(one.generation), past))
     return told
 

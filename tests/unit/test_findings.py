@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from assignors import GroupProblem
+from assignors.generations import Generation
 from jobs.findings import RULES, Finding, SnapshotFacts, SolutionFacts, find
 from schemas.vocabulary import Rule
 
@@ -44,10 +46,23 @@ def test_long_lists_are_cut_and_counted() -> None:
 
 def test_an_assignment_unlike_its_assignors() -> None:
     # The observed solution repeats what the recomputed one says of the comparison.
-    (finding,) = found(solution("observed", conformance="differs"), solution("recomputed", conformance="differs", kafka_version="4.3.1"))
+    held = {"a": (("t", 0), ("t", 1), ("u", 10)), "b": (), "c": (("u", 9),)}
+    kafkas = {"a": (("u", 10),), "b": (("t", 1), ("t", 0)), "c": (("u", 9), ("u", 2))}
+    solutions = [
+        solution("observed", conformance="differs", assignment=held),
+        solution("recomputed", conformance="differs", kafka_version="4.3.1", assignment=kafkas),
+    ]
+    observed = Generation(3, "sticky", GroupProblem({}, ()), held)
+    (finding,) = find(SnapshotFacts([], solutions, observed=observed, flavour="librdkafka"))
     assert (finding.rule_id, finding.severity) == ("conformance_differs", "warning")
-    assert finding.message == "The group's assignment is not what Kafka's sticky assignor gives (release 4.3.1)"
-    assert finding.evidence == {"strategy": "sticky", "kafka_version": "4.3.1"}
+    assert finding.message == (
+        "The assignment by librdkafka is not what Kafka's sticky assignor gives (release 4.3.1): 3 partitions would be with another "
+        "member: t-0 with a, Kafka: b, t-1 with a, Kafka: b, u-2 with nobody, Kafka: c"
+    )
+    assert finding.evidence == {
+        "strategy": "sticky", "kafka_version": "4.3.1", "flavour": "librdkafka", "partition_count": "3", "loads": "3 1 0",
+        "kafkas_loads": "2 2 1", "partitions": "t-0 with a, Kafka: b, t-1 with a, Kafka: b, u-2 with nobody, Kafka: c",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("conformance", ["exact", "equal_sets", "equal_balance", "not_comparable", None])
@@ -65,7 +80,7 @@ def test_partitions_with_several_owners() -> None:
 
 def test_a_groups_own_assignor_without_a_result() -> None:
     (finding,) = found(
-        solution("recomputed", "sticky", "no_result", detail="cycle"),
+        solution("recomputed", "sticky", "over_budget", detail="too long"),
         solution("counterfactual", "range", "kafka_error"),
         solution("counterfactual", "roundrobin"),
     )
@@ -73,8 +88,21 @@ def test_a_groups_own_assignor_without_a_result() -> None:
     assert finding.message == "Kafka's own code gives no assignment here: range, sticky"
     assert finding.evidence == {
         "strategies": "range, sticky",
-        "reasons": "counterfactual range: kafka_error; recomputed sticky: no_result (cycle)",
+        "reasons": "counterfactual range: kafka_error; recomputed sticky: over_budget (too long)",
     }
+
+
+@pytest.mark.parametrize(("basis", "severity"), [("recomputed", "warning"), ("counterfactual", "info")])
+def test_an_assignor_of_kafkas_that_never_ends(basis: str, severity: str) -> None:
+    (finding,) = found(solution(basis, "sticky", "no_result", detail="the same state again"), solution("counterfactual", "range"))
+    assert (finding.rule_id, finding.severity) == ("assignor_livelock", severity)
+    assert finding.message == "On the input of these 0 members Kafka's code never ends: sticky"
+    assert finding.evidence == {"strategies": "sticky", "member_count": "0"}
+
+
+def test_an_assignor_that_never_ends_hides_no_other() -> None:
+    endless, failed = solution("recomputed", "sticky", "no_result"), solution("counterfactual", "range", "kafka_error")
+    assert [(one.rule_id, one.severity) for one in found(endless, failed)] == [("assignor_livelock", "warning"), ("no_result", "info")]
 
 
 def test_assignors_of_ones_own_without_a_result() -> None:

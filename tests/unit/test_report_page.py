@@ -148,7 +148,7 @@ def test_unknown_figures_are_dashes_that_say_why():
     assert re.findall(r"<td>(.*?)</td>", line).count(DASH) == 3  # avoidable, movements, imbalance
     facts = html[html.index('<section id="group-') :].split("</dl>")[0]
     dashes = re.findall(f"<dd>(.*?{DASH}.*?)</dd>", facts)
-    assert len(dashes) == 4  # strategy, partitions a member, imbalance, verdict
+    assert len(dashes) == 7  # strategy, partitions a member, imbalance by count, lag and throughput, rack match, verdict
     assert all(re.fullmatch(f'<abbr class="unknown" title="[^"]+">{DASH}</abbr>', cell) for cell in dashes)
 
 
@@ -298,6 +298,22 @@ def test_what_a_generation_cost_in_time_and_what_would_be_better_are_told():
     figures = view.lines[0].figures
     assert (figures["follow_up_ms"].text, figures["pause_partition_ms"].text) == ("1.2", "3,600.0")
     assert view.verdict.text == "better elsewhere (sticky, by 0.50)"
+
+
+def test_what_partitions_carry_and_what_is_only_bounded_are_told():
+    history = [
+        generation_row(3, 2, avoidable_movement_count=None, is_lower_bound=True, throughput_imbalance_ratio=1.0),
+        generation_row(2, 1, avoidable_movement_count=3, is_lower_bound=True, lag_imbalance_ratio=2.5),
+    ]
+    ranked = [group_row(lag_imbalance_ratio=1.25, rack_match_ratio=0.5)]
+    view = build_page(ReportRows(ranked=ranked, tallies=[tally_row("range", "observed", generations=history)]), AS_OF).worst[0]
+    assert {name: figure.text for name, figure in view.weights.items()} == {
+        "lag_imbalance_ratio": "1.25", "throughput_imbalance_ratio": DASH, "rack_match_ratio": "0.50",
+    }  # fmt: skip
+    newest, oldest = (line.figures for line in view.lines)
+    assert (oldest["avoidable_movement_count"].text, newest["avoidable_movement_count"].text) == ("\u2264 3", DASH)
+    assert (oldest["lag_imbalance_ratio"].text, newest["throughput_imbalance_ratio"].text) == ("2.50", "1.00")
+    assert list(oldest) == list(newest), "figures stand under their headings"
 
 
 # --- what moved, drawn -------------------------------------------------------------------------------------------------

@@ -1,0 +1,84 @@
+"""Weights: how evenly members share what partitions carry, by the records that wait in them and by those that come in.
+
+Both are asked at the moment of each observed generation, with the same questions as ``resumption`` asks for movements.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs import resumption
+from jobs.context import RunContext
+from jobs.packing import PLACE
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS
+from schemas.vocabulary import Basis
+
+logger = logging.getLogger(__name__)
+
+ROW = (*PLACE, "basis")
+CARRIED = {"lag": "lag_imbalance_ratio", "rate": "throughput_imbalance_ratio"}
+"""What a partition carries -> the column that tells how evenly members share it."""
+WEIGHTS = tuple(CARRIED.values())
+
+
+def _observed(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col("basis") == str(Basis.OBSERVED))
+
+
+def held_partitions(assignments: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return every partition that a member was given in the observed generations that are audited.
+
+    Rows: ``resumption.MOMENT`` and member_id.
+    """
+    given = _observed(assignments).join(_observed(audits).select(*PLACE), list(PLACE), "left_semi")
+    entries = given.select(*PLACE, "observed_at", "member_id", F.inline("partitions"))
+    return entries.withColumn("partition", F.explode("partitions")).select(*resumption.MOMENT, "member_id")
+
+
+def with_weights(audits: DataFrame, held: DataFrame, answered: DataFrame) -> DataFrame:
+    """Return audits with what the largest share of a member is by the mean share of all, for observed generations.
+
+    Counted are partitions of which it is known; null where it is known of none, or where all carry nothing. Sums are of 38 digits,
+    since a capture may hold any offsets.
+
+    Args:
+        audits: their own columns of these names are disregarded.
+        held: as ``held_partitions`` returns it.
+        answered: ``resumption.answers`` to the moments of ``held``, and perhaps to others.
+    """
+    carried = held.join(answered.select(*resumption.PARTITION_OF_GROUP, "position", *CARRIED), [*resumption.PARTITION_OF_GROUP, "position"])
+    by_member = carried.groupBy(*PLACE, "member_id").agg(*[F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in CARRIED])
+    shares = by_member.groupBy(*PLACE).agg(
+        *[aggregate(name).alias(f"{word}_{name}") for name in CARRIED for word, aggregate in (("most", F.max), ("all", F.sum))]
+    )
+    ratios = {
+        column: F.when(
+            (F.col("basis") == str(Basis.OBSERVED)) & (F.col(f"all_{name}") > 0),
+            F.col(f"most_{name}").cast("double") * F.col("member_count"),
+        )
+        / F.col(f"all_{name}").cast("double")
+        for name, column in CARRIED.items()
+    }
+    return audits.drop(*WEIGHTS).join(shares, list(PLACE), "left").withColumns(ratios).select(*audits.columns)
+
+
+def refresh(context: RunContext, news: resumption.News) -> None:
+    """Weigh generations of earlier runs again, where commits or looks have landed since that concern what members had."""
+    warehouse, name = context.warehouse, GENERATION_AUDITS.name
+    stored = _observed(news.rows_to_ask(context, name))
+    held = held_partitions(warehouse.read(ASSIGNMENTS.name), stored)
+    places = resumption.concerned(held, news.late_commits, news.late_looks, resumption.CLOCKS_DIFFER).select(*PLACE).distinct()
+    again = warehouse.stage("concerned_audits", stored.join(places, list(PLACE), "left_semi"))
+    told = again.select(*ROW, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
+    held = held_partitions(warehouse.read(ASSIGNMENTS.name), again)
+    answered = resumption.answers(held.select(*resumption.MOMENT).distinct(), news.commits, news.looks)
+    weighed = with_weights(again, held, answered).join(told, list(ROW)).where(resumption.is_told_otherwise(WEIGHTS))
+    changed = warehouse.stage("weighed_otherwise", weighed.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
+    if changed.isEmpty():
+        return
+    count = warehouse.delete(name, changed.select(*ROW), ROW)
+    warehouse.append(name, changed)
+    logger.info("%d generations of earlier runs are weighed otherwise, by commits or looks of since", count)

@@ -1,0 +1,135 @@
+"""How evenly lag and throughput are shared: case by case, over the recorded capture, and when commits or looks come late."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import resumption
+from jobs.weights import CARRIED, WEIGHTS, held_partitions, with_weights
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
+from tests.oracles import resume_oracle
+from tests.spark.frames import frame, moment
+from tests.spark.tables import rows
+
+Row = dict[str, Any]
+SNAPSHOT = {"cluster_id": "c", "group_id": "g", "generation": 1, "position": 10, "observed_at": moment(10), "basis": "observed"}
+
+
+def given(member_id: str, *partitions: int, **changes: Any) -> Row:
+    entries = [{"topic": "t", "partitions": list(partitions)}] if partitions else []
+    return {**SNAPSHOT, "member_id": member_id, "partitions": entries, **changes}
+
+
+def commits(**offsets: int) -> list[Row]:
+    told = {"cluster_id": "c", "group_id": "g", "topic": "t", "position": 5, "observed_at": moment(5), "committed_at": moment(5)}
+    told |= {"is_deleted": False, "source": "consumer-offsets"}
+    return [{**told, "partition": int(name[1:]), "committed_offset": offset} for name, offset in offsets.items()]
+
+
+def look(at: int, *ends: int, topic_id: str = "A") -> Row:
+    partitions = [{"partition": number, "begin_offset": 0, "end_offset": end} for number, end in enumerate(ends)]
+    return {"cluster_id": "c", "topic": "t", "observed_at": moment(at), "topic_id": topic_id, "partitions": partitions}
+
+
+def weighed(spark: SparkSession, assignments: list[Row], of_commits: list[Row], looks: list[Row], member_count: int = 2) -> tuple:
+    """Return both ratios of the one observed generation; the rows of other bases have none."""
+    bases = ["observed", "recomputed", "counterfactual"]
+    audits = frame(spark, GENERATION_AUDITS.schema, [{**SNAPSHOT, "basis": basis, "member_count": member_count} for basis in bases])
+    held = held_partitions(frame(spark, ASSIGNMENTS.schema, assignments), audits)
+    told = resumption.answers(
+        held.select(*resumption.MOMENT).distinct(),
+        frame(spark, OFFSET_SNAPSHOTS.schema, of_commits),
+        frame(spark, TOPIC_SNAPSHOTS.schema, looks),
+    )
+    found = {row["basis"]: tuple(row[name] for name in WEIGHTS) for row in with_weights(audits, held, told).collect()}
+    assert sorted(found) == sorted(bases)
+    assert found["recomputed"] == found["counterfactual"] == (None, None)
+    return found["observed"]
+
+
+CASES = {
+    # a waits for 30 + 10, b for 10; in ten seconds 20 + 20 and 0 records came in.
+    "told of all": (
+        [given("a", 0, 1), given("b", 2)], commits(p0=90, p1=90, p2=90), [look(5, 100, 80, 100), look(15, 120, 100, 100)], (1.6, 2)
+    ),
+    "of all members, idle ones too": ([given("a", 0, 1), given("b")], commits(p0=90, p1=90), [look(5, 90, 90), look(15, 99, 99)], (2, 2)),
+    "only what is known": ([given("a", 0), given("b", 1)], commits(p0=90), [look(5, 90, 90), look(15, 99, 99)], (2, 1)),
+    "a look before alone": ([given("a", 0), given("b", 1)], commits(p0=90, p1=9), [look(5, 90, 90)], (None, None)),
+    "a look behind alone": ([given("a", 0), given("b", 1)], commits(p0=90, p1=90), [look(15, 93, 91)], (1.5, None)),
+    "nothing waits and nothing comes": (
+        [given("a", 0), given("b", 1)], commits(p0=90, p1=90), [look(5, 90, 90), look(15, 90, 90)], (None, None)
+    ),
+    "another topic of the name": (
+        [given("a", 0), given("b", 1)], [], [look(5, 1, 1, topic_id="A"), look(15, 9, 5, topic_id="B")], (None, None)
+    ),
+    "a log that got shorter": ([given("a", 0), given("b", 1)], [], [look(5, 90, 90), look(15, 20, 99)], (None, 2)),
+    "what the assignor would have given": (
+        [given("a", 0), given("b", 1), given("a", 0, 1, basis="recomputed")], [], [look(5, 0, 0), look(15, 9, 9)], (None, 1)
+    ),
+    "offsets that no log reaches": (
+        [given("a", 0, 1), given("b", 2)],
+        commits(p0=0, p1=0, p2=0),
+        [look(5, 0, 0, -9), look(15, *[2**63 - 1] * 3)],
+        (pytest.approx(4 / 3), 2),
+    ),
+    "nobody": ([], commits(p0=90), [look(5, 90), look(15, 99)], (None, None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_case_by_case(spark: SparkSession, name: str) -> None:
+    assignments, of_commits, looks, expected = CASES[name]
+    assert weighed(spark, assignments, of_commits, looks) == expected
+
+
+def test_a_slow_topic_counts_beside_a_fast_one(spark: SparkSession) -> None:
+    """One record an hour is not nothing: both members have as much of it."""
+    slow = [look(0, 0, 0), look(3_600, 1, 1)]
+    assert weighed(spark, [given("a", 0), given("b", 1)], [], slow) == (None, 1)
+
+
+def rates(partition: tuple[str, int], at: Any, looks: list[Row]) -> Fraction | None:
+    """Return records a second, from the looks around a time to which no commit is later."""
+    before = max((one for one in looks if one["observed_at"] <= at), key=lambda one: one["observed_at"], default=None)
+    after = min((one for one in looks if one["observed_at"] >= at), key=lambda one: one["observed_at"], default=None)
+    if before is None or after is None or before["topic_id"] != after["topic_id"] or before["observed_at"] == after["observed_at"]:
+        return None
+    ends = [{one["partition"]: one["end_offset"] for one in look["partitions"]}.get(partition[1]) for look in (before, after)]
+    if None in ends or ends[1] < ends[0]:
+        return None
+    milliseconds = round((after["observed_at"] - before["observed_at"]).total_seconds() * 1000)
+    return Fraction((ends[1] - ends[0]) * 10**9 // milliseconds)  # in whole millionths of a record
+
+
+def test_every_generation_of_the_capture_is_weighed_as_the_oracle_says(demo_warehouse: Path) -> None:
+    commits_of, looks_of, held_in = defaultdict(list), defaultdict(list), defaultdict(list)
+    for row in rows(demo_warehouse, "offset_snapshots"):
+        commits_of[row["group_id"], row["topic"], row["partition"]].append(row)
+    for row in rows(demo_warehouse, "topic_snapshots"):
+        looks_of[row["topic"]].append(row)
+    for row in rows(demo_warehouse, "assignments"):
+        if row["basis"] == "observed":
+            held_in[row["group_id"], row["position"]].append(row)
+    different, known = [], Counter()
+    for audit in rows(demo_warehouse, "generation_audits"):
+        shares: dict[str, Counter[str]] = {name: Counter() for name in WEIGHTS}
+        for row in held_in[audit["group_id"], audit["position"]] if audit["basis"] == "observed" else ():
+            for topic, number in ((entry["topic"], number) for entry in row["partitions"] for number in entry["partitions"]):
+                asked = {**row, "partition": number}
+                lag = resume_oracle.resume(asked, commits_of[row["group_id"], topic, number], looks_of[topic])[4]
+                shares[CARRIED["lag"]][row["member_id"]] += lag or 0
+                shares[CARRIED["rate"]][row["member_id"]] += rates((topic, number), row["observed_at"], looks_of[topic]) or 0
+        for name, of_members in shares.items():
+            total = sum(of_members.values())
+            wanted = float(Fraction(max(of_members.values()) * audit["member_count"], total)) if total else None
+            known[name, wanted is not None] += 1
+            if audit[name] is not wanted and audit[name] != pytest.approx(wanted, rel=1e-12):
+                different.append((audit["group_id"], audit["position"], name, wanted, audit[name]))
+    assert different == []
+    assert all(known[name, True] for name in WEIGHTS)
