@@ -13,6 +13,7 @@ other; one that had to be ended leaves that in an unknown state, after which the
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import select
@@ -31,6 +32,8 @@ OPTIONS = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--assert=pla
 PROJECT = ("assignors", "schemas", "jobs", "tests")
 GRACE_S, GRACE_WITH_SPARK_S, LIMIT_FACTOR = 20.0, 60.0, 10.0
 """A test may take ten times as long as without a change, and so much more: the machine may be busy with something else."""
+WHOLE_LIMIT_FACTOR = 3.0
+"""All tests together may take three times as long: a mutant that makes each of them a little slower would hold up the others for hours."""
 MEMORY_BYTES = 6 << 30
 """For a mutant that grows without end; tests take a tenth of it."""
 OPENS_THE_SESSION = "tests/spark/test_lease.py::test_the_second_is_told_who_holds_it"
@@ -131,9 +134,10 @@ class Runner:
         grace = GRACE_WITH_SPARK_S if self._with_spark else GRACE_S
         current, failed, received = None, None, b""
         since = time.monotonic()
+        end = since + grace + WHOLE_LIMIT_FACTOR * sum(self._seconds.values()) if is_changed else math.inf
         while True:
             limit = grace + LIMIT_FACTOR * self._seconds.get(current, 0) if is_changed else 600
-            ready, _, _ = select.select([pipe], [], [], max(0.0, since + limit - time.monotonic()))
+            ready, _, _ = select.select([pipe], [], [], max(0.0, min(end, since + limit) - time.monotonic()))
             if not ready:
                 return "late", current
             more = os.read(pipe, 1 << 16)
