@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.triggers import RETURN_MS
-from jobs import resumption, udfs, weights
+from jobs import commit_findings, resumption, udfs, weights
 from jobs.context import RunContext
 from jobs.packing import GROUP, PLACE, flatten_snapshots
 from jobs.warehouse import Warehouse
@@ -28,7 +28,6 @@ from schemas.tables import (
     SOLUTIONS,
     SUBSCRIPTION_SNAPSHOTS,
     TOPIC_SNAPSHOTS,
-    TableSpec,
 )
 from schemas.vocabulary import WITHOUT_RESULT, Basis
 
@@ -202,16 +201,6 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | N
     warehouse.append(name, reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts]))
 
 
-def _rows_of(staged: DataFrame, column: str, spec: TableSpec, context: RunContext) -> DataFrame:
-    observed_at = F.timestamp_millis("observed_at_ms")
-    added: dict[str, Column] = {
-        "observed_at": observed_at,
-        "observed_month": F.trunc(observed_at, "month"),
-        **context.run_columns,
-    }
-    return staged.where(F.col(column).isNotNull()).select(f"{column}.*").withColumns(added).select(*spec.schema.names)
-
-
 def run(context: RunContext) -> None:
     """Audit what has been assigned since the last time, and see to older movements that new commits or looks tell more of."""
     consumed = context.unread(SOLUTIONS.name)
@@ -222,6 +211,8 @@ def run(context: RunContext) -> None:
     if news is not None:
         resumption.refresh(context, news)
         weights.refresh(context, news)
+    if consumed is not None or news is not None:
+        commit_findings.refresh(context)
 
 
 def _audit(context: RunContext, consumed: int) -> None:
@@ -236,7 +227,8 @@ def _audit(context: RunContext, consumed: int) -> None:
     staged = warehouse.stage("audit", rows)
     if groups is not None:
         _forget(warehouse, groups)
-    made = {spec.name: _rows_of(staged, column, spec, context) for column, spec in AUDITED_TABLES.items()}
+    parts = {column: staged.where(F.col(column).isNotNull()).select(f"{column}.*") for column in AUDITED_TABLES}
+    made = {spec.name: context.rows_of(spec, parts[column]) for column, spec in AUDITED_TABLES.items()}
     audits, movements = made[GENERATION_AUDITS.name], made[MOVEMENTS.name]
     commits, looks = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS))
     held = weights.held_partitions(warehouse.read(ASSIGNMENTS.name), audits)

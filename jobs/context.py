@@ -12,7 +12,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.captures import Capture
@@ -20,7 +20,7 @@ from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from jobs.warehouse import Warehouse
 from jobs.worker_guard import WorkerLimits
 from schemas.config import Settings
-from schemas.tables import TOPIC_SNAPSHOTS
+from schemas.tables import TOPIC_SNAPSHOTS, TableSpec
 from schemas.vocabulary import Source
 
 if TYPE_CHECKING:
@@ -85,6 +85,12 @@ class RunContext:
     def run_columns(self) -> dict[str, Column]:
         """Return the columns by which every row tells the run that wrote it."""
         return {"run_sequence": F.lit(self.run_sequence).cast("bigint"), "run_id": F.lit(self.run_id)}
+
+    def rows_of(self, spec: TableSpec, rows: DataFrame) -> DataFrame:
+        """Return rows as they leave workers, with times in ms, as rows of a table that this run writes."""
+        observed_at = F.timestamp_millis("observed_at_ms")
+        added = {"observed_at": observed_at, "observed_month": F.trunc(observed_at, "month"), **self.run_columns}
+        return rows.withColumns(added).select(*spec.schema.names)
 
     @property
     def written(self) -> dict[str, int]:

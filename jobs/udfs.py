@@ -27,11 +27,12 @@ from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from assignors.verdicts import Alternative, judge
 from jobs.batches import Batches, to_batches
 from jobs.carry import decode_state, encode_state
-from jobs.findings import GroupHistory, SnapshotFacts, find, gather_facts
+from jobs.findings import COMMIT_RULES, Finding, GroupHistory, find, gather_facts
+from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.time_limit import TimeLimit
 from jobs.worker_guard import GroupFailedError, Guard, WorkerLimits
-from schemas.staging import AUDITED_ROWS, SOLVED_ROWS
+from schemas.staging import AUDITED_ROWS, FOUND_ROWS, SOLVED_ROWS
 
 # -- assign
 
@@ -272,7 +273,7 @@ def _audit_snapshot(
         "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
         "member_count": len(snapshot.members),
     }
-    yield from ({"finding": finding} for finding in _finding_rows(row, facts))
+    yield from ({"finding": finding} for finding in _finding_rows(row, find(facts)))
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         columns = _audit_columns(solution, figures)
@@ -303,9 +304,25 @@ def _verdict_columns(observed: dict[str, Any], figures: Audit, solved: list[dict
     return {"verdict": verdict.cause.value, "better_strategy": verdict.better_strategy, "better_gain": verdict.better_gain}
 
 
-def _finding_rows(row: dict[str, Any], facts: SnapshotFacts) -> Iterator[dict[str, Any]]:
+def find_in_commits(batches: Batches) -> Batches:
+    """Put what rows of ``COMMIT_FACTS`` tell into words: rows of ``FOUND_ROWS``."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    yield from to_batches(chain.from_iterable(map(_commit_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+
+
+def _commit_findings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    facts = CommitFacts(
+        row["member_count"],
+        [UnsubscribedTopic(**topic) for topic in row["unsubscribed"] or ()],
+        [SilentMember(**member) for member in row["silent"] or ()],
+        None if row["coordinator"] is None else BusyCoordinator(**row["coordinator"]),
+    )
+    return _finding_rows(row, find(facts, COMMIT_RULES))
+
+
+def _finding_rows(row: dict[str, Any], found: Iterable[Finding]) -> Iterator[dict[str, Any]]:
     where = {name: row[name] for name in SNAPSHOT_COLUMNS}
-    for finding in find(facts):
+    for finding in found:
         yield {
             **where,
             "rule_id": finding.rule_id.value,

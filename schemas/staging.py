@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from schemas.tables import (
     BIGINT,
     BINARY,
     BOOLEAN,
+    DOUBLE,
     FINDINGS,
     GENERATION_AUDITS,
     GROUP_RECORDS,
@@ -117,6 +118,15 @@ SOLVED_ROWS = StructType(
 )
 """One row a solution (with its members' partitions), a generation's topics, or a group's state: ``row_kind`` says which."""
 
+
+def _struct(**fields: DataType) -> StructType:
+    return StructType([StructField(name, data_type) for name, data_type in fields.items()])
+
+
+def _structs(**fields: DataType) -> ArrayType:
+    return ArrayType(_struct(**fields))
+
+
 ADDED_BY_AUDIT = ("observed_at", "observed_month", "run_sequence", "run_id")
 """Columns that the audit stage works out or adds outside the workers."""
 
@@ -131,3 +141,33 @@ AUDITED_TABLES = {"audit": GENERATION_AUDITS, "movement": MOVEMENTS, "finding": 
 
 AUDITED_ROWS = StructType([StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()])
 """One row an audit, a movement or a finding."""
+
+FOUND_ROWS = _audited(FINDINGS)
+"""One row a finding."""
+
+COMMIT_FACTS = StructType(
+    [
+        StructField("cluster_id", STRING),
+        StructField("group_id", STRING),
+        StructField("generation", INT),
+        StructField("position", BIGINT),
+        StructField("observed_at_ms", BIGINT),
+        StructField("member_count", INT),
+        StructField("unsubscribed", _structs(topic=STRING, is_recent=BOOLEAN)),
+        StructField("silent", _structs(member_id=STRING, client_id=STRING, partition_count=INT, record_count=BIGINT)),
+        StructField(
+            "coordinator",
+            _struct(
+                broker=INT,
+                offsets_partition=INT,
+                seconds=DOUBLE,
+                group_count=BIGINT,
+                commit_count=BIGINT,
+                partition_commit_count=BIGINT,
+                own_commit_count=BIGINT,
+                mean_count=DOUBLE,
+            ),
+        ),
+    ]
+)
+"""One row a group that a rule on commits finds something in; see ``jobs.findings.commits`` for the fields."""

@@ -1,12 +1,11 @@
-"""All rules, in the order in which a snapshot's findings are listed."""
+"""All rules, in the order in which findings are listed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from jobs.findings import ownership, protocols, records, stability, subscriptions
-from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Finding
+from jobs.findings import commits, ownership, protocols, records, stability, subscriptions
+from jobs.findings.rule import Facts, Finding, FindingRule
 
 RULES = (
     ownership.multiple_owners,
@@ -32,11 +31,15 @@ RULES = (
     records.uncertain_topics,
     records.conflicting_records,
 )
+"""On a snapshot, by what it is and what happened before."""
+
+COMMIT_RULES = (commits.unsubscribed_commits, commits.silent_members, commits.busy_coordinator)
+"""On the newest generation of a group, by what has been committed until now."""
 
 
-def find(snapshot: SnapshotFacts) -> Iterator[Finding]:
-    """Yield the findings of one snapshot, in the order of the rules: of each rule at most one."""
-    for rule in RULES:
-        finding = rule.find(snapshot)
+def find(facts: Facts, rules: Sequence[FindingRule[Facts]] = RULES) -> Iterator[Finding]:
+    """Yield the findings of one snapshot or group, in the order of the rules: of each rule at most one."""
+    for rule in rules:
+        finding = rule.find(facts)
         if finding is not None:
             yield finding

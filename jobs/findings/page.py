@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from jobs.findings.catalogue import RULES
+from jobs.findings.catalogue import COMMIT_RULES, RULES
 from jobs.findings.rule import FindingRule
+
+CATALOGUE = (*RULES, *COMMIT_RULES)
 
 HEAD = """# Findings
 
@@ -19,6 +21,9 @@ Rules judge one snapshot and, for restarts, storms and flapping, what records te
 partitions left out are judged in settled snapshots only, in which no cooperative hand-over is open. What a source does not tell
 is not guessed: text of `kafka-consumer-groups` names no subscriptions, so that rules on them find nothing there.
 
+The last three rules judge the newest generation of each group, by all commits and looks that have landed: their findings come and go
+with these, and go with a newer generation.
+
 | rule | severity | title |
 |---|---|---|
 """
@@ -26,8 +31,8 @@ is not guessed: text of `kafka-consumer-groups` names no subscriptions, so that 
 
 def to_markdown() -> str:
     """Return the page on all rules."""
-    lines = "".join(f"| [`{rule.rule_id}`](#{rule.rule_id}) | {rule.severity} | {rule.title} |\n" for rule in RULES)
-    return "\n".join([HEAD + lines, *(_section(rule) for rule in RULES)])
+    lines = "".join(f"| [`{rule.rule_id}`](#{rule.rule_id}) | {rule.severity} | {rule.title} |\n" for rule in CATALOGUE)
+    return "\n".join([HEAD + lines, *(_section(rule) for rule in CATALOGUE)])
 
 
 def _section(rule: FindingRule) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-from jobs.findings.facts import SnapshotFacts
 from schemas.vocabulary import Rule, Severity
 
 LISTED = 5
 """Names that a message lists before it only counts."""
 
+Facts = TypeVar("Facts")
+"""What a rule is told: of a snapshot, or of a group."""
+
 
 @dataclass(frozen=True)
 class Found:
-    """What a rule found in one snapshot.
+    """What a rule found.
 
     Attributes:
         evidence: the figures behind the message, as text.
@@ -40,7 +43,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class FindingRule:
+class FindingRule(Generic[Facts]):
     """One entry of the catalogue.
 
     Attributes:
@@ -56,11 +59,11 @@ class FindingRule:
     title: str
     when: str
     advice: str
-    look: Callable[[SnapshotFacts], Found | None]
+    look: Callable[[Facts], Found | None]
 
-    def find(self, snapshot: SnapshotFacts) -> Finding | None:
-        """Return the finding of one snapshot, None where there is nothing to tell."""
-        found = self.look(snapshot)
+    def find(self, facts: Facts) -> Finding | None:
+        """Return the finding of one snapshot or group, None where there is nothing to tell."""
+        found = self.look(facts)
         if found is None:
             return None
         return Finding(self.rule_id, found.severity or self.severity, found.message, found.advice or self.advice, found.evidence)
@@ -68,7 +71,7 @@ class FindingRule:
 
 def rule(
     rule_id: Rule, severity: Severity, title: str, *, when: str, advice: str
-) -> Callable[[Callable[[SnapshotFacts], Found | None]], FindingRule]:
+) -> Callable[[Callable[[Facts], Found | None]], FindingRule[Facts]]:
     """Return a decorator that makes a function an entry of the catalogue; see ``FindingRule``."""
     return lambda look: FindingRule(rule_id, severity, title, when, advice, look)
 

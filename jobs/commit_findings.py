@@ -1,0 +1,195 @@
+"""Commit findings: commits, looks, the newest generation of each group -> ``findings`` on what groups commit.
+
+These findings are of the newest generation alone, and tell what is so by all commits and looks there are: with each run that brought some
+they are worked out anew, and only what changed is written.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs import resumption, udfs
+from jobs.context import RunContext
+from jobs.findings import COMMIT_RULES
+from jobs.findings.commits import BUSY_COMMITS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
+from jobs.packing import GROUP, PLACE
+from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.staging import COMMIT_FACTS, FOUND_ROWS
+from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import Basis
+
+TOPIC = resumption.TOPIC
+SOURCE = ("cluster_id", "source")
+BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
+"""Commits are counted over an hour; where there are fewer seconds of them, over those, but for a burst."""
+
+
+def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Return the newest audited generation of each group.
+
+    Rows: (cluster_id, group_id); position, generation, observed_at, source, member_count, has_subscriptions, ``subscribed`` (topics of all
+    members) and ``clients`` (member id -> client id).
+    """
+    newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP).agg(F.max("position").alias("position"))
+    return newest.join(snapshots, list(PLACE)).select(
+        *PLACE,
+        *("generation", "observed_at", "source"),
+        F.size("members").alias("member_count"),
+        F.coalesce("has_subscriptions", F.lit(True)).alias("has_subscriptions"),
+        F.flatten(F.col("members.topics")).alias("subscribed"),
+        F.map_from_arrays("members.member_id", "members.client_id").alias("clients"),
+    )
+
+
+def last_commits(commits: DataFrame) -> DataFrame:
+    """Return the last commit of each partition of a group, or its deletion: ``is_deleted`` and ``commit_at``, the record's time."""
+    last = F.max_by(F.struct("is_deleted", F.col("observed_at").alias("commit_at")), "position")
+    return commits.groupBy(*resumption.PARTITION_OF_GROUP).agg(last.alias("last")).select(*resumption.PARTITION_OF_GROUP, "last.*")
+
+
+def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
+    """Return the topics for which a group has live commits, and no member subscribes to them.
+
+    Rows: (cluster_id, group_id); ``unsubscribed`` has topic and is_recent, by name. Groups without members, or whose source tells no
+    subscriptions, are left out.
+
+    Args:
+        last: as ``last_commits`` returns them.
+    """
+    told = generations.where("member_count > 0 AND has_subscriptions").select(*GROUP, "observed_at", "subscribed")
+    live = last.where("NOT is_deleted").groupBy(*GROUP, "topic").agg(F.max("commit_at").alias("commit_at"))
+    stray = live.join(told, list(GROUP)).where(~F.array_contains("subscribed", F.col("topic")))
+    topic = F.struct("topic", (F.col("commit_at") > F.col("observed_at")).alias("is_recent"))
+    return stray.groupBy(*GROUP).agg(F.sort_array(F.collect_list(topic)).alias("unsubscribed"))
+
+
+def silent_members(generations: DataFrame, assignments: DataFrame, commits: DataFrame, last: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return the members for whose partitions the group has never committed anything, although records came in long enough ago.
+
+    Rows: (cluster_id, group_id); ``silent`` has member_id, client_id, partition_count and record_count, by member id. Asked is up to the
+    last that is known of the group's source, since looks may go on when the records end.
+    """
+    until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
+    with_commits = commits.groupBy(*SOURCE).agg(until.alias("until"))
+    asked = generations.where("member_count > 0").join(with_commits, list(SOURCE)).where("observed_at < until")
+    given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*PLACE, "member_id", F.inline("partitions"))
+    held = given.join(asked.select(*PLACE, "observed_at", "until", "clients"), list(PLACE)).withColumn("partition", F.explode("partitions"))
+    committed = last.select(*resumption.PARTITION_OF_GROUP, F.lit(True).alias("is_committed"))
+    of_member = Window.partitionBy(*GROUP, "member_id")
+    marked = held.join(committed, list(resumption.PARTITION_OF_GROUP), "left")
+    silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
+    grown = _growth(silent, looks.withColumn("look_at", F.col("observed_at")))
+    by_member = grown.groupBy(*GROUP, "member_id", F.col("clients")[F.col("member_id")].alias("client_id")).agg(
+        F.count(F.lit(1)).cast("int").alias("partition_count"), F.sum("record_count").alias("record_count")
+    )
+    member = F.struct("member_id", "client_id", "partition_count", F.col("record_count").cast("bigint").alias("record_count"))
+    return by_member.where("record_count > 0").groupBy(*GROUP).agg(F.sort_array(F.collect_list(member)).alias("silent"))
+
+
+def _growth(held: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return held partitions with ``record_count``: what came in from the first look behind ``observed_at`` to the last up to ``until``.
+
+    Zero where a look is missing, or saw another topic of the name or a shorter log. Decimals, since a capture may hold any offsets.
+    """
+    times = held.select(*TOPIC, F.explode(F.array("observed_at", "until")).alias("at")).distinct()
+    nearest = resumption.nearest_looks(times, looks)
+    seen = resumption.seen_by(looks, nearest)
+    for at, look, name in (("observed_at", "look_after", "first"), ("until", "look_before", "final")):
+        told = nearest.select(*TOPIC, F.col("at").alias(at), F.col(look).alias("look_at"))
+        held = held.join(told, [*TOPIC, at], "left").join(seen, [*TOPIC, "look_at", "partition"], "left")
+        held = held.withColumnRenamed("seen", name).drop("look_at")
+    first, final = F.col("first"), F.col("final")
+    ends = (look["end_offset"].cast("decimal(38,0)") for look in (final, first))
+    growth = F.when((first["look_at"] < final["look_at"]) & first["topic_id"].eqNullSafe(final["topic_id"]), next(ends) - next(ends))
+    return held.withColumn("record_count", F.greatest(F.coalesce(growth, F.lit(0)), F.lit(0)))
+
+
+def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return the brokers that take far more commits than the mean, each at the group that makes most of them.
+
+    Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``findings.commits.BusyCoordinator``. Only the records of
+    ``__consumer_offsets`` tell how often somebody commits, and only looks at that topic tell which broker leads its partitions.
+    """
+    known = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted")
+    ends = known.groupBy("cluster_id").agg(F.max("observed_at").alias("last_at"))
+    recent = known.join(F.broadcast(ends), "cluster_id").where(F.expr(f"observed_at > last_at - INTERVAL {BUSY_WINDOW_S} SECONDS"))
+    span = (F.unix_millis(F.max("last_at")) - F.unix_millis(F.min("observed_at"))) / 1000
+    seconds = recent.groupBy("cluster_id").agg(F.greatest(span, F.lit(float(LEAST_WINDOW_S))).alias("seconds"))
+    counts = recent.groupBy("cluster_id", "offsets_partition", "group_id").agg(F.count(F.lit(1)).alias("own"))
+    newest_look = F.max_by("partitions", "observed_at").alias("partitions")
+    leaders = (
+        looks.where(F.col("topic") == OFFSETS_TOPIC).groupBy("cluster_id").agg(newest_look).select("cluster_id", F.inline("partitions"))
+    )
+    leaders = leaders.where("leader >= 0").select(
+        "cluster_id", F.col("partition").alias("offsets_partition"), F.col("leader").alias("broker")
+    )
+    broker_counts = leaders.groupBy("cluster_id").agg(F.count_distinct("broker").alias("broker_count"))
+    of_broker, of_cluster = Window.partitionBy("cluster_id", "broker"), Window.partitionBy("cluster_id")
+    led = counts.join(leaders, ["cluster_id", "offsets_partition"]).withColumns(
+        {
+            "of_partition": F.sum("own").over(Window.partitionBy("cluster_id", "offsets_partition")),
+            "of_broker": F.sum("own").over(of_broker),
+            "group_count": F.count(F.lit(1)).over(of_broker),
+            "of_cluster": F.sum("own").over(of_cluster),
+        }
+    )
+    busiest = F.max_by("offsets_partition", F.struct("of_partition", -F.col("offsets_partition"))).over(of_broker)
+    told = led.withColumns({"busiest": busiest, "most": F.max("of_partition").over(of_broker)})
+    told = told.join(broker_counts, "cluster_id").join(seconds, "cluster_id")
+    is_hot = (
+        (F.col("broker_count") > 1)
+        & (F.col("of_broker") * F.col("broker_count") >= BUSY_SHARE * F.col("of_cluster"))
+        & (F.col("of_broker") >= BUSY_COMMITS_PER_SECOND * F.col("seconds"))
+    )
+    groups = told.where(is_hot).join(generations.select(*GROUP), list(GROUP))
+    first = F.row_number().over(of_broker.orderBy(F.desc("own"), "group_id"))
+    coordinator = {
+        "broker": F.col("broker"),
+        "offsets_partition": F.col("busiest"),
+        "seconds": F.col("seconds"),
+        "group_count": F.col("group_count"),
+        "commit_count": F.col("of_broker"),
+        "partition_commit_count": F.col("most"),
+        "own_commit_count": F.col("own"),
+        "mean_count": F.col("of_cluster") / F.col("broker_count"),
+    }
+    chosen = groups.withColumn("place", first).where("place = 1")
+    return chosen.select(*GROUP, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator"))
+
+
+def commit_facts(generations: DataFrame, assignments: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return what the rules on commits find something in: one row a group, of ``schemas.staging.COMMIT_FACTS``."""
+    last = last_commits(commits)
+    parts = (
+        unsubscribed_topics(generations, last),
+        silent_members(generations, assignments, commits, last, looks),
+        busy_coordinators(generations, commits, looks),
+    )
+    facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at"))
+    for part in parts:
+        facts = facts.join(part, list(GROUP), "left")
+    return facts.where("unsubscribed IS NOT NULL OR silent IS NOT NULL OR coordinator IS NOT NULL").select(*COMMIT_FACTS.names)
+
+
+def refresh(context: RunContext) -> None:
+    """Write the findings on commits that are not stored yet, and delete those that are no longer so."""
+    warehouse = context.warehouse
+    if not context.written.get(OFFSET_SNAPSHOTS.name):
+        return
+    audits, snapshots, assignments, commits, looks = (
+        warehouse.read(spec.name) for spec in (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS)
+    )
+    facts = commit_facts(newest_generations(audits, snapshots), assignments, commits, looks)
+    found = warehouse.stage("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(udfs.find_in_commits, FOUND_ROWS)))
+    stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))
+    told = {"told": F.to_json(F.struct("severity", "message", "evidence", "advice"))}
+    same = [*FINDINGS.key, "told"]
+    gone = stored.withColumns(told).join(found.withColumns(told).select(*same), same, "left_anti")
+    new = found.withColumns(told).join(stored.withColumns(told).select(*same), same, "left_anti").drop("told")
+    gone = warehouse.stage("past_commit_findings", gone.select(*FINDINGS.key))
+    new = warehouse.stage("new_commit_findings", new)
+    if not gone.isEmpty():
+        warehouse.delete(FINDINGS.name, gone, FINDINGS.key)
+    if not new.isEmpty():
+        warehouse.append(FINDINGS.name, new)

@@ -1,0 +1,230 @@
+"""Findings on commits: each rule on a group that it is about, and on its neighbours; and what becomes of them when more lands."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.commit_findings import commit_facts, newest_generations
+from jobs.udfs import find_in_commits
+from schemas.staging import FOUND_ROWS
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS
+from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
+from tests.spark.tables import rows
+
+Row = dict[str, Any]
+Case = tuple[list[Row], list[Row], list[Row]]
+"""Groups, commits and looks of one cluster."""
+MINUTE = 60_000
+MADE = 1_000
+"""When the one generation of these groups was made, see ``snapshot_row``."""
+
+
+def commit(topic: str, partition: int, at_ms: int, group_id: str = "g", **changes: Any) -> Row:
+    row = {"cluster_id": "c", "group_id": group_id, "topic": topic, "partition": partition, "position": at_ms, "source": "consumer-offsets"}
+    return {**row, "observed_at": moment(at_ms), "committed_offset": 5, "is_deleted": False, "offsets_partition": 0, **changes}
+
+
+def look(at_ms: int, *ends: int, topic: str = "t", **changes: Any) -> Row:
+    partitions = [{"partition": number, "begin_offset": 0, "end_offset": end} for number, end in enumerate(ends)]
+    return {**look_row(topic, at_ms, []), "partitions": partitions, **changes}
+
+
+def one_member(**changes: Any) -> Row:
+    return snapshot_row("g", 1, member_row("m", assigned=entries(t=[0, 1]), client_id="app", **changes))
+
+
+def led_by(*brokers: int) -> Row:
+    partitions = [{"partition": number, "leader": broker} for number, broker in enumerate(brokers)]
+    return {**look_row("__consumer_offsets", 5, []), "partitions": partitions}
+
+
+def many(count: int, group_id: str, offsets_partition: int, first_ms: int = 10 * MINUTE) -> list[Row]:
+    return [commit("t", 0, first_ms + number, group_id, offsets_partition=offsets_partition) for number in range(count)]
+
+
+def groups(*names: str) -> list[Row]:
+    return [snapshot_row(name, 1, member_row("m")) for name in names]
+
+
+OLD = commit("old", 0, 500)
+LATE = commit("x", 0, MADE + 2 * MINUTE, group_id="other")
+"""Of another group: up to its time it is known who commits."""
+GROWS = [look(MADE + 10, 7, 0), look(MADE + MINUTE, 10, 0)]
+TWO_READERS = snapshot_row("g", 1, member_row("a", assigned=entries(t=[0])), member_row("b", assigned=entries(t=[1])))
+# A minute at the least: 3,000 commits are 50 a second. Broker 1 leads partitions 0 and 2.
+UNEVEN = [*many(1_000, "a", 0), *many(1_600, "b", 2), *many(400, "c", 2), *many(10, "d", 1)]
+
+CASES: dict[str, Case] = {
+    # Commits for topics that nobody subscribes to.
+    "two stray topics": (
+        [snapshot_row("g", 1, member_row("a", topics=["t"]), member_row("b", topics=["u"]))],
+        [OLD, commit("t", 0, 500), commit("u", 3, 500), commit("older", 1, 400)],
+        [],
+    ),
+    "still committed": ([one_member()], [OLD, commit("new", 0, 500), commit("new", 0, MADE + 1)], []),
+    "in the newest generation": (
+        [snapshot_row("g", 1, member_row("m", topics=["t"])), snapshot_row("g", 2, member_row("m", topics=["u"]))],
+        [commit("t", 0, 500), commit("u", 0, 500)],
+        [],
+    ),
+    "deleted since": ([one_member()], [OLD, commit("old", 0, 600, is_deleted=True, committed_offset=None)], []),
+    "of another group": ([one_member()], [{**OLD, "group_id": "h"}], []),
+    "nobody there": ([snapshot_row("g", 1)], [OLD], []),
+    "no subscriptions told": ([{**one_member(), "has_subscriptions": False}], [OLD], []),
+    # Members that never commit.
+    "never commits": ([one_member()], [LATE], GROWS),
+    "one of two": ([TWO_READERS], [LATE, commit("t", 0, 500)], [look(MADE + 10, 0, 0), look(MADE + MINUTE, 9, 9)]),
+    "committed for another of its partitions": ([one_member()], [LATE, commit("t", 1, 500)], GROWS),
+    "committed, and that was deleted": ([one_member()], [LATE, commit("t", 0, 500, is_deleted=True)], GROWS),
+    "nobody's commits are known": ([one_member()], [], GROWS),
+    "nobody's of that kind of source": ([one_member()], [{**LATE, "source": "snapshot"}], GROWS),
+    "nothing came in": ([one_member()], [LATE], [look(MADE + 10, 7, 0), look(MADE + MINUTE, 7, 0)]),
+    "all came in before": ([one_member()], [LATE], [look(0, 7, 0), look(MADE + 10, 10, 0), look(MADE + MINUTE, 10, 0)]),
+    "it came in a moment ago": ([one_member()], [LATE], [GROWS[0], look(MADE + MINUTE + 1, 10, 0)]),
+    "the generation is new": ([one_member()], [{**LATE, "observed_at": moment(MADE + MINUTE)}], GROWS),
+    "another topic of the name": ([one_member()], [LATE], [GROWS[0], {**GROWS[1], "topic_id": "other"}]),
+    "no look": ([one_member()], [LATE], []),
+    "one look": ([one_member()], [LATE], GROWS[:1]),
+    # A broker that takes most of the commits.
+    "uneven": (groups("a", "b", "c", "d"), UNEVEN, [led_by(1, 2, 1, 3)]),
+    "at a group that is known": (groups("a"), [*many(3_000, "unknown", 0), *many(1, "a", 0)], [led_by(1, 2)]),
+    "one commit less": (groups("a"), many(2_999, "a", 0), [led_by(1, 2)]),
+    "one broker": (groups("a"), many(3_000, "a", 0), [led_by(1, 1)]),
+    "evenly shared": (groups("a", "b"), [*many(3_000, "a", 0), *many(3_000, "b", 1)], [led_by(1, 2)]),
+    "nobody knows the leaders": (groups("a"), many(3_000, "a", 0), []),
+    "over more time": (groups("a"), [*many(3_000, "a", 0), *many(1, "a", 0, 11 * MINUTE + 1_000)], [led_by(1, 2)]),
+    "longer ago": (groups("a"), [*many(3_000, "a", 0), *many(1, "a", 0, 80 * MINUTE)], [led_by(1, 2)]),
+    "another source": (groups("a"), [{**row, "offsets_partition": None} for row in many(3_000, "a", 0)], [led_by(1, 2)]),
+}
+TELLING = (
+    *("two stray topics", "still committed", "in the newest generation", "never commits", "one of two", "uneven"),
+    "at a group that is known",
+)
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> dict[str, list[Row]]:
+    """The findings of every case, each in a cluster of its own; members have what their rows say was assigned to them."""
+
+    def of_all(part: int) -> list[Row]:
+        return [{**row, "cluster_id": name} for name, case in CASES.items() for row in case[part]]
+
+    places = [{"source": "consumer-offsets", **row} for row in of_all(0)]
+    key = ("cluster_id", "group_id", "generation", "observed_at", "position")
+    audits = [{**{name: row[name] for name in key}, "basis": basis} for row in places for basis in ("observed", "recomputed")]
+    given = [
+        {**{name: row[name] for name in key}, "basis": basis, "member_id": member["member_id"], "partitions": member["assigned"]}
+        for row in places
+        for member in row["members"]
+        for basis in ("observed", "counterfactual")
+    ]
+    facts = commit_facts(
+        newest_generations(frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *places)),
+        frame(spark, ASSIGNMENTS.schema, given),
+        frame(spark, OFFSET_SNAPSHOTS.schema, of_all(1)),
+        looks(spark, *of_all(2)),
+    )
+    by_case = defaultdict(list)
+    for row in facts.mapInArrow(find_in_commits, FOUND_ROWS).collect():
+        by_case[row["cluster_id"]].append(row.asDict())
+    return by_case
+
+
+def test_commits_for_topics_that_nobody_subscribes_to(found: dict[str, list[Row]]) -> None:
+    (row,) = found["two stray topics"]
+    assert (row["rule_id"], row["severity"], row["position"]) == ("commits_unsubscribed", "info", 1)
+    assert row["message"] == "Offsets were committed for 2 topics that no member subscribes to: old, older"
+    assert row["evidence"] == {"topic_count": "2", "topics": "old, older", "recent_topic_count": "0"}
+
+
+def test_somebody_still_commits_for_it(found: dict[str, list[Row]]) -> None:
+    (row,) = found["still committed"]
+    assert (row["severity"], row["evidence"]["recent_topic_count"]) == ("warning", "1")
+    assert row["message"].endswith("no member subscribes to: new, old, and still are for 1 of them: new")
+
+
+def test_the_newest_generation_is_judged(found: dict[str, list[Row]]) -> None:
+    (row,) = found["in the newest generation"]
+    assert (row["generation"], row["evidence"]["topics"]) == (2, "t")
+
+
+def test_a_member_that_never_commits(found: dict[str, list[Row]]) -> None:
+    (row,) = found["never commits"]
+    assert (row["rule_id"], row["severity"]) == ("members_never_commit", "warning")
+    assert row["message"] == (
+        "1 of 1 member hold 2 partitions for which the group has never committed an offset, while 3 records came in: m"
+    )
+    assert row["evidence"] == {
+        "silent_member_count": "1", "member_count": "1", "partition_count": "2", "record_count": "3", "members": "m", "client_ids": "app",
+    }  # fmt: skip
+
+
+def test_of_two_members_the_one_that_never_commits(found: dict[str, list[Row]]) -> None:
+    (row,) = found["one of two"]
+    assert (row["evidence"]["members"], row["evidence"]["silent_member_count"], row["evidence"]["member_count"]) == ("b", "1", "2")
+
+
+def test_a_broker_that_takes_most_of_the_commits(found: dict[str, list[Row]]) -> None:
+    (row,) = found["uneven"]
+    assert (row["group_id"], row["rule_id"], row["severity"]) == ("b", "coordinator_hot", "info")
+    assert row["evidence"] == {
+        "broker": "1", "offsets_partition": "2", "group_count": "3", "commit_count": "3000", "partition_commit_count": "2000",
+        "own_commit_count": "1600", "seconds": "60",
+    }  # fmt: skip
+    assert row["message"] == (
+        "Broker 1 takes 50.0 commits a second of 3 groups, 3.0 times the mean of all brokers; this group makes 53% of them, and partition "
+        "2 of __consumer_offsets takes 67%"
+    )
+
+
+def test_it_is_told_at_a_group_that_is_known(found: dict[str, list[Row]]) -> None:
+    (row,) = found["at a group that is known"]
+    assert (row["group_id"], row["evidence"]["own_commit_count"], row["evidence"]["group_count"]) == ("a", "1", "2")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in TELLING])
+def test_what_is_as_it_should_be(found: dict[str, list[Row]], name: str) -> None:
+    assert found.get(name, []) == []
+
+
+# -- when more lands
+
+
+def test_a_commit_that_lands_later_takes_the_finding_back(evenkeel, tmp_path: Path) -> None:
+    member = {"member_id": "m", "topics": ["t"], "assigned": [{"topic": "t", "partitions": [0]}]}
+
+    def snapshot(group_id: str, at_ms: int, **changes: Any) -> Row:
+        told = {"group_id": group_id, "observed_at_ms": at_ms, "group_type": "classic", "state": "Stable", "protocol_type": "consumer"}
+        return {**told, "strategy": "range", "members": [member], **changes}
+
+    def offset(topic: str) -> list[Row]:
+        return [{"topic": topic, "partition": 0, "committed_offset": 3, "committed_at_ms": first + 2 * MINUTE}]
+
+    def cluster(at_ms: int, end: int) -> Row:
+        partition = {"partition": 0, "leader": 1, "replicas": [1], "begin_offset": 0, "end_offset": end}
+        topic = {"topic": "t", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [partition]}
+        return {"observed_at_ms": at_ms, "brokers": [{"id": 1, "rack": None}], "topics": [topic]}
+
+    first = 1_700_000_000_000
+    lands = [
+        ([cluster(first - 1, 0), cluster(first + 1, 0), cluster(first + MINUTE, 9)], [snapshot("g", first)]),
+        ([], [snapshot("h", first + 3 * MINUTE, offsets=offset("t"))]),
+        ([], [snapshot("g", first + 4 * MINUTE, offsets=offset("t"))]),
+    ]
+    seen = []
+    for number, (of_cluster, of_groups) in enumerate(lands):
+        folder = tmp_path / f"land-{number}"
+        folder.mkdir()
+        for name, lines in (("cluster.jsonl", of_cluster), ("groups.jsonl", of_groups)):
+            if lines:
+                (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert evenkeel("run", "--warehouse", tmp_path / "warehouse", "--input", folder, "--strategies", "range") == 0
+        told = [row for row in rows(tmp_path / "warehouse", "findings") if row["rule_id"] == "members_never_commit"]
+        seen.append([(row["group_id"], row["run_sequence"]) for row in told])
+    assert seen == [[], [("g", 2)], []]
