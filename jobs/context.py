@@ -58,6 +58,8 @@ class RunContext:
         live: a cluster that is an input too; None without one.
         positions_before: where reading of live clusters was to go on behind the last run.
         positions_read: where it is to go on behind what this run has read.
+        origins_before: partitions of ``__consumer_offsets`` whose first record earlier runs have read, see ``runs.origins``.
+        origins_read: those of which this run was the first to.
     """
 
     spark: SparkSession
@@ -75,6 +77,8 @@ class RunContext:
     live: LiveInput | None = None
     positions_before: dict[str, int] = field(default_factory=dict)
     positions_read: dict[str, int] = field(default_factory=dict)
+    origins_before: dict[str, int] = field(default_factory=dict)
+    origins_read: dict[str, int] = field(default_factory=dict)
 
     @property
     def run_sequence(self) -> int:
@@ -101,6 +105,11 @@ class RunContext:
     def positions(self) -> dict[str, int]:
         """Return where reading of live clusters goes on, by cluster id, topic id and partition."""
         return {**self.positions_before, **self.positions_read}
+
+    @property
+    def origins(self) -> dict[str, int]:
+        """Return by cluster id and partition of ``__consumer_offsets`` the run that read its first record."""
+        return {**self.origins_read, **self.origins_before}
 
     @property
     def sources(self) -> set[Source]:
@@ -143,4 +152,5 @@ def stage_timer(name: str) -> Iterator[None]:
     if sys.stderr.isatty():
         print(f"evenkeel: {name} ...", end="\r", file=sys.stderr, flush=True)
     yield
-    logger.info("%-8s %6.1f s", name, time.monotonic() - started)
+    took = time.monotonic() - started
+    logger.info("%-8s %6.1f s", name, took, extra={"facts": {"phase": name, "seconds": round(took, 3)}})

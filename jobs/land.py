@@ -25,7 +25,7 @@ from jobs.superseding import sources_in_play, supersede
 from jobs.warehouse import Warehouse
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE, SUBSCRIPTION_SNAPSHOTS, TOPIC_PARTITIONS
-from schemas.vocabulary import Outcome
+from schemas.vocabulary import Outcome, Source
 
 logger = logging.getLogger(__name__)
 
@@ -228,7 +228,10 @@ def _count(context: RunContext, staged: DataFrame) -> _Tally:
         CountsDoNotBalanceError: a record is unaccounted for.
     """
     is_conflict, is_displacing = F.col("reason").eqNullSafe(CONFLICT), F.col("displaced").isNotNull()
-    kinds = ("source", "kind", "outcome", "target", "is_new", is_conflict.alias("is_conflict"), is_displacing.alias("is_displacing"))
+    is_first = (F.col("source") == str(Source.CONSUMER_OFFSETS)) & F.col("source_position").endswith("@0")
+    origin = F.when(is_first, F.concat_ws(" ", "cluster_id", F.substring_index("source_position", "@", 1))).alias("origin")
+    is_conflict, is_displacing = is_conflict.alias("is_conflict"), is_displacing.alias("is_displacing")
+    kinds = ("source", "kind", "outcome", "target", "is_new", is_conflict, is_displacing, origin)
     rows = staged.groupBy(*kinds).count().collect()
     counts, tally = context.input_counts, _Tally()
     for row in sorted(rows, key=str):
@@ -238,6 +241,8 @@ def _count(context: RunContext, staged: DataFrame) -> _Tally:
         if row["is_new"]:
             target = QUARANTINE.name if is_quarantined else row["target"]
             tally.to_write[target] = tally.to_write.get(target, 0) + row["count"]
+        if row["origin"] is not None:
+            context.origins_read[row["origin"]] = context.run_sequence
         if row["is_displacing"]:
             tally.displacing.add(row["target"])
         tally.has_disputes |= row["is_conflict"] and row["target"] == "snapshot"

@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,7 @@ class Request:
         now: gives the time of day; the only clock besides ``as_of``, for the run's own start and end.
         recompute, since: of the command assign.
         live: a cluster that is an input too; None without one.
+        facts: what the run came to, filled in as it becomes known: for programs that read the log.
     """
 
     command: str
@@ -64,6 +65,7 @@ class Request:
     recompute: bool = False
     since: datetime | None = None
     live: LiveInput | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 def execute(spark: SparkSession, request: Request) -> str | None:
@@ -133,6 +135,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
             raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
         logger.info("run %s is already published: nothing to do", request.run_id)
         _tidy(warehouse)  # it may have been killed before
+        request.facts |= {"run_id": request.run_id, "run_sequence": before["run_sequence"], "status": before["status"]}
         told = {"run_id": before["run_id"], "input_counts": dict(before["input_counts"])}
         return _report(warehouse, request, told) if request.command == "run" else None
     published = warehouse.newest_run(RunStatus.PUBLISHED) if newest is not None else None
@@ -151,6 +154,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         retained_from=published["retained_from"] if published is not None else None,
         live=request.live,
         positions_before=dict(published["positions"] or {}) if published is not None else {},
+        origins_before=dict(published["origins"] or {}) if published is not None else {},
     )
     row = {
         "run_id": request.run_id,
@@ -165,6 +169,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         check_hold()
         with _uninterrupted():
             _close(context, request, row, RunStatus.PUBLISHED, warehouse.versions(), results)
+        request.facts["input_counts"] = {name: count for name, count in context.input_counts.items() if "." not in name}
     except BaseException as error:
         _undo(context, request, row, error, check_hold)
         raise
@@ -243,6 +248,7 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
         warehouse.rows_written.clear()
         context.output_counts.clear()
         context.positions_read.clear()
+        context.origins_read.clear()
         _close(context, request, row, status, versions, [])
         warehouse.clear_staging()
     except Exception as failure:  # the first error is the one that counts
@@ -289,12 +295,14 @@ def _close(
         "consumed": context.consumed,
         "written": context.written,
         "positions": context.positions,
+        "origins": context.origins,
         "retained_from": context.retained_from,
         "gates": [asdict(result) for result in results],
         "software_versions": software_versions(context.spark),
     }
     # By Arrow: from Python rows it would cost a second of class loading more, and a null would have no type.
     row_schema = to_arrow_schema(RUNS.schema)
+    request.facts |= {name: complete[name] for name in ("run_id", "run_sequence", "status", "output_counts")}
     warehouse.append(RUNS.name, context.spark.createDataFrame(pa.Table.from_pylist([complete], row_schema), RUNS.schema))
 
 

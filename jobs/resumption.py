@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from jobs.context import RunContext
 from jobs.packing import GROUP
-from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import ResumeOutcome, Source
 
 logger = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ MOMENT = (*PARTITION_OF_GROUP, "position", "observed_at")
 RESUME_COLUMNS = ("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at")
 READ_HERE = {name: f"{name} for {MOVEMENTS.name}" for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)}
 """Table -> under which name ``runs.consumed`` says how far it has been used here; assign reads looks too."""
+ORIGINS_READ_HERE = f"origins for {MOVEMENTS.name}"
+"""Likewise for ``runs.origins``."""
 
 CLOCKS_DIFFER = timedelta(days=1)
 """How far the times of commits, looks and generations may be from what they would be by one clock."""
@@ -115,7 +117,7 @@ def _resume_columns() -> dict[str, Column]:
     topic_id = F.coalesce(commit["topic_id"], before["topic_id"])
     end = F.when(F.coalesce(topic_id == after["topic_id"], F.lit(True)), after["end_offset"])
     outcome = (
-        F.when(commit.isNull() | F.coalesce(commit["is_uncertain"], F.lit(False)), str(ResumeOutcome.UNKNOWN))
+        F.when((commit.isNull() & ~F.col("is_complete")) | F.coalesce(commit["is_uncertain"], F.lit(False)), str(ResumeOutcome.UNKNOWN))
         .when(committed.isNull(), str(ResumeOutcome.RESET_NONE))
         .when(committed < begin, str(ResumeOutcome.RESET_OUT_OF_RANGE))
         .when(topic_id.eqNullSafe(after["topic_id"]) & (committed > end), str(ResumeOutcome.RESET_OUT_OF_RANGE))
@@ -139,12 +141,24 @@ def _rate() -> Column:
     return F.when((growth >= 0) & (milliseconds > 0), F.floor(growth * F.lit(1e9) / milliseconds).cast("bigint"))
 
 
-def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
+    """Return the groups whose partition of ``__consumer_offsets`` was read from its first record on: (cluster_id, group_id).
+
+    Args:
+        origins: keys of ``runs.origins``.
+    """
+    place = F.concat_ws(" ", "cluster_id", "offsets_partition")
+    told = snapshots.where(F.col("offsets_partition").isNotNull() & place.isin(sorted(origins)))
+    return told.select(*GROUP).distinct()
+
+
+def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame, complete: DataFrame) -> DataFrame:
     """Return for each moment where the partition was read on, and how fast it grew.
 
     The outcome is ``committed`` when the commit is not below where the log began; ``reset_out_of_range`` when it is, or when the log ended
-    before it, later on and in the same topic; ``reset_none`` when the group is known to have no commit, from a tombstone or from a source
-    that says so; else ``unknown``. A commit ahead of the last look is none out of range: the log had grown since.
+    before it, later on and in the same topic; ``reset_none`` when the group is known to have no commit, from a tombstone, from a source
+    that says so, or since its part of ``__consumer_offsets`` was read from the first record on; else ``unknown``. A commit ahead of the
+    last look is none out of range: the log had grown since.
 
     Rows: cluster_id, group_id, topic, partition, position, the resume columns, ``rate`` (millionths of a record a second). Lag is null
     where no later look tells the end of the log.
@@ -153,8 +167,11 @@ def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFra
         moments: distinct rows of ``MOMENT``.
         commits: rows of ``offset_snapshots``.
         looks: rows of ``topic_snapshots``.
+        complete: as ``complete_groups`` returns them.
     """
-    asked = _last_commits(moments, commits).withColumn("end_from", F.greatest("observed_at", _committed("committed_at")))
+    known = complete.select(*GROUP, F.lit(True).alias("known"))
+    asked = _last_commits(moments, commits).join(known, list(GROUP), "left").withColumn("is_complete", F.coalesce("known", F.lit(False)))
+    asked = asked.withColumn("end_from", F.greatest("observed_at", _committed("committed_at")))
     told = {**_resume_columns(), "rate": _rate()}
     return _with_looks(asked, looks).withColumns(told).select(*PARTITION_OF_GROUP, "position", *told)
 
@@ -249,6 +266,7 @@ class News:
         commits, looks: all rows of the two tables.
         late_commits: as ``_late_commits`` returns them.
         late_looks: as ``_late_looks`` returns them.
+        complete, newly_complete: as ``complete_groups`` returns them; the latter None where there are none.
         since: nothing before it is concerned; None where everything may be.
     """
 
@@ -256,16 +274,21 @@ class News:
     looks: DataFrame
     late_commits: DataFrame
     late_looks: DataFrame
+    complete: DataFrame
+    newly_complete: DataFrame | None
     since: datetime | None
 
     def rows_to_ask(self, context: RunContext, name: str) -> DataFrame:
         """Return the rows of a table, written by earlier runs, that may be concerned by their time."""
-        stored = context.warehouse.read(name).where(F.col("run_sequence") < context.run_sequence)
-        if self.since is not None:
-            stored = stored.where(F.col("observed_month") >= F.trunc(F.lit(self.since), "month"))
-        if context.retained_from is not None:  # what maintenance has left of older commits and looks would tell less than is stored
-            stored = stored.where(F.col("observed_month") >= F.lit(context.retained_from))
-        return stored
+        stored = _earlier_rows(context, name)
+        return stored if self.since is None else stored.where(F.col("observed_month") >= F.trunc(F.lit(self.since), "month"))
+
+
+def _earlier_rows(context: RunContext, name: str) -> DataFrame:
+    stored = context.warehouse.read(name).where(F.col("run_sequence") < context.run_sequence)
+    if context.retained_from is not None:  # what maintenance has left of older commits and looks would tell less than is stored
+        stored = stored.where(F.col("observed_month") >= F.lit(context.retained_from))
+    return stored
 
 
 def read_news(context: RunContext) -> News | None:
@@ -273,14 +296,26 @@ def read_news(context: RunContext) -> News | None:
     warehouse = context.warehouse
     consumed = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
     context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in consumed.items() if sequence is not None}
-    is_news = any(sequence is not None for sequence in consumed.values())
+    new_origins = [origin for origin, sequence in context.origins.items() if sequence > context.consumed.get(ORIGINS_READ_HERE, 0)]
+    context.consumed[ORIGINS_READ_HERE] = context.run_sequence
+    is_news = bool(new_origins) or any(sequence is not None for sequence in consumed.values())
     if not is_news or not context.written_before.get(GENERATION_AUDITS.name):
         return None
     commits, looks = (warehouse.read(name) for name in READ_HERE)
     seen = [context.run_sequence if sequence is None else sequence for sequence in consumed.values()]
     late_commits = warehouse.stage("late_commits", _late_commits(commits.where(F.col("run_sequence") > seen[0])))
     late_looks = warehouse.stage("late_looks", _late_looks(looks, seen[1]))
-    return News(commits, looks, late_commits, late_looks, _since(late_commits, late_looks))
+    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name)
+    newly_complete = complete_groups(snapshots, new_origins) if new_origins else None
+    return News(
+        commits,
+        looks,
+        late_commits,
+        late_looks,
+        complete_groups(snapshots, context.origins),
+        newly_complete,
+        _since(late_commits, late_looks),
+    )
 
 
 def is_told_otherwise(columns: Iterable[str]) -> Column:
@@ -292,9 +327,14 @@ def refresh(context: RunContext, news: News) -> None:
     """Ask stored movements of earlier runs again, where commits or looks have landed since that concern them."""
     warehouse = context.warehouse
     stored = news.rows_to_ask(context, MOVEMENTS.name)
-    again = warehouse.stage("concerned_movements", concerned(stored, news.late_commits, news.late_looks))
+    again = concerned(stored, news.late_commits, news.late_looks)
+    if news.newly_complete is not None:
+        unknown = _earlier_rows(context, MOVEMENTS.name).where(F.col("resume_outcome") == str(ResumeOutcome.UNKNOWN))
+        of_groups = unknown.join(news.newly_complete, list(GROUP), "left_semi")
+        again = again.unionByName(of_groups).dropDuplicates(list(MOVEMENTS.key))
+    again = warehouse.stage("concerned_movements", again)
     told = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
-    answered = with_resumption(again, answers(moments_of(again), news.commits, news.looks)).join(told, list(MOVEMENTS.key))
+    answered = with_resumption(again, answers(moments_of(again), news.commits, news.looks, news.complete)).join(told, list(MOVEMENTS.key))
     changed = answered.where(is_told_otherwise(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
     changed = warehouse.stage("resumed_otherwise", changed)
     if changed.isEmpty():

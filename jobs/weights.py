@@ -74,7 +74,7 @@ def refresh(context: RunContext, news: resumption.News) -> None:
     again = warehouse.stage("concerned_audits", stored.join(places, list(PLACE), "left_semi"))
     told = again.select(*ROW, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
     held = held_partitions(warehouse.read(ASSIGNMENTS.name), again)
-    answered = resumption.answers(held.select(*resumption.MOMENT).distinct(), news.commits, news.looks)
+    answered = resumption.answers(held.select(*resumption.MOMENT).distinct(), news.commits, news.looks, news.complete)
     weighed = with_weights(again, held, answered).join(told, list(ROW)).where(resumption.is_told_otherwise(WEIGHTS))
     changed = warehouse.stage("weighed_otherwise", weighed.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
     if changed.isEmpty():

@@ -539,6 +539,11 @@ RUNS = TableSpec(
                 "where reading of a live `__consumer_offsets` goes on: 'cluster_id topic_id partition' -> next offset; "
                 "empty where only captures landed",
             ),
+            _column(
+                "origins",
+                MapType(STRING, BIGINT),
+                "partitions of `__consumer_offsets` whose first record was read: 'cluster_id partition' -> run_sequence of who read it",
+            ),
             _column("retained_from", DATE, "first month that the last maintain kept; landing skips records before it; null before any"),
             _column("gates", GATE_RESULTS, "results of the expectations"),
             _column("input_fingerprint", STRING, "SHA-256 of what the input files hold"),

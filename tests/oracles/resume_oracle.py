@@ -9,12 +9,13 @@ Row = dict[str, Any]
 RESUME_COLUMNS = ("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at")
 
 
-def resume(movement: Row, commits: list[Row], looks: list[Row]) -> tuple:
+def resume(movement: Row, commits: list[Row], looks: list[Row], *, is_complete: bool = False) -> tuple:
     """Return the values of ``RESUME_COLUMNS``.
 
     Args:
         commits: all rows of the movement's group, topic and partition.
         looks: all rows of its topic.
+        is_complete: the group's commits are known from the first record of its log on.
     """
     if movement["member_id"] is None:
         return (None,) * len(RESUME_COLUMNS)
@@ -37,7 +38,9 @@ def resume(movement: Row, commits: list[Row], looks: list[Row]) -> tuple:
     begin = None if before is None or (None not in ids[:2] and ids[0] != ids[1]) else before["begin_offset"]
     end = None if after is None or (None not in (known_id, ids[2]) and known_id != ids[2]) else after["end_offset"]
 
-    if commit is None or commit["is_uncertain"]:
+    if commit is None:
+        outcome = "reset_none" if is_complete else "unknown"
+    elif commit["is_uncertain"]:
         outcome = "unknown"
     elif not has_offset:
         outcome = "reset_none"

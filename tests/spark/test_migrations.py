@@ -39,7 +39,7 @@ def without_contract(line: str) -> str:
     if "metaData" in action:
         action["metaData"]["configuration"].pop(PROPERTY)
         schema = json.loads(action["metaData"]["schemaString"])
-        schema["fields"] = [field for field in schema["fields"] if field["name"] not in ("retained_from", "positions")]
+        schema["fields"] = [field for field in schema["fields"] if field["name"] not in ("retained_from", "positions", "origins")]
         action["metaData"]["schemaString"] = json.dumps(schema)
     return json.dumps(action)
 

@@ -7,13 +7,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs import resumption
 from jobs.resumption import RESUME_COLUMNS, _late_commits, _late_looks
-from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
+from tests.spark.captures import DEMO, LOOKS
 from tests.spark.frames import frame, moment
 from tests.spark.tables import rows
 
@@ -39,10 +42,20 @@ def look(at: int, begin: int, end: int, **changes: Any) -> Row:
     return {"cluster_id": "c", "topic": "t", **told, **changes}
 
 
+def is_complete(group_id: str) -> bool:
+    """Return whether the log of a group is taken to have been read from its first record on."""
+    return "from the first record" in group_id or group_id.endswith("7")
+
+
 def resumed(spark: SparkSession, movements: list[Row], commits: list[Row], looks: list[Row]) -> list[Row]:
     asked = frame(spark, MOVEMENTS.schema, movements)
+    names = sorted({row["group_id"] for row in movements})
+    groups = [{**GROUP, "group_id": name, "offsets_partition": 4 if is_complete(name) else 5} for name in names]
     told = resumption.answers(
-        resumption.moments_of(asked), frame(spark, OFFSET_SNAPSHOTS.schema, commits), frame(spark, TOPIC_SNAPSHOTS.schema, looks)
+        resumption.moments_of(asked),
+        frame(spark, OFFSET_SNAPSHOTS.schema, commits),
+        frame(spark, TOPIC_SNAPSHOTS.schema, looks),
+        resumption.complete_groups(frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, groups), {"c 4": 1, "x 5": 2}),
     )
     found = resumption.with_resumption(asked, told)
     return [row.asDict() for row in found.collect()]
@@ -62,6 +75,10 @@ CASES = {
         [commit(5, 90, topic_id="A")], [look(6, 95, 99, topic_id="B"), look(20, 0, 3, topic_id="B")], (90, None, None, "unknown", None)
     ),
     "no commit": ([], [look(1, 10, 60), look(20, 10, 80)], (None, 10, 80, "unknown", None)),
+    "no commit from the first record on": ([], [look(1, 10, 60), look(20, 10, 80)], (None, 10, 80, "reset_none", None)),
+    "perhaps a commit from the first record on": (
+        [commit(5, 50, is_uncertain=True)], [look(1, 10, 60)], (50, 10, None, "unknown", None)
+    ),
     "a tombstone": ([commit(5, 50), commit(6, None)], [look(1, 10, 60)], (None, 10, None, "reset_none", None)),
     "the source says that there is none": ([commit(5, None, is_deleted=False)], [look(1, 10, 60)], (None, 10, None, "reset_none", None)),
     "no look": ([commit(5, 50)], [], (50, None, None, "unknown", None)),
@@ -151,6 +168,7 @@ def oracles(movements: list[Row], commits: list[Row], looks: list[Row]) -> list[
             row,
             [other for other in commits if all(other[name] == row[name] for name in PLACE)],
             [other for other in looks if other["topic"] == row["topic"]],
+            is_complete=is_complete(row["group_id"]),
         )
         for row in movements
     ]
@@ -195,12 +213,34 @@ def test_what_comes_late_concerns_every_movement_that_it_changes(
 def test_every_movement_of_the_capture_resumes_as_the_oracle_says(demo_warehouse: Path) -> None:
     commits, looks = (rows(demo_warehouse, name) for name in ("offset_snapshots", "topic_snapshots"))
     movements = rows(demo_warehouse, "movements")
+    log = pq.read_table(DEMO / "consumer_offsets.parquet", columns=["partition", "offset"]).to_pylist()
+    begun = {row["partition"] for row in log if row["offset"] == 0}
+    complete = {row["group_id"] for row in rows(demo_warehouse, "subscription_snapshots") if row["offsets_partition"] in begun}
     different = []
     for row in movements:
         of_partition = [other for other in commits if all(other[name] == row[name] for name in ("cluster_id", *list(PLACE)[1:]))]
-        wanted = resume_oracle.resume(row, of_partition, [other for other in looks if other["topic"] == row["topic"]])
+        of_topic = [other for other in looks if other["topic"] == row["topic"]]
+        wanted = resume_oracle.resume(row, of_partition, of_topic, is_complete=row["group_id"] in complete)
         found = tuple(row[name] for name in RESUME_COLUMNS)
         if wanted != found:
             different.append((row["group_id"], row["position"], row["topic"], row["partition"], wanted, found))
     assert different == []
-    assert {"committed", "reset_none", "unknown", None} <= {row["resume_outcome"] for row in movements}
+    assert {"committed", "reset_none", None} <= {row["resume_outcome"] for row in movements}
+
+
+def test_the_first_record_may_come_last(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+    """A capture without the first record of a partition, and then that record: the same movements, told of late."""
+    log = pq.read_table(DEMO / "consumer_offsets.parquet")
+    is_first = pc.equal(log["offset"], 0)
+    for name, part in (("rest", log.filter(pc.invert(is_first))), ("first", log.filter(is_first))):
+        (tmp_path / name).mkdir()
+        pq.write_table(part, tmp_path / name / "records.parquet")
+    warehouse, seen = tmp_path / "warehouse", []
+    for inputs in ([tmp_path / "rest", LOOKS], [tmp_path / "first"]):
+        assert evenkeel("land", "--warehouse", warehouse, "--input", *inputs) == 0
+        assert evenkeel("assign", "--warehouse", warehouse, "--strategies", "range") == 0
+        assert evenkeel("audit", "--warehouse", warehouse) == 0
+        seen.append(Counter(row["resume_outcome"] for row in rows(warehouse, "movements")))
+    assert seen[0]["unknown"] > 0
+    assert seen[1] == Counter(row["resume_outcome"] for row in rows(demo_warehouse, "movements"))
+    assert seen[1]["unknown"] < seen[0]["unknown"]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from jobs import resumption
 from jobs.weights import CARRIED, WEIGHTS, held_partitions, with_weights
-from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
 from tests.spark.frames import frame, moment
 from tests.spark.tables import rows
@@ -46,6 +46,7 @@ def weighed(spark: SparkSession, assignments: list[Row], of_commits: list[Row], 
         held.select(*resumption.MOMENT).distinct(),
         frame(spark, OFFSET_SNAPSHOTS.schema, of_commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
+        frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, []),
     )
     found = {row["basis"]: tuple(row[name] for name in WEIGHTS) for row in with_weights(audits, held, told).collect()}
     assert sorted(found) == sorted(bases)
