@@ -1,14 +1,14 @@
-"""The command line: argv -> settings -> one run. The only place with a clock, exit codes and logging set-up."""
+"""The command line: argv -> settings -> one run. The only place with a clock and exit codes."""
 
 from __future__ import annotations
 
 import argparse
 import io
-import json
 import logging
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -25,6 +25,7 @@ from jobs import collect_options
 from jobs.client_properties import read_client_properties
 from jobs.errors import EvenkeelError, PlatformError, UsageError
 from jobs.location import is_text, local_folder, objection, on_one_line, told
+from jobs.log_lines import logs_json, set_up_logging
 from schemas.config import ReportSettings, Settings, parse_settings
 from schemas.vocabulary import SOURCES_OF_GROUPS, Severity, Source
 
@@ -104,7 +105,12 @@ def build_parser() -> argparse.ArgumentParser:
     for name, text in COMMANDS.items():
         told = {**shape, "description": text + EXPLANATIONS.get(name, ""), "epilog": EPILOGS.get(name, EPILOG)}
         command = commands.add_parser(name, help=text, **told)
-        command.add_argument("--log-format", choices=("text", "json"), default="text", help="form of the log lines on stderr")
+        command.add_argument(
+            "--log-format",
+            choices=("text", "json"),
+            default="text",
+            help="form of the log lines on stderr; in JSON the last one is the summary",
+        )
         if name == "collect":
             collect_options.add_to(command)
             continue
@@ -321,39 +327,48 @@ def _check_packages() -> None:
         raise PlatformError(f"packages of different installations: {', '.join(f'{name} from {place}' for name, place in places.items())}")
 
 
-class _TextFormatter(logging.Formatter):
-    """Keeps each message on its line: names out of captures and paths may hold line ends and what a terminal obeys."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        return f"evenkeel: {on_one_line(record.message)}"
-
-
-class _JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
-        return json.dumps({"at": at, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()})
-
-
-def _set_up_logging(log_format: str) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
-    package = logging.getLogger("jobs")
-    package.handlers, package.propagate = [handler], False
-    package.setLevel(logging.INFO)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command.
 
     Raises:
         EvenkeelError: with ``exit_code``; nothing else is raised for what a user or a machine can get wrong.
     """
+    set_up_logging("text")
     arguments = build_parser().parse_args(argv)
-    _set_up_logging(arguments.log_format)
-    _check_packages()
-    if arguments.command == "collect":
-        print(_collect(arguments))
-        return
+    set_up_logging(arguments.log_format)
+    with _ending(arguments.command) as facts:
+        _check_packages()
+        summary = _collect(arguments) if arguments.command == "collect" else _run(arguments, facts)
+        if summary is not None:
+            print(summary, flush=True)
+
+
+@contextmanager
+def _ending(command: str) -> Iterator[dict[str, Any]]:
+    """Log as the last line of a JSON log what a command came to; yields what it is to say besides."""
+    facts: dict[str, Any] = {}
+    started, ended = time.monotonic(), {"exit_code": 1}
+    try:
+        yield facts
+        ended = {"exit_code": 0}
+    except EvenkeelError as error:
+        ended = {"exit_code": error.exit_code, "error": str(error)}
+        raise
+    except BaseException as error:
+        ended["error"] = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        if logs_json():
+            told = {"event": "end", "command": command, **ended, "seconds": round(time.monotonic() - started, 3), **facts}
+            logger.log(logging.ERROR if ended["exit_code"] else logging.INFO, "%s ended", command, extra={"facts": told})
+
+
+def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
+    """Return what a command that works on a warehouse tells at its end.
+
+    Args:
+        facts: filled with what is known of the run.
+    """
     folder = conf_folder()
     settings = load_settings(arguments, folder)
     _check_strategies(settings)
@@ -369,9 +384,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None)
         captures = captures if arguments.as_of is not None else _timed(captures, settings.inputs)
-    summary = _execute(arguments, settings, folder, captures, lambda: datetime.now(timezone.utc))
-    if summary is not None:
-        print(summary)
+    summary = _execute(arguments, settings, folder, captures, lambda: datetime.now(timezone.utc), facts)
+    if summary is not None and arguments.command in ("run", "report"):
+        facts["report"] = summary.rsplit("\n", 1)[-1]
+    return summary
 
 
 def _collect(arguments: argparse.Namespace) -> str:
@@ -420,7 +436,14 @@ def _needing_kafka(what: str) -> Iterator[None]:
         raise PlatformError(f"{what} needs the package confluent-kafka, Evenkeel's extra kafka; install it: {remedy}") from None
 
 
-def _execute(arguments: argparse.Namespace, settings: Settings, folder: Path, captures: tuple, now: Callable[[], datetime]) -> str | None:
+def _execute(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    folder: Path,
+    captures: tuple,
+    now: Callable[[], datetime],
+    facts: dict[str, Any],
+) -> str | None:
     """Open a session and run; Spark is imported only here, so that wrong usage, or a cluster that is away, is told at once."""
     live = _connect(arguments, now)
     from jobs.pipeline import Request, execute
@@ -440,6 +463,7 @@ def _execute(arguments: argparse.Namespace, settings: Settings, folder: Path, ca
         arguments.__dict__.get("recompute", False),
         arguments.__dict__.get("since"),
         live,
+        facts,
     )
     jars = os.environ.get("EVENKEEL_JARS")
     spark = open_session(folder, Path(jars) if jars else None)
@@ -453,6 +477,13 @@ def _restore_stderr() -> None:
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), 2)
 
 
+def _tell(*lines: str) -> None:
+    """Print why a command ended, unless the last line of its log says so."""
+    if not logs_json():
+        for line in lines:
+            print(f"evenkeel: {on_one_line(line)}", file=sys.stderr)
+
+
 def console_main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, telling errors in one line on stderr."""
     _restore_stderr()
@@ -461,10 +492,9 @@ def console_main(argv: Sequence[str] | None = None) -> int:
     try:
         main(argv)
     except EvenkeelError as error:
-        for line in str(error).split("\n"):  # one a mistake
-            print(f"evenkeel: {on_one_line(line)}", file=sys.stderr)
+        _tell(*str(error).split("\n"))  # one a mistake
         return error.exit_code
     except KeyboardInterrupt:
-        print("evenkeel: interrupted", file=sys.stderr)
+        _tell("interrupted")
         return 1
     return 0

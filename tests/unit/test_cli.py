@@ -37,7 +37,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     """What would have been run: (arguments, settings, captures)."""
     calls: list[tuple] = []
 
-    def record(arguments: argparse.Namespace, settings: Settings, folder: Path, captures: tuple, now: Any) -> None:
+    def record(arguments: argparse.Namespace, settings: Settings, folder: Path, captures: tuple, now: Any, facts: Any) -> None:
         calls.append((arguments, settings, captures))
 
     monkeypatch.setattr(cli, "_execute", record)
@@ -284,9 +284,47 @@ def test_log_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     cli.main(["report"])
     assert capsys.readouterr().err == "evenkeel: 3 records\n"
     cli.main(["report", "--log-format", "json"])
-    line = json.loads(capsys.readouterr().err)
+    line, end = map(json.loads, capsys.readouterr().err.splitlines())
     assert datetime.fromisoformat(line.pop("at")).utcoffset() == timedelta(0)
     assert line == {"level": "warning", "logger": "jobs.land", "message": "3 records"}
+    assert end["seconds"] >= 0
+    assert {name: end[name] for name in ("level", "event", "command", "exit_code")} == {
+        "level": "info", "event": "end", "command": "report", "exit_code": 0,
+    }  # fmt: skip
+
+
+def test_the_last_line_of_a_json_log_says_what_the_run_came_to(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def publish(*arguments: object) -> str:
+        arguments[-1]["run_id"] = "r1"
+        return "ten groups\n/tmp/report.html"
+
+    monkeypatch.setattr(cli, "_execute", publish)
+    assert cli.console_main(["report", "--log-format", "json"]) == 0
+    told = capsys.readouterr()
+    end = json.loads(told.err)
+    assert (end["run_id"], end["report"]) == ("r1", "/tmp/report.html")
+    assert told.out == "ten groups\n/tmp/report.html\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (WarehouseBusyError("held\nby another"), 3, "held\nby another"),
+        (KeyboardInterrupt(), 1, "interrupted"),
+    ],
+)
+def test_a_json_log_ends_with_the_reason_of_a_failure(
+    error: BaseException, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "_execute", fail)
+    assert cli.console_main(["report", "--log-format", "json"]) == code
+    end = json.loads(capsys.readouterr().err)  # one line, and nothing else
+    assert (end["level"], end["event"], end["exit_code"], end["error"]) == ("error", "end", code, told)
+    assert cli.console_main(["report", "--log-format", "xml"]) == 2
+    assert capsys.readouterr().err.startswith("evenkeel: argument --log-format: ")
 
 
 # -- where things are
