@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,12 @@ def land(evenkeel, empty: Path, tmp_path: Path):
     """Lands records with these offsets in a warehouse of this test, as the run of a name; returns the exit code."""
     shutil.copytree(empty, tmp_path / "warehouse")
 
-    def run(run_id: str, *offsets: int, lines: str = "", ratio: int = 1) -> int:
+    def run(run_id: str, *offsets: int, lines: str = "", ratio: int = 1, options: tuple[str, ...] = ()) -> int:
         settings, capture = tmp_path / f"{ratio}.yaml", tmp_path / f"{run_id}-{'-'.join(map(str, offsets))}.jsonl"
         settings.write_text(f"quality: {{max_quarantined_ratio: {ratio}}}\n")
         capture.write_text("".join(record_line(offset=offset) + "\n" for offset in offsets) + lines)
-        return evenkeel("land", "--warehouse", tmp_path / "warehouse", "--config", settings, "--run-id", run_id, "--input", capture)
+        named = ("--warehouse", tmp_path / "warehouse", "--config", settings, "--run-id", run_id)
+        return evenkeel("land", *named, "--input", capture, *options)
 
     return run
 
@@ -72,6 +74,22 @@ def test_each_run_says_what_it_read_and_wrote_and_which_versions_count(land, war
     assert sorted(row["run_sequence"] for row in rows(warehouse, LANDED)) == [1, 1, 2, 2]
     assert first["input_fingerprint"] != second["input_fingerprint"]
     assert not (warehouse / "_staging").exists()
+
+
+def test_a_json_log_tells_each_phase_and_at_last_what_was_published(land, capfd: pytest.CaptureFixture[str]) -> None:
+    def logged(run_id: str, *offsets: int) -> list[dict[str, Any]]:
+        assert land(run_id, *offsets, options=("--log-format", "json")) == 0
+        return [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+
+    lines, again = logged("first", 1, 2, 2), logged("first", 1, 2, 2)
+    assert [line["phase"] for line in lines if "phase" in line] == ["open", "land", "gates"]
+    assert all(line["seconds"] > 0 for line in lines if "phase" in line)
+    end = {name: lines[-1][name] for name in ("event", "exit_code", "run_id", "run_sequence", "status", "input_counts")}
+    counts = {"read": 3, "landed": 2, "duplicate": 1, "skipped": 0, "quarantined": 0}
+    assert end == {"event": "end", "exit_code": 0, "run_id": "first", "run_sequence": 1, "status": "published", "input_counts": counts}
+    assert lines[-1]["output_counts"][LANDED] == 2
+    assert {name: again[-1][name] for name in ("run_sequence", "status")} == {"run_sequence": 1, "status": "published"}
+    assert "output_counts" not in again[-1], "it did nothing"
 
 
 def test_a_published_run_is_not_run_again_and_its_name_not_used_for_another(
