@@ -79,7 +79,9 @@ def read_conf_file(path: Path) -> dict[str, str]:
 
 
 def _is_launched() -> bool:
-    return "PYSPARK_GATEWAY_PORT" in os.environ or SparkSession.getActiveSession() is not None
+    # Databricks has a session for us, but it need not be the active one of the thread that asks.
+    is_launched = "PYSPARK_GATEWAY_PORT" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ
+    return is_launched or SparkSession.getActiveSession() is not None
 
 
 def _local_settings(conf_folder: Path, extra_jars: Path | None) -> dict[str, str]:
