@@ -1,4 +1,4 @@
-"""Three DAGs for Airflow 3.1 or newer: an audit of what is new, a report whenever one was published, and upkeep of the tables.
+"""Three DAGs for Airflow 3 (3.3 or newer): an audit of what is new, a report whenever one was published, and upkeep of the tables.
 
 Copy this file into the DAG folder and edit the names below; docs/deploy-airflow.md tells the rest. Nothing of Evenkeel is imported
 and nothing is decided here: each task is one command line for ``spark-submit.sh``.
@@ -116,7 +116,7 @@ with DAG(
         "cluster_id": optional("Name of the Kafka cluster; beats the capture's own"),
         "strategies": optional("Assignors to compare, separated by commas"),
         "fail_on": optional("Publish, then fail when a new finding is this severe", enum=[None, "info", "warning", "critical"]),
-        "as_of": optional("The run's clock, for captures that do not tell their time", format="date-time", pattern=r"^\d{4}-\d\d-\d\dT\d\d:"),
+        "as_of": optional("The run's clock, for captures that do not tell theirs", format="date-time", pattern=r"^\d{4}-\d\d-\d\dT\d\d:"),
     },
     **COMMON,
 ):

@@ -108,7 +108,9 @@ def test_exit_codes_decide_on_retries(tmp_path: Path):
     assert [run["state"] for run in runs] == ["success", "success", "failed", "failed", "failed"]
     assert (checkout / "codes").read_text() == ""
 
-    calls = [line.replace(str(checkout), "HOME").replace(str(home.folder), "PLACE") for line in (checkout / "calls").read_text().splitlines()]
+    calls = [
+        line.replace(str(checkout), "HOME").replace(str(home.folder), "PLACE") for line in (checkout / "calls").read_text().splitlines()
+    ]
     expected = []
     for run, codes, conf in zip(runs, tries, map(json.loads, confs), strict=True):
         argv = GOLDEN["launcher"]["with parameters" if conf else "without parameters"]
