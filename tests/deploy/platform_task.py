@@ -16,7 +16,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-PLATFORMS_OWN = {"spark.sql.shuffle.partitions": "3", "spark.app.name": "platform"}
+import jobs
+from jobs.session import read_conf_file
+
+PLATFORMS_OWN = {"spark.sql.shuffle.partitions": "3"}
+"""Which conf/spark-local.conf has otherwise: nobody may lay that over the platform's."""
 
 
 def call(package: str, entry_point: str, parameters: list[str]) -> dict[str, object]:
@@ -29,16 +33,13 @@ def call(package: str, entry_point: str, parameters: list[str]) -> dict[str, obj
         return {"raised": type(error).__name__, "exit_code": getattr(error, "exit_code", None), "text": str(error)}
 
 
-def main(jars: str, folder: str) -> None:
+def main(conf: str, jars: str, folder: str) -> None:
     """Read the command lines, run them one after the other, and print their outcomes."""
-    settings = {
-        "spark.jars": ",".join(map(str, sorted(Path(jars).glob("*.jar")))),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.warehouse.dir": folder,
-        "spark.ui.enabled": "false",
-        **PLATFORMS_OWN,
-    }
+    settings = {"spark.jars": ",".join(map(str, sorted(Path(jars).glob("*.jar")))), "spark.sql.warehouse.dir": folder}
+    for name in ("spark-defaults.conf", "spark-local.conf"):  # without the second each commit takes fifty tasks
+        settings |= read_conf_file(Path(conf) / name)
+    settings |= PLATFORMS_OWN
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers have the same packages
     builder = SparkSession.builder.master("local[*,4]")
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -47,7 +48,6 @@ def main(jars: str, folder: str) -> None:
     spark.sql("CREATE SCHEMA evenkeel_task")
     with ThreadPoolExecutor(1) as pool:
         outcomes = [pool.submit(call, *task).result() for task in json.load(sys.stdin)]
-    import jobs
 
     told = {
         "outcomes": outcomes,

@@ -24,6 +24,7 @@ import yaml
 from databricks.bundles.jobs import Job
 
 from jobs.cli import build_parser
+from jobs.session import read_conf_file
 from schemas.tables import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +35,13 @@ ARTIFACT_KEYS = {"type", "path", "build"}
 TARGET_KEYS = {"default", "resources"}
 KEYED_LISTS = {"tasks": "task_key", "job_clusters": "job_cluster_key"}
 """Lists of a job whose items a target's item of the same key is laid over; others are put one behind the other."""
+PLATFORMS_OWN = {
+    "spark.sql.extensions",
+    "spark.sql.catalog.spark_catalog",
+    "spark.databricks.delta.snapshotPartitions",
+    "spark.ui.showConsoleProgress",
+}
+"""Settings that are about Delta's own release and catalog, which the platform has others of, and about a terminal."""
 PLATFORM = Path(__file__).with_name("platform_task.py")
 BUNDLE: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 JOBS = [(target, name) for target in BUNDLE["targets"] for name in BUNDLE["resources"]["jobs"]]
@@ -157,6 +165,13 @@ def test_a_job_installs_the_wheel_and_what_a_run_needs_beside_it(target: str, na
     assert libraries(job_of(target, name)) == ["./dist/*.whl", *extras["quality"].split("\n")[1:], *extras["report"].split("\n")[1:]]
 
 
+@pytest.mark.parametrize("name", BUNDLE["resources"]["jobs"])
+def test_a_cluster_has_the_settings_that_every_session_needs(name: str):
+    (cluster,) = job_of("classic", name)["job_clusters"]
+    needed = read_conf_file(ROOT / "conf" / "spark-defaults.conf")
+    assert cluster["new_cluster"]["spark_conf"] == {key: value for key, value in needed.items() if key not in PLATFORMS_OWN}
+
+
 # ------------------------------------------------------------------------------------------------------------ the wheel
 
 
@@ -234,7 +249,7 @@ def test_the_task_runs_as_the_platform_runs_it(wheel: Path, tmp_path: Path):
     calls = [first, first, parameters("evenkeel", **(values | {"captures": str(other)})), ["run", "--no-such-option"]]
     minor = ".".join(metadata.version("pyspark").split(".")[:2])
     output = run(
-        venv / "bin" / "python", PLATFORM, ROOT / ".evenkeel" / "jars" / f"spark-{minor}", tmp_path / "catalog",
+        venv / "bin" / "python", PLATFORM, ROOT / "conf", ROOT / ".evenkeel" / "jars" / f"spark-{minor}", tmp_path / "catalog",
         input=json.dumps([[*called, call] for call in calls]), cwd="/", env=environment(SPARK_LOCAL_IP="127.0.0.1"),
     )  # fmt: skip
     told = json.loads(output.splitlines()[-1])
@@ -242,6 +257,6 @@ def test_the_task_runs_as_the_platform_runs_it(wheel: Path, tmp_path: Path):
     assert [(outcome["raised"], outcome["exit_code"]) for outcome in told["outcomes"][2:]] == [("RunIdReusedError", 4), ("UsageError", 2)]
     assert told["runs"] == [{"run_id": "databricks-1234", "status": "published"}]
     assert told["views"] == sorted(f"{name}_published" for name in TABLES if name != "runs")
-    assert told["settings"] == {"spark.sql.shuffle.partitions": "3", "spark.app.name": "platform"}
+    assert told["settings"] == {"spark.sql.shuffle.partitions": "3"}
     assert Path(told["place"]).is_relative_to(venv)
     assert (tmp_path / "report.html").stat().st_size > 10_000
