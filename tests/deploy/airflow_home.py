@@ -9,8 +9,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,23 +92,27 @@ class AirflowHome:
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*,4]"}),
         }
 
-    def start(self, *command: object, log: Path) -> subprocess.Popen[bytes]:
-        """Start a program of Airflow's venv; all that it prints goes into a file."""
+    @contextmanager
+    def started(self, *command: object, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a program of Airflow's venv; all that it prints goes into a file. What is left of it behind the block is killed."""
         program, *rest = map(str, command)
         with log.open("wb") as output:
-            return subprocess.Popen(
-                [str(BIN / program), *rest],
-                env=self.environment(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            process = subprocess.Popen(
+                [str(BIN / program), *rest], env=self.environment(), cwd=self.folder, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)  # the launcher that it started too, and Spark
+                process.wait()
 
     def call(self, *command: object) -> tuple[int, str]:
         """Return exit code and output of a program of Airflow's venv."""
         log = self.folder / "call.log"
-        process = self.start(*command, log=log)
-        try:
+        with self.started(*command, log=log) as process:
             code = process.wait(LONGEST_CALL_S)
-        finally:
-            process.kill()
         return code, log.read_text(encoding="utf-8", errors="replace")
 
     def migrate(self) -> None:

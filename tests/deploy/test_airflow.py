@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -143,13 +144,10 @@ def test_a_real_audit_and_what_follows_it(tmp_path: Path):
 
     log = home.folder / "busy.log"
     now = datetime.now(timezone.utc)
-    with exclusive(home.warehouse, RUN_LOCK, this_process("somebody else", now), 0, lambda: now):
-        process = home.start("airflow", "dags", "test", "evenkeel_audit", log=log)
-        wait_for(log, "Error code is: 3.", process)
-    try:
+    with home.started("airflow", "dags", "test", "evenkeel_audit", log=log) as process:
+        with exclusive(home.warehouse, RUN_LOCK, this_process("somebody else", now), 0, lambda: now):
+            wait_for(log, "Error code is: 3.", process)
         assert process.wait(airflow_home.LONGEST_CALL_S) == 0, log.read_text()
-    finally:
-        process.kill()
     assert "somebody else" in log.read_text()
     assert len(published(home)) == 2
 
@@ -169,7 +167,7 @@ with create_session() as session:
 """
 
 
-def wait_for(log: Path, text: str, process) -> None:
+def wait_for(log: Path, text: str, process: subprocess.Popen[bytes]) -> None:
     """Wait until a text is in a log, or the process that writes it has ended."""
     until = time.monotonic() + airflow_home.LONGEST_CALL_S
     while text not in log.read_text(errors="replace"):
