@@ -24,6 +24,7 @@ from assignors.registry import find_assignor
 from jobs import collect_options
 from jobs.client_properties import read_client_properties
 from jobs.errors import EvenkeelError, PlatformError, UsageError
+from jobs.installation import own_archive, unpack_conf
 from jobs.location import is_text, local_folder, objection, on_one_line, told
 from jobs.log_lines import logs_json, set_up_logging
 from schemas.config import ReportSettings, Settings, parse_settings
@@ -186,13 +187,19 @@ def seconds(text: str) -> float:
 
 
 def conf_folder() -> Path:
-    """Return the folder of settings: packaged beside this module, or in the checkout that the program was started from."""
+    """Return the folder of settings: packaged beside this module, or in the checkout that the program was started from.
+
+    A driver on a cluster has nothing but the zip: from there it is unpacked, for as long as the program runs.
+    """
     main_file = getattr(sys.modules["__main__"], "__file__", None)
     roots = [Path(__file__).parent, Path(__file__).parent.parent]
     roots += [Path(main_file).resolve().parent.parent] if main_file else []
     for root in roots:
         if (root / "conf" / "local.yaml").is_file():
             return root / "conf"
+    archive = own_archive()
+    if archive is not None:
+        return unpack_conf(archive)
     raise PlatformError(f"no conf folder beside the program; looked in {', '.join(str(root) for root in roots)}")
 
 

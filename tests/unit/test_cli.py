@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 
 from jobs import cli
 from jobs.errors import EvenkeelError, GateFailedError, InputError, PlatformError, UsageError, WarehouseBusyError
+from jobs.installation import zip_packages
 from schemas.config import Settings
 from schemas.vocabulary import STRATEGIES, Severity, Source
 from tests.unit import records
@@ -345,6 +348,24 @@ def test_conf_is_found_in_the_checkout_of_the_program(monkeypatch: pytest.Monkey
     monkeypatch.setattr(cli, "__file__", "/archive.zip/jobs/cli.py")
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "jobs" / "__main__.py"), raising=False)
     assert cli.conf_folder() == tmp_path / "conf"
+
+
+def test_conf_is_found_in_the_zip_that_is_all_there_is(tmp_path: Path) -> None:
+    """As in a container of a cluster, where the program's own file lies alone; what was unpacked goes with the process."""
+    program = zip_packages(tmp_path)
+    with zipfile.ZipFile(program, "a") as packed:
+        packed.write(ROOT / "conf" / "local.yaml", "jobs/conf/local.yaml")
+    (tmp_path / "__main__.py").write_text(
+        "from jobs.cli import conf_folder; folder = conf_folder(); print(folder, len((folder / 'local.yaml').read_bytes()))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(program), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "__main__.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    folder, size = done.stdout.split()
+    assert Path(folder).is_relative_to(tmp_path), done.stderr
+    assert not Path(folder).exists()
+    assert int(size) == (ROOT / "conf" / "local.yaml").stat().st_size
 
 
 def test_parts_of_two_installations_do_not_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, executed: list) -> None:
