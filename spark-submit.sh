@@ -28,11 +28,13 @@ Spark options go before the command and are passed on to spark-submit, for examp
   ./spark-submit.sh run
   ./spark-submit.sh --driver-memory 8g land --input captures/ --warehouse /data/audit
   ./spark-submit.sh --master yarn --packages org.example:extra:1.0 run --config conf/cluster.yaml
+  ./spark-submit.sh --remote sc://host:15002 run --config conf/cluster.yaml
 
 Without SPARK_HOME the first call makes .venv (Python 3.10 to 3.14) and fetches Delta's jars; later calls work offline.
 With SPARK_HOME that installation is used (Spark 4.0 or 4.1) with PYSPARK_PYTHON, else python3. Java 17 or 21 is needed: JAVA_HOME,
 else java on PATH. A master that is not local gets conf/spark-defaults.conf over the cluster's own defaults, and nothing is
-installed; name Delta's jars there by --jars, else Spark resolves them.
+installed; name Delta's jars there by --jars, else Spark resolves them. --remote uses a Spark Connect server, without Java here.
+docs/deploy-cluster.md tells of each.
 
   --setup [EXTRA...]   make .venv and fetch the jars, also for these extras of setup.cfg (test), and start nothing
   --help               this text
@@ -53,7 +55,7 @@ fail() {
 
 # Splits the arguments into spark_options, the options that we have a share in, and command.
 read_arguments() {
-  spark_options=() command=() master='' jars='' packages='' py_files='' setup_only=''
+  spark_options=() command=() master='' remote='' deploy_mode=client jars='' packages='' py_files='' setup_only=''
   while (($#)); do
     case $1 in
       -h | --help) usage && exit 0 ;;
@@ -69,8 +71,12 @@ read_arguments() {
       --jars=*) jars=$2 ;;
       --packages=*) packages=$2 ;;
       --py-files=*) py_files=$2 ;;
-      --master=* | --remote=*) master=$2 && spark_options+=("$1" "$2") ;;
-      --conf=spark.master=* | -c=spark.master=* | --conf=spark.remote=* | -c=spark.remote=*) master=${2#*=} && spark_options+=("$1" "$2") ;;
+      --remote=*) remote=$2 ;;
+      --conf=spark.remote=* | -c=spark.remote=*) remote=${2#*=} ;;
+      --master=*) master=$2 && spark_options+=("$1" "$2") ;;
+      --conf=spark.master=* | -c=spark.master=*) master=${2#*=} && spark_options+=("$1" "$2") ;;
+      --deploy-mode=*) deploy_mode=$2 && spark_options+=("$1" "$2") ;;
+      --conf=spark.submit.deployMode=* | -c=spark.submit.deployMode=*) deploy_mode=${2#*=} && spark_options+=("$1" "$2") ;;
       *) spark_options+=("$1" "$2") ;;
     esac
     shift 2
@@ -387,7 +393,9 @@ submit_to_cluster() {
     python=python3
   elif venv_is_complete; then
     use_venv
-    export PYSPARK_PYTHON=${PYSPARK_PYTHON:-$python}
+    # A driver that runs on the cluster has neither .venv nor this machine's paths. One that runs here keeps to .venv also where
+    # executors have a Python of their own, such as ./environment/bin/python from --archives.
+    [[ $deploy_mode == cluster ]] || export PYSPARK_DRIVER_PYTHON=${PYSPARK_DRIVER_PYTHON:-$python} PYSPARK_PYTHON=${PYSPARK_PYTHON:-$python}
   else
     fail "--master $master needs SPARK_HOME, the Spark 4.0 or 4.1 installation of that cluster; nothing is installed for a cluster"
   fi
@@ -400,6 +408,14 @@ submit_to_cluster() {
     if find_jars; then jars=$(join "${jar_files[@]}" "$jars"); else packages=$(join "$delta_package" "$packages"); fi
   fi
   start spark-defaults.conf
+}
+
+# Becomes a client of a Spark Connect server: Python only, since Spark, Java and Delta's jars are the server's.
+start_remotely() {
+  ((${#spark_options[@]} == 0)) && [[ -z $jars$packages$py_files ]] ||
+    fail "--remote takes no other options of Spark: jars, packages and settings belong to the command line of the server"
+  export SPARK_REMOTE=$1
+  start_without_spark
 }
 
 # Becomes spark-submit, with a settings file of conf/.
@@ -444,12 +460,14 @@ elif ((${#command[@]} == 0)) && [[ " ${spark_options[*]-} " != *' --version '* ]
   usage >&2
   exit 2
 elif [[ ${command[0]-} == collect ]]; then
-  ((${#spark_options[@]} == 0)) && [[ -z $jars$packages$py_files ]] || fail "collect runs without Spark: take out the options before it"
+  ((${#spark_options[@]} == 0)) && [[ -z $remote$jars$packages$py_files ]] || fail "collect runs without Spark: take out the options before it"
   start_without_spark
-elif [[ -n $master && $master != local* ]]; then
+elif [[ -n $master && $master != local* && -z $remote ]]; then
   submit_to_cluster
 elif wants_help; then
   start_without_spark
+elif [[ -n $remote || (-z $master && -n ${SPARK_REMOTE:-}) ]]; then
+  start_remotely "${remote:-$SPARK_REMOTE}"
 else
   find_java
   submit_locally

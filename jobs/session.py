@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyspark
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
-from jobs.errors import PlatformError
+from jobs.errors import PlatformError, explain
+from jobs.installation import zip_packages
 
 try:
     from py4j.protocol import Py4JError
@@ -25,13 +29,17 @@ else:
 
 SUPPORTED_SPARK = ("4.0", "4.1")
 DELTA_VERSION = "4.4.0"
+CLIENT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
+"""What PySpark needs as a client of a Spark Connect server, beyond what we need in any case."""
+CONNECT_SECONDS = 30.0
 
 
 def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSession:
     """Return the session to run in.
 
-    Under spark-submit or on a platform that brings its own session, jars, extensions and master belong to the
-    launcher: only runtime SQL settings are added. Without a launcher the same ``conf/`` files make a local session.
+    ``SPARK_REMOTE``, which is Spark's own variable, names a Spark Connect server. Under spark-submit or on a platform that brings its
+    own session, jars, extensions and master belong to the launcher: only runtime SQL settings are added. Without a launcher the same
+    ``conf/`` files make a local session.
 
     Args:
         conf_folder: holds ``spark-defaults.conf`` and ``spark-local.conf``.
@@ -39,8 +47,20 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
             by name, which needs the network once.
 
     Raises:
-        PlatformError: the session is of a Spark that is not supported, or lacks Delta.
+        PlatformError: there is no session, it is of a Spark that is not supported, or lacks Delta.
     """
+    address = os.environ.get("SPARK_REMOTE")
+    if address and SparkSession.getActiveSession() is None:
+        spark = _open_remote(address, read_conf_file(conf_folder / "spark-defaults.conf"))
+    else:
+        spark = _open_classic(conf_folder, extra_jars)
+    _check(spark)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    return spark
+
+
+def _open_classic(conf_folder: Path, extra_jars: Path | None) -> SparkSession:
     if not _is_launched():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name that resolves to nothing would end the start
@@ -50,13 +70,59 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
         for key, value in _local_settings(conf_folder, extra_jars).items():
             builder = builder.config(key, value)
     try:
-        spark = builder.getOrCreate()
+        return builder.getOrCreate()
     except PySparkException as error:
         raise PlatformError(f"Spark does not start ({str(error).splitlines()[0]}); its own messages stand above") from error
-    _check(spark)
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+
+def _open_remote(address: str, wanted: Mapping[str, str]) -> SparkSession:
+    """Return a session of its own on a Spark Connect server, with what spark-submit brings along elsewhere: settings, and our code.
+
+    Args:
+        address: ``sc://host:port``.
+        wanted: settings; those that a session may not choose are left to the server.
+
+    Raises:
+        PlatformError: the client's packages are missing, or the server does not answer.
+    """
+    if not all(map(_is_there, CLIENT_PACKAGES)):
+        remedy = f"{sys.executable} -m pip install 'pyspark[connect]'"
+        raise PlatformError(f"Spark Connect needs packages that are missing, Evenkeel's extra connect; install them: {remedy}")
+    try:
+        _check_reachable(address)
+        spark = SparkSession.builder.remote(address).getOrCreate()
+        atexit.register(spark.stop)  # else the server keeps the session for an hour
+        with tempfile.TemporaryDirectory(prefix="evenkeel-") as folder:
+            spark.addArtifacts(str(zip_packages(Path(folder))), pyfile=True)
+        for key, value in wanted.items():
+            if spark.conf.isModifiable(key):
+                spark.conf.set(key, value)
+    except PySparkException as error:
+        raise PlatformError(f"the Spark Connect server cannot be used: {explain(error)}") from error
     return spark
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address at which nobody listens: PySpark would go on trying for more than ten minutes.
+
+    Raises:
+        PlatformError: naming host and port only, since an address may hold a token.
+    """
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    endpoint = DefaultChannelBuilder(address).endpoint
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise PlatformError(f"no Spark Connect server at {endpoint} ({error.strerror or error}); correct the address") from None
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it would be in
+        return False
 
 
 @contextmanager
@@ -118,3 +184,8 @@ def jvm_pid(spark: SparkSession) -> int | None:
         return int(spark._jvm.java.lang.ProcessHandle.current().pid())
     except PySparkException:
         return None
+
+
+def is_of_one_machine(spark: SparkSession) -> bool:
+    """Return whether the workers run where this process does; where a Spark Connect server runs, cannot be told."""
+    return not is_remote() and spark.conf.get("spark.master", "").startswith("local")

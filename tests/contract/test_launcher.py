@@ -43,7 +43,7 @@ esac
 """
 SPARK_SUBMIT = """#!{bash}
 printf '%s\\n' "$@"
-[[ -z ${{SHOW:-}} ]] || printf 'env %s\\n' "$SPARK_HOME" "$PYSPARK_PYTHON" "$SPARK_CONF_DIR" "$PYTHONPATH"
+[[ -z ${{SHOW:-}} ]] || printf 'env %s\\n' "$SPARK_HOME" "$PYSPARK_PYTHON" "$PYSPARK_DRIVER_PYTHON" "$SPARK_CONF_DIR" "$PYTHONPATH"
 echo 'WARNING: Using incubator modules: jdk.incubator.vector' >&2
 echo 'a real error' >&2
 exit "${{EXIT:-0}}"
@@ -175,7 +175,6 @@ ARGV = {
         ["--conf=spark.master=k8s://h", "run"],
         [*CLUSTER, ZIP, "--jars", "DELTA", "--conf", "spark.master=k8s://h", MAIN, "run"],
     ),
-    "a Connect server": (["--remote", "sc://h", "run"], [*CLUSTER, ZIP, "--jars", "DELTA", "--remote", "sc://h", MAIN, "run"]),
     "own jars and files on a cluster": (
         ["--master=yarn", "--jars=/x.jar", "--py-files=c.zip", "--packages=a:b:1", "run"],
         [*CLUSTER, ZIP + ",c.zip", "--jars", "DELTA,/x.jar", "--packages", "a:b:1", "--master", "yarn", MAIN, "run"],
@@ -235,9 +234,49 @@ def test_collect_needs_neither_java_nor_jars(checkout: Checkout):
     assert (result.returncode, result.stdout) == (0, "help of ['collect', '--output', 'a b']\n")
 
 
-@pytest.mark.parametrize("options", [["--master", "yarn"], ["--jars", "x.jar"], ["-v"], ["--py-files=a.zip"], ["--packages", "a:b:1"]])
+@pytest.mark.parametrize(
+    "options", [["--master", "yarn"], ["--remote", "sc://h"], ["--jars", "x.jar"], ["-v"], ["--py-files=a.zip"], ["--packages", "a:b:1"]]
+)
 def test_collect_takes_no_options_of_spark(checkout: Checkout, options: list[str]):
     assert checkout.refusal(*options, "collect") == "collect runs without Spark: take out the options before it"
+
+
+@pytest.mark.parametrize(
+    ("options", "extra"),
+    [
+        (["--remote", "sc://h"], {}),
+        (["--remote=sc://h"], {"SPARK_REMOTE": "x"}),
+        (["-c", "spark.remote=sc://h"], {}),
+        ([], {"SPARK_REMOTE": "sc://h"}),
+    ],
+    ids=["option", "option before the environment", "setting", "environment"],
+)
+def test_a_connect_server_needs_neither_java_nor_jars(checkout: Checkout, options: list[str], extra: dict[str, str]):
+    (checkout.root / "jobs" / "__main__.py").write_text("import os, sys; print(os.environ['SPARK_REMOTE'], sys.argv[1:])")
+    result = checkout.call(*options, "run", "--wait", "5", JAVA_HOME="/nowhere", **extra)
+    assert checkout.count("ivy") == 0
+    assert (result.returncode, result.stdout) == (0, "sc://h ['run', '--wait', '5']\n")
+
+
+@pytest.mark.parametrize("options", [["--master", "yarn"], ["--jars", "x.jar"], ["-v"], ["--py-files=a.zip"], ["--conf", "a=b"]])
+def test_a_connect_server_takes_no_other_options_of_spark(checkout: Checkout, options: list[str]):
+    message = "--remote takes no other options of Spark: jars, packages and settings belong to the command line of the server"
+    assert checkout.refusal("--remote", "sc://h", *options, "run") == message
+
+
+def test_the_driver_keeps_to_the_venv_where_executors_have_their_own_python(ready: Checkout):
+    shown = [
+        line for line in ready.argv("--master", "yarn", "run", SHOW="yes", PYSPARK_PYTHON="./environment/bin/python") if "env " in line
+    ]
+    assert shown[1:3] == ["env ./environment/bin/python", "env ROOT/.venv/bin/python"]
+    here = [line for line in ready.argv("--master", "yarn", "run", SHOW="yes") if "env " in line]
+    assert here[1:3] == ["env ROOT/.venv/bin/python", "env ROOT/.venv/bin/python"]
+
+
+@pytest.mark.parametrize("option", [["--deploy-mode", "cluster"], ["--conf", "spark.submit.deployMode=cluster"]])
+def test_a_driver_on_the_cluster_is_told_no_path_of_this_machine(ready: Checkout, option: list[str]):
+    argv = ready.argv("--master", "yarn", *option, "run", SHOW="yes")
+    assert [line for line in argv if line.startswith("env ") and ".venv/bin" in line] == []
 
 
 # --------------------------------------------------------------------------------------------------------------- the start
@@ -253,6 +292,7 @@ def test_the_environment_names_the_checkouts_spark_and_python(ready: Checkout):
     shown = [line for line in ready.argv("run", SHOW="yes", PYTHONPATH="/mine") if line.startswith("env ")]
     assert shown == [
         "env ROOT/.venv/lib/python3.11/site-packages/pyspark",
+        "env ROOT/.venv/bin/python",
         "env ROOT/.venv/bin/python",
         "env ROOT/conf",
         "env ROOT:/mine",
