@@ -26,6 +26,7 @@ from jobs.context import RunContext, stage_timer
 from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError, explain
 from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
+from jobs.reach import check_reach
 from jobs.session import SPARK_ERRORS, jvm_pid
 from jobs.warehouse import Warehouse
 from schemas.config import Settings
@@ -94,6 +95,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     started_at = request.now()
     with _held(warehouse, request, started_at) as check_hold:
         with stage_timer("open"):
+            check_reach(warehouse.spark, warehouse.folder, (capture.path for capture in request.captures))
             _open(warehouse)
         return _run(warehouse, request, started_at, check_hold)
 

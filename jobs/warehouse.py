@@ -28,6 +28,7 @@ from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchEr
 from jobs.lease import LEASE
 from jobs.location import is_path, is_shared, local_folder
 from jobs.lock import COMMIT_LOCK, RUN_LOCK
+from jobs.reach import MARK
 from jobs.session import settings
 from jobs.sql_text import quoted
 from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, TABLES, TableSpec
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 STAGING = "_staging"
 COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 SIGNATURE = "evenkeel run "
-OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, "report.html"}
+OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, MARK, "report.html"}
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
 DEFAULT_FILE_RETENTION = "interval 168 hours"
 OPTIMIZE_SETTINGS = {

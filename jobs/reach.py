@@ -1,0 +1,82 @@
+"""Whether the workers of a cluster see what the driver sees, asked before anything is written.
+
+A folder need not be the same one on another machine. There each worker would write into a folder of its own, and what a stage sets aside
+would read back as empty: a run without rows, and without an error.
+"""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from jobs.batches import Batches
+from jobs.errors import InputError, NotAWarehouseError
+from jobs.session import is_of_one_machine
+
+MARK = ".evenkeel.reach"
+PROBES = 32
+"""Tasks that look; Spark does not let us choose the machines, but spreads tasks over all that it has."""
+
+
+def check_reach(spark: SparkSession, warehouse: Path | None, inputs: Iterable[str]) -> None:
+    """Refuse files and folders that a worker does not see under the driver's names for them; asks nobody where all is one machine.
+
+    Args:
+        warehouse: a folder that the driver can write; None where the warehouse is no folder.
+
+    Raises:
+        NotAWarehouseError: naming a machine on which the warehouse is another folder.
+        InputError: naming a machine without an input.
+    """
+    if is_of_one_machine(spark):
+        return
+    mark = None
+    if warehouse is not None:
+        warehouse.mkdir(parents=True, exist_ok=True)
+        mark = warehouse / MARK
+        mark.write_text(uuid.uuid4().hex, encoding="ascii")
+    try:
+        marked = None if mark is None else (str(mark), mark.read_text(encoding="ascii"))
+        look = partial(unseen, mark=marked, paths=tuple(inputs))
+        found = spark.range(0, PROBES, 1, PROBES).mapInArrow(look, "host string, path string").limit(1).collect()
+    finally:
+        if mark is not None:
+            mark.unlink(missing_ok=True)
+    if not found:
+        return
+    host, path = found[0]
+    remedy = "a place that all of them see: an object store, a catalog, or a folder that every machine mounts at the same path"
+    if mark is not None and path == str(mark):
+        raise NotAWarehouseError(f"warehouse {warehouse}: the worker on {host} sees another folder there than the driver; name {remedy}")
+    raise InputError(f"input {path}: the worker on {host} does not see it; put it into {remedy}")
+
+
+def unseen(batches: Batches, mark: tuple[str, str] | None, paths: tuple[str, ...]) -> Batches:
+    """Yield the host and the first path that it does not see, if there is one.
+
+    Args:
+        mark: a file and what it holds.
+        paths: further ones that have to be there.
+    """
+    for _ in batches:
+        pass
+    path = _first_unseen(mark, paths)
+    if path is not None:
+        yield pa.RecordBatch.from_pydict({"host": [socket.gethostname()], "path": [path]})
+
+
+def _first_unseen(mark: tuple[str, str] | None, paths: tuple[str, ...]) -> str | None:
+    if mark is not None:
+        try:
+            is_seen = Path(mark[0]).read_text(encoding="ascii") == mark[1]
+        except OSError:
+            is_seen = False
+        if not is_seen:
+            return mark[0]
+    return next((path for path in paths if not Path(path).exists()), None)

@@ -1,0 +1,45 @@
+"""What a run asks the workers of a cluster before it writes; the workers here are those of a local master, which see everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import reach
+from jobs.errors import InputError
+from jobs.reach import MARK, check_reach, unseen
+
+
+@pytest.fixture
+def as_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "is_of_one_machine", lambda spark: False)
+
+
+def test_workers_that_see_everything_pass(spark: SparkSession, as_a_cluster: None, tmp_path: Path) -> None:
+    (tmp_path / "capture").touch()
+    check_reach(spark, tmp_path / "new" / "warehouse", [str(tmp_path / "capture")])
+    assert list((tmp_path / "new" / "warehouse").iterdir()) == []
+
+
+def test_an_input_that_a_worker_does_not_see_is_refused(spark: SparkSession, as_a_cluster: None, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        check_reach(spark, tmp_path, [str(tmp_path), str(tmp_path / "capture")])
+    assert str(refused.value).startswith(f"input {tmp_path / 'capture'}: the worker on ")
+    assert not (tmp_path / MARK).exists()
+
+
+def test_a_local_master_is_not_asked(spark: SparkSession, tmp_path: Path) -> None:
+    check_reach(spark, tmp_path / "warehouse", [str(tmp_path / "capture")])
+    assert not (tmp_path / "warehouse").exists()
+
+
+@pytest.mark.parametrize(("content", "found"), [("token", []), ("another", ["mark"]), (None, ["mark"])])
+def test_a_mark_has_to_be_the_drivers_own(content: str | None, found: list[str], tmp_path: Path) -> None:
+    """A folder of that name with another run's mark in it is another folder."""
+    if content is not None:
+        (tmp_path / "mark").write_text(content)
+    batches = unseen(iter([pa.RecordBatch.from_pydict({"id": [1]})]), (str(tmp_path / "mark"), "token"), ())
+    assert [Path(path).name for batch in batches for path in batch.column("path").to_pylist()] == found
