@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import Row, SparkSession
 
 from jobs.errors import LeaseLostError, NotAWarehouseError, WarehouseBusyError, explain
-from jobs.location import is_path
+from jobs.location import address, is_path
 from jobs.lock import Holder
 from jobs.sql_text import literal
 
@@ -37,7 +37,7 @@ _FREE = (
 
 def lease_table(location: str) -> str:
     """Return the SQL name of a warehouse's lease."""
-    return f"delta.`{location}/{LEASE}`" if is_path(location) else f"{location}.evenkeel_lease"
+    return f"delta.`{address(location)}/{LEASE}`" if is_path(location) else f"{location}.evenkeel_lease"
 
 
 class Lease:

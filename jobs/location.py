@@ -27,6 +27,23 @@ def local_folder(location: str) -> Path | None:
     return Path(path).absolute() if is_path(location) and "://" not in path else None
 
 
+def address(location: str) -> str:
+    """Return a path as Spark has to be given it: one without a scheme would be of the cluster's default file system, such as HDFS.
+
+    >>> address("/data/w"), address("file:/data/w"), address("s3a://bucket/w")
+    ('file:/data/w', 'file:/data/w', 's3a://bucket/w')
+
+    Databricks knows its volumes by the bare path.
+
+    >>> address("/Volumes/main/audit/captures")
+    '/Volumes/main/audit/captures'
+    """
+    folder = local_folder(location)
+    if folder is None:
+        return location
+    return str(folder) if folder.is_relative_to("/Volumes") else f"file:{folder}"
+
+
 _NOT_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _SPARKS_OWN_IN_PATHS, _SPARKS_OWN_IN_SCHEMAS = re.compile(r"[*?\[\]{}\\`]"), re.compile("[{}]")
 _USER = re.compile("://[^/]*@")

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from jobs import decode_udfs
 from jobs.captures import NDJSON, Capture
+from jobs.location import address
 from jobs.sources.consumer_offsets import PARQUET_COLUMNS
 from jobs.sources.offsets_topic import read_offsets_topic
 from schemas.staging import DECODED_ROWS, PART_ROWS
@@ -69,7 +70,7 @@ def united(frames: Sequence[DataFrame]) -> DataFrame:
 def _grouped(captures: tuple[Capture, ...]) -> dict[tuple[Source, str, str | None, str | None], list[str]]:
     grouped: dict[tuple[Source, str, str | None, str | None], list[str]] = {}
     for capture in captures:
-        grouped.setdefault((capture.source, capture.encoding, capture.separator, capture.cluster_id), []).append(capture.path)
+        grouped.setdefault((capture.source, capture.encoding, capture.separator, capture.cluster_id), []).append(address(capture.path))
     return grouped
 
 

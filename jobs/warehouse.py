@@ -26,7 +26,7 @@ from pyspark.sql.types import StructField, StructType
 from jobs.delta_log import local_properties
 from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError, explain
 from jobs.lease import LEASE
-from jobs.location import is_path, is_shared, local_folder
+from jobs.location import address, is_path, is_shared, local_folder
 from jobs.lock import COMMIT_LOCK, RUN_LOCK
 from jobs.reach import MARK
 from jobs.session import settings
@@ -82,7 +82,7 @@ class Warehouse:
         return f"delta.`{self._path(name)}`"
 
     def _path(self, name: str) -> str:
-        return str(self.folder / name) if self.folder is not None else f"{self.location}/{name}"
+        return address(str(self.folder / name)) if self.folder is not None else f"{self.location}/{name}"
 
     # -- reading
 
