@@ -6,7 +6,9 @@ they are worked out anew, and only what changed is written.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs import resumption, udfs
@@ -23,6 +25,8 @@ TOPIC = resumption.TOPIC
 SOURCE = ("cluster_id", "source")
 BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
 """Commits are counted over an hour; where there are fewer seconds of them, over those, but for a burst."""
+GROWTH_WINDOW_HOURS = 24
+"""How far back from the end of what is known looks are compared: a day of them, for a generation that has been standing for a year."""
 
 
 def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
@@ -72,14 +76,15 @@ def silent_members(generations: DataFrame, assignments: DataFrame, commits: Data
     """
     until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
     with_commits = commits.groupBy(*SOURCE).agg(until.alias("until"))
-    asked = generations.where("member_count > 0").join(with_commits, list(SOURCE)).where("observed_at < until")
+    asked = generations.where("member_count > 0").join(F.broadcast(with_commits), list(SOURCE)).where("observed_at < until")
+    since = F.greatest("observed_at", F.expr(f"until - INTERVAL {GROWTH_WINDOW_HOURS} HOURS")).alias("since")
     given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*PLACE, "member_id", F.inline("partitions"))
-    held = given.join(asked.select(*PLACE, "observed_at", "until", "clients"), list(PLACE)).withColumn("partition", F.explode("partitions"))
+    held = given.join(asked.select(*PLACE, since, "until", "clients"), list(PLACE)).withColumn("partition", F.explode("partitions"))
     committed = last.select(*resumption.PARTITION_OF_GROUP, F.lit(True).alias("is_committed"))
     of_member = Window.partitionBy(*GROUP, "member_id")
     marked = held.join(committed, list(resumption.PARTITION_OF_GROUP), "left")
     silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
-    grown = _growth(silent, looks.withColumn("look_at", F.col("observed_at")))
+    grown = _with_growth(silent, looks)
     by_member = grown.groupBy(*GROUP, "member_id", F.col("clients")[F.col("member_id")].alias("client_id")).agg(
         F.count(F.lit(1)).cast("int").alias("partition_count"), F.sum("record_count").alias("record_count")
     )
@@ -87,22 +92,24 @@ def silent_members(generations: DataFrame, assignments: DataFrame, commits: Data
     return by_member.where("record_count > 0").groupBy(*GROUP).agg(F.sort_array(F.collect_list(member)).alias("silent"))
 
 
-def _growth(held: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return held partitions with ``record_count``: what came in from the first look behind ``observed_at`` to the last up to ``until``.
+def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return held partitions with ``record_count``: what came in from the first look from ``since`` on to the last up to ``until``.
 
-    Zero where a look is missing, or saw another topic of the name or a shorter log. Decimals, since a capture may hold any offsets.
+    Zero where there are not two looks, or they saw another topic of the name or a shorter log. Decimals, since a capture may hold any
+    offsets.
     """
-    times = held.select(*TOPIC, F.explode(F.array("observed_at", "until")).alias("at")).distinct()
-    nearest = resumption.nearest_looks(times, looks)
-    seen = resumption.seen_by(looks, nearest)
-    for at, look, name in (("observed_at", "look_after", "first"), ("until", "look_before", "final")):
-        told = nearest.select(*TOPIC, F.col("at").alias(at), F.col(look).alias("look_at"))
-        held = held.join(told, [*TOPIC, at], "left").join(seen, [*TOPIC, "look_at", "partition"], "left")
-        held = held.withColumnRenamed("seen", name).drop("look_at")
+    seen = looks.select(*TOPIC, F.col("observed_at").alias("look_at"), "topic_id", F.inline("partitions"))
+    seen = seen.select(*TOPIC, "partition", "look_at", F.struct("topic_id", "end_offset").alias("seen"))
+    between = held.select(*TOPIC, "partition", "since", "until").distinct().join(seen, [*TOPIC, "partition"])
+    ends = (
+        between.where("look_at BETWEEN since AND until")
+        .groupBy(*TOPIC, "partition", "since", "until")
+        .agg(F.min_by("seen", "look_at").alias("first"), F.max_by("seen", "look_at").alias("final"))
+    )
     first, final = F.col("first"), F.col("final")
-    ends = (look["end_offset"].cast("decimal(38,0)") for look in (final, first))
-    growth = F.when((first["look_at"] < final["look_at"]) & first["topic_id"].eqNullSafe(final["topic_id"]), next(ends) - next(ends))
-    return held.withColumn("record_count", F.greatest(F.coalesce(growth, F.lit(0)), F.lit(0)))
+    growth = final["end_offset"].cast("decimal(38,0)") - first["end_offset"].cast("decimal(38,0)")
+    growth = F.when(first["topic_id"].eqNullSafe(final["topic_id"]), F.greatest(growth, F.lit(0)))
+    return held.join(ends, [*TOPIC, "partition", "since", "until"], "left").withColumn("record_count", F.coalesce(growth, F.lit(0)))
 
 
 def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
@@ -161,15 +168,15 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
 def commit_facts(generations: DataFrame, assignments: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
     """Return what the rules on commits find something in: one row a group, of ``schemas.staging.COMMIT_FACTS``."""
     last = last_commits(commits)
-    parts = (
-        unsubscribed_topics(generations, last),
-        silent_members(generations, assignments, commits, last, looks),
-        busy_coordinators(generations, commits, looks),
-    )
+    parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks)]
+    if commits.count() >= BUSY_COMMITS_PER_SECOND * LEAST_WINDOW_S:  # from Delta's log; else nobody can be busy
+        parts.append(busy_coordinators(generations, commits, looks))
     facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at"))
     for part in parts:
         facts = facts.join(part, list(GROUP), "left")
-    return facts.where("unsubscribed IS NOT NULL OR silent IS NOT NULL OR coordinator IS NOT NULL").select(*COMMIT_FACTS.names)
+    told = [name for name in ("unsubscribed", "silent", "coordinator") if name in facts.columns]
+    absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
+    return facts.where(reduce(Column.__or__, [F.col(name).isNotNull() for name in told])).select("*", *absent).select(*COMMIT_FACTS.names)
 
 
 def refresh(context: RunContext) -> None:
@@ -180,8 +187,12 @@ def refresh(context: RunContext) -> None:
     audits, snapshots, assignments, commits, looks = (
         warehouse.read(spec.name) for spec in (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS)
     )
-    facts = commit_facts(newest_generations(audits, snapshots), assignments, commits, looks)
+    generations = warehouse.stage("newest_generations", newest_generations(audits, snapshots))
+    facts = commit_facts(generations, assignments, commits, looks)
     found = warehouse.stage("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(udfs.find_in_commits, FOUND_ROWS)))
+    if not context.written_before.get(FINDINGS.name):
+        _append(context, found)
+        return
     stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))
     told = {"told": F.to_json(F.struct("severity", "message", "evidence", "advice"))}
     same = [*FINDINGS.key, "told"]
@@ -191,5 +202,9 @@ def refresh(context: RunContext) -> None:
     new = warehouse.stage("new_commit_findings", new)
     if not gone.isEmpty():
         warehouse.delete(FINDINGS.name, gone, FINDINGS.key)
-    if not new.isEmpty():
-        warehouse.append(FINDINGS.name, new)
+    _append(context, new)
+
+
+def _append(context: RunContext, findings: DataFrame) -> None:
+    if not findings.isEmpty():
+        context.warehouse.append(FINDINGS.name, findings)

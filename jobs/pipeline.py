@@ -137,7 +137,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
             raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
         logger.info("run %s is already published: nothing to do", request.run_id)
         _tidy(warehouse)  # it may have been killed before
-        request.facts |= {"run_id": request.run_id, "run_sequence": before["run_sequence"], "status": before["status"]}
+        request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
         told = {"run_id": before["run_id"], "input_counts": dict(before["input_counts"])}
         return _report(warehouse, request, told) if request.command == "run" else None
     published = warehouse.newest_run(RunStatus.PUBLISHED) if newest is not None else None
@@ -304,7 +304,7 @@ def _close(
     }
     # By Arrow: from Python rows it would cost a second of class loading more, and a null would have no type.
     row_schema = to_arrow_schema(RUNS.schema)
-    request.facts |= {name: complete[name] for name in ("run_id", "run_sequence", "status", "output_counts")}
+    request.facts.update({name: complete[name] for name in ("run_id", "run_sequence", "status", "output_counts")})
     warehouse.append(RUNS.name, context.spark.createDataFrame(pa.Table.from_pylist([complete], row_schema), RUNS.schema))
 
 

@@ -60,7 +60,7 @@ def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
     return answered.where("is_moment").select(*PARTITION_OF_GROUP, "position", "observed_at", "commit")
 
 
-def nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
+def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
     """Return times with ``look_before``, the time of the last look at the topic up to then, and ``look_after``, of the first from then on.
 
     Args:
@@ -80,7 +80,7 @@ def nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
     return asked.unionByName(made).withColumns(nearest).where("is_asked").select(*TOPIC, "at", "look_before", "look_after")
 
 
-def seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
+def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
     """Return what the looks that are nearest to something saw.
 
     Rows: cluster_id, topic, look_at, partition; ``seen`` has look_at, topic_id, begin_offset and end_offset.
@@ -94,8 +94,8 @@ def _with_looks(moments: DataFrame, looks: DataFrame) -> DataFrame:
     """Return moments with ``before``, what the last look up to ``observed_at`` saw, and ``after``, the first from ``end_from`` on."""
     looks = looks.withColumn("look_at", F.col("observed_at"))
     times = moments.select(*TOPIC, F.explode(F.array("observed_at", "end_from")).alias("at")).distinct()
-    nearest = nearest_looks(times, looks)
-    seen = seen_by(looks, nearest)
+    nearest = _nearest_looks(times, looks)
+    seen = _seen_by(looks, nearest)
     for at, look, name in (("observed_at", "look_before", "before"), ("end_from", "look_after", "after")):
         told = nearest.select(*TOPIC, F.col("at").alias(at), F.col(look).alias("look_at"))
         moments = moments.join(told, [*TOPIC, at], "left").join(seen, [*TOPIC, "look_at", "partition"], "left")

@@ -38,7 +38,7 @@ class SilentMember:
     """A member for whose partitions the group has never committed anything, although records came in.
 
     Attributes:
-        record_count: that came into them between the first look at them behind the generation and the last.
+        record_count: that came into them between the first look at them behind the generation, within the last day, and the last.
     """
 
     member_id: str

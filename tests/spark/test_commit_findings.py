@@ -196,6 +196,7 @@ def test_what_is_as_it_should_be(found: dict[str, list[Row]], name: str) -> None
 # -- when more lands
 
 
+@pytest.mark.slow
 def test_a_commit_that_lands_later_takes_the_finding_back(evenkeel, tmp_path: Path) -> None:
     member = {"member_id": "m", "topics": ["t"], "assigned": [{"topic": "t", "partitions": [0]}]}
 

@@ -228,6 +228,7 @@ def test_every_movement_of_the_capture_resumes_as_the_oracle_says(demo_warehouse
     assert {"committed", "reset_none", None} <= {row["resume_outcome"] for row in movements}
 
 
+@pytest.mark.slow
 def test_the_first_record_may_come_last(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
     """A capture without the first record of a partition, and then that record: the same movements, told of late."""
     log = pq.read_table(DEMO / "consumer_offsets.parquet")
