@@ -27,13 +27,15 @@ BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
 """Commits are counted over an hour; where there are fewer seconds of them, over those, but for a burst."""
 GROWTH_WINDOW_HOURS = 24
 """How far back from the end of what is known looks are compared: a day of them, for a generation that has been standing for a year."""
+MOST_RECORDS = 2**63 - 1
+"""What a count of records has room for; a capture may hold offsets that no log reaches."""
 
 
 def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Return the newest audited generation of each group.
 
     Rows: (cluster_id, group_id); position, generation, observed_at, source, member_count, has_subscriptions, ``subscribed`` (topics of all
-    members) and ``clients`` (member id -> client id).
+    members) and ``clients`` (structs of member_id and client_id; an id may be there twice, as in the record).
     """
     newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP).agg(F.max("position").alias("position"))
     return newest.join(snapshots, list(PLACE)).select(
@@ -42,7 +44,7 @@ def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
         F.size("members").alias("member_count"),
         F.coalesce("has_subscriptions", F.lit(True)).alias("has_subscriptions"),
         F.flatten(F.col("members.topics")).alias("subscribed"),
-        F.map_from_arrays("members.member_id", "members.client_id").alias("clients"),
+        F.transform("members", lambda member: F.struct(member["member_id"], member["client_id"])).alias("clients"),
     )
 
 
@@ -85,10 +87,12 @@ def silent_members(generations: DataFrame, assignments: DataFrame, commits: Data
     marked = held.join(committed, list(resumption.PARTITION_OF_GROUP), "left")
     silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
     grown = _with_growth(silent, looks)
-    by_member = grown.groupBy(*GROUP, "member_id", F.col("clients")[F.col("member_id")].alias("client_id")).agg(
-        F.count(F.lit(1)).cast("int").alias("partition_count"), F.sum("record_count").alias("record_count")
+    client = F.get(F.filter("clients", lambda client: client["member_id"] == F.col("member_id")), F.lit(0))["client_id"]
+    record_count = F.least(F.sum("record_count"), F.lit(MOST_RECORDS).cast("decimal(38,0)")).cast("bigint")
+    by_member = grown.groupBy(*GROUP, "member_id", client.alias("client_id")).agg(
+        F.count(F.lit(1)).cast("int").alias("partition_count"), record_count.alias("record_count")
     )
-    member = F.struct("member_id", "client_id", "partition_count", F.col("record_count").cast("bigint").alias("record_count"))
+    member = F.struct("member_id", "client_id", "partition_count", "record_count")
     return by_member.where("record_count > 0").groupBy(*GROUP).agg(F.sort_array(F.collect_list(member)).alias("silent"))
 
 

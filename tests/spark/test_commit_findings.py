@@ -80,6 +80,12 @@ CASES: dict[str, Case] = {
     # Members that never commit.
     "never commits": ([one_member()], [LATE], GROWS),
     "one of two": ([TWO_READERS], [LATE, commit("t", 0, 500)], [look(MADE + 10, 0, 0), look(MADE + MINUTE, 9, 9)]),
+    "offsets that no log reaches": ([one_member()], [LATE], [look(MADE + 10, -9, 0), look(MADE + MINUTE, 2**63 - 1, 2**63 - 1)]),
+    "a member that is there twice": (
+        [snapshot_row("g", 1, *[member_row("m", assigned=entries(t=[0]), client_id=name) for name in ("app", "other")])],
+        [LATE],
+        GROWS,
+    ),
     "committed for another of its partitions": ([one_member()], [LATE, commit("t", 1, 500)], GROWS),
     "committed, and that was deleted": ([one_member()], [LATE, commit("t", 0, 500, is_deleted=True)], GROWS),
     "nobody's commits are known": ([one_member()], [], GROWS),
@@ -104,7 +110,7 @@ CASES: dict[str, Case] = {
 }
 TELLING = (
     *("two stray topics", "still committed", "in the newest generation", "never commits", "one of two", "uneven"),
-    "at a group that is known",
+    *("at a group that is known", "offsets that no log reaches", "a member that is there twice"),
 )
 
 
@@ -168,6 +174,13 @@ def test_a_member_that_never_commits(found: dict[str, list[Row]]) -> None:
 def test_of_two_members_the_one_that_never_commits(found: dict[str, list[Row]]) -> None:
     (row,) = found["one of two"]
     assert (row["evidence"]["members"], row["evidence"]["silent_member_count"], row["evidence"]["member_count"]) == ("b", "1", "2")
+
+
+def test_what_only_a_hostile_capture_holds(found: dict[str, list[Row]]) -> None:
+    (row,) = found["offsets that no log reaches"]
+    assert row["evidence"]["record_count"] == str(2**63 - 1)
+    (row,) = found["a member that is there twice"]
+    assert (row["evidence"]["silent_member_count"], row["evidence"]["client_ids"]) == ("1", "app")
 
 
 def test_a_broker_that_takes_most_of_the_commits(found: dict[str, list[Row]]) -> None:
