@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs import cli
+from jobs.location import on_one_line
 from tests.unit.records import JUNK, record_line, spoilt
 
 SOUND = {
@@ -45,6 +47,10 @@ def run(*argv: str | Path) -> list[str]:
         code = cli.console_main([str(argument) for argument in argv])
     lines = errors.getvalue().split("\n")
     assert (output.getvalue(), lines.pop()) == ("", "")
+    if lines and lines[-1].startswith("{"):
+        ending = json.loads(lines.pop())
+        assert (ending["event"], ending["exit_code"], lines) == ("end", code, [])
+        lines += [f"evenkeel: {on_one_line(ending['error'])}"] if code else []
     assert (code, bool(lines), len(started)) in ((0, False, 1), (2, True, 0)), (code, lines, started)
     assert all(line.startswith("evenkeel: ") and line.isprintable() and len(line) < 2_000 for line in lines), lines
     for arguments, settings in started:
