@@ -15,7 +15,7 @@ import pyarrow.parquet
 
 from jobs.errors import InputError
 from jobs.location import objection, told
-from jobs.sources.consumer_offsets import PARQUET_COLUMNS
+from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
 from jobs.sources.describe import find_lost_topic_names, looks_like_describe
 from jobs.sources.formatter_json import find_separator
 from schemas.snapshot import SNAPSHOT_MARKS, line_cluster_id, recognise_line
@@ -190,6 +190,8 @@ def _parquet_capture(path: Path, size: int) -> Capture:
     if found is Source.SNAPSHOT:
         return Capture(_readable_by_spark(path), found, PARQUET, size)
     missing = [f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items() if not columns.get(name, "").startswith(_ARROW_TYPES[kind])]
+    if columns.get(COMMITTED_COLUMN, "bool") != "bool":
+        missing.append(f"{COMMITTED_COLUMN} boolean")
     if missing:
         raise InputError(
             f"input {path}: expected the columns of Spark's Kafka source, missing or of another type: {', '.join(missing)}; "

@@ -21,7 +21,7 @@ from schemas.staging import DECODED_ROWS
 from schemas.vocabulary import Outcome
 from schemas.wire.reader import uuid_text
 
-RAW_COLUMNS = ("key", "value", "partition", "offset", "timestamp_ms")
+RAW_COLUMNS = ("key", "value", "partition", "offset", "timestamp_ms", "is_committed")
 
 _DECODED = to_arrow_schema(DECODED_ROWS)
 _COMMIT = _DECODED.field("offset_commit").type
@@ -164,7 +164,8 @@ def _decode(commits: pa.Table, names: pa.StructArray, layout: _Layout) -> pa.Rec
         commits: the columns above, but the place among ``names`` instead of the key.
     """
     count = commits.num_rows
-    name, value, partition, offset, timestamp_ms = (commits[column].combine_chunks() for column in ("name", *RAW_COLUMNS[1:]))
+    columns = (commits[column].combine_chunks() for column in ("name", *RAW_COLUMNS[1:]))
+    name, value, partition, offset, timestamp_ms, is_committed = columns
     epochs = _numbers(pc.binary_slice(value, *_EPOCH), ">i4")
     tail = layout.tail_size
     committed_ms = _numbers(pc.binary_slice(value, -(_TIME_SIZE + tail), -tail if tail else None), ">i8")
@@ -182,6 +183,7 @@ def _decode(commits: pa.Table, names: pa.StructArray, layout: _Layout) -> pa.Rec
             _COMMIT.field("committed_at").type
         ),
         "is_deleted": pa.repeat(pa.scalar(False), count),
+        "is_uncertain": pc.if_else(is_committed, pa.scalar(False), pa.scalar(None, pa.bool_())),
     }
     if layout.has_topic_id:
         ids = pc.binary_slice(value, -_ID_SIZE, None).dictionary_encode()

@@ -22,9 +22,10 @@ from jobs.context import RunContext
 from jobs.errors import CountsDoNotBalanceError
 from jobs.reading import decode_captures, decode_log, decode_look, united
 from jobs.superseding import sources_in_play, supersede
+from jobs.transactions import Verdicts
 from jobs.warehouse import Warehouse
 from schemas.staging import TARGETS
-from schemas.tables import QUARANTINE, SUBSCRIPTION_SNAPSHOTS, TOPIC_PARTITIONS
+from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, SUBSCRIPTION_SNAPSHOTS, TOPIC_PARTITIONS
 from schemas.vocabulary import Outcome, Source
 
 logger = logging.getLogger(__name__)
@@ -265,10 +266,15 @@ def run(context: RunContext) -> None:
     staged = warehouse.stage("land", settle_outcomes(decoded, known_places(warehouse), quarantined_keys(warehouse), context.retained_from))
     tally = _count(context, staged)
     displaced = {target: _take_displaced(warehouse, staged, target) for target in TARGETS if target in tally.displacing}
+    verdicts = Verdicts(context, staged) if Source.CONSUMER_OFFSETS in context.sources else None
     for target, spec in TARGETS.items():
         to_write = tally.to_write.get(target, 0)
         if to_write and spec is not SUBSCRIPTION_SNAPSHOTS:
-            _check_balance(f"rows for {spec.name}", to_write, warehouse.append(spec.name, _target_rows(staged, target, context)))
+            rows = _target_rows(staged, target, context)
+            rows = verdicts.of_new(rows) if verdicts is not None and spec is OFFSET_SNAPSHOTS else rows
+            _check_balance(f"rows for {spec.name}", to_write, warehouse.append(spec.name, rows))
+    if verdicts is not None:
+        verdicts.rewrite_stored()
     _write_histories(context, staged, tally, displaced.get("group_record"), moved)
     if tally.to_write.get(QUARANTINE.name):
         written = warehouse.append(QUARANTINE.name, _quarantine_rows(staged, context))

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from jobs import decode_udfs
 from jobs.captures import NDJSON, Capture
 from jobs.location import address
-from jobs.sources.consumer_offsets import PARQUET_COLUMNS
+from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
 from jobs.sources.offsets_topic import read_offsets_topic
 from schemas.staging import DECODED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
@@ -75,9 +75,10 @@ def _grouped(captures: tuple[Capture, ...]) -> dict[tuple[Source, str, str | Non
 
 
 def _read_records(spark: SparkSession, paths: list[str]) -> DataFrame:
-    declared = ", ".join(f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items())  # inferring them would cost a job
-    milliseconds = F.unix_millis("timestamp").alias("timestamp_ms")
-    return spark.read.schema(declared).parquet(*paths).select("key", "value", "partition", "offset", milliseconds)
+    columns = {**PARQUET_COLUMNS, COMMITTED_COLUMN: "boolean"}
+    declared = ", ".join(f"{name} {kind}" for name, kind in columns.items())  # inferring them would cost a job
+    told = (F.unix_millis("timestamp").alias("timestamp_ms"), F.col(COMMITTED_COLUMN).alias("is_committed"))
+    return spark.read.schema(declared).parquet(*paths).select("key", "value", "partition", "offset", *told)
 
 
 def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:

@@ -290,7 +290,7 @@ OFFSET_SNAPSHOTS = TableSpec(
             _column("committed_at", TIMESTAMP, "commit time, UTC"),
             _column("expires_at", TIMESTAMP, "value version 1 only"),
             _column("is_deleted", BOOLEAN, "the record is a tombstone"),
-            _column("is_uncertain", BOOLEAN, "may belong to an aborted transaction"),
+            _column("is_uncertain", BOOLEAN, "may be of an aborted transaction: the next offset is missing; null: not known"),
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             SOURCE,
             SOURCE_POSITION,

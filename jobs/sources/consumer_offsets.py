@@ -29,6 +29,8 @@ from schemas.wire.classic_group import decode_legacy_offset_commit
 
 OFFSETS_TOPIC = "__consumer_offsets"
 PARQUET_COLUMNS = {"key": "binary", "value": "binary", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+COMMITTED_COLUMN = "isCommitted"
+"""A boolean that a file may have besides: records were read with ``read_committed``, so that none is of an aborted transaction."""
 CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA = 2, 3
 """Types of the records whose tombstones end a group."""
 
@@ -50,9 +52,19 @@ def decode_line(line: bytes) -> Row:
     return decode_record(key, value, *place)
 
 
-def decode_record(key: bytes | None, value: bytes | None, partition: int | None, offset: int | None, timestamp_ms: int | None) -> Row:
+def decode_record(
+    key: bytes | None,
+    value: bytes | None,
+    partition: int | None,
+    offset: int | None,
+    timestamp_ms: int | None,
+    is_committed: bool | None = None,
+) -> Row:
     """Return the decoded row of one record; never raises, whatever the bytes are."""
-    return {**_decode(key, value, partition, offset, timestamp_ms), "source_position": f"{partition}@{offset}"}
+    row = {**_decode(key, value, partition, offset, timestamp_ms), "source_position": f"{partition}@{offset}"}
+    if is_committed and "offset_commit" in row:
+        row["offset_commit"]["is_uncertain"] = False
+    return row
 
 
 def _decode(key: bytes | None, value: bytes | None, partition: int | None, offset: int | None, timestamp_ms: int | None) -> Row:

@@ -22,9 +22,10 @@ from pyspark.sql.types import StructType
 from jobs.client_properties import ClientProperties
 from jobs.commit_columns import RAW_COLUMNS
 from jobs.errors import CollectionBrokenError, PlatformError
+from jobs.sources.consumer_offsets import COMMITTED_COLUMN
 
 NAME = "evenkeel_offsets_topic"
-SCHEMA = "key binary, value binary, partition int, offset bigint, timestamp_ms bigint"
+SCHEMA = "key binary, value binary, partition int, offset bigint, timestamp_ms bigint, is_committed boolean"
 """Of ``commit_columns.RAW_COLUMNS``, in their order: Spark takes Arrow's columns by their places."""
 
 
@@ -121,5 +122,6 @@ def _raw(records: pa.RecordBatch, end: int) -> Iterator[pa.RecordBatch]:
     wanted = records.filter(pc.less(records["offset"], end))
     if wanted.num_rows:
         columns = {name: wanted[name] for name in ("key", "value", "partition", "offset")}
+        columns["is_committed"] = wanted[COMMITTED_COLUMN]
         columns["timestamp_ms"] = pc.divide(wanted["timestamp"].cast(pa.int64()), 1000)  # whole milliseconds, as Kafka gave them
         yield pa.record_batch({name: columns[name] for name in RAW_COLUMNS})

@@ -77,6 +77,7 @@ def main() -> int:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
+    from jobs.commit_columns import RAW_COLUMNS
     from jobs.decode_udfs import decode_raw_records
     from schemas.staging import DECODED_ROWS
 
@@ -87,8 +88,8 @@ def main() -> int:
         for name, value in settings.items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
-        raw = spark.read.parquet(folder).withColumn("timestamp_ms", F.unix_millis("timestamp"))
-        raw = raw.select("key", "value", "partition", "offset", "timestamp_ms")
+        raw = spark.read.parquet(folder).withColumns({"timestamp_ms": F.unix_millis("timestamp"), "is_committed": F.lit(False)})
+        raw = raw.select(*RAW_COLUMNS)
         kinds = {"idle": raw.mapInArrow(same, raw.schema), "decoding": raw.mapInArrow(decode_raw_records, DECODED_ROWS)}
         seconds: dict[str, list[float]] = {name: [] for name in kinds}
         for round_ in range(options.rounds + 1):

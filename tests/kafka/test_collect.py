@@ -47,7 +47,9 @@ def test_columns_are_those_of_sparks_kafka_source(collected: Path) -> None:
         "offset": "int64",
         "timestamp": "timestamp[us, tz=UTC]",
         "timestampType": "int32",
+        "isCommitted": "bool",
     }
+    assert set(table["isCommitted"].to_pylist()) == {True}
     assert set(table["topic"].to_pylist()) == {OFFSETS_TOPIC}
     assert set(table["timestampType"].to_pylist()) == {0}, "what Spark calls CreateTime"
     assert table["value"].null_count == sum(record.value is None for record in captures.records(collected))

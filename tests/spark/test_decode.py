@@ -24,7 +24,10 @@ from tests.unit import records
 
 SCHEMA = to_arrow_schema(DECODED_ROWS)
 RAW = pa.schema(
-    [("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp_ms", pa.int64())]
+    [
+        *(("key", pa.binary()), ("value", pa.binary())),
+        *(("partition", pa.int32()), ("offset", pa.int64()), ("timestamp_ms", pa.int64()), ("is_committed", pa.bool_())),
+    ]
 )
 
 
@@ -64,16 +67,18 @@ def test_parquet_rows_are_decoded_column_by_column() -> None:
         "partition": [3, 4],
         "offset": [2**53 + 1, 5],
         "timestamp_ms": [1_000, 1_000],
+        "is_committed": [True, True],
     }
     batches = decode_udfs.decode_raw_records(iter([pa.RecordBatch.from_pydict(columns, schema=RAW)]))
     first, second = (row for batch in batches for row in batch.to_pylist())
     assert (first["source_position"], first["offset_commit"]["committed_offset"]) == (f"3@{2**53 + 1}", 2**53 + 1)
+    assert first["offset_commit"]["is_uncertain"] is False
     assert (second["outcome"], second["source_position"]) == ("quarantined", "4@5")
 
 
 def raw_table(chosen: list[tuple]) -> pa.Table:
     """Return records as the table in which Spark hands them over."""
-    return pa.Table.from_pylist([dict(zip(RAW_COLUMNS, record, strict=True)) for record in chosen], schema=RAW)
+    return pa.Table.from_pylist([dict(zip(RAW_COLUMNS, record, strict=False)) for record in chosen], schema=RAW)
 
 
 COMMIT_TAGS = (b"\0", b"\1\0\x10" + bytes(range(16)), b"\1\0\x10" + bytes(range(15)), b"\1\5\1x", b"", b"\0\0")
@@ -96,7 +101,7 @@ def commits(draw: st.DrawFn) -> tuple:
     if draw(st.booleans()):
         value = draw(st.one_of(records.damaged(value), records.damaged(value), st.none(), st.just(records.commit_value(1, 2, version=1))))
     place = draw(st.sampled_from([(3, 9), (3, 2**40), (-1, 9), (3, -1), (None, 9), (3, None)]))
-    return key, value, *place, draw(st.sampled_from([0, 1_000, LAST_MS, -1, None]))
+    return key, value, *place, draw(st.sampled_from([0, 1_000, LAST_MS, -1, None])), draw(st.sampled_from([None, False, True]))
 
 
 @given(st.lists(st.one_of(commits(), commits(), commits(), records.raw_records()), max_size=40), st.integers(1, 40))

@@ -41,6 +41,7 @@ def batch(next_offset: int, *offsets: int, partition: int = 0) -> Batch:
         "offset": pa.array(offsets, pa.int64()),
         "timestamp": pa.array([1_700_000_000_123_000 + offset * 1000 for offset in offsets], pa.timestamp("us", "UTC")),
         "timestampType": pa.array([0] * count, pa.int32()),
+        "isCommitted": pa.array([True] * count, pa.bool_()),
     }
     return Batch(pa.record_batch(columns), {partition: next_offset})
 
@@ -222,11 +223,12 @@ def test_rows_have_the_columns_that_are_declared(play: Play) -> None:
     play.steps = [batch(4, 3, partition=7)]
     work = Work("b:1", NO_PROPERTIES, 3.0, ())
     (part,) = read_span(work, Span(7, 3, 4))
-    types = {"binary": "binary", "int": "int32", "bigint": "int64"}
+    types = {"binary": "binary", "int": "int32", "bigint": "int64", "boolean": "bool"}
     declared = [tuple(column.split()) for column in SCHEMA.split(", ")]
     assert [(field.name, str(field.type)) for field in part.schema] == [(name, types[kind]) for name, kind in declared]
     assert tuple(part.schema.names) == RAW_COLUMNS
-    assert part.to_pylist() == [{"key": b"k3", "value": None, "partition": 7, "offset": 3, "timestamp_ms": 1_700_000_000_126}]
+    expected = {"key": b"k3", "value": None, "partition": 7, "offset": 3, "timestamp_ms": 1_700_000_000_126, "is_committed": True}
+    assert part.to_pylist() == [expected]
 
 
 def test_silence_is_told(play: Play) -> None:

@@ -133,6 +133,11 @@ def test_each_cluster_below_one_folder_keeps_its_own_id(tmp_path: Path) -> None:
             "missing or of another type: key binary, offset bigint; found key string",
             id="other columns",
         ),
+        pytest.param(
+            lambda folder: parquet(folder / "f", isCommitted=pyarrow.array(["yes"])),
+            "missing or of another type: isCommitted boolean",
+            id="another type of a column that may be there",
+        ),
     ],
 )
 def test_what_is_no_capture_is_refused_by_name(tmp_path: Path, make: Callable[[Path], Path], message: str) -> None:

@@ -1,0 +1,120 @@
+"""Which commits of a raw capture may belong to an aborted transaction: drawn at random, and landed in any pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from jobs.sources.consumer_offsets import COMMITTED_COLUMN
+from jobs.transactions import PLACE, judged
+from schemas.tables import OFFSET_SNAPSHOTS
+from tests.spark.frames import frame, moment
+from tests.spark.tables import assert_equal_warehouses, rows
+from tests.unit import records
+
+Row = dict[str, Any]
+PLACES = StructType([OFFSET_SNAPSHOTS.schema[name] for name in PLACE])
+READ = StructType([*PLACES.fields, StructField("is_told", BooleanType())])
+COMMITS = StructType([*PLACES.fields, *(OFFSET_SNAPSHOTS.schema[name] for name in ("group_id", "observed_at"))])
+
+
+def is_uncertain(offset: int, log: dict[int, Row]) -> bool | None:
+    """Return what is known of one commit, going from it to the next offset until one tells."""
+    commit = log[offset]
+    if commit.get("is_told"):
+        return False
+    behind = log.get(offset + 1)
+    if behind is None:
+        return True if max(log) > offset else None
+    if "group_id" not in behind or any(behind[name] != commit[name] for name in ("group_id", "observed_at")):
+        return False
+    return is_uncertain(offset + 1, log)
+
+
+def test_what_follows_tells(spark: SparkSession) -> None:
+    """Of 200 logs with gaps, markers or not, in which some records were read before and some are read now."""
+    random = Random(5)
+    commits, read, stored, expected = [], [], [], {}
+    for number in range(200):
+        partition, log = {"cluster_id": random.choice("cd"), "offsets_partition": number}, {}
+        for offset in sorted(random.sample(range(14), random.randint(1, 13))):
+            is_read = random.random() < 0.6
+            log[offset] = made = {**partition, "position": offset, "is_read": is_read, "is_told": is_read and random.random() < 0.15}
+            if random.random() < 0.8:
+                made |= {"group_id": random.choice("gh"), "observed_at": moment(random.choice([1, 1, 2]))}
+        if not any(row["is_read"] for row in log.values()):
+            continue
+        for offset, row in log.items():
+            place = {name: row[name] for name in PLACE}
+            (read if row["is_read"] else stored).append({**place, **({"is_told": row["is_told"]} if row["is_read"] else {})})
+            if "group_id" in row:
+                commits.append({**place, "group_id": row["group_id"], "observed_at": row["observed_at"]})
+                expected[tuple(place.values())] = is_uncertain(offset, log)
+    told = judged(frame(spark, COMMITS, commits), frame(spark, READ, read), frame(spark, PLACES, stored)).collect()
+    assert {tuple(row[name] for name in PLACE): row["is_uncertain"] for row in told} == expected
+    assert len(told) == len(expected) and set(expected.values()) == {True, False, None}
+
+
+def commit(offset: int, at: int, group: str = "g", number: int = 0) -> Row:
+    key, value = records.commit_key(group, "t", number), records.commit_value(offset, 1_000)
+    return {"key": key, "value": value, "partition": 3, "offset": offset, "timestamp": moment(at)}
+
+
+def generation(offset: int, number: int) -> Row:
+    member = records.group_member("a", records.subscription("t"), records.assignment(t=[0, 1]))
+    return {**commit(offset, offset), "key": records.group_key("g"), "value": records.group_value(number, member, at_ms=offset)}
+
+
+LOG = [
+    generation(0, 1),
+    *(commit(1, 10), commit(2, 10, number=1)),  # together, and a marker behind them
+    *(commit(4, 20), commit(5, 21, group="h")),
+    commit(6, 30),  # a marker here too
+    generation(8, 2),
+    commit(9, 40),
+]
+UNCERTAIN = {1: True, 2: True, 4: False, 5: False, 6: True, 9: None}
+
+
+def written(path: Path, log: list[Row], is_committed: bool | None = None) -> Path:
+    columns: dict[str, Any] = {name: [row[name] for row in log] for name in log[0]}
+    columns["partition"] = pa.array(columns["partition"], pa.int32())
+    columns["timestamp"] = pa.array(columns["timestamp"], pa.timestamp("us", "UTC"))
+    if is_committed is not None:
+        columns[COMMITTED_COLUMN] = [is_committed] * len(log)
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def stored(warehouse: Path) -> dict[int, bool | None]:
+    return {row["position"]: row["is_uncertain"] for row in rows(warehouse, "offset_snapshots")}
+
+
+def test_pieces_in_any_order_give_what_the_whole_gives(evenkeel, tmp_path: Path) -> None:
+    """What is missing comes late, the last record is no longer the last, and commits made together come apart."""
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    assert evenkeel("land", "--warehouse", whole, "--input", written(tmp_path / "all.parquet", LOG)) == 0
+    assert stored(whole) == UNCERTAIN
+    for name, chosen in {"c": [7, 1, 0], "a": [2, 5], "b": [3, 4, 6]}.items():
+        part = written(tmp_path / f"{name}.parquet", [LOG[place] for place in chosen])
+        assert evenkeel("land", "--warehouse", pieces, "--input", part) == 0
+    assert_equal_warehouses(pieces, whole)
+
+
+@pytest.mark.parametrize("order", ["ac", pytest.param("ca", marks=pytest.mark.slow)])
+def test_a_reader_of_what_is_committed_knows(order: str, evenkeel, tmp_path: Path) -> None:
+    """The commit before the second marker was taken back: a collection does not have it, whichever comes first."""
+    captures = {
+        "a": written(tmp_path / "all.parquet", LOG),
+        "c": written(tmp_path / "collected.parquet", [row for row in LOG if row["offset"] != 6], is_committed=True),
+    }
+    for name in order:
+        assert evenkeel("land", "--warehouse", tmp_path / "warehouse", "--input", captures[name]) == 0
+    assert stored(tmp_path / "warehouse") == {offset: offset == 6 for offset in UNCERTAIN}
