@@ -22,6 +22,8 @@ settings.register_profile("evenkeel", deadline=None, derandomize="EVENKEEL_SEED"
 settings.load_profile("evenkeel")
 
 ROOT = Path(__file__).resolve().parents[1]
+SHARING = dict.fromkeys(("test_crashes.py", "test_disk_full.py", "test_two_writers.py"), "two runs")
+"""File -> those with the same word run in one process."""
 
 
 def jars_folder() -> Path:
@@ -45,6 +47,12 @@ def spark() -> Iterator[SparkSession]:
     session = open_session(ROOT / "conf", jars_folder())
     yield session
     session.stop()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of a file in one process, and those of the files that share a dear fixture."""
+    for item in items if config.pluginmanager.hasplugin("xdist") else ():
+        item.add_marker(pytest.mark.xdist_group(SHARING.get(item.path.name, item.path.name)))
 
 
 Evenkeel = Callable[..., int]

@@ -49,7 +49,9 @@ def fill(disk: Path, free_bytes: int) -> Path:
     return ballast
 
 
-def check_full_disk(evenkeel, two_runs: TwoRuns, disk: Path, share: float, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 0.95])
+def test_a_disk_with_some_space(share: float, evenkeel, two_runs: TwoRuns, disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Run with a share of the space that the run's files take; staging comes on top of that, so that it never is enough."""
     warehouse = disk / "warehouse"
     shutil.copytree(two_runs.first, warehouse)
@@ -66,13 +68,3 @@ def check_full_disk(evenkeel, two_runs: TwoRuns, disk: Path, share: float, capsy
     assert evenkeel(*two_runs.second_run(warehouse)) == 0
     assert published_state(warehouse) == two_runs.after
     assert check_folder(warehouse).damages == []
-
-
-def test_a_full_disk(evenkeel, two_runs: TwoRuns, disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check_full_disk(evenkeel, two_runs, disk, 0.4, capsys)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("share", [0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.65, 0.8, 0.95])
-def test_a_disk_with_some_space(share: float, evenkeel, two_runs: TwoRuns, disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check_full_disk(evenkeel, two_runs, disk, share, capsys)

@@ -16,6 +16,8 @@ import yaml
 from tests.spark.captures import DEMO, LOOKS
 from tests.spark.tables import assert_equal_warehouses, rows
 
+pytestmark = pytest.mark.slow
+
 SEED = 20261122
 INTERVAL = 3
 GroupKey = tuple[str, str]

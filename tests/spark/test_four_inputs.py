@@ -73,11 +73,13 @@ def held_by_position(warehouse: Path) -> dict[tuple[str, int], tuple[str, str, H
     return found
 
 
-@pytest.mark.parametrize("name", ["snapshots", pytest.param("described", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["snapshots", "described"])
+@pytest.mark.slow
 def test_what_has_landed_is_sound(name: str, evenkeel, request: pytest.FixtureRequest) -> None:
     assert evenkeel("verify", "--warehouse", request.getfixturevalue(name)) == 0
 
 
+@pytest.mark.slow
 def test_described_groups_are_the_admin_clients(snapshots: Path, described: Path) -> None:
     told, printed = held_by_position(snapshots), held_by_position(described)
     times = {admin_looks()[number]["from_ms"] for number in LOOKED_AT}
@@ -85,6 +87,7 @@ def test_described_groups_are_the_admin_clients(snapshots: Path, described: Path
     assert printed == {place: found for place, found in told.items() if place[1] in times}
 
 
+@pytest.mark.slow
 def test_described_commits_are_the_admin_clients(snapshots: Path, described: Path) -> None:
     def commits(warehouse: Path) -> dict[tuple[Any, ...], int]:
         found = rows(warehouse, "offset_snapshots")
@@ -96,6 +99,7 @@ def test_described_commits_are_the_admin_clients(snapshots: Path, described: Pat
     assert printed == {place: offset for place, offset in commits(snapshots).items() if place[-1] in times}
 
 
+@pytest.mark.slow
 def test_each_stable_look_is_the_last_generation_of_the_log(snapshots: Path, demo_warehouse: Path) -> None:
     """A stable group holds what its last record before the look says; groups that convert or reconcile do not stand still."""
     log: dict[str, list[tuple[float, Held]]] = defaultdict(list)
@@ -123,6 +127,7 @@ def test_each_stable_look_is_the_last_generation_of_the_log(snapshots: Path, dem
     assert compared > 150
 
 
+@pytest.mark.slow
 def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse: Path) -> None:
     """At each look, but for those of the one transaction that was aborted, which the log's records do not tell."""
     log: dict[tuple[str, str, int], list[tuple[float, int | None]]] = defaultdict(list)
@@ -164,6 +169,7 @@ def test_the_source_that_tells_more_stays(first: str, evenkeel, spark: SparkSess
     assert (last["duplicate"] > 10) == (first == "snapshot")
 
 
+@pytest.mark.slow
 def test_looks_have_numbers_and_no_beginning(described: Path) -> None:
     """A group that was there at the first look is not created by it, and a look that shows the same again is no rebalance."""
     audits = [row for row in rows(described, "generation_audits") if row["basis"] == "observed"]

@@ -295,6 +295,7 @@ def test_pieces_in_any_order_give_what_the_whole_gives(pieces: list[list[int]], 
     assert_equal(warehouse, at_once)
 
 
+@pytest.mark.slow
 def test_a_name_may_come_later_than_its_id(evenkeel, at_once: Path, tmp_path: Path) -> None:
     log, warehouse = history(), tmp_path / "warehouse"
     everything = write_records(tmp_path / "all.parquet", log, list(range(len(log.records))))

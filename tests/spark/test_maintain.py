@@ -147,6 +147,7 @@ def test_topics_go_with_the_last_solution_that_names_them(kept: Kept) -> None:
     assert named < {row["topics_hash"] for row in rows(kept.before, "generation_topics")}
 
 
+@pytest.mark.slow
 def test_the_next_run_goes_on_as_if_nothing_had_been_dropped(kept: Kept, evenkeel, tmp_path: Path) -> None:
     """What is younger than the bound is the same in every row; what is older is less, and nothing else.
 
@@ -213,6 +214,7 @@ def test_tables_in_order_are_left_alone(evenkeel, copy: Path) -> None:
     assert newest_run(copy)["retained_from"] == KEPT_FROM
 
 
+@pytest.mark.slow
 def test_many_small_files_become_few(evenkeel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs have written to the same month; what they landed and nobody has used yet stays to be used."""
     copy = tmp_path / "warehouse"
@@ -239,6 +241,7 @@ def test_many_small_files_become_few(evenkeel, tmp_path: Path, monkeypatch: pyte
     assert {name for name, version in versions(copy).items() if version != after[name]} == {"runs"}
 
 
+@pytest.mark.slow
 def test_files_go_when_no_version_has_named_them_for_long(evenkeel, copy: Path, tmp_path: Path) -> None:
     """Left behind by a run that died, say; the setting beats the default, and younger ones may still be somebody's."""
     settings = tmp_path / "settings.yaml"

@@ -46,14 +46,14 @@ def shuffled_pieces(folder: Path, count: int, seed: int) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("at_once", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("at_once", [10, *[pytest.param(count, marks=pytest.mark.slow) for count in (5, 1)]])
 def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
     """Landed some at a time, assigned and audited in between and at the end."""
     pieces, warehouse = shuffled_pieces(tmp_path, 20, seed=20), tmp_path / "warehouse"
     for first in range(0, 20, at_once):
         looks = [LOOKS] if first == 10 else []
         assert evenkeel("land", "--warehouse", warehouse, "--input", *pieces[first : first + at_once], *looks) == 0
-        if first in (5, 20 - at_once):
+        if first in (5, 10, 20 - at_once):
             assert evenkeel("assign", "--warehouse", warehouse) == 0
             assert evenkeel("audit", "--warehouse", warehouse) == 0
     assert_equal_warehouses(warehouse, demo_warehouse)
@@ -71,7 +71,8 @@ def looks_between(folder: Path, name: str, first: int, behind: int) -> Path:
     return folder / name
 
 
-@pytest.mark.parametrize("order", ["looks last", pytest.param("looks backwards", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("order", ["looks last", "looks backwards"])
+@pytest.mark.slow
 def test_late_looks_give_what_timely_ones_give(order: str, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
     """A look changes how the topics of generations around it are resolved, and those of all that were inferred without it."""
     records = DEMO / "consumer_offsets.parquet"

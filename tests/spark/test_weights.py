@@ -37,21 +37,31 @@ def look(at: int, *ends: int, topic_id: str = "A") -> Row:
     return {"cluster_id": "c", "topic": "t", "observed_at": moment(at), "topic_id": topic_id, "partitions": partitions}
 
 
-def weighed(spark: SparkSession, assignments: list[Row], of_commits: list[Row], looks: list[Row], member_count: int = 2) -> tuple:
-    """Return both ratios of the one observed generation; the rows of other bases have none."""
+Case = tuple[list[Row], list[Row], list[Row], tuple]
+
+
+def weighed(spark: SparkSession, cases: dict[str, Case]) -> dict[str, tuple]:
+    """Return both ratios of the one observed generation of each case, a group of its own; the rows of other bases have none."""
     bases = ["observed", "recomputed", "counterfactual"]
-    audits = frame(spark, GENERATION_AUDITS.schema, [{**SNAPSHOT, "basis": basis, "member_count": member_count} for basis in bases])
-    held = held_partitions(frame(spark, ASSIGNMENTS.schema, assignments), audits)
+    audits = [{**SNAPSHOT, "group_id": name, "basis": basis, "member_count": 2} for name in cases for basis in bases]
+    assignments, of_commits, looks = [], [], []
+    for name, (of_members, of_partitions, of_topic, _) in cases.items():
+        for row in of_members:
+            assignments.append({**row, "group_id": name, "partitions": [{**entry, "topic": name} for entry in row["partitions"]]})
+        of_commits += [{**row, "group_id": name, "topic": name} for row in of_partitions]
+        looks += [{**row, "topic": name} for row in of_topic]
+    audited = frame(spark, GENERATION_AUDITS.schema, audits)
+    held = held_partitions(frame(spark, ASSIGNMENTS.schema, assignments), audited)
     told = resumption.answers(
         held.select(*resumption.MOMENT).distinct(),
         frame(spark, OFFSET_SNAPSHOTS.schema, of_commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
         frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, []),
     )
-    found = {row["basis"]: tuple(row[name] for name in WEIGHTS) for row in with_weights(audits, held, told).collect()}
-    assert sorted(found) == sorted(bases)
-    assert found["recomputed"] == found["counterfactual"] == (None, None)
-    return found["observed"]
+    found = {(row["group_id"], row["basis"]): tuple(row[name] for name in WEIGHTS) for row in with_weights(audited, held, told).collect()}
+    assert len(found) == len(audits)
+    assert {ratios for (_, basis), ratios in found.items() if basis != "observed"} == {(None, None)}
+    return {name: found[name, "observed"] for name in cases}
 
 
 CASES = {
@@ -80,19 +90,13 @@ CASES = {
         (pytest.approx(4 / 3), 2),
     ),
     "nobody": ([], commits(p0=90), [look(5, 90), look(15, 99)], (None, None)),
+    # One record an hour is not nothing: both members have as much of it.
+    "a slow topic beside a fast one": ([given("a", 0), given("b", 1)], [], [look(0, 0, 0), look(3_600, 1, 1)], (None, 1)),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_weights_case_by_case(spark: SparkSession, name: str) -> None:
-    assignments, of_commits, looks, expected = CASES[name]
-    assert weighed(spark, assignments, of_commits, looks) == expected
-
-
-def test_a_slow_topic_counts_beside_a_fast_one(spark: SparkSession) -> None:
-    """One record an hour is not nothing: both members have as much of it."""
-    slow = [look(0, 0, 0), look(3_600, 1, 1)]
-    assert weighed(spark, [given("a", 0), given("b", 1)], [], slow) == (None, 1)
+def test_weights_case_by_case(spark: SparkSession) -> None:
+    assert weighed(spark, CASES) == {name: expected for name, (*_, expected) in CASES.items()}
 
 
 def rates(partition: tuple[str, int], at: Any, looks: list[Row]) -> Fraction | None:
