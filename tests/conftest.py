@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -49,10 +49,17 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep the tests of a file in one process, and those of the files that share a dear fixture."""
-    for item in items if config.pluginmanager.hasplugin("xdist") else ():
-        item.add_marker(pytest.mark.xdist_group(SHARING.get(item.path.name, item.path.name)))
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = super()._split_scope(nodeid)
+            return SHARING.get(Path(path).name, path)
+
+    return Scheduling(config, log)
 
 
 Evenkeel = Callable[..., int]
