@@ -24,6 +24,12 @@ settings.load_profile("evenkeel")
 ROOT = Path(__file__).resolve().parents[1]
 SHARING = dict.fromkeys(("test_crashes.py", "test_disk_full.py", "test_two_writers.py"), "two runs")
 """File -> those with the same word run in one process."""
+LONGEST_FIRST = (
+    *("test_docs.py", "test_report_in_browser.py"),
+    *("test_histories.py", "test_bad_input.py", "test_maintain.py", "test_four_inputs.py", "test_pipeline.py", "test_catalog.py"),
+    *("test_pieces.py", "test_run_demo.py", "test_report.py", "test_formatter_json.py", "test_migrations.py", "test_transactions.py"),
+)
+"""The files that take minutes: begun last, one of them would leave the other process idle."""
 
 
 def jars_folder() -> Path:
@@ -47,6 +53,11 @@ def spark() -> Iterator[SparkSession]:
     session = open_session(ROOT / "conf", jars_folder())
     yield session
     session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 @pytest.hookimpl(optionalhook=True)
