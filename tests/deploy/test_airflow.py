@@ -73,13 +73,6 @@ def test_only_exit_codes_that_stay_are_final():
 # ------------------------------------------------------------------------------------------------------ in a real Airflow
 
 
-def test_airflow_reads_the_file_as_meant(tmp_path: Path):
-    if not airflow_home.is_there():
-        pytest.skip(f"NOT CHECKED BY AIRFLOW: none in {airflow_home.FOLDER}; `.ci/run --all deploy` installs it (5 minutes)")
-    told = AirflowHome(tmp_path, Path("/opt/evenkeel"), delay_seconds=None).probe("describe")
-    assert told == GOLDEN["described"]
-
-
 @pytest.fixture(scope="module")
 def airflow() -> None:
     """Airflow, installed if need be."""
@@ -89,6 +82,21 @@ def airflow() -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(str(error))
         pytest.skip(f"NOTHING WAS RUN THROUGH AIRFLOW: {error}")
+
+
+@pytest.fixture
+def airflow_at_hand(request: pytest.FixtureRequest) -> None:
+    """Airflow; where slow tests are left out only if it has been installed before."""
+    if "not slow" not in request.config.getoption("markexpr"):
+        request.getfixturevalue("airflow")
+    elif not airflow_home.is_there():
+        pytest.skip(f"NOT CHECKED BY AIRFLOW: none in {airflow_home.FOLDER}; `.ci/run --all deploy` installs it (5 minutes)")
+
+
+@pytest.mark.usefixtures("airflow_at_hand")
+def test_airflow_reads_the_file_as_meant(tmp_path: Path):
+    told = AirflowHome(tmp_path, Path("/opt/evenkeel"), delay_seconds=None).probe("describe")
+    assert told == GOLDEN["described"]
 
 
 @pytest.mark.slow
