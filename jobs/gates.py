@@ -56,13 +56,22 @@ def read_suites(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return suites
 
 
+def check_quarantine(context: RunContext) -> None:
+    """Raise GateFailedError when too much of what was landed is in quarantine; nothing may be published."""
+    counts, limit = context.input_counts, context.settings.quality.max_quarantined_ratio
+    if counts.get("read") and counts["quarantined"] / counts["read"] > limit:
+        raise GateFailedError(
+            f"nothing was published: {counts['quarantined']} of {counts['read']} records could not be used, more than "
+            f"max_quarantined_ratio {limit:g} allows; look at the capture, or raise quality.max_quarantined_ratio"
+        )
+
+
 def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
     """Return the results over all tables that the run wrote to; empty when it wrote nothing.
 
     Raises:
-        GateFailedError: a critical expectation failed, or too much of the input is in quarantine; nothing may be published.
+        GateFailedError: a critical expectation failed; nothing may be published.
     """
-    _check_quarantine(context)
     written = [name for name, rows in context.warehouse.rows_written.items() if rows]
     if not written:
         return []
@@ -80,15 +89,6 @@ def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
         named = ", ".join(f"{result.expectation} on {result.table} ({result.unexpected_count} rows)" for result in critical)
         raise GateFailedError(f"nothing was published, critical gates failed: {named}")
     return results
-
-
-def _check_quarantine(context: RunContext) -> None:
-    counts, limit = context.input_counts, context.settings.quality.max_quarantined_ratio
-    if counts.get("read") and counts["quarantined"] / counts["read"] > limit:
-        raise GateFailedError(
-            f"nothing was published: {counts['quarantined']} of {counts['read']} records could not be used, more than "
-            f"max_quarantined_ratio {limit:g} allows; look at the capture, or raise quality.max_quarantined_ratio"
-        )
 
 
 def _validate(table: str, expectations: list[dict[str, Any]], rows: DataFrame) -> list[GateResult]:

@@ -206,6 +206,7 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
                 raise StageFailedError(f"{name}: {explain(error)}") from error
         if name == "land":
             _log_input(context)
+            gates.check_quarantine(context)  # before hours are spent on what will not be published
     with stage_timer("gates"):
         return gates.run(context, request.conf_folder)
 

@@ -143,18 +143,21 @@ def test_damaged_records_end_in_quarantine(evenkeel, tmp_path: Path) -> None:
     assert {name for name, version in versions(warehouse).items() if version != before[name]} == {"runs"}
 
 
-def test_too_much_damage_publishes_nothing(told, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_too_much_damage_publishes_nothing(told, demo_warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is anything worked out of what could be read."""
     warehouse = tmp_path / "warehouse"
     shutil.copytree(demo_warehouse, warehouse)
     capture = tmp_path / "damaged.jsonl"
     capture.write_text("".join(json.dumps(record) + "\n" for record in damaged_records()))
     before = {name: rows(warehouse, name) for name in ("quarantine", "subscription_snapshots", "generation_audits")}
-    code, line = told("run", "--warehouse", warehouse, "--input", capture)
+    with monkeypatch.context() as patched:
+        patched.setattr("jobs.assign.run", lambda *_: pytest.fail("the run went on"))
+        code, line = told("run", "--warehouse", warehouse, "--input", capture)
     assert code == 4 and "6 of 9 records could not be used, more than max_quarantined_ratio 0.05 allows" in line
     assert {name: rows(warehouse, name) for name in before} == before
     newest = max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
     assert newest["status"] == "refused"
-    code, _ = told("run", "--warehouse", warehouse)
+    code, _ = told("land", "--warehouse", warehouse, "--input", LOOKS)
     assert code == 0
 
 
