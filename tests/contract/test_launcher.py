@@ -99,7 +99,7 @@ class Checkout:
     def call(self, *arguments: str, script: Path | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(script or self.root / "spark-submit.sh"), *arguments],
-            env=self.environment(**extra), cwd=self.folder, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+            env=self.environment(**extra), cwd=self.folder, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
     def refusal(self, *arguments: str, **extra: str) -> str:
@@ -383,7 +383,7 @@ def test_concurrent_first_calls_set_up_once(checkout: Checkout):
         )
         for _ in range(3)
     ]
-    messages = [call.communicate(timeout=60)[1] for call in calls]
+    messages = [call.communicate(timeout=300)[1] for call in calls]
     assert [call.returncode for call in calls] == [0, 0, 0]
     assert sum(b"another call is setting up" in message for message in messages) == 2
     assert (checkout.count("-m pip"), checkout.count("ivy")) == (1, 1)
@@ -429,9 +429,9 @@ def java_home(folder: Path, version: str) -> Path:
 
 
 def wait_for(condition) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
-        assert time.monotonic() < deadline, "waited 30 s in vain"
+        assert time.monotonic() < deadline, "waited 120 s in vain"
         time.sleep(0.02)
 
 

@@ -68,7 +68,7 @@ def test_the_command_line_needs_no_spark() -> None:
         "import sys, jobs.captures, jobs.cli as cli; from pathlib import Path;"
         "cli.load_settings(cli.build_parser().parse_args(['run']), Path('conf')); print('pyspark' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 

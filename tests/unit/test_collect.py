@@ -334,7 +334,7 @@ def test_the_signals_are_the_callers_again(play: Play, tmp_path: Path) -> None:
 
 def test_collecting_needs_no_spark() -> None:
     script = "import sys, jobs.cli, jobs.collect; print([name for name in ('pyspark', 'py4j', 'pandas') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
@@ -343,7 +343,7 @@ def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None
         "import sys; sys.modules['confluent_kafka'] = None; from jobs import cli;"
         "raise SystemExit(cli.console_main(['collect', '--bootstrap-servers', 'b:1', '--output', sys.argv[1]]))"
     )
-    done = subprocess.run([sys.executable, "-c", script, tmp_path / "f"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script, tmp_path / "f"], cwd=ROOT, capture_output=True, text=True, timeout=300)
     told = f"evenkeel: collect needs the package confluent-kafka, Evenkeel's extra kafka; install it: {sys.executable} -m pip install"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{told} confluent-kafka\n")
     assert not (tmp_path / "f").exists()
