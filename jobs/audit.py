@@ -234,7 +234,7 @@ def _audit(context: RunContext, consumed: int) -> None:
     held = weights.held_partitions(warehouse.read(ASSIGNMENTS.name), audits)
     moments = held.select(*resumption.MOMENT).unionByName(resumption.moments_of(movements)).distinct()
     complete = resumption.complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.origins)
-    answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete))
+    answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage))
     audits, movements = weights.with_weights(audits, held, answered), resumption.with_resumption(movements, answered)
     _append_audits(context, audits, groups)
     warehouse.append(MOVEMENTS.name, movements)

@@ -8,7 +8,7 @@ movements that it concerns are asked again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
@@ -31,6 +31,9 @@ READ_HERE = {name: f"{name} for {MOVEMENTS.name}" for name in (OFFSET_SNAPSHOTS.
 """Table -> under which name ``runs.consumed`` says how far it has been used here; assign reads looks too."""
 ORIGINS_READ_HERE = f"origins for {MOVEMENTS.name}"
 """Likewise for ``runs.origins``."""
+
+Stage = Callable[[str, DataFrame], DataFrame]
+"""What ``Warehouse.stage`` does."""
 
 CLOCKS_DIFFER = timedelta(days=1)
 """How far the times of commits, looks and generations may be from what they would be by one clock."""
@@ -90,11 +93,11 @@ def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
     return found.select(*TOPIC, "look_at", "partition", F.struct("look_at", "topic_id", "begin_offset", "end_offset").alias("seen"))
 
 
-def _with_looks(moments: DataFrame, looks: DataFrame) -> DataFrame:
+def _with_looks(moments: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame:
     """Return moments with ``before``, what the last look up to ``observed_at`` saw, and ``after``, the first from ``end_from`` on."""
     looks = looks.withColumn("look_at", F.col("observed_at"))
     times = moments.select(*TOPIC, F.explode(F.array("observed_at", "end_from")).alias("at")).distinct()
-    nearest = _nearest_looks(times, looks)
+    nearest = stage("nearest_looks", _nearest_looks(times, looks))
     seen = _seen_by(looks, nearest)
     for at, look, name in (("observed_at", "look_before", "before"), ("end_from", "look_after", "after")):
         told = nearest.select(*TOPIC, F.col("at").alias(at), F.col(look).alias("look_at"))
@@ -152,7 +155,7 @@ def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
     return told.select(*GROUP).distinct()
 
 
-def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame, complete: DataFrame) -> DataFrame:
+def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame, complete: DataFrame, stage: Stage) -> DataFrame:
     """Return for each moment where the partition was read on, and how fast it grew.
 
     The outcome is ``committed`` when the commit is not below where the log began; ``reset_out_of_range`` when it is, or when the log ended
@@ -168,12 +171,14 @@ def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame, complete: 
         commits: rows of ``offset_snapshots``.
         looks: rows of ``topic_snapshots``.
         complete: as ``complete_groups`` returns them.
+        stage: keeps rows that are needed more than once: plans that repeat what leads to them take longer to make than to run.
     """
+    moments = stage("moments", moments)
     known = complete.select(*GROUP, F.lit(True).alias("known"))
     asked = _last_commits(moments, commits).join(known, list(GROUP), "left").withColumn("is_complete", F.coalesce("known", F.lit(False)))
-    asked = asked.withColumn("end_from", F.greatest("observed_at", _committed("committed_at")))
+    asked = stage("last_commits", asked.withColumn("end_from", F.greatest("observed_at", _committed("committed_at"))))
     told = {**_resume_columns(), "rate": _rate()}
-    return _with_looks(asked, looks).withColumns(told).select(*PARTITION_OF_GROUP, "position", *told)
+    return _with_looks(asked, looks, stage).withColumns(told).select(*PARTITION_OF_GROUP, "position", *told)
 
 
 def moments_of(movements: DataFrame) -> DataFrame:
@@ -333,9 +338,12 @@ def refresh(context: RunContext, news: News) -> None:
         of_groups = unknown.join(news.newly_complete, list(GROUP), "left_semi")
         again = again.unionByName(of_groups).dropDuplicates(list(MOVEMENTS.key))
     again = warehouse.stage("concerned_movements", again)
+    if again.isEmpty():
+        return
     told = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
-    answered = with_resumption(again, answers(moments_of(again), news.commits, news.looks, news.complete)).join(told, list(MOVEMENTS.key))
-    changed = answered.where(is_told_otherwise(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
+    answered = answers(moments_of(again), news.commits, news.looks, news.complete, warehouse.stage)
+    resumed = with_resumption(again, answered).join(told, list(MOVEMENTS.key))
+    changed = resumed.where(is_told_otherwise(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
     changed = warehouse.stage("resumed_otherwise", changed)
     if changed.isEmpty():
         return

@@ -72,9 +72,11 @@ def refresh(context: RunContext, news: resumption.News) -> None:
     held = held_partitions(warehouse.read(ASSIGNMENTS.name), stored)
     places = resumption.concerned(held, news.late_commits, news.late_looks, resumption.CLOCKS_DIFFER).select(*PLACE).distinct()
     again = warehouse.stage("concerned_audits", stored.join(places, list(PLACE), "left_semi"))
+    if again.isEmpty():
+        return
     told = again.select(*ROW, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
     held = held_partitions(warehouse.read(ASSIGNMENTS.name), again)
-    answered = resumption.answers(held.select(*resumption.MOMENT).distinct(), news.commits, news.looks, news.complete)
+    answered = resumption.answers(held.select(*resumption.MOMENT).distinct(), news.commits, news.looks, news.complete, warehouse.stage)
     weighed = with_weights(again, held, answered).join(told, list(ROW)).where(resumption.is_told_otherwise(WEIGHTS))
     changed = warehouse.stage("weighed_otherwise", weighed.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
     if changed.isEmpty():

@@ -17,7 +17,7 @@ from jobs.resumption import RESUME_COLUMNS, _late_commits, _late_looks
 from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
 from tests.spark.captures import DEMO, LOOKS
-from tests.spark.frames import frame, moment
+from tests.spark.frames import frame, moment, unstaged
 from tests.spark.tables import rows
 
 Row = dict[str, Any]
@@ -56,6 +56,7 @@ def resumed(spark: SparkSession, movements: list[Row], commits: list[Row], looks
         frame(spark, OFFSET_SNAPSHOTS.schema, commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
         resumption.complete_groups(frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, groups), {"c 4": 1, "x 5": 2}),
+        unstaged,
     )
     found = resumption.with_resumption(asked, told)
     return [row.asDict() for row in found.collect()]

@@ -14,7 +14,7 @@ from jobs import resumption
 from jobs.weights import CARRIED, WEIGHTS, held_partitions, with_weights
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
-from tests.spark.frames import frame, moment
+from tests.spark.frames import frame, moment, unstaged
 from tests.spark.tables import rows
 
 Row = dict[str, Any]
@@ -57,6 +57,7 @@ def weighed(spark: SparkSession, cases: dict[str, Case]) -> dict[str, tuple]:
         frame(spark, OFFSET_SNAPSHOTS.schema, of_commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
         frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, []),
+        unstaged,
     )
     found = {(row["group_id"], row["basis"]): tuple(row[name] for name in WEIGHTS) for row in with_weights(audited, held, told).collect()}
     assert len(found) == len(audits)
