@@ -183,6 +183,7 @@ def test_the_log_keeps_names_on_its_lines(hostile: tuple[Path, str]) -> None:
     assert any(r"'\r\nevenkeel: forged'" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_verify_and_the_next_run_take_them_too(hostile: tuple[Path, str], evenkeel) -> None:
     folder, _ = hostile
     assert evenkeel("verify", "--warehouse", folder / "warehouse") == 0

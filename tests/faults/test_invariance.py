@@ -27,6 +27,8 @@ from tests.faults.conftest import BAD_RECORD
 from tests.spark.captures import DEMO, LOOKS
 from tests.spark.tables import COMPARED, content
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = 4
 BATCH_ROWS, PARTITIONS, SEEDS = (1, 7, 60, 10_000), (1, 2, 3, 7), (0, 1, 7, 42, 4_294_967_295)
@@ -56,8 +58,8 @@ class Corner:
         return f"batch {self.batch_rows}, {self.partitions} partitions, {plan}, seed {self.worker_seed}, {self.form}, {self.runs} runs"
 
 
-SHORT = [Corner(1, 7, False, 42, "lines")]
-FULL = [
+CORNERS = [
+    Corner(1, 7, False, 42, "lines"),
     Corner(10_000, 1, True, 1, "shuffled"),
     *(
         Corner(rows, partitions, number % 2 == 0, SEEDS[number % len(SEEDS)], FORMS[number % len(FORMS)], 1 + number // 2 % 2)
@@ -173,9 +175,7 @@ def expected(spark: SparkSession, evenkeel, captures: dict[str, list[Path]], tmp
     return digests(warehouse)
 
 
-@pytest.mark.parametrize(
-    "corner", [*SHORT, *(pytest.param(corner, marks=pytest.mark.slow) for corner in FULL)], ids=lambda corner: str(corner).replace(" ", "-")
-)
+@pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: str(corner).replace(" ", "-"))
 def test_the_content_is_the_same(
     corner: Corner, spark: SparkSession, evenkeel, captures: dict[str, list[Path]], expected: dict[str, str], tmp_path: Path
 ) -> None:
@@ -183,7 +183,6 @@ def test_the_content_is_the_same(
     assert digests(tmp_path / "warehouse") == expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_content_is_the_same_for_each_hash_seed_of_the_driver(
     seed: int, captures: dict[str, list[Path]], expected: dict[str, str], tmp_path: Path

@@ -110,11 +110,7 @@ def check_pair(evenkeel, other: Other, two_runs: TwoRuns, warehouse: Path, other
     assert check_folder(warehouse).damages == []
 
 
-def test_of_two_runs_at_once_one_lands(evenkeel, other: Other, two_runs: TwoRuns, tmp_path: Path) -> None:
-    check_pair(evenkeel, other, two_runs, tmp_path / "warehouse", "second")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(20))
-def test_of_two_runs_at_once_one_lands_always(number: int, evenkeel, other: Other, two_runs: TwoRuns, tmp_path: Path) -> None:
+def test_of_two_runs_at_once_one_lands(number: int, evenkeel, other: Other, two_runs: TwoRuns, tmp_path: Path) -> None:
     check_pair(evenkeel, other, two_runs, tmp_path / "warehouse", "second" if number % 2 else "rival")

@@ -185,6 +185,7 @@ def tree(folder: Path) -> dict[str, tuple[int, str]]:
     }
 
 
+@pytest.mark.slow
 def test_a_sound_warehouse_ends_with_0_and_is_not_touched(evenkeel, copied, capsys: pytest.CaptureFixture[str]) -> None:
     warehouse = copied()
     before = tree(warehouse)

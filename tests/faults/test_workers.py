@@ -69,7 +69,11 @@ def test_a_worker_that_dies_once_changes_nothing(assign_with: Callable[..., int]
 
 @pytest.mark.parametrize(
     ("function", "end"),
-    [(die, "signal SIGKILL"), (crash, "signal SIGSEGV"), (leave, "exit code 0")],
+    [
+        (die, "signal SIGKILL"),
+        pytest.param(crash, "signal SIGSEGV", marks=pytest.mark.slow),
+        pytest.param(leave, "exit code 0", marks=pytest.mark.slow),
+    ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_worker_that_always_dies_names_its_group(
