@@ -45,7 +45,9 @@ def _unit_tests(*names: str) -> tuple[str, ...]:
     return tuple(f"tests/unit/test_{name}.py" for name in names)
 
 
-JUDGING_TESTS = _unit_tests("movement", "auditing", "balance", "optimum", "verification", "replay", "conformance", "algorithms_page")
+JUDGING_TESTS = _unit_tests(
+    *("movement", "triggers", "verdicts", "auditing", "balance", "optimum", "verification", "replay", "conformance", "algorithms_page")
+)
 ASSIGNOR_TESTS = _unit_tests(
     *("golden", "small_groups", "properties", "replay", "topic_looks", "server_assignors", "legacy_assignors", "own_assignor"),
     *("own_assignor_answers", "conformance", "string_hashes", "coordinator_partition", "vocabulary", "verification", "movement", "optimum"),
@@ -82,7 +84,7 @@ class Part:
     with_spark: bool = False
 
 
-JUDGING = ("movement", "auditing", "balance", "revocation", "optimum", "flow", "verification", "generations")
+JUDGING = ("movement", "triggers", "verdicts", "auditing", "balance", "revocation", "optimum", "flow", "verification", "generations")
 PARTS = (
     Part("movement and audit", 30, tuple(f"assignors/{name}.py" for name in JUDGING), JUDGING_TESTS),
     Part("assignors", 57, ("assignors/**/*.py",), ASSIGNOR_TESTS),
