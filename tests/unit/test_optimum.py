@@ -117,6 +117,13 @@ def test_nothing_is_least_without_members() -> None:
     assert least_movements(Generation(2, "range", problem, {}), {}) is None
 
 
+def test_partitions_that_nobody_had_do_not_hide_those_behind_them() -> None:
+    """a had three of four and may keep two; b was given t-3, which nobody had, and then one of a's."""
+    problem = GroupProblem({"t": Topic(4)}, (Member("a", ("t",)), Member("b", ("t",))))
+    assignment = {"a": (("t", 0), ("t", 1)), "b": (("t", 3), ("t", 2))}
+    assert least_movements(Generation(2, "range", problem, assignment), {("t", number): (A,) for number in range(3)}) == Least(1)
+
+
 def test_nothing_has_to_move_where_nobody_subscribes_to_anything_existing() -> None:
     problem = GroupProblem({}, (Member("a", ("gone",)),))
     assert least_spread(problem) == Least(0)
