@@ -6,9 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from assignors.balance import Balance, measure_balance
+from assignors.comparison import Comparison
 from assignors.generations import Generation
-from assignors.model import Assignment, GroupProblem, Member
-from assignors.movement import Difference, Withheld, diff_generations, last_owners
+from assignors.holdings import Holdings
+from assignors.model import GroupProblem, Member
+from assignors.movement import Difference, Withheld, difference_of
 from assignors.optimum import Least, least_movements, least_spread
 from assignors.replay import COUNTERFACTUAL, OBSERVED
 from assignors.triggers import Evidence, Past, Trigger, find_triggers
@@ -28,7 +30,7 @@ class AuditedSolution:
 
     basis: str
     strategy: str
-    assignment: Assignment | None
+    assignment: Holdings | None
     cooperative_revocation_count: int | None = None
 
 
@@ -124,7 +126,8 @@ class GroupAudit:
         if current.incarnation != self._incarnation:
             self._incarnation, self._previous, self._last, self._withheld, self._past = current.incarnation, None, {}, {}, None
         triggers, self._past = find_triggers(self._past, current.evidence)
-        hypothetical = replace(current.problem, members=tuple(_without_claims(member) for member in current.problem.members))
+        is_compared = any(solution.basis == COUNTERFACTUAL for solution in current.solutions)
+        hypothetical = _without_claims(current.problem) if is_compared else current.problem
         smallest_spread = least_spread(current.problem)
         audits, next_withheld = [], {}
         for solution in current.solutions:
@@ -152,12 +155,12 @@ class GroupAudit:
         before = self._last.get((COUNTERFACTUAL, solution.strategy) if is_counterfactual else (OBSERVED, ""))
         withheld = {} if is_counterfactual else self._withheld
         result = Generation(current.generation, solution.strategy, problem, solution.assignment)
+        comparison = Comparison(before, result)
         if current.is_rewrite:
-            compared = _unmoved(solution, withheld)
+            compared = _unmoved(comparison, withheld, is_observed=solution.basis == OBSERVED)
         else:
-            compared = diff_generations(
-                before,
-                result,
+            compared = difference_of(
+                comparison,
                 withheld,
                 is_follow_up=current.is_follow_up,
                 has_claims=solution.basis == OBSERVED and current.claims_are_known,
@@ -174,7 +177,7 @@ class GroupAudit:
             compared.is_settled,
             violations(problem, solution.assignment, solution.strategy or None),
             triggers,
-            _least_movements(before, result, withheld, compared, is_rewrite=current.is_rewrite) if is_known else None,
+            _least_movements(comparison, withheld, compared, is_rewrite=current.is_rewrite) if is_known else None,
             smallest_spread,
         )
 
@@ -190,15 +193,14 @@ class GroupAudit:
                 )
 
 
-def _unmoved(solution: AuditedSolution, withheld: Withheld) -> Difference:
+def _unmoved(comparison: Comparison, withheld: Withheld, *, is_observed: bool) -> Difference:
     """Return the comparison of a static rewrite: no assignor ran, so nothing moved, and what was withheld still is.
 
     It is not worked out from the members: the one that came back claims nothing any more, and a recomputed assignment that the
     observed one does not follow would count its movements a second time.
     """
-    owned = {place for held in (solution.assignment or {}).values() for place in held}
     return Difference(
-        retained_count=len(owned),
+        retained_count=comparison.held.owners_in(comparison.layout).partition_count,
         revoked_count=0,
         reassigned_count=0,
         gained_count=0,
@@ -209,21 +211,20 @@ def _unmoved(solution: AuditedSolution, withheld: Withheld) -> Difference:
         returned_count=0,
         eager_revocation_count=0,
         cooperative_revocation_count=0,
-        actual_revocation_count=0 if solution.basis == OBSERVED else None,
+        actual_revocation_count=0 if is_observed else None,
         is_eager=None,
         movements=(),
         withheld=withheld,
     )
 
 
-def _least_movements(
-    before: Generation | None, result: Generation, withheld: Withheld, compared: Difference, *, is_rewrite: bool
-) -> Least | None:
-    if before is None or not compared.is_settled:
+def _least_movements(comparison: Comparison, withheld: Withheld, compared: Difference, *, is_rewrite: bool) -> Least | None:
+    if not compared.is_settled:
         return None
-    least = least_movements(result, last_owners(before, result, withheld))
+    least = least_movements(comparison, withheld)
     return Least(0) if is_rewrite and least is not None else least
 
 
-def _without_claims(member: Member) -> Member:
-    return replace(member, owned=(), owned_generation=None, user_data=None)
+def _without_claims(problem: GroupProblem) -> GroupProblem:
+    members = (Member(one.member_id, one.topics, one.group_instance_id, one.rack, streams=one.streams) for one in problem.members)
+    return replace(problem, members=tuple(members))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import sqrt
 
+import numpy as np
+
+from assignors.holdings import Holdings, Layout
 from assignors.model import Assignment, GroupProblem, TopicPartition
-from assignors.subscriptions import existing_partition_counts, owners_by_topics, subscriptions_of, thread_id
+from assignors.subscriptions import existing_partition_counts, foreign_entries, subscribers_of, thread_id
 
 _INT_SIGN = 1 << 31
 
@@ -66,64 +69,75 @@ def measure_balance(problem: GroupProblem, assignment: Assignment) -> Balance:
     (3, 1, 1, 3)
     """
     counts = existing_partition_counts(problem)
-    subscribers = owners_by_topics(subscriptions_of(problem), counts)
-    held = _held_by_member(problem, assignment)
-    loads = sorted(map(len, held.values()))
+    subscribers = subscribers_of(problem)
+    held = Holdings.of(assignment)
+    owners = held.owners_in(Layout.of(problem.topics))
+    by_member = _by_member(problem, held)
+    loads = sorted(by_member.load(member.member_id) for member in problem.members)
     total, member_count = sum(loads), len(loads)
     pair_differences = sum(load * (2 * place - member_count + 1) for place, load in enumerate(loads))
-    copies = Counter(place for partitions in assignment.values() for place in partitions)
-    existing_owned_count = sum(1 for topic, partition in copies if 0 <= partition < counts.get(topic, 0))
     has_loads = total > 0
     return Balance(
-        partition_count=len(copies),
-        unassigned_count=sum(counts.values()) - existing_owned_count,
-        multiply_owned_count=sum(1 for copy_count in copies.values() if copy_count > 1),
-        idle_member_count=sum(1 for owners in subscribers.values() for owner in owners if not held[owner]),
+        partition_count=owners.partition_count,
+        unassigned_count=len(owners.free_of(counts)),
+        multiply_owned_count=len(owners.repeated),
+        idle_member_count=sum(1 for members in subscribers.values() for member_id in members if not by_member.load(member_id)),
         partitions_per_member_min=loads[0] if loads else None,
         partitions_per_member_max=loads[-1] if loads else None,
         partitions_per_member_mean=total / member_count if loads else None,
         partitions_per_member_stddev=_standard_deviation(loads, total) if loads else None,
         imbalance_ratio=loads[-1] * member_count / total if has_loads else None,
         gini=pair_differences / (member_count * total) if has_loads else None,
-        topic_skew_max=max(topic_skews(subscribers, held).values(), default=0),
+        topic_skew_max=max(topic_skews(subscribers, by_member).values(), default=0),
         balance_score=(pair_differences + _INT_SIGN) % (2 * _INT_SIGN) - _INT_SIGN,
-        rack_match_ratio=_rack_match_ratio(problem, held),
+        rack_match_ratio=_rack_match_ratio(problem, by_member),
     )
 
 
-def topic_skews(subscribers: Mapping[frozenset[str], Sequence[str]], held: Mapping[str, Sequence[TopicPartition]]) -> dict[str, int]:
+def topic_skews(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdings) -> dict[str, int]:
     """Return for each topic the difference between the most and the fewest of its partitions that one of its subscribers holds.
 
     Args:
         subscribers: owners by the topics they subscribe to, as ``subscriptions.owners_by_topics`` gives them.
-        held: owner -> its partitions; those of topics to which the owner does not subscribe are ignored.
+        held: what owners hold; partitions of topics to which the owner does not subscribe are ignored.
     """
-    subscriber_counts: dict[str, int] = defaultdict(int)
-    counts_by_topic: dict[str, list[int]] = defaultdict(list)
+    subscriber_counts: Counter[str] = Counter()
     for topics, owners in subscribers.items():
         for topic in topics:
             subscriber_counts[topic] += len(owners)
-        for owner in owners:
-            counts: dict[str, int] = defaultdict(int)
-            for topic, _ in held.get(owner, ()):
-                counts[topic] += 1
-            for topic in counts.keys() & topics:
-                counts_by_topic[topic].append(counts[topic])
     skews = dict.fromkeys(subscriber_counts, 0)
-    for topic, counts_held in counts_by_topic.items():
-        fewest = min(counts_held) if len(counts_held) == subscriber_counts[topic] else 0
-        skews[topic] = max(counts_held) - fewest
+    places, lengths = held.entry_topics, held.lengths
+    is_subscribed = _subscribed_entries(subscribers, held)
+    if is_subscribed is not None:
+        places, lengths = places[is_subscribed], lengths[is_subscribed]
+    most, counts = np.zeros(len(held.topics), dtype=np.int64), np.bincount(places, minlength=len(held.topics))
+    fewest = np.full(len(held.topics), np.iinfo(np.int64).max)
+    np.maximum.at(most, places, lengths)
+    np.minimum.at(fewest, places, lengths)
+    for topic, high, low, count in zip(held.topics, most.tolist(), fewest.tolist(), counts.tolist(), strict=True):
+        if count:
+            skews[topic] = high - (low if count == subscriber_counts[topic] else 0)
     return skews
 
 
-def _held_by_member(problem: GroupProblem, assignment: Assignment) -> dict[str, Sequence[TopicPartition]]:
+def _subscribed_entries(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdings) -> np.ndarray | None:
+    """Return a mask over the entries: those of topics to which their owner subscribes; None where it is all of them."""
+    topics_of = {owner: topics for topics, owners in subscribers.items() for owner in owners}
+    if not any(foreign_entries(held, topics_of)):
+        return None
+    return np.array([topic in topics_of.get(owner, ()) for owner, topic, _ in held.entries()], dtype=bool)
+
+
+def _by_member(problem: GroupProblem, held: Holdings) -> Holdings:
     """Return each member's partitions, its threads' ones included; owners that are neither members nor threads are left out."""
-    held: dict[str, Sequence[TopicPartition]] = {}
+    if not any(member.streams for member in problem.members) and {member.member_id for member in problem.members}.issuperset(held.owners):
+        return held  # the usual case
+    by_member: dict[str, tuple[TopicPartition, ...]] = {}
     for member in problem.members:
         threads = range(max((member.streams or {}).values(), default=0))
         owners = [member.member_id, *(thread_id(member, number) for number in threads)]
-        held[member.member_id] = tuple(chain.from_iterable(assignment.get(owner, ()) for owner in owners))
-    return held
+        by_member[member.member_id] = tuple(chain.from_iterable(held.get(owner, ()) for owner in owners))
+    return Holdings.of(by_member)
 
 
 def _standard_deviation(loads: Sequence[int], total: int) -> float:
@@ -131,7 +145,7 @@ def _standard_deviation(loads: Sequence[int], total: int) -> float:
     return sqrt(len(loads) * sum(load * load for load in loads) - total * total) / len(loads)
 
 
-def _rack_match_ratio(problem: GroupProblem, held: Mapping[str, Sequence[TopicPartition]]) -> float | None:
+def _rack_match_ratio(problem: GroupProblem, held: Holdings) -> float | None:
     """Return the rack match ratio; as in Kafka an empty ``client.rack`` is none, and a replica without a rack matches nobody's."""
     racks_of = {name: topic.partition_racks for name, topic in problem.topics.items() if topic.partition_racks is not None}
     if not racks_of:
@@ -140,7 +154,7 @@ def _rack_match_ratio(problem: GroupProblem, held: Mapping[str, Sequence[TopicPa
     for member in problem.members:
         if not member.rack:
             continue
-        for topic, partition in held[member.member_id]:
+        for topic, partition in held.get(member.member_id, ()):
             racks = racks_of.get(topic, ())
             if 0 <= partition < len(racks) and any(rack is not None for rack in racks[partition]):
                 known += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 TopicPartition = tuple[str, int]
 """One partition of a topic: ``("orders", 3)``."""
@@ -119,7 +120,9 @@ class GroupProblem:
         topics: metadata by topic name; a subscribed topic that is not here does not exist.
         members: in the order in which the group's leader puts them into its map, which is the order of the stored
             group metadata record.
+        answers: what has been asked of the problem before, see ``subscriptions``: question -> answer.
     """
 
     topics: Mapping[str, Topic] = field(default_factory=dict)
     members: tuple[Member, ...] = ()
+    answers: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

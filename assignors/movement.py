@@ -1,21 +1,25 @@
 """The difference between two generations of a group: which partitions changed owner, how, why, and what consumers had to give up.
 
-An owner is a static member's instance id where there is one, else a member id: a static member that comes back under a new member
-id has kept its partitions. Movements compare a generation with the one before it; ``withheld`` carries across generations
-who last owned a partition that a cooperative assignor keeps back, so that its hand-over is seen as the movement it is.
+Movements compare a generation with the one before it; ``withheld`` carries across generations who last owned a partition that a
+cooperative assignor keeps back, so that its hand-over is seen as the movement it is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter
+from typing import NamedTuple
 
+from assignors.comparison import Comparison, Several
 from assignors.generations import COOPERATIVE, Generation, Owner, owner_of
+from assignors.holdings import NOBODY
 from assignors.model import TopicPartition
 from assignors.ordering import java_order
 from assignors.revocation import actual_revocations, revocations
-from assignors.subscriptions import existing_partition_counts, subscriptions_of
+from assignors.subscriptions import existing_partition_counts, subscribed_topics
 from assignors.verification import withheld_partitions
 
 REVOKED, REASSIGNED, GAINED, LOST, ORPHANED = "revoked", "reassigned", "gained", "lost", "orphaned"
@@ -41,8 +45,7 @@ class LastOwner:
 Withheld = Mapping[TopicPartition, LastOwner]
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
+class Movement(NamedTuple):
     """One partition whose owner changed.
 
     Attributes:
@@ -62,6 +65,9 @@ class Movement:
     kind: str
     cause: str | None
     previous_generation: int | None
+
+
+_KIND = attrgetter("kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ def diff_generations(
     to another owner, or ``returned`` to its last one. A topic with another id than before has no previous owners
     (``topic_recreated``).
 
-    Complexity: linear; what an owner keeps is found by sets, only what moves costs more.
+    Complexity: linear; whole arrays are compared, only what moves is looked at one by one.
 
     Args:
         previous: the generation before, None for the first: everything is gained.
@@ -162,17 +168,29 @@ def diff_generations(
     >>> [(row.cause, row.previous_member_id, row.previous_generation, row.member_id) for row in gained.movements]
     [('handed_over', 'a', 1, 'b')]
     """
-    sides = _Sides(previous, current)
-    kept_back = withheld_partitions(current.problem, current.assignment) if current.strategy in COOPERATIVE else frozenset()
-    carried = {place: last for place, last in (withheld or {}).items() if place[0] not in sides.recreated}
-    movements = [*_changes(sides, kept_back, deleted_topics), *_gains(sides, carried)]
-    movements.sort(key=lambda row: (java_order(row.topic), row.partition))
-    kinds = Counter(row.kind for row in movements)
-    causes = Counter((row.kind, row.cause) for row in movements)
-    eager, cooperative = revocations(previous, current) if previous is not None else (0, 0)
-    actual, is_eager = actual_revocations(previous, current) if has_claims else (None, None)
+    comparison = Comparison(previous, current)
+    return difference_of(comparison, withheld, is_follow_up=is_follow_up, has_claims=has_claims, deleted_topics=deleted_topics)
+
+
+def difference_of(
+    comparison: Comparison,
+    withheld: Withheld | None = None,
+    *,
+    is_follow_up: bool = False,
+    has_claims: bool = False,
+    deleted_topics: Collection[str] = (),
+) -> Difference:
+    """Return what changed between two generations that are compared already; see ``diff_generations``."""
+    current = comparison.current
+    kept_back = withheld_partitions(current.problem, comparison.held) if current.strategy in COOPERATIVE else frozenset()
+    carried = {place: last for place, last in (withheld or {}).items() if place[0] not in comparison.recreated}
+    movements = _movements(comparison, carried, kept_back, deleted_topics)
+    kinds = Counter(map(_KIND, movements))
+    causes = Counter((row.kind, row.cause) for row in movements if row.cause is not None)
+    eager, cooperative = revocations(comparison)
+    actual, is_eager = actual_revocations(comparison) if has_claims else (None, None)
     return Difference(
-        retained_count=len(sides.retained),
+        retained_count=comparison.retained_count,
         revoked_count=kinds[REVOKED],
         reassigned_count=kinds[REASSIGNED],
         gained_count=kinds[GAINED],
@@ -186,134 +204,75 @@ def diff_generations(
         actual_revocation_count=actual,
         is_eager=is_eager,
         movements=tuple(movements),
-        withheld={place: _last_owner(place, sides, carried) for place in kept_back},
+        withheld={place: _last_owner(place, comparison, carried) for place in kept_back},
     )
 
 
-def last_owners(previous: Generation, current: Generation, withheld: Withheld | None = None) -> dict[TopicPartition, tuple[Owner, ...]]:
-    """Return for each partition that had an owner its last ones: the previous generation's, or the one of a withheld partition.
-
-    Topics with another id than before have none.
-    """
-    recreated = _recreated_topics(previous, current)
-    owners: dict[TopicPartition, tuple[Owner, ...]] = {place: (last.owner,) for place, last in (withheld or {}).items()}
-    owners.update(_owners_by_partition(_holdings(previous)))
-    return {place: last for place, last in owners.items() if place[0] not in recreated}
-
-
-class _Sides:
-    """Two generations as owners of partitions.
-
-    Attributes:
-        previous_member_ids, member_ids: every owner with its member id on either side.
-        recreated: topics whose id changed; nothing of them counts as owned before.
-        retained: the partitions that some owner holds on both sides, whoever else holds them.
-        before, after: partition -> its owners, first in record order; without the retained ones, so that owners before and after
-            never meet.
-    """
-
-    def __init__(self, previous: Generation | None, current: Generation) -> None:
-        self.previous = previous
-        self.current = current
-        self.recreated = _recreated_topics(previous, current)
-        self.previous_member_ids = _member_ids(previous) if previous is not None else {}
-        self.member_ids = _member_ids(current)
-        before = _holdings(previous, self.recreated) if previous is not None else {}
-        after = _holdings(current)
-        self.retained = set().union(*(set(held).intersection(after.get(owner, ())) for owner, held in before.items()))
-        self.before = _owners_by_partition(before, self.retained)
-        self.after = _owners_by_partition(after, self.retained)
-
-
-def _changes(sides: _Sides, kept_back: Collection[TopicPartition], deleted_topics: Collection[str]) -> Iterator[Movement]:
-    """Yield the rows of partitions that had an owner and left it."""
-    if not sides.before:
-        return
-    problem = sides.current.problem
-    members = {owner_of(member) for member in problem.members}
-    subscribed = frozenset().union(*subscriptions_of(problem).values())
+def _movements(
+    comparison: Comparison, carried: Withheld, kept_back: Collection[TopicPartition], deleted_topics: Collection[str]
+) -> list[Movement]:
+    """Return a row for each partition whose owner changed, by topic and partition in Java's order."""
+    ids_before, ids_now = (list(map(ids.get, comparison.owners)) for ids in (comparison.previous_member_ids, comparison.member_ids))
+    previous_generation = comparison.previous.generation if comparison.previous is not None else None
+    problem = comparison.current.problem
+    members = {comparison.places[owner_of(member)] for member in problem.members}
+    subscribed = subscribed_topics(problem)
     counts = existing_partition_counts(problem)
 
-    def cause_of_loss(topic: str, partition: int) -> str:
+    def loss(topic: str, partition: int, before: int) -> Movement:
         is_subscribed = topic in subscribed
         if topic in deleted_topics or (is_subscribed and partition >= counts.get(topic, 0)):
-            return TOPIC_DELETED
-        if not is_subscribed:
-            return UNSUBSCRIBED
-        return WITHHELD if (topic, partition) in kept_back else LEFT_OUT
-
-    for (topic, partition), (owner, *_) in sides.before.items():
-        is_member = owner in members
-        if new_owners := sides.after.get((topic, partition)):
-            kind, member_id, cause = REVOKED if is_member else REASSIGNED, sides.member_ids[new_owners[0]], None
+            cause = TOPIC_DELETED
+        elif not is_subscribed:
+            cause = UNSUBSCRIBED
         else:
-            kind, member_id, cause = LOST if is_member else ORPHANED, None, cause_of_loss(topic, partition)
-        yield Movement(topic, partition, sides.previous_member_ids[owner], member_id, kind, cause, sides.previous.generation)
+            cause = WITHHELD if (topic, partition) in kept_back else LEFT_OUT
+        return Movement(topic, partition, ids_before[before], None, LOST if before in members else ORPHANED, cause, previous_generation)
+
+    def gain(topic: str, partition: int, now: Several) -> Movement:
+        last = carried.get((topic, partition))
+        if last is None:
+            cause = TOPIC_RECREATED if topic in comparison.recreated else None
+            return Movement(topic, partition, None, ids_now[now[0]], GAINED, cause, previous_generation)
+        is_returned = comparison.places.get(last.owner) in now
+        member_id = comparison.member_ids[last.owner] if is_returned else ids_now[now[0]]
+        return Movement(topic, partition, last.member_id, member_id, GAINED, RETURNED if is_returned else HANDED_OVER, last.generation)
+
+    def change(place: TopicPartition, before: Several, now: Several) -> Movement:
+        if not now:
+            return loss(*place, before[0])
+        if not before:
+            return gain(*place, now)
+        return Movement(*place, ids_before[before[0]], ids_now[now[0]], kinds[before[0]], None, previous_generation)
+
+    # From one owner to another, the usual case, by whole columns: there may be as many rows as partitions.
+    kinds = [REVOKED if owner in members else REASSIGNED for owner in range(len(comparison.owners))]
+    changed = comparison.changed
+    last, now = comparison.last[changed], comparison.now[changed]
+    is_handed_on = (last != NOBODY) & (now != NOBODY)
+    losers, winners = last[is_handed_on].tolist(), now[is_handed_on].tolist()
+    of_losers, of_winners = ([column[owner] for owner in owners] for column, owners in ((ids_before, losers), (ids_now, winners)))
+    of_all = (repeat(value, len(losers)) for value in (None, previous_generation))
+    columns = (*comparison.layout.columns(changed[is_handed_on]), of_losers, of_winners, map(kinds.__getitem__, losers), *of_all)
+    movements = list(map(Movement._make, zip(*columns, strict=True)))
+    others = list(comparison.irregular_changes())
+    if len(losers) < len(changed):
+        rest = ~is_handed_on
+        owners = ([(owner,) if owner != NOBODY else () for owner in side[rest].tolist()] for side in (last, now))
+        others += zip(comparison.layout.partitions(changed[rest]), *owners, strict=True)
+    if others:
+        movements += [change(*other) for other in others]
+        movements.sort(key=lambda row: (java_order(row.topic), row.partition))
+    return movements
 
 
-def _gains(sides: _Sides, carried: Withheld) -> Iterator[Movement]:
-    """Yield the rows of partitions that had no owner and got one."""
-    for place in sides.after.keys() - sides.before.keys():
-        owners = sides.after[place]
-        owner, cause = owners[0], None
-        previous_member_id, generation = None, sides.previous.generation if sides.previous is not None else None
-        if place in carried:
-            last = carried[place]
-            owner, cause = (last.owner, RETURNED) if last.owner in owners else (owner, HANDED_OVER)
-            previous_member_id, generation = last.member_id, last.generation
-        elif place[0] in sides.recreated:
-            cause = TOPIC_RECREATED
-        yield Movement(*place, previous_member_id, sides.member_ids[owner], GAINED, cause, generation)
-
-
-def _last_owner(place: TopicPartition, sides: _Sides, carried: Withheld) -> LastOwner:
+def _last_owner(place: TopicPartition, comparison: Comparison, carried: Withheld) -> LastOwner:
     """Return who last held a partition that is kept back: the owner before, else the one carried on, else who claims it."""
-    if place in sides.before:
-        owner = sides.before[place][0]
-        return LastOwner(owner, sides.previous_member_ids[owner], sides.previous.generation)
+    before = comparison.last_owners_of(place)
+    if before:
+        owner = comparison.owners[before[0]]
+        return LastOwner(owner, comparison.previous_member_ids[owner], comparison.previous.generation)
     if place in carried:
         return carried[place]
-    claimant = next(member for member in sides.current.problem.members if place in member.owned)
+    claimant = next(member for member in comparison.current.problem.members if place in member.owned)
     return LastOwner(owner_of(claimant), claimant.member_id, claimant.owned_generation)
-
-
-def _recreated_topics(previous: Generation | None, current: Generation) -> frozenset[str]:
-    """Return the topics whose id is known on both sides and differs."""
-    if previous is None:
-        return frozenset()
-    earlier = previous.problem.topics
-    return frozenset(
-        name
-        for name, topic in current.problem.topics.items()
-        if topic.topic_id is not None and name in earlier and earlier[name].topic_id not in (None, topic.topic_id)
-    )
-
-
-def _member_ids(generation: Generation) -> dict[Owner, str]:
-    """Return every owner with its member id: the members in record order, then strangers that were given something."""
-    owners = {owner_of(member): member.member_id for member in generation.problem.members}
-    known = set(owners.values())
-    owners.update(((False, member_id), member_id) for member_id in generation.assignment if member_id not in known)
-    return owners
-
-
-def _holdings(generation: Generation, without: Collection[str] = ()) -> dict[Owner, tuple[TopicPartition, ...]]:
-    """Return what each owner holds, in record order, less the topics left out."""
-    held = {owner: generation.assignment.get(member_id, ()) for owner, member_id in _member_ids(generation).items()}
-    if not without:
-        return held
-    return {owner: tuple(place for place in partitions if place[0] not in without) for owner, partitions in held.items()}
-
-
-def _owners_by_partition(
-    holdings: Mapping[Owner, tuple[TopicPartition, ...]], without: Collection[TopicPartition] = frozenset()
-) -> dict[TopicPartition, tuple[Owner, ...]]:
-    """Return each partition's distinct owners in the order of the holdings."""
-    owners_of: dict[TopicPartition, tuple[Owner, ...]] = {}
-    for owner, partitions in holdings.items():
-        alone = (owner,)
-        for place in partitions:
-            if place not in without:
-                others = owners_of.get(place)
-                owners_of[place] = alone if others is None or others is alone else others + alone
-    return owners_of

@@ -9,16 +9,24 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from operator import itemgetter
 
+import numpy as np
+
+from assignors.comparison import Comparison
 from assignors.flow import Supply, most_kept, most_placed
-from assignors.generations import COOPERATIVE, Generation, Owner, owner_of
-from assignors.model import GroupProblem, TopicPartition
-from assignors.subscriptions import existing_partition_counts, owners_by_topics, subscriptions_of
+from assignors.generations import COOPERATIVE, owner_of
+from assignors.holdings import NOBODY
+from assignors.model import GroupProblem
+from assignors.movement import Withheld
+from assignors.subscriptions import (
+    Subscriptions,
+    existing_partition_counts,
+    foreign_entries,
+    owners_by_topics,
+    subscribers_of,
+    subscriptions_of,
+)
 from assignors.verification import withheld_partitions
-
-_TOPIC = itemgetter(0)
 
 MOST_EDGES = 20_000
 """Size of the largest flow that is worth its while: pairs of topics with equal subscribers and a subscription that names them, and pairs of
@@ -37,9 +45,7 @@ class Least:
     is_exact: bool = True
 
 
-def least_movements(
-    current: Generation, last_owners: Mapping[TopicPartition, Sequence[Owner]] | None, most_edges: int = MOST_EDGES
-) -> Least | None:
+def least_movements(comparison: Comparison, withheld: Withheld | None = None, most_edges: int = MOST_EDGES) -> Least | None:
     """Return how many partitions had to change owner at least, given the balance that the generation reached.
 
     Compared are all ways to give the same partitions to subscribed members with every load between the smallest and the largest
@@ -52,8 +58,8 @@ def least_movements(
     flow through a network of topics that have the same subscribers and members that have the same subscription.
 
     Args:
-        current: the generation to judge.
-        last_owners: ``movement.last_owners`` of the same comparison; None when there is no generation before.
+        comparison: the generation to judge, and the one before.
+        withheld: who had what was kept back in the generation before, see ``movement.Difference``.
         most_edges: size of the largest flow to send. Beyond it the closed form, which lets every member have everything, gives a number
             that no assignment goes below.
 
@@ -61,48 +67,40 @@ def least_movements(
         None when there is no generation before or no member, and where the assignment is not a whole one: a partition is withheld,
         multiply owned now or before, or given to somebody who does not subscribe to its topic.
 
+    >>> from assignors.generations import Generation
     >>> from assignors.model import Member, Topic
-    >>> members = tuple(Member(name, ("t0",)) for name in "abcd")
-    >>> assignment = {"a": (), "b": (("t0", 0),), "c": (("t0", 1),), "d": (("t0", 2),)}
-    >>> current = Generation(2, "range", GroupProblem({"t0": Topic(3)}, members), assignment)
-    >>> least_movements(current, {("t0", number): ((False, "a"),) for number in range(3)})
+    >>> problem = GroupProblem({"t0": Topic(3)}, tuple(Member(name, ("t0",)) for name in "abcd"))
+    >>> before = Generation(1, "range", problem, {"a": (("t0", 0), ("t0", 1), ("t0", 2))})
+    >>> now = Generation(2, "range", problem, {"a": (), "b": (("t0", 0),), "c": (("t0", 1),), "d": (("t0", 2),)})
+    >>> least_movements(Comparison(before, now))
     Least(count=2, is_exact=True)
     """
-    if last_owners is None or not current.problem.members or not _is_whole(current, last_owners):
+    current = comparison.current
+    if comparison.previous is None or not current.problem.members or not _is_whole(comparison):
         return None
-    given = Counter(map(_TOPIC, chain.from_iterable(current.assignment.values())))
-    subscriptions = subscriptions_of(current.problem)
-    subscribers = owners_by_topics(subscriptions, dict.fromkeys(existing_partition_counts(current.problem).keys() | given.keys()))
+    given = comparison.held.topic_counts()
+    subscriptions, existing = subscriptions_of(current.problem), existing_partition_counts(current.problem)
+    is_known = given.keys() <= existing.keys()
+    subscribers = subscribers_of(current.problem) if is_known else owners_by_topics(subscriptions, {**existing, **given})
     member_ids = [member_id for members in subscribers.values() for member_id in members]
     if not member_ids:
         return Least(0)
-    loads = [len(current.assignment.get(member_id, ())) for member_id in member_ids]
+    loads = list(map(comparison.held.load, member_ids))
     low, high = min(loads), max(loads)
 
-    members = {owner_of(member): member.member_id for member in current.problem.members}
-    held: Counter[tuple[str, str]] = Counter()
-    owned_count = kept_now = 0
-    for member_id, partitions in current.assignment.items():
-        for (topic, last), count in Counter(zip(map(_TOPIC, partitions), map(last_owners.get, partitions), strict=True)).items():
-            if not last:
-                continue
-            owned_count += count
-            last_id = members.get(last[0])
-            kept_now += count if last_id == member_id else 0
-            if topic in subscriptions.get(last_id, ()):
-                held[topic, last_id] += count
-    kept = _most_kept_by_equals(held, member_ids, given.total(), low, high)
-    is_exact = len(subscribers) == 1 or kept == kept_now
+    stays = _Stays(comparison, withheld or {}, subscriptions)
+    kept = _most_kept_by_equals(stays.by_member(), member_ids, sum(given.values()), low, high)
+    is_exact = len(subscribers) == 1 or kept == stays.kept_count
     if not is_exact:
         supplies, supply_of = _supplies(subscribers, given)
         class_of = {member_id: number for number, members in enumerate(subscribers.values()) for member_id in members}
         keepable: Counter[tuple[int, int, str]] = Counter()
-        for (topic, member_id), count in held.items():
+        for (topic, member_id), count in stays.by_topic().items():
             keepable[supply_of[topic], class_of[member_id], member_id] += count
         is_exact = sum(len(supply.classes) for supply in supplies) + len(keepable) <= most_edges
         if is_exact:
             kept = most_kept(supplies, list(map(len, subscribers.values())), keepable, low, high)
-    return Least(owned_count - kept, is_exact)
+    return Least(stays.owned_count - kept, is_exact)
 
 
 def least_spread(problem: GroupProblem, most_edges: int = MOST_EDGES) -> Least | None:
@@ -127,7 +125,7 @@ def least_spread(problem: GroupProblem, most_edges: int = MOST_EDGES) -> Least |
     if not problem.members:
         return None
     counts = existing_partition_counts(problem)
-    subscribers = owners_by_topics(subscriptions_of(problem), counts)
+    subscribers = subscribers_of(problem)
     if not subscribers:
         return Least(0)
     sizes = [len(members) for members in subscribers.values()]
@@ -142,31 +140,77 @@ def least_spread(problem: GroupProblem, most_edges: int = MOST_EDGES) -> Least |
     return Least(largest - smallest)
 
 
-def _is_whole(current: Generation, last_owners: Mapping[TopicPartition, Sequence[Owner]]) -> bool:
+def _is_whole(comparison: Comparison) -> bool:
     """Return whether every partition given has one owner, one that subscribes to it, and nothing is withheld."""
-    if current.strategy in COOPERATIVE and withheld_partitions(current.problem, current.assignment):
+    current, held = comparison.current, comparison.held
+    if comparison.has_repeats or any(len(before) > 1 for before, now in comparison.irregular.values() if now):
         return False
-    if any(len(owners) > 1 for owners in map(last_owners.get, chain.from_iterable(current.assignment.values())) if owners):
+    if current.strategy in COOPERATIVE and withheld_partitions(current.problem, held):
         return False
-    subscriptions = subscriptions_of(current.problem)
-    given: set[TopicPartition] = set()
-    for owner, partitions in current.assignment.items():
-        if not subscriptions.get(owner, frozenset()).issuperset(map(_TOPIC, partitions)):
-            return False
-        given.update(partitions)
-    return len(given) == sum(map(len, current.assignment.values()))
+    return not any(foreign_entries(held, subscriptions_of(current.problem)))
 
 
-def _most_kept_by_equals(held: Mapping[tuple[str, str], int], member_ids: Sequence[str], total: int, low: int, high: int) -> int:
+class _Stays:
+    """The partitions given that had an owner before.
+
+    Attributes:
+        owned_count: how many these are.
+        kept_count: how many of them still have the same owner.
+    """
+
+    def __init__(self, comparison: Comparison, withheld: Withheld, subscriptions: Subscriptions) -> None:
+        self._comparison = comparison
+        self._subscriptions = subscriptions
+        self._counts = comparison.last_counts - comparison.let_go_counts
+        self._singles: list[tuple[str, int]] = []  # topics and last owners of what the arrays do not tell
+        self.kept_count = comparison.retained_count
+        for place in {**withheld, **comparison.irregular}:
+            last, now = comparison.last_owners_of(place), comparison.owners_of(place)
+            is_carried = not last and place in withheld and place[0] not in comparison.recreated
+            if is_carried:
+                last = (comparison.places.get(withheld[place].owner, len(comparison.owners)),)
+                self.kept_count += last == now
+            if last and now and (is_carried or place in comparison.irregular):
+                self._singles.append((place[0], last[0]))
+        self.owned_count = int(self._counts.sum()) + len(self._singles)
+
+    def by_topic(self) -> Counter[tuple[str, str]]:
+        """Return how many partitions of each topic every member had that subscribes to it now."""
+        comparison, member_ids, names = self._comparison, self._member_ids(), list(self._comparison.layout.sizes)
+        numbers = np.flatnonzero((comparison.last != NOBODY) & (comparison.now != NOBODY))
+        keys, counts = np.unique(comparison.layout.topic_places(numbers) * len(member_ids) + comparison.last[numbers], return_counts=True)
+        topics, owners = np.divmod(keys, len(member_ids))
+        held: Counter[tuple[str, int]] = Counter(self._singles)
+        held.update(dict(zip(zip(map(names.__getitem__, topics.tolist()), owners.tolist(), strict=True), counts.tolist(), strict=True)))
+        named = ((topic, member_ids[owner], count) for (topic, owner), count in held.items())
+        return Counter({(topic, name): count for topic, name, count in named if topic in self._subscriptions.get(name, ())})
+
+    def by_member(self) -> Mapping[str, int]:
+        """Return how many partitions every member had of topics to which it subscribes now."""
+        held: Counter[str] = Counter()
+        given = frozenset(self._comparison.held.topics)
+        if all(subscribed >= given for subscribed in set(self._subscriptions.values())):
+            member_ids = self._member_ids()
+            held.update(dict(zip(member_ids, self._counts.tolist(), strict=False)))
+            held.update(member_ids[owner] for _, owner in self._singles)
+        else:
+            for (_, member_id), count in self.by_topic().items():
+                held[member_id] += count
+        return held
+
+    def _member_ids(self) -> list[str | None]:
+        """Return the member of each owner now, None for those that left; and behind them None for any that is in neither generation."""
+        members = {owner_of(member): member.member_id for member in self._comparison.current.problem.members}
+        return [*map(members.get, self._comparison.owners), None]
+
+
+def _most_kept_by_equals(held_by: Mapping[str, int], member_ids: Sequence[str], total: int, low: int, high: int) -> int:
     """Return how many partitions can stay when every member may have every partition; no fewer than when subscriptions differ.
 
     A member keeps at most ``high``; and every member below ``low`` needs that many of the others' partitions.
     """
-    held_by: Counter[str] = Counter()
-    for (_, member_id), count in held.items():
-        held_by[member_id] += count
-    within_high = sum(min(held_by[member_id], high) for member_id in member_ids)
-    needed_below_low = sum(max(0, low - held_by[member_id]) for member_id in member_ids)
+    within_high = sum(min(held_by.get(member_id, 0), high) for member_id in member_ids)
+    needed_below_low = sum(max(0, low - held_by.get(member_id, 0)) for member_id in member_ids)
     return min(within_high, total - needed_below_low)
 
 

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import TypeVar
 
+from assignors.holdings import Holdings
 from assignors.model import GroupProblem, Member
+
+Answer = TypeVar("Answer")
+
+
+def _once(question: Callable[[GroupProblem], Answer]) -> Callable[[GroupProblem], Answer]:
+    """Keep an answer with the problem, which never changes: one audit asks the same a dozen times."""
+
+    @wraps(question)
+    def answer(problem: GroupProblem) -> Answer:
+        if question.__name__ not in problem.answers:
+            problem.answers[question.__name__] = question(problem)
+        return problem.answers[question.__name__]
+
+    return answer
+
 
 Subscriptions = dict[str, frozenset[str]]
 """Owner -> the topics it subscribes to, existing or not; owners with equal topic lists share one set."""
 
 
+@_once
 def subscriptions_of(problem: GroupProblem) -> Subscriptions:
     """Return for each member id the topics it subscribes to, existing or not."""
     known: dict[tuple[str, ...], frozenset[str]] = {}
@@ -49,6 +68,7 @@ def distinct_subscriptions(members: Iterable[Member]) -> dict[tuple[str, ...], N
     return dict.fromkeys({id(member.topics): member.topics for member in members}.values())
 
 
+@_once
 def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
     """Return the partition count of every topic that exists with partitions and that some member subscribes to.
 
@@ -61,6 +81,18 @@ def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
             if topic is not None and topic.partition_count:
                 counts[name] = topic.partition_count
     return counts
+
+
+@_once
+def subscribers_of(problem: GroupProblem) -> dict[frozenset[str], list[str]]:
+    """Return the members grouped by the existing topics that they subscribe to, see ``owners_by_topics``."""
+    return owners_by_topics(subscriptions_of(problem), existing_partition_counts(problem))
+
+
+@_once
+def subscribed_topics(problem: GroupProblem) -> frozenset[str]:
+    """Return the topics, existing or not, to which some member subscribes."""
+    return frozenset().union(*set(subscriptions_of(problem).values()))
 
 
 def owners_by_topics(subscriptions: Subscriptions, topics: Mapping[str, object]) -> dict[frozenset[str], list[str]]:
@@ -77,6 +109,17 @@ def owners_by_topics(subscriptions: Subscriptions, topics: Mapping[str, object])
         by_topics.setdefault(frozenset(filter(topics.__contains__, subscribed)), []).extend(owners)
     by_topics.pop(frozenset(), None)
     return by_topics
+
+
+def foreign_entries(held: Holdings, subscriptions: Subscriptions) -> Iterator[tuple[str, str]]:
+    """Yield the owners and topics of which they were given something without subscribing to them."""
+    topics = frozenset(held.topics)
+    covering = {subscribed for subscribed in set(subscriptions.values()) if subscribed >= topics}
+    if all(subscriptions.get(owner) in covering for owner in held.owners):
+        return  # the usual case
+    for owner, topic, _ in held.entries():
+        if topic not in subscriptions.get(owner, ()):
+            yield owner, topic
 
 
 def _intern(known: dict[tuple[str, ...], frozenset[str]], topics: Iterable[str]) -> frozenset[str]:

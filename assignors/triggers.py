@@ -212,6 +212,7 @@ def _of_participants(before: Evidence, current: Evidence) -> set[Trigger]:
     """Return what changed about members that are in both generations."""
     found = set()
     earlier = {one.owner: one for one in before.participants}
+    subscriptions: set[tuple[frozenset[str], frozenset[str]]] = set()
     tells_topics = before.has_subscriptions and current.has_subscriptions
     for now in current.participants:
         then = earlier.get(now.owner)
@@ -219,10 +220,11 @@ def _of_participants(before: Evidence, current: Evidence) -> set[Trigger]:
             continue
         if then.member_id != now.member_id:
             found.add(Trigger.STATIC_MEMBER_RETURNED)
-        if tells_topics and then.topics != now.topics:
-            found.add(Trigger.SUBSCRIPTION_CHANGED)
+        subscriptions.add((then.topics, now.topics))
         if then.rack != now.rack:
             found.add(Trigger.RACK_CHANGED)
+    if tells_topics and any(earlier != later for earlier, later in subscriptions):
+        found.add(Trigger.SUBSCRIPTION_CHANGED)
     return found
 
 
@@ -231,7 +233,7 @@ def _of_participants(before: Evidence, current: Evidence) -> set[Trigger]:
 
 def _of_topics(before: Evidence, current: Evidence) -> set[Trigger]:
     found = set()
-    subscribed_before, subscribed_now = (frozenset().union(*(one.topics for one in side.participants)) for side in (before, current))
+    subscribed_before, subscribed_now = (frozenset().union(*{one.topics for one in side.participants}) for side in (before, current))
     has_racks = any(one.rack is not None for one in current.participants)
     for name in subscribed_before:
         then, now = before.topics.get(name), current.topics.get(name)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from assignors.balance import topic_skews
+from assignors.holdings import Holdings, Layout, Owners
 from assignors.model import Assignment, GroupProblem, TopicPartition
 from assignors.ordering import java_order, sort_strings
 from assignors.subscriptions import (
     Subscriptions,
     existing_partition_counts,
+    foreign_entries,
     owners_by_topics,
     subscriptions_of,
     thread_subscriptions_of,
@@ -63,33 +65,24 @@ def violations(problem: GroupProblem, assignment: Assignment, strategy: str | No
     members = subscriptions_of(problem)
     threads = thread_subscriptions_of(problem)
     counts = existing_partition_counts(problem)
-    strangers = [owner for owner in assignment if owner not in members and owner not in threads]
-    not_existing: set[TopicPartition] = set()
-    not_subscribed: list[tuple[TopicPartition, str]] = []
-    given: set[TopicPartition] = set()
-    given_count = 0
-    for owner, partitions in assignment.items():
-        subscribed = members.get(owner) or threads.get(owner, frozenset())
-        for topic, partition in partitions:
-            if topic in subscribed and 0 <= partition < counts.get(topic, 0):
-                continue
-            if not _exists(problem, topic, partition):
-                not_existing.add((topic, partition))
-            if topic not in subscribed and (owner in members or owner in threads):
-                not_subscribed.append(((topic, partition), owner))
-        given.update(partitions)
-        given_count += len(partitions)
-
-    withheld = withheld_partitions(problem, assignment) if strategy == "cooperative-sticky" else frozenset()
-    missing = _missing(counts, given) - withheld
+    held = Holdings.of(assignment)
+    owners = held.owners_in(Layout.of(problem.topics))
+    strangers = [owner for owner in held.owners if owner not in members and owner not in threads]
+    foreign: dict[str, set[str]] = {}
+    for owner, topic in foreign_entries(held, {**threads, **members}):
+        if owner in members or owner in threads:
+            foreign.setdefault(owner, set()).add(topic)
+    not_subscribed = {(place, owner) for owner, topics in foreign.items() for place in held[owner] if place[0] in topics}
+    withheld = withheld_partitions(problem, held) if strategy == "cooperative-sticky" else frozenset()
+    missing = _missing(problem, owners) - withheld
     claimants = threads if strategy is not None and strategy.startswith("legacy-") else members
     return (
         *(f"unknown_member {owner}" for owner in sort_strings(strangers)),
-        *(f"not_existing {topic}-{partition}" for topic, partition in _sorted(not_existing)),
-        *(f"not_subscribed {topic}-{partition} {owner}" for (topic, partition), owner in sorted(set(not_subscribed), key=_place_order)),
-        *(f"multiply_owned {topic}-{partition}" for topic, partition in _sorted(_repeated(assignment, given_count - len(given)))),
+        *(f"not_existing {topic}-{partition}" for topic, partition in _sorted(owners.strays)),
+        *(f"not_subscribed {topic}-{partition} {owner}" for (topic, partition), owner in sorted(not_subscribed, key=_place_order)),
+        *(f"multiply_owned {topic}-{partition}" for topic, partition in _sorted(owners.repeated)),
         *(f"unassigned {topic}-{partition}" for topic, partition in _sorted(missing)),
-        *(f"unbalanced {topic}" for topic in _unbalanced(strategy, claimants, counts, assignment, len(withheld))),
+        *(f"unbalanced {topic}" for topic in _unbalanced(strategy, claimants, counts, held, len(withheld))),
     )
 
 
@@ -105,50 +98,32 @@ def withheld_partitions(problem: GroupProblem, assignment: Assignment) -> frozen
     >>> sorted(withheld_partitions(problem, {"a": (("t", 0),), "b": ()}))
     [('t', 1)]
     """
-    counts = existing_partition_counts(problem)
-    unowned: set[TopicPartition] = set()
-    for member in problem.members:
-        unowned.update(member.owned)
-    for partitions in assignment.values():
-        unowned.difference_update(partitions)
-    return frozenset((topic, partition) for topic, partition in unowned if 0 <= partition < counts.get(topic, 0))
+    missing = _missing(problem, Holdings.of(assignment).owners_in(Layout.of(problem.topics)))
+    if not missing:
+        return frozenset()
+    return frozenset(place for member in problem.members for place in member.owned if place in missing)
 
 
-def _exists(problem: GroupProblem, topic: str, partition: int) -> bool:
-    metadata = problem.topics.get(topic)
-    return metadata is not None and 0 <= partition < (metadata.partition_count or 0)
-
-
-def _missing(counts: Mapping[str, int], given: set[TopicPartition]) -> set[TopicPartition]:
-    return {(topic, partition) for topic, count in counts.items() for partition in range(count) if (topic, partition) not in given}
-
-
-def _repeated(assignment: Assignment, repeat_count: int) -> set[TopicPartition]:
-    if not repeat_count:
-        return set()
-    once: set[TopicPartition] = set()
-    again: set[TopicPartition] = set()
-    for partitions in assignment.values():
-        for place in partitions:
-            (again if place in once else once).add(place)
-    return again
+def _missing(problem: GroupProblem, owners: Owners) -> set[TopicPartition]:
+    """Return the partitions that exist, of topics to which some member subscribes, and that nobody was given."""
+    return set(owners.layout.partitions(owners.free_of(existing_partition_counts(problem))))
 
 
 def _unbalanced(
-    strategy: str | None, subscriptions: Subscriptions, counts: Mapping[str, int], assignment: Assignment, withheld_count: int
+    strategy: str | None, subscriptions: Subscriptions, counts: Mapping[str, int], held: Holdings, withheld_count: int
 ) -> list[str]:
     """Return the topics among whose subscribers the strategy did not keep its claim, in Java's order."""
     subscribers = owners_by_topics(subscriptions, counts)
     if strategy in _EVEN_WITHIN_EACH_TOPIC:
-        uneven = [topic for topic, skew in topic_skews(subscribers, assignment).items() if skew > 1]
+        uneven = [topic for topic, skew in topic_skews(subscribers, held).items() if skew > 1]
     elif strategy in _NOTHING_LEFT_TO_EVEN_OUT or (strategy in _EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL and len(subscribers) == 1):
-        uneven = _uneven_loads(subscribers, assignment, withheld_count)
+        uneven = _uneven_loads(subscribers, held, withheld_count)
     else:
         return []
     return sort_strings(uneven)
 
 
-def _uneven_loads(subscribers: Mapping[frozenset[str], list[str]], assignment: Assignment, withheld_count: int) -> list[str]:
+def _uneven_loads(subscribers: Mapping[frozenset[str], list[str]], held: Holdings, withheld_count: int) -> list[str]:
     """Return the topics with a partition whose owner has at least two more than some subscriber, withheld partitions considered.
 
     Withheld partitions will go to somebody, so a topic counts only if all of them together could not lift its subscribers to one
@@ -156,24 +131,24 @@ def _uneven_loads(subscribers: Mapping[frozenset[str], list[str]], assignment: A
     """
     least: dict[str, int] = {}
     for topics, owners in subscribers.items():
-        lowest = min(len(assignment.get(owner, ())) for owner in owners)
+        lowest = min(map(held.load, owners))
         for topic in topics:
             least[topic] = min(lowest, least.get(topic, lowest))
-    if max(map(len, assignment.values()), default=0) - min(least.values(), default=0) <= 1:
+    if max(held.loads, default=0) - min(least.values(), default=0) <= 1:
         return []  # the usual case
     most: dict[str, int] = {}
-    for partitions in assignment.values():
-        for topic in {topic for topic, _ in partitions} & least.keys():
-            most[topic] = max(len(partitions), most.get(topic, 0))
+    for owner, topic, _ in held.entries():
+        if topic in least:
+            most[topic] = max(held.load(owner), most.get(topic, 0))
     uneven = [topic for topic in most if most[topic] - least[topic] > 1]
     if not withheld_count:
         return uneven
-    return [topic for topic in uneven if _shortfall(topic, most[topic] - 1, subscribers, assignment) > withheld_count]
+    return [topic for topic in uneven if _shortfall(topic, most[topic] - 1, subscribers, held) > withheld_count]
 
 
-def _shortfall(topic: str, level: int, subscribers: Mapping[frozenset[str], list[str]], assignment: Assignment) -> int:
+def _shortfall(topic: str, level: int, subscribers: Mapping[frozenset[str], list[str]], held: Holdings) -> int:
     """Return how many partitions it takes to lift every subscriber of the topic to the level."""
-    loads = (len(assignment.get(owner, ())) for topics, owners in subscribers.items() if topic in topics for owner in owners)
+    loads = (held.load(owner) for topics, owners in subscribers.items() if topic in topics for owner in owners)
     return sum(max(0, level - load) for load in loads)
 
 

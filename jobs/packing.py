@@ -11,13 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
+import numpy as np
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.auditing import AuditedGeneration, AuditedSolution
 from assignors.generations import SERVER_SIDE, owner_of
+from assignors.holdings import Holdings
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from assignors.replay import CARRIED, OBSERVED, SOLVED, Snapshot
+from assignors.subscriptions import subscriptions_of
 from assignors.topic_looks import TopicRun
 from assignors.triggers import Evidence, Participant
 from schemas.vocabulary import GroupType
@@ -204,23 +207,26 @@ def unpack_generation(
             topics[name] = Topic(count, None if partition_racks is None else tuple(map(tuple, partition_racks)), topic_id)
         else:
             gone.append(name)
-    assignments: dict[tuple[str, str], dict[str, tuple[TopicPartition, ...]]] = {
-        (row["basis"], row["strategy"]): {} for row in solved if row["status"] in (SOLVED, CARRIED)
+    problem = GroupProblem(topics, snapshot.members)
+    of_members: dict[tuple[str, str], list[Mapping[str, Any]]] = {
+        (row["basis"], row["strategy"]): [] for row in solved if row["status"] in (SOLVED, CARRIED)
     }
     for row in held:
-        entries = zip(row["held_topics"], row["held_partitions"], strict=True)
-        partitions = tuple((topic, partition) for topic, numbers in entries for partition in numbers)
-        assignments[row["basis"], row["strategy"]][row["member_id"]] = partitions
+        of_members[row["basis"], row["strategy"]].append(row)
+    record_order = {member.member_id: order for order, member in enumerate(snapshot.members)}
+    for rows in of_members.values():
+        rows.sort(key=lambda row: record_order.get(row["member_id"], len(record_order)))
+    assignments = {solution: _holdings(rows) for solution, rows in of_members.items()}
     return AuditedGeneration(
         snapshot.generation,
         snapshot.incarnation,
-        GroupProblem(topics, snapshot.members),
+        problem,
         gone,
         _tells_claims(snapshot),
         observed["has_predecessor"],
         observed["is_rewrite"],
         observed["is_follow_up"],
-        _evidence(stored, snapshot, observed, {**topics, **dict.fromkeys(gone, Topic(0))}),
+        _evidence(stored, snapshot, observed, problem, gone),
         [
             AuditedSolution(
                 row["basis"], row["strategy"], assignments.get((row["basis"], row["strategy"])), row["cooperative_revocation_count"]
@@ -230,18 +236,37 @@ def unpack_generation(
     )
 
 
+def _holdings(rows: Sequence[Mapping[str, Any]]) -> Holdings:
+    """Return what the members of one solution hold; their partitions are ``batches.IntegerLists``, which are not copied one by one."""
+    if not rows:
+        return Holdings.of({})
+    places: dict[str, int] = {}
+    entry_topics = [places.setdefault(topic, len(places)) for row in rows for topic in row["held_topics"]]
+    return Holdings(
+        [row["member_id"] for row in rows],
+        list(places),
+        np.array([len(row["held_topics"]) for row in rows]),
+        np.array(entry_topics, dtype=np.int64),
+        np.concatenate([row["held_partitions"].lengths for row in rows]),
+        np.concatenate([row["held_partitions"].values for row in rows]),
+    )
+
+
 def _tells_claims(snapshot: Snapshot) -> bool:
     """Return whether members that claim nothing are known to have given up what they held."""
     versions = snapshot.subscription_versions.values()
     return not snapshot.is_look and (snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in versions))
 
 
-def _evidence(stored: Mapping[str, Any], snapshot: Snapshot, observed: Mapping[str, Any], topics: Mapping[str, Topic]) -> Evidence:
-    participants = []
+def _evidence(
+    stored: Mapping[str, Any], snapshot: Snapshot, observed: Mapping[str, Any], problem: GroupProblem, gone: Iterable[str]
+) -> Evidence:
+    topics = {**problem.topics, **dict.fromkeys(gone, Topic(0))}
+    participants, subscriptions = [], subscriptions_of(problem)
     for member, host in zip(snapshot.members, stored["client_hosts"], strict=True):
         client_id = snapshot.client_ids[member.member_id]
         origin = None if client_id is None or host is None else (client_id, host)
-        participants.append(Participant(owner_of(member), member.member_id, origin, member.rack, frozenset(member.topics)))
+        participants.append(Participant(owner_of(member), member.member_id, origin, member.rack, subscriptions[member.member_id]))
     return Evidence(
         snapshot.generation,
         stored["observed_at_ms"],

@@ -25,7 +25,7 @@ from assignors.ordering import coordinator_partition
 from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED, Replay, State, Step
 from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from assignors.verdicts import Alternative, judge
-from jobs.batches import Batches, to_batches
+from jobs.batches import Batches, to_batches, to_rows
 from jobs.carry import decode_state, encode_state
 from jobs.findings import COMMIT_RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
@@ -236,7 +236,7 @@ def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], li
 
 
 def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
-    rows = (row for batch in batches for row in batch.to_pylist())
+    rows = (row for batch in batches for row in to_rows(batch, "held_partitions"))
     for key, of_group in groupby(rows, key=lambda row: (row["cluster_id"], row["group_id"])):
         audit_group = partial(_audit_group, offsets_partition_counts=offsets_partition_counts, guard=guard)
         yield from guard.compute(f"cluster {key[0]}, group {key[1]}", of_group, audit_group)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
+from assignors.holdings import Holdings, Layout
 from assignors.replay import UNRESOLVED
-from assignors.subscriptions import existing_partition_counts, owners_by_topics, subscriptions_of
+from assignors.subscriptions import existing_partition_counts, subscribers_of
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, rule
 from schemas.vocabulary import Rule, Severity
@@ -24,6 +24,10 @@ RANGES = ("range", "server-range")
 
 def _can_judge_loads(snapshot: SnapshotFacts) -> bool:
     return snapshot.is_settled and snapshot.tells_subscriptions
+
+
+def _held(snapshot: SnapshotFacts) -> Holdings:
+    return Holdings.of(snapshot.observed.assignment)
 
 
 @rule(
@@ -63,8 +67,7 @@ def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
 
     Where a topic is known by an id alone, it may be one of those that are missing by name.
     """
-    held_topics = {topic for held in snapshot.observed.assignment.values() for topic, _ in held}
-    if not _can_judge_loads(snapshot) or any(topic.startswith(UNRESOLVED) for topic in held_topics):
+    if not _can_judge_loads(snapshot) or any(topic.startswith(UNRESOLVED) for topic in _held(snapshot).topics):
         return None
     missing, is_new = [], []
     known = {} if snapshot.previous is None else existing_partition_counts(snapshot.previous.problem)
@@ -96,12 +99,14 @@ class _Idle:
 
 
 def _idle_members(snapshot: SnapshotFacts) -> _Idle:
-    problem, assignment = snapshot.problem, snapshot.observed.assignment
+    problem, held = snapshot.problem, _held(snapshot)
     counts = existing_partition_counts(problem)
-    owned = Counter(topic for held in assignment.values() for topic, _ in set(held))
-    to_spare = {topic for held in assignment.values() if len(held) > 1 for topic, _ in held}
-    to_spare.update(topic for topic, count in counts.items() if owned[topic] < count)
-    idle = [one for one in problem.members if not assignment.get(one.member_id) and not counts.keys().isdisjoint(one.topics)]
+    idle = [one for one in problem.members if not held.load(one.member_id) and not counts.keys().isdisjoint(one.topics)]
+    if not idle:
+        return _Idle((), ())
+    to_spare = {topic for owner, topic, _ in held.entries() if held.load(owner) > 1}
+    owners = held.owners_in(Layout.of(problem.topics))
+    to_spare.update(topic for topic, _ in owners.layout.partitions(owners.free_of(counts)))
     is_spared = [not to_spare.isdisjoint(one.topics) for one in idle]
     spared = tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if spared)
     return _Idle(spared, tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if not spared))
@@ -124,7 +129,7 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     idle = _idle_members(snapshot).spared
     if not idle:
         return None
-    most = max(map(len, snapshot.observed.assignment.values()))
+    most = max(_held(snapshot).loads)
     members = len(snapshot.problem.members)
     return Found(
         f"{len(idle)} of {members} members have nothing to read, while another has up to {counted(most, 'partition')}: {listed(idle)}",
@@ -167,11 +172,11 @@ def _crowding(snapshot: SnapshotFacts) -> _Crowding | None:
     if snapshot.strategy not in RANGES or not _can_judge_loads(snapshot):
         return None
     counts = existing_partition_counts(snapshot.problem)
-    subscribers = owners_by_topics(subscriptions_of(snapshot.problem), counts)
+    subscribers = subscribers_of(snapshot.problem)
     if len(subscribers) != 1 or len(counts) < 2:
         return None  # with different subscriptions nobody can tell what an even split would be
     (members,) = subscribers.values()
-    loads = [len(snapshot.observed.assignment.get(member_id, ())) for member_id in members]
+    loads = list(map(_held(snapshot).load, members))
     most, least, total = max(loads), min(loads), sum(loads)
     if most - least < CROWDED_GAP or most * len(loads) < CROWDED_RATIO * total:
         return None

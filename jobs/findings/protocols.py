@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assignors.generations import COOPERATIVE
-from assignors.model import Member, TopicPartition
+from assignors.model import Member
 from assignors.registry import BUILT_IN
 from assignors.sticky.user_data import read_sticky_user_data
 from jobs.findings.facts import SnapshotFacts
@@ -17,15 +17,13 @@ def _is_classic(snapshot: SnapshotFacts) -> bool:
     return bool(snapshot.problem.members) and not snapshot.evidence.is_consumer_protocol and snapshot.tells_subscriptions
 
 
-def _stayed(snapshot: SnapshotFacts) -> Iterator[tuple[Member, set[TopicPartition]]]:
-    """Yield the members that joined again since the generation before, with what they were given in it."""
+def _stayed(snapshot: SnapshotFacts) -> Iterator[Member]:
+    """Yield the members that joined again since the generation before."""
     previous = snapshot.previous
     if previous is None or previous.generation == snapshot.observed.generation:
         return
     before = {member.member_id for member in previous.problem.members}
-    for member in snapshot.problem.members:
-        if member.member_id in before:
-            yield member, set(previous.assignment.get(member.member_id, ()))
+    yield from (member for member in snapshot.problem.members if member.member_id in before)
 
 
 @rule(
@@ -55,9 +53,9 @@ def mixed_protocols(snapshot: SnapshotFacts) -> Found | None:
     if not cooperative:
         eager.clear()  # all of one kind are nothing mixed; whether they stop is seen in their claims
     if snapshot.previous is not None and snapshot.previous.strategy in COOPERATIVE:
-        for member, held in _stayed(snapshot):
-            kept = {place for place in held if place[0] in member.topics}
-            if kept and member.owned_generation == snapshot.previous.generation:
+        for member in _stayed(snapshot):
+            keeps = any(topic in member.topics for topic, _ in snapshot.previous.assignment.get(member.member_id, ()))
+            if keeps and member.owned_generation == snapshot.previous.generation:
                 (cooperative if member.owned else eager).add(member.member_id)
     if not eager:
         return None
@@ -129,7 +127,7 @@ def stale_claims(snapshot: SnapshotFacts) -> Found | None:
     if not _is_classic(snapshot):
         return None
     behind = []
-    for member, _ in _stayed(snapshot):
+    for member in _stayed(snapshot):
         claims, claimed_at = member.owned, member.owned_generation
         if snapshot.strategy == "sticky" and member.user_data:
             claims, claimed_at, _ = read_sticky_user_data(member.user_data)

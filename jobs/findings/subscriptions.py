@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assignors.sticky.claims import first_differing_member
-from assignors.subscriptions import existing_partition_counts, owners_by_topics, subscriptions_of
+from assignors.subscriptions import existing_partition_counts, subscribed_topics, subscribers_of, subscriptions_of
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, rule
 from schemas.vocabulary import Rule, Severity
@@ -83,7 +83,7 @@ def missing_topics(snapshot: SnapshotFacts) -> Found | None:
         return None
     subscriptions = subscriptions_of(snapshot.problem)
     exist = existing_partition_counts(snapshot.problem)
-    missing = sorted(frozenset().union(*subscriptions.values()).difference(exist, snapshot.uncertain_topics))
+    missing = sorted(subscribed_topics(snapshot.problem).difference(exist, snapshot.uncertain_topics))
     if not missing:
         return None
     count = sum(1 for subscribed in subscriptions.values() if not subscribed.isdisjoint(missing))
@@ -111,7 +111,7 @@ def sticky_general_path(snapshot: SnapshotFacts) -> Found | None:
     if not is_sticky or first_differing_member(snapshot.problem.members) is None:
         return None
     counts = existing_partition_counts(snapshot.problem)
-    subscribers = owners_by_topics(subscriptions_of(snapshot.problem), counts)
+    subscribers = subscribers_of(snapshot.problem)
     choices = sum(counts[topic] * len(owners) for topics, owners in subscribers.items() for topic in topics)
     if choices < NOTICEABLE_CHOICES:
         return None

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors import Assignment, GroupProblem, Member, Topic
+from assignors.comparison import Comparison
 from assignors.generations import Generation, Owner, is_follow_up, owner_of
-from assignors.movement import Difference, LastOwner, Movement, diff_generations, last_owners
+from assignors.movement import Difference, LastOwner, Movement, diff_generations
 from assignors.revocation import actual_revocations, revocations
 from tests.unit.groups import broken_assignments, places, problems
 
@@ -98,7 +99,6 @@ def test_hand_over_is_seen_across_generations(taker: str, row: tuple, counts: tu
     still_withheld = diff_generations(second, third, withheld.withheld)
     assert rows(still_withheld) == []
     assert still_withheld.withheld == withheld.withheld == {T1: LastOwner((False, "a"), "a", 1)}
-    assert last_owners(third, fourth, still_withheld.withheld) == {T0: ((False, "a"),), T1: ((False, "a"),)}
     settled = diff_generations(third, fourth, still_withheld.withheld)
     assert rows(settled) == [row]
     assert (settled.handed_over_count, settled.returned_count, settled.movement_count) == counts
@@ -120,7 +120,7 @@ def test_recreated_topic_has_no_previous_owner() -> None:
     assert rows(difference) == [("t", 0, None, "a", "gained", "topic_recreated", 1)]
     # Its consumer does not look at topic ids: it keeps t-0 and gives up t-1.
     assert (difference.eager_revocation_count, difference.cooperative_revocation_count) == (2, 1)
-    assert last_owners(before, now, {T0: LastOwner((False, "b"), "b", 0)}) == {}
+    assert [Comparison(before, now).last_owners_of(place) for place in (T0, T1)] == [(), ()]
     unknown_now = generation(2, {"a": (T0, T1)})
     assert diff_generations(before, unknown_now).retained_count == 2
 
@@ -162,18 +162,18 @@ def test_rows_come_in_the_order_of_java() -> None:
 def test_claims_tell_what_was_given_up(owned: tuple, new_id: str, actual: tuple[int, bool | None]) -> None:
     before = generation(1, {"a": (T0, T1), "left": (("t", 2),)}, Member("a", ("t",), group_instance_id="i"))
     now = generation(2, {new_id: (T0,), "b": (T1,)}, Member(new_id, ("t",), group_instance_id="i", owned=owned))
-    assert revocations(before, now) == (2, 1)
-    assert actual_revocations(before, now) == actual
+    assert revocations(Comparison(before, now)) == (2, 1)
+    assert actual_revocations(Comparison(before, now)) == actual
     difference = diff_generations(before, now, has_claims=True)
     assert (difference.actual_revocation_count, difference.is_eager) == actual
     assert diff_generations(before, now).actual_revocation_count is None
-    assert actual_revocations(before, replace(now, strategy="sticky")) == (None, None)
+    assert actual_revocations(Comparison(before, replace(now, strategy="sticky"))) == (None, None)
 
 
 def test_one_member_that_kept_its_claims_makes_a_rebalance_not_eager() -> None:
     before = generation(1, {"a": (T0,), "b": (T1,)})
     now = generation(2, {"a": (T0,), "b": (T1,)}, Member("a", ("t",)), Member("b", ("t",), owned=(T1,)))
-    assert actual_revocations(before, now) == (1, False)
+    assert actual_revocations(Comparison(before, now)) == (1, False)
 
 
 GAVE_UP = cooperative(2, {"a": (T0,), "b": ()}, CLAIMS_BOTH, Member("b", ("t",), group_instance_id="i"))
@@ -292,7 +292,7 @@ def test_revocations_are_those_of_the_definition(previous: Generation, current: 
     given_now = {owner_of(m): set(current.assignment[m.member_id]) for m in current.problem.members}
     eager = sum(len(held[owner]) for owner in stayed)
     kept = sum(len(held[owner] & given_now[owner]) for owner in stayed)
-    assert revocations(previous, current) == (eager, eager - kept)
+    assert revocations(Comparison(previous, current)) == (eager, eager - kept)
 
 
 @given(generations(4))

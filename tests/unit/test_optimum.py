@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors import Assignment, AssignorError, GroupProblem, Member, Topic, assign
+from assignors import Assignment, AssignorError, GroupProblem, Member, Topic, TopicPartition, assign
+from assignors.comparison import Comparison
 from assignors.flow import Supply, most_kept, most_placed
 from assignors.generations import Generation, Owner, owner_of
-from assignors.movement import LastOwner, diff_generations, last_owners
+from assignors.movement import LastOwner, diff_generations
 from assignors.optimum import Least, least_movements, least_spread
 from assignors.registry import BUILT_IN
 from assignors.subscriptions import existing_partition_counts
@@ -51,6 +52,18 @@ def loads_by_brute_force(problem: GroupProblem, places: list[tuple[str, int]]) -
     return ways
 
 
+def since(last: dict[TopicPartition, tuple[Owner, ...]], current: Generation) -> Comparison:
+    """Compare with a generation in which these partitions had these owners."""
+    members: dict[Owner, Member] = {}
+    held: dict[str, list[TopicPartition]] = {}
+    for place, owners in last.items():
+        for is_static, name in owners:
+            member = Member(f"{name}, before", group_instance_id=name) if is_static else Member(name)
+            held.setdefault(members.setdefault((is_static, name), member).member_id, []).append(place)
+    before = {member_id: tuple(places) for member_id, places in held.items()}
+    return Comparison(Generation(1, "range", GroupProblem({}, tuple(members.values())), before), current)
+
+
 def compare_least_movements(data: st.DataObject) -> None:
     problem = data.draw(problems())
     assignment = data.draw(sound_assignments(problem, is_complete=False))
@@ -68,7 +81,7 @@ def compare_least_movements(data: st.DataObject) -> None:
             for loads, way in loads_by_brute_force(problem, places)
             if all(low <= load <= high for load in loads.values())
         )
-    assert least_movements(Generation(2, "range", problem, assignment), last) == Least(expected)
+    assert least_movements(since(last, Generation(2, "range", problem, assignment))) == Least(expected)
 
 
 @settings(max_examples=200)
@@ -114,20 +127,21 @@ def test_least_spread_is_that_of_the_most_even_assignment_in_thousands_of_cases(
 def test_nothing_is_least_without_members() -> None:
     problem = GroupProblem({"t": Topic(1)})
     assert least_spread(problem) is None
-    assert least_movements(Generation(2, "range", problem, {}), {}) is None
+    assert least_movements(since({}, Generation(2, "range", problem, {}))) is None
 
 
 def test_partitions_that_nobody_had_do_not_hide_those_behind_them() -> None:
     """a had three of four and may keep two; b was given t-3, which nobody had, and then one of a's."""
     problem = GroupProblem({"t": Topic(4)}, (Member("a", ("t",)), Member("b", ("t",))))
     assignment = {"a": (("t", 0), ("t", 1)), "b": (("t", 3), ("t", 2))}
-    assert least_movements(Generation(2, "range", problem, assignment), {("t", number): (A,) for number in range(3)}) == Least(1)
+    last = {("t", number): (A,) for number in range(3)}
+    assert least_movements(since(last, Generation(2, "range", problem, assignment))) == Least(1)
 
 
 def test_nothing_has_to_move_where_nobody_subscribes_to_anything_existing() -> None:
     problem = GroupProblem({}, (Member("a", ("gone",)),))
     assert least_spread(problem) == Least(0)
-    assert least_movements(Generation(2, "range", problem, {"a": ()}), {}) == Least(0)
+    assert least_movements(since({}, Generation(2, "range", problem, {"a": ()}))) == Least(0)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +158,10 @@ def test_nothing_has_to_move_where_nobody_subscribes_to_anything_existing() -> N
 )
 def test_no_bound_for_what_is_not_a_whole_assignment(assignment: Assignment, strategy: str, last: dict | None) -> None:
     problem = GroupProblem({"t": Topic(2), "u": Topic(1)}, (Member("a", ("t", "u"), owned=(("t", 1),)), Member("b", ("t",))))
-    assert least_movements(Generation(2, strategy, problem, assignment), last) is None
+    now = Generation(2, strategy, problem, assignment)
+    assert least_movements(Comparison(None, now) if last is None else since(last, now)) is None
     whole = Generation(2, strategy, problem, {"a": (("u", 0), ("t", 0)), "b": (("t", 1),)})
-    assert least_movements(whole, {("t", 1): (A,)}) == Least(0)
+    assert least_movements(since({("t", 1): (A,)}, whole)) == Least(0)
 
 
 @given(st.data())
@@ -159,7 +174,7 @@ def test_no_assignment_moves_less_than_the_least(data: st.DataObject) -> None:
     owners: list[Owner] = [*map(owner_of, problem.members), (False, "gone")]
     withheld = {place: LastOwner(data.draw(st.sampled_from(owners)), "any", 0) for place in sorted(unowned)}
     difference = diff_generations(before, now, withheld)
-    least = least_movements(now, last_owners(before, now, withheld))
+    least = least_movements(Comparison(before, now), withheld)
     assert least is None if not problem.members else 0 <= least.count <= difference.movement_count
 
 
@@ -174,7 +189,7 @@ def test_no_assignor_does_better_than_the_bounds(strategy: str) -> None:
             now = Generation(2, strategy, problem, assign(strategy, problem))
         except AssignorError:
             continue
-        least = least_movements(now, last_owners(before, now))
+        least = least_movements(Comparison(before, now))
         if least is not None:
             judged += 1
             assert least.count <= diff_generations(before, now).movement_count
@@ -193,11 +208,11 @@ def test_what_a_flow_too_large_would_tell_is_bounded_from_below() -> None:
     now = Generation(2, "range", problem, {"a": (("t", 0),), "b": (("u", 0), ("u", 1)), "c": (("u", 2), ("u", 3))})
     last = {("u", number): ((False, "c"),) for number in range(4)} | {("t", 0): (B,)}
     # Loads are 1, 2, 2: c keeps two of u, and t has to go from b to a, who needs one.
-    assert least_movements(now, last) == Least(3)
-    assert least_movements(now, last, most_edges=5) == Least(2, is_exact=False)
+    assert least_movements(since(last, now)) == Least(3)
+    assert least_movements(since(last, now), most_edges=5) == Least(2, is_exact=False)
     # Nothing moved: no flow is needed to say that nothing had to.
     stayed = {place: ((False, name),) for name, held in now.assignment.items() for place in held}
-    assert least_movements(now, stayed, most_edges=0) == Least(0)
+    assert least_movements(since(stayed, now), most_edges=0) == Least(0)
     wide = GroupProblem({"t": Topic(1), "u": Topic(5)}, problem.members)
     assert (least_spread(wide), least_spread(wide, most_edges=0)) == (Least(2), Least(0, is_exact=False))
 
@@ -208,7 +223,7 @@ def test_bound_shows_what_range_moves_in_vain() -> None:
     before = Generation(1, "sticky", GroupProblem(topics, three), assign("roundrobin", GroupProblem(topics, three)))
     joined = GroupProblem(topics, (*three, Member("d", ("t",))))
     range_now = Generation(2, "range", joined, assign("range", joined))
-    assert least_movements(range_now, last_owners(before, range_now)) == Least(3)
+    assert least_movements(Comparison(before, range_now)) == Least(3)
     assert diff_generations(before, range_now).movement_count == 9
 
 
