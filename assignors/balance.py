@@ -10,9 +10,9 @@ from math import sqrt
 
 import numpy as np
 
-from assignors.holdings import Holdings, Layout
+from assignors.holdings import Holdings
 from assignors.model import Assignment, GroupProblem, TopicPartition
-from assignors.subscriptions import existing_partition_counts, foreign_entries, subscribers_of, thread_id
+from assignors.subscriptions import existing_partition_counts, foreign_entries, layout_of, subscribers_of, thread_id
 
 _INT_SIGN = 1 << 31
 
@@ -71,7 +71,7 @@ def measure_balance(problem: GroupProblem, assignment: Assignment) -> Balance:
     counts = existing_partition_counts(problem)
     subscribers = subscribers_of(problem)
     held = Holdings.of(assignment)
-    owners = held.owners_in(Layout.of(problem.topics))
+    owners = held.owners_in(layout_of(problem))
     by_member = _by_member(problem, held)
     loads = sorted(by_member.load(member.member_id) for member in problem.members)
     total, member_count = sum(loads), len(loads)

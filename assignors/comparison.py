@@ -14,6 +14,7 @@ import numpy as np
 from assignors.generations import Generation, Owner, owner_of
 from assignors.holdings import NOBODY, Holdings, Layout
 from assignors.model import TopicPartition
+from assignors.subscriptions import layout_of
 
 Several = tuple[int, ...]
 """Owners of one partition, as places among ``Comparison.owners``, in record order."""
@@ -44,7 +45,9 @@ class Comparison:
         self.places = {owner: place for place, owner in enumerate(self.owners)}
         self.held = Holdings.of(current.assignment)
         self.previous_held = Holdings.of(previous.assignment if previous is not None else {})
-        self.layout = Layout.of(previous.problem.topics if previous is not None else {}, current.problem.topics)
+        self.layout = layout_of(current.problem)
+        if previous is not None and not layout_of(previous.problem).is_like(self.layout):
+            self.layout = Layout.of(previous.problem.topics, current.problem.topics)
         before = _Side(self.previous_held, self.previous_member_ids, self.layout, self.places)
         now = _Side(self.held, self.member_ids, self.layout, self.places)
         self.irregular = {place: (before.owners_of(place), now.owners_of(place)) for place in {**before.irregular, **now.irregular}}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import TypeVar
 
-from assignors.holdings import Holdings
+from assignors.holdings import Holdings, Layout
 from assignors.model import GroupProblem, Member
 
 Answer = TypeVar("Answer")
@@ -93,6 +93,12 @@ def subscribers_of(problem: GroupProblem) -> dict[frozenset[str], list[str]]:
 def subscribed_topics(problem: GroupProblem) -> frozenset[str]:
     """Return the topics, existing or not, to which some member subscribes."""
     return frozenset().union(*set(subscriptions_of(problem).values()))
+
+
+@_once
+def layout_of(problem: GroupProblem) -> Layout:
+    """Return numbers for the partitions that exist, subscribed or not."""
+    return Layout.of(problem.topics)
 
 
 def owners_by_topics(subscriptions: Subscriptions, topics: Mapping[str, object]) -> dict[frozenset[str], list[str]]:

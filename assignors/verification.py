@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from assignors.balance import topic_skews
-from assignors.holdings import Holdings, Layout, Owners
+from assignors.holdings import Holdings, Owners
 from assignors.model import Assignment, GroupProblem, TopicPartition
 from assignors.ordering import java_order, sort_strings
 from assignors.subscriptions import (
     Subscriptions,
     existing_partition_counts,
     foreign_entries,
+    layout_of,
     owners_by_topics,
     subscriptions_of,
     thread_subscriptions_of,
@@ -66,7 +67,7 @@ def violations(problem: GroupProblem, assignment: Assignment, strategy: str | No
     threads = thread_subscriptions_of(problem)
     counts = existing_partition_counts(problem)
     held = Holdings.of(assignment)
-    owners = held.owners_in(Layout.of(problem.topics))
+    owners = held.owners_in(layout_of(problem))
     strangers = [owner for owner in held.owners if owner not in members and owner not in threads]
     foreign: dict[str, set[str]] = {}
     for owner, topic in foreign_entries(held, {**threads, **members}):
@@ -98,7 +99,7 @@ def withheld_partitions(problem: GroupProblem, assignment: Assignment) -> frozen
     >>> sorted(withheld_partitions(problem, {"a": (("t", 0),), "b": ()}))
     [('t', 1)]
     """
-    missing = _missing(problem, Holdings.of(assignment).owners_in(Layout.of(problem.topics)))
+    missing = _missing(problem, Holdings.of(assignment).owners_in(layout_of(problem)))
     if not missing:
         return frozenset()
     return frozenset(place for member in problem.members for place in member.owned if place in missing)

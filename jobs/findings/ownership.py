@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignors.holdings import Holdings, Layout
+from assignors.holdings import Holdings
 from assignors.replay import UNRESOLVED
-from assignors.subscriptions import existing_partition_counts, subscribers_of
+from assignors.subscriptions import existing_partition_counts, layout_of, subscribers_of
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, rule
 from schemas.vocabulary import Rule, Severity
@@ -105,7 +105,7 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
     if not idle:
         return _Idle((), ())
     to_spare = {topic for owner, topic, _ in held.entries() if held.load(owner) > 1}
-    owners = held.owners_in(Layout.of(problem.topics))
+    owners = held.owners_in(layout_of(problem))
     to_spare.update(topic for topic, _ in owners.layout.partitions(owners.free_of(counts)))
     is_spared = [not to_spare.isdisjoint(one.topics) for one in idle]
     spared = tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if spared)
