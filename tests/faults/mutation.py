@@ -46,7 +46,8 @@ def _unit_tests(*names: str) -> tuple[str, ...]:
 
 
 JUDGING_TESTS = _unit_tests(
-    *("movement", "triggers", "verdicts", "auditing", "balance", "optimum", "verification", "replay", "conformance", "algorithms_page")
+    *("movement", "holdings", "triggers", "verdicts", "auditing", "balance", "optimum", "verification", "replay", "conformance"),
+    "algorithms_page",
 )
 ASSIGNOR_TESTS = _unit_tests(
     *("golden", "small_groups", "properties", "replay", "topic_looks", "server_assignors", "legacy_assignors", "own_assignor"),
@@ -84,7 +85,10 @@ class Part:
     with_spark: bool = False
 
 
-JUDGING = ("movement", "triggers", "verdicts", "auditing", "balance", "revocation", "optimum", "flow", "verification", "generations")
+JUDGING = (
+    *("movement", "comparison", "holdings", "subscriptions", "triggers", "verdicts", "auditing", "balance", "revocation", "optimum"),
+    *("flow", "verification", "generations"),
+)
 PARTS = (
     Part("movement and audit", 30, tuple(f"assignors/{name}.py" for name in JUDGING), JUDGING_TESTS),
     Part("assignors", 57, ("assignors/**/*.py",), ASSIGNOR_TESTS),
