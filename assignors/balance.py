@@ -130,7 +130,7 @@ def _subscribed_entries(subscribers: Mapping[frozenset[str], Sequence[str]], hel
 
 def _by_member(problem: GroupProblem, held: Holdings) -> Holdings:
     """Return each member's partitions, its threads' ones included; owners that are neither members nor threads are left out."""
-    if not any(member.streams for member in problem.members) and {member.member_id for member in problem.members}.issuperset(held.owners):
+    if {member.member_id for member in problem.members}.issuperset(held.owners):
         return held  # the usual case
     by_member: dict[str, tuple[TopicPartition, ...]] = {}
     for member in problem.members:

@@ -144,6 +144,12 @@ def test_several_owners_are_a_set_and_the_first_in_record_order_is_named() -> No
     assert rows(parts) == [("t", 0, "b", "c", "reassigned", None, 1)]
 
 
+def test_one_that_was_given_partitions_before_it_was_a_member_keeps_them() -> None:
+    stranger = Generation(1, "range", GroupProblem(TOPICS, (Member("b", ("t",)),)), {"a": (T0,), "b": (T1,)})
+    difference = diff_generations(stranger, generation(2, {"a": (T0,), "b": (T1,)}))
+    assert (rows(difference), difference.retained_count) == ([], 2)
+
+
 def test_rows_come_in_the_order_of_java() -> None:
     topics = {"\U0001f600": Topic(11), "\ufffd": Topic(1)}
     given = {"a": (("\ufffd", 0), ("\U0001f600", 10), ("\U0001f600", 9))}
@@ -174,6 +180,17 @@ def test_one_member_that_kept_its_claims_makes_a_rebalance_not_eager() -> None:
     before = generation(1, {"a": (T0,), "b": (T1,)})
     now = generation(2, {"a": (T0,), "b": (T1,)}, Member("a", ("t",)), Member("b", ("t",), owned=(T1,)))
     assert actual_revocations(Comparison(before, now)) == (1, False)
+
+
+@pytest.mark.parametrize(("given", "actual"), [((T0,), (1, False)), ((T0, T1), (0, False)), ((), (2, False))])
+def test_a_broker_takes_only_what_the_target_lacks(given: tuple, actual: tuple[int, bool]) -> None:
+    before, now = (generation(number, {"a": held}, strategy="uniform") for number, held in enumerate(((T0, T1), given), start=1))
+    assert actual_revocations(Comparison(before, now)) == actual
+
+
+def test_where_nobody_held_anything_nothing_was_taken_eagerly_or_not() -> None:
+    before, now = (generation(number, {"a": held}, strategy="uniform") for number, held in enumerate(((), (T0,)), start=1))
+    assert actual_revocations(Comparison(before, now)) == (0, None)
 
 
 GAVE_UP = cooperative(2, {"a": (T0,), "b": ()}, CLAIMS_BOTH, Member("b", ("t",), group_instance_id="i"))
