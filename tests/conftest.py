@@ -23,7 +23,7 @@ settings.load_profile("evenkeel")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARING = {
-    **dict.fromkeys(("test_crashes.py", "test_disk_full.py", "test_two_writers.py"), "two runs"),
+    **dict.fromkeys(("test_crashes.py", "test_disk_full.py"), "two runs"),
     **dict.fromkeys(("test_verify.py", "test_verify_rows.py", "test_recovery_page.py"), "full warehouse"),
 }
 """File -> those with the same word run in one process."""

@@ -57,7 +57,7 @@ def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:
         if text == THIS_VERY_RUN:
             continue
         command = ["bash", "-euc", text] if language == "bash" else [sys.executable, "-c", text]
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=900)
+        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=1800)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
     assert (checkout / "warehouse" / "report.html").stat().st_size > 10_000
     assert (checkout / "audit" / "report.html").exists()

@@ -70,12 +70,14 @@ class TwoRuns:
     """A published run and an undisturbed second one on top of it; tests only read both warehouses, and copy the first.
 
     Attributes:
+        command: what is run, ``run`` or one of its stages, which is a run too.
         first_inputs, second_inputs: captures of the two runs.
         before, after: what readers see of the one and of the other.
         commit_times: of the second run, in seconds since its start.
         duration: of the second run, in seconds.
     """
 
+    command: str
     first: Path
     second: Path
     first_inputs: tuple[Path, ...]
@@ -87,15 +89,15 @@ class TwoRuns:
 
     def first_run(self, warehouse: Path) -> list[str]:
         """Return the command line of the first run."""
-        return command_line(warehouse, self.first_inputs, "first")
+        return command_line(self.command, warehouse, self.first_inputs, "first")
 
     def second_run(self, warehouse: Path, run_id: str = "second") -> list[str]:
         """Return the command line of the second run."""
-        return command_line(warehouse, self.second_inputs, run_id)
+        return command_line(self.command, warehouse, self.second_inputs, run_id)
 
 
-def command_line(warehouse: Path, inputs: tuple[Path, ...], run_id: str) -> list[str]:
-    return ["run", "--warehouse", str(warehouse), "--input", *map(str, inputs), "--run-id", run_id, "--as-of", AS_OF]
+def command_line(command: str, warehouse: Path, inputs: tuple[Path, ...], run_id: str) -> list[str]:
+    return [command, "--warehouse", str(warehouse), "--input", *map(str, inputs), "--run-id", run_id, "--as-of", AS_OF]
 
 
 def commits(warehouse: Path) -> list[Path]:
@@ -103,20 +105,29 @@ def commits(warehouse: Path) -> list[Path]:
     return [path for path in warehouse.glob("*/_delta_log/*.json") if path.stem.isdigit()]
 
 
-@pytest.fixture(scope="session")
-def two_runs(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> TwoRuns:
-    folder = tmp_path_factory.mktemp("two_runs")
+def run_twice(evenkeel, folder: Path, command: str, *written: str) -> TwoRuns:
+    """Make both warehouses; the second run has to write to the tables that are named."""
     first, second = folder / "first", folder / "second"
     (folder / "bad.jsonl").write_text(BAD_RECORD)
     first_inputs = (few(folder, "a.parquet", 0, 4), LOOKS)
     second_inputs = (few(folder, "b.parquet", 4, 8), folder / "bad.jsonl")
-    assert evenkeel(*command_line(first, first_inputs, "first")) == 0
+    assert evenkeel(*command_line(command, first, first_inputs, "first")) == 0
     shutil.copytree(first, second)
     old = {path.relative_to(second) for path in commits(second)}
     started = time.time()
-    assert evenkeel(*command_line(second, second_inputs, "second")) == 0
+    assert evenkeel(*command_line(command, second, second_inputs, "second")) == 0
     duration = time.time() - started
     new = [path for path in commits(second) if path.relative_to(second) not in old]
-    assert {path.parent.parent.name for path in new} >= {"movements", "quarantine", "runs"}
+    assert {path.parent.parent.name for path in new} >= {*written, "quarantine", "runs"}
     times = tuple(sorted(path.stat().st_mtime - started for path in new))
-    return TwoRuns(first, second, first_inputs, second_inputs, published_state(first), published_state(second), times, duration)
+    return TwoRuns(command, first, second, first_inputs, second_inputs, published_state(first), published_state(second), times, duration)
+
+
+@pytest.fixture(scope="session")
+def two_runs(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> TwoRuns:
+    return run_twice(evenkeel, tmp_path_factory.mktemp("two_runs"), "run", "movements")
+
+
+@pytest.fixture(scope="session")
+def two_landings(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> TwoRuns:
+    return run_twice(evenkeel, tmp_path_factory.mktemp("two_landings"), "land", "subscription_snapshots", "offset_snapshots")

@@ -40,9 +40,10 @@ def check_quarantine(warehouse: Path, log: Log, capture: Path) -> None:
     assert Counter(line for _, line in strange) == Counter(log.strange_lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "good", "bad"),
-    [("land", 1_000, 120), pytest.param("run", 100_000, 10_000, marks=pytest.mark.slow)],
+    [("land", 1_000, 120), ("run", 100_000, 10_000)],
 )
 def test_bad_records_among_good_ones(command: str, good: int, bad: int, evenkeel, tmp_path: Path) -> None:
     """The same log once with its bad records and once without, as if compaction had taken them away."""

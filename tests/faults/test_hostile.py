@@ -83,6 +83,7 @@ def hostile(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
     yield folder, written.getvalue()
 
 
+@pytest.mark.slow
 def test_names_are_stored_as_they_are(hostile: tuple[Path, str]) -> None:
     warehouse = hostile[0] / "warehouse"
     snapshots = {(row["group_id"], row["generation"]): row for row in rows(warehouse, "subscription_snapshots")}
@@ -107,6 +108,7 @@ def test_names_are_stored_as_they_are(hostile: tuple[Path, str]) -> None:
     assert (refused["reason"], refused["payload"].count(b"\\ud800")) == ("malformed_line", 2)
 
 
+@pytest.mark.slow
 def test_no_folder_is_named_by_the_input(hostile: tuple[Path, str]) -> None:
     warehouse = hostile[0] / "warehouse"
     folders = {path.name for path in warehouse.rglob("*") if path.is_dir()}
@@ -140,6 +142,7 @@ class Elements(HTMLParser):
         raise AssertionError(f"a comment: {data[:100]}")
 
 
+@pytest.mark.slow
 def test_the_report_shows_names_and_obeys_none(hostile: tuple[Path, str]) -> None:
     templates = "".join(path.read_text(encoding="utf-8") for path in TEMPLATES.glob("*.j2"))
     ours = set(re.findall(r"<([a-z]\w*)", templates))
@@ -162,6 +165,7 @@ def test_the_report_shows_names_and_obeys_none(hostile: tuple[Path, str]) -> Non
         assert path != report or [name for name in MARKUP if visible(name) not in shown] == []
 
 
+@pytest.mark.slow
 def test_the_exports_hold_names_as_they_are(hostile: tuple[Path, str]) -> None:
     files = hostile[0] / "files"
     audits = json.loads((files / "generation_audits.json").read_text())
@@ -175,6 +179,7 @@ def test_the_exports_hold_names_as_they_are(hostile: tuple[Path, str]) -> None:
     assert {sample.labels["group_id"] for sample in members.samples} == {row["group_id"] for row in audits}
 
 
+@pytest.mark.slow
 def test_the_log_keeps_names_on_its_lines(hostile: tuple[Path, str]) -> None:
     lines = hostile[1].split("\n")
     assert lines.pop() == ""

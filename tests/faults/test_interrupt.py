@@ -53,6 +53,7 @@ def test_a_commit_that_lands_behind_the_recovery_is_taken_back_by_the_next_run(
     assert_equal_warehouses(interrupted, undisturbed)
 
 
+@pytest.mark.slow
 def test_an_interrupt_during_the_last_commit_comes_behind_it(
     evenkeel, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_worker_that_always_dies_names_its_group(
     assert_nothing_is_published(tmp_path / "warehouse", landed)
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_names_its_group(
     assign_with: Callable[..., int], tmp_path: Path, landed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +107,7 @@ def assert_nothing_is_published(warehouse: Path, landed: Path) -> None:
     assert versions(warehouse)["subscription_snapshots"] == versions(landed)["subscription_snapshots"]
 
 
+@pytest.mark.slow
 def test_a_worker_has_so_much_memory_and_no_more(assign_with: Callable[..., int], tmp_path: Path) -> None:
     assert assign_with(fill_memory) == 0
     told = {row["detail"] for row in rows(tmp_path / "warehouse", "solutions") if row["group_id"] == POISON and ":" in row["strategy"]}
