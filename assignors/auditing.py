@@ -9,8 +9,8 @@ from assignors.balance import Balance, measure_balance
 from assignors.comparison import Comparison
 from assignors.generations import Generation
 from assignors.holdings import Holdings
-from assignors.model import GroupProblem, Member
-from assignors.movement import Difference, Withheld, difference_of
+from assignors.model import GroupProblem
+from assignors.movement import Difference, Withheld, diff_generations
 from assignors.optimum import Least, least_movements, least_spread
 from assignors.replay import COUNTERFACTUAL, OBSERVED
 from assignors.triggers import Evidence, Past, Trigger, find_triggers
@@ -159,7 +159,7 @@ class GroupAudit:
         if current.is_rewrite:
             compared = _unmoved(comparison, withheld, is_observed=solution.basis == OBSERVED)
         else:
-            compared = difference_of(
+            compared = diff_generations(
                 comparison,
                 withheld,
                 is_follow_up=current.is_follow_up,
@@ -226,5 +226,5 @@ def _least_movements(comparison: Comparison, withheld: Withheld, compared: Diffe
 
 
 def _without_claims(problem: GroupProblem) -> GroupProblem:
-    members = (Member(one.member_id, one.topics, one.group_instance_id, one.rack, streams=one.streams) for one in problem.members)
+    members = (replace(member, owned=(), owned_generation=None, user_data=None) for member in problem.members)
     return replace(problem, members=tuple(members))

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from assignors.model import Topic, TopicPartition
-from assignors.ordering import java_order
+from assignors.ordering import sort_strings
 
 NOBODY = -1
 """Stands for an owner where there is none."""
-
-_order = lru_cache(maxsize=1 << 16)(java_order)
 
 
 class Layout:
@@ -31,7 +28,7 @@ class Layout:
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
-        self.sizes = {topic: sizes[topic] for topic in sorted(sizes, key=_order)}
+        self.sizes = {topic: sizes[topic] for topic in sort_strings(sizes)}
         self.places = {topic: place for place, topic in enumerate(self.sizes)}
         self.starts = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(self.sizes.values(), np.int64, len(sizes)), out=self.starts[1:])
@@ -82,9 +79,10 @@ class Owners:
     """Who owns each partition of a layout.
 
     Attributes:
+        layout: what numbers the partitions.
         first: for each number the place of its owner among those of the holdings, ``NOBODY`` without one; of several one of them.
-        shared: the partitions of the layout with several owners, each with all of them in their order.
         free: the numbers of those without one.
+        shared: the partitions of the layout with several owners, each with all of them in their order.
         strays: the partitions that the layout has not, with their owners.
         repeated: the partitions that were given out more than once, to several owners or to one.
     """

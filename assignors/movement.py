@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from assignors.comparison import Comparison, Several
-from assignors.generations import COOPERATIVE, Generation, Owner, owner_of
+from assignors.generations import COOPERATIVE, Owner, owner_of
 from assignors.holdings import NOBODY
 from assignors.model import TopicPartition
 from assignors.ordering import java_order
@@ -112,8 +112,7 @@ class Difference:
 
 
 def diff_generations(
-    previous: Generation | None,
-    current: Generation,
+    comparison: Comparison,
     withheld: Withheld | None = None,
     *,
     is_follow_up: bool = False,
@@ -143,17 +142,16 @@ def diff_generations(
     Complexity: linear; whole arrays are compared, only what moves is looked at one by one.
 
     Args:
-        previous: the generation before, None for the first: everything is gained.
-        current: the generation that is explained.
+        comparison: the generation that is explained, and the one before; without one before everything is gained.
         withheld: ``Difference.withheld`` of the last comparison of this chain.
         is_follow_up: the generation only completes a cooperative hand-over; under an eager protocol it would not exist, so its eager
             revocations are 0.
         has_claims: the members' claims are known: an observed generation whose subscriptions are all version 1 or newer, or of the
             consumer protocol.
         deleted_topics: topics known to be gone to which no member subscribes any more. A subscribed topic that is not in
-            ``current.problem.topics`` is gone anyway.
+            ``comparison.current.problem.topics`` is gone anyway.
 
-    >>> from assignors.generations import is_follow_up
+    >>> from assignors.generations import Generation, is_follow_up
     >>> from assignors.model import GroupProblem, Member, Topic
     >>> topics = {"t": Topic(2)}
     >>> one = GroupProblem(topics, (Member("a", ("t",)),))
@@ -161,26 +159,13 @@ def diff_generations(
     >>> first = Generation(1, "cooperative-sticky", one, {"a": (("t", 0), ("t", 1))})
     >>> second = Generation(2, "cooperative-sticky", two, {"a": (("t", 0),), "b": ()})
     >>> third = Generation(3, "cooperative-sticky", two, {"a": (("t", 0),), "b": (("t", 1),)})
-    >>> lost = diff_generations(first, second)
+    >>> lost = diff_generations(Comparison(first, second))
     >>> [(row.kind, row.cause) for row in lost.movements], lost.movement_count
     ([('lost', 'withheld')], 0)
-    >>> gained = diff_generations(second, third, lost.withheld, is_follow_up=is_follow_up(second, third))
+    >>> gained = diff_generations(Comparison(second, third), lost.withheld, is_follow_up=is_follow_up(second, third))
     >>> [(row.cause, row.previous_member_id, row.previous_generation, row.member_id) for row in gained.movements]
     [('handed_over', 'a', 1, 'b')]
     """
-    comparison = Comparison(previous, current)
-    return difference_of(comparison, withheld, is_follow_up=is_follow_up, has_claims=has_claims, deleted_topics=deleted_topics)
-
-
-def difference_of(
-    comparison: Comparison,
-    withheld: Withheld | None = None,
-    *,
-    is_follow_up: bool = False,
-    has_claims: bool = False,
-    deleted_topics: Collection[str] = (),
-) -> Difference:
-    """Return what changed between two generations that are compared already; see ``diff_generations``."""
     current = comparison.current
     kept_back = withheld_partitions(current.problem, comparison.held) if current.strategy in COOPERATIVE else frozenset()
     carried = {place: last for place, last in (withheld or {}).items() if place[0] not in comparison.recreated}

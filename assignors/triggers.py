@@ -223,7 +223,7 @@ def _of_participants(before: Evidence, current: Evidence) -> set[Trigger]:
         subscriptions.add((then.topics, now.topics))
         if then.rack != now.rack:
             found.add(Trigger.RACK_CHANGED)
-    if tells_topics and any(earlier != later for earlier, later in subscriptions):
+    if tells_topics and any(old != new for old, new in subscriptions):
         found.add(Trigger.SUBSCRIPTION_CHANGED)
     return found
 

@@ -5,7 +5,7 @@
 Every group has that many topics with that many partitions each, 1,200,000 in all, and one member leaves: what it had goes to the others,
 and everybody else keeps what it has. The rival makes a set of (topic, partition, member) of both generations and takes the symmetric
 difference; it is given the tuples ready-made. Ours is given both generations as a worker reads them, in Arrow's columns
-(``Holdings``), and diffs them (``diff_generations``); or, as in a group's audit, which has seen the generation before already, audits the
+(``Holdings``), and compares and diffs them; or, as in a group's audit, which has seen the generation before already, audits the
 second one (``GroupAudit``: movements, revocations, balance, least movement, violations, triggers). Rounds alternate, so that a change in
 the machine's load meets all three. Printed are medians of CPU seconds and the ratios; exit code 20 when diff or audit is not
 ``--target`` times as fast as the set difference. Smaller groups cost what their members cost, about which the set difference asks nothing:
@@ -38,6 +38,7 @@ def main() -> int:
     sys.path.insert(0, str(ROOT))
     from assignors import GroupProblem, Member, Topic
     from assignors.auditing import AuditedGeneration, AuditedSolution, GroupAudit
+    from assignors.comparison import Comparison
     from assignors.generations import Generation, owner_of
     from assignors.holdings import Holdings
     from assignors.movement import diff_generations
@@ -93,7 +94,7 @@ def main() -> int:
             audit.advance(before())
         work: tuple[tuple[str, Callable[[], int], int], ...] = (
             ("set difference", lambda: sum(len(set(before) ^ set(after)) for before, after in flat), 2 * expected),
-            ("diff", lambda pairs=pairs: sum(diff_generations(*pair).movement_count for pair in pairs), expected),
+            ("diff", lambda pairs=pairs: sum(diff_generations(Comparison(*pair)).movement_count for pair in pairs), expected),
             ("audit", lambda audits=audits: sum(one.advance(now)[0].difference.movement_count for one, now in audits), expected),
         )
         for what, call, count in work:

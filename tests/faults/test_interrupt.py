@@ -16,6 +16,8 @@ from tests.faults.harmful_assignors import POISON
 from tests.spark.captures import LOOKS, of_groups
 from tests.spark.tables import assert_equal_warehouses, rows, versions
 
+pytestmark = pytest.mark.slow
+
 INTERRUPTED = 1
 
 
@@ -24,7 +26,6 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return of_groups(tmp_path_factory.mktemp("records"), "one.parquet", POISON)
 
 
-@pytest.mark.slow
 def test_a_commit_that_lands_behind_the_recovery_is_taken_back_by_the_next_run(
     evenkeel, spark: SparkSession, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,7 +54,6 @@ def test_a_commit_that_lands_behind_the_recovery_is_taken_back_by_the_next_run(
     assert_equal_warehouses(interrupted, undisturbed)
 
 
-@pytest.mark.slow
 def test_an_interrupt_during_the_last_commit_comes_behind_it(
     evenkeel, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

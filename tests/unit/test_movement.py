@@ -46,7 +46,7 @@ def rows(difference: Difference) -> list[tuple]:
     ],
 )
 def test_kind_of_each_row_of_the_truth_table(before: Assignment, after: Assignment, row: tuple | None) -> None:
-    difference = diff_generations(generation(4, before), generation(5, after))
+    difference = diff_generations(Comparison(generation(4, before), generation(5, after)))
     assert rows(difference) == ([] if row is None else [row])
     kinds = ("retained", "revoked", "reassigned", "gained", "lost", "orphaned")
     counts = {kind: getattr(difference, f"{kind}_count") for kind in kinds}
@@ -70,7 +70,7 @@ def test_kind_of_each_row_of_the_truth_table(before: Assignment, after: Assignme
 def test_first_cause_that_holds(owned: tuple, strategy: str, topics: dict, subscribed: tuple, deleted: tuple, cause: str) -> None:
     before = generation(1, {"a": (T0,)})
     now = generation(2, {"a": ()}, Member("a", subscribed, owned=owned), topics=topics, strategy=strategy)
-    difference = diff_generations(before, now, deleted_topics=deleted)
+    difference = diff_generations(Comparison(before, now), deleted_topics=deleted)
     assert rows(difference) == [("t", 0, "a", None, "lost", cause, 1)]
     assert difference.withheld_count == (cause == "withheld")
     assert difference.is_settled == (cause != "withheld")
@@ -95,11 +95,11 @@ def test_hand_over_is_seen_across_generations(taker: str, row: tuple, counts: tu
     second = cooperative(2, {"a": (T0,), "b": ()}, CLAIMS_BOTH)
     third = cooperative(3, {"a": (T0,), "b": ()}, CLAIMS_BOTH)
     fourth = cooperative(4, {"a": (T0, *[T1] * (taker == "a")), "b": (T1,) * (taker == "b")}, Member("a", ("t",), owned=(T0,)))
-    withheld = diff_generations(first, second)
-    still_withheld = diff_generations(second, third, withheld.withheld)
+    withheld = diff_generations(Comparison(first, second))
+    still_withheld = diff_generations(Comparison(second, third), withheld.withheld)
     assert rows(still_withheld) == []
     assert still_withheld.withheld == withheld.withheld == {T1: LastOwner((False, "a"), "a", 1)}
-    settled = diff_generations(third, fourth, still_withheld.withheld)
+    settled = diff_generations(Comparison(third, fourth), still_withheld.withheld)
     assert rows(settled) == [row]
     assert (settled.handed_over_count, settled.returned_count, settled.movement_count) == counts
     assert settled.gained_count == 1
@@ -107,7 +107,7 @@ def test_hand_over_is_seen_across_generations(taker: str, row: tuple, counts: tu
 
 
 def test_claim_tells_the_last_owner_when_nothing_before_is_known() -> None:
-    seed = diff_generations(None, cooperative(7, {"a": (T0,), "b": ()}, replace(CLAIMS_BOTH, owned_generation=6)))
+    seed = diff_generations(Comparison(None, cooperative(7, {"a": (T0,), "b": ()}, replace(CLAIMS_BOTH, owned_generation=6))))
     assert rows(seed) == [("t", 0, None, "a", "gained", None, None)]
     assert seed.withheld == {T1: LastOwner((False, "a"), "a", 6)}
     assert (seed.retained_count, seed.eager_revocation_count, seed.cooperative_revocation_count) == (0, 0, 0)
@@ -116,44 +116,44 @@ def test_claim_tells_the_last_owner_when_nothing_before_is_known() -> None:
 def test_recreated_topic_has_no_previous_owner() -> None:
     first, second = ({"t": Topic(2, topic_id=topic_id)} for topic_id in ("AAAAAAAAAAEAAAAAAAAAAg", "AAAAAAAAAAEAAAAAAAAAAw"))
     before, now = generation(1, {"a": (T0, T1)}, topics=first), generation(2, {"a": (T0,)}, topics=second)
-    difference = diff_generations(before, now, {T0: LastOwner((False, "b"), "b", 0)})
+    difference = diff_generations(Comparison(before, now), {T0: LastOwner((False, "b"), "b", 0)})
     assert rows(difference) == [("t", 0, None, "a", "gained", "topic_recreated", 1)]
     # Its consumer does not look at topic ids: it keeps t-0 and gives up t-1.
     assert (difference.eager_revocation_count, difference.cooperative_revocation_count) == (2, 1)
     assert [Comparison(before, now).last_owners_of(place) for place in (T0, T1)] == [(), ()]
     unknown_now = generation(2, {"a": (T0, T1)})
-    assert diff_generations(before, unknown_now).retained_count == 2
+    assert diff_generations(Comparison(before, unknown_now)).retained_count == 2
 
 
 def test_static_member_keeps_its_partitions_under_a_new_member_id() -> None:
     before = generation(1, {"a-1": (T0,), "b": (T1,)}, Member("a-1", ("t",), group_instance_id="a"))
     now = generation(2, {"a-2": (T0,), "a": (T1,)}, Member("a-2", ("t",), group_instance_id="a"))
-    difference = diff_generations(before, now)
+    difference = diff_generations(Comparison(before, now))
     # Dynamic member "a" is not static member "a".
     assert rows(difference) == [("t", 1, "b", "a", "reassigned", None, 1)]
     assert difference.retained_count == 1
 
 
 def test_several_owners_are_a_set_and_the_first_in_record_order_is_named() -> None:
-    meets = diff_generations(generation(1, {"a": (T0,), "b": (T0,)}), generation(2, {"a": (), "b": (T0,), "c": (T0,)}))
+    meets = diff_generations(Comparison(generation(1, {"a": (T0,), "b": (T0,)}), generation(2, {"a": (), "b": (T0,), "c": (T0,)})))
     assert (rows(meets), meets.retained_count) == ([], 1)
     # Record order is b, a on both sides, whatever order the assignment has.
     members = (Member("b", ("t",)), Member("a", ("t",)), Member("c", ("t",)))
     before = generation(1, {"a": (T0,), "b": (T0,), "c": ()}, *members)
-    parts = diff_generations(before, generation(2, {"c": (T0,), "a": ()}, *members[1:]))
+    parts = diff_generations(Comparison(before, generation(2, {"c": (T0,), "a": ()}, *members[1:])))
     assert rows(parts) == [("t", 0, "b", "c", "reassigned", None, 1)]
 
 
 def test_one_that_was_given_partitions_before_it_was_a_member_keeps_them() -> None:
     stranger = Generation(1, "range", GroupProblem(TOPICS, (Member("b", ("t",)),)), {"a": (T0,), "b": (T1,)})
-    difference = diff_generations(stranger, generation(2, {"a": (T0,), "b": (T1,)}))
+    difference = diff_generations(Comparison(stranger, generation(2, {"a": (T0,), "b": (T1,)})))
     assert (rows(difference), difference.retained_count) == ([], 2)
 
 
 def test_rows_come_in_the_order_of_java() -> None:
     topics = {"\U0001f600": Topic(11), "\ufffd": Topic(1)}
     given = {"a": (("\ufffd", 0), ("\U0001f600", 10), ("\U0001f600", 9))}
-    difference = diff_generations(None, generation(1, given, Member("a", tuple(topics)), topics=topics))
+    difference = diff_generations(Comparison(None, generation(1, given, Member("a", tuple(topics)), topics=topics)))
     assert [(row.topic, row.partition) for row in difference.movements] == [("\U0001f600", 9), ("\U0001f600", 10), ("\ufffd", 0)]
 
 
@@ -170,9 +170,9 @@ def test_claims_tell_what_was_given_up(owned: tuple, new_id: str, actual: tuple[
     now = generation(2, {new_id: (T0,), "b": (T1,)}, Member(new_id, ("t",), group_instance_id="i", owned=owned))
     assert revocations(Comparison(before, now)) == (2, 1)
     assert actual_revocations(Comparison(before, now)) == actual
-    difference = diff_generations(before, now, has_claims=True)
+    difference = diff_generations(Comparison(before, now), has_claims=True)
     assert (difference.actual_revocation_count, difference.is_eager) == actual
-    assert diff_generations(before, now).actual_revocation_count is None
+    assert diff_generations(Comparison(before, now)).actual_revocation_count is None
     assert actual_revocations(Comparison(before, replace(now, strategy="sticky"))) == (None, None)
 
 
@@ -224,7 +224,7 @@ def test_nothing_follows_up_a_generation_in_which_nobody_gave_up_a_claim() -> No
 
 def test_follow_up_costs_no_eager_revocations() -> None:
     now = cooperative(3, {"a": (), "b": (T0, T1)}, *GAVE_UP.problem.members)
-    difference = diff_generations(GAVE_UP, now, is_follow_up=True)
+    difference = diff_generations(Comparison(GAVE_UP, now), is_follow_up=True)
     assert (difference.eager_revocation_count, difference.cooperative_revocation_count) == (0, 1)
 
 
@@ -289,7 +289,7 @@ last_owner_maps = st.dictionaries(places, st.builds(lambda name: LastOwner((Fals
 def test_difference_is_that_of_the_definition(previous: Generation, current: Generation, carried: dict[tuple[str, int], LastOwner]) -> None:
     owned_before = {place for held in previous.assignment.values() for place in held}
     withheld = {place: last for place, last in carried.items() if place not in owned_before}
-    difference = diff_generations(previous, current, withheld)
+    difference = diff_generations(Comparison(previous, current), withheld)
     expected_rows, expected_retained, expected_withheld = difference_by_definition(previous, current, withheld)
     assert list(difference.movements) == expected_rows
     assert difference.retained_count == expected_retained
@@ -314,7 +314,7 @@ def test_revocations_are_those_of_the_definition(previous: Generation, current: 
 
 @given(generations(4))
 def test_difference_with_itself_is_all_retained(same: Generation) -> None:
-    difference = diff_generations(same, same)
+    difference = diff_generations(Comparison(same, same))
     assert difference.movements == ()
     assert difference.retained_count == len({place for held in same.assignment.values() for place in held})
     assert difference.cooperative_revocation_count == 0

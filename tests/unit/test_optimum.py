@@ -183,7 +183,7 @@ def test_no_assignment_moves_less_than_the_least(data: st.DataObject) -> None:
     unowned -= {place for held in before.assignment.values() for place in held}
     owners: list[Owner] = [*map(owner_of, problem.members), (False, "gone")]
     withheld = {place: LastOwner(data.draw(st.sampled_from(owners)), "any", 0) for place in sorted(unowned)}
-    difference = diff_generations(before, now, withheld)
+    difference = diff_generations(Comparison(before, now), withheld)
     least = least_movements(Comparison(before, now), withheld)
     assert least is None if not problem.members else 0 <= least.count <= difference.movement_count
 
@@ -202,7 +202,7 @@ def test_no_assignor_does_better_than_the_bounds(strategy: str) -> None:
         least = least_movements(Comparison(before, now))
         if least is not None:
             judged += 1
-            assert least.count <= diff_generations(before, now).movement_count
+            assert least.count <= diff_generations(Comparison(before, now)).movement_count
         loads = [len(now.assignment.get(member.member_id, ())) for member in readers_of_something(problem)]
         if sum(loads) == sum(existing_partition_counts(problem).values()) and loads and least is not None:
             assert least_spread(problem).count <= max(loads) - min(loads)
@@ -234,7 +234,7 @@ def test_bound_shows_what_range_moves_in_vain() -> None:
     joined = GroupProblem(topics, (*three, Member("d", ("t",))))
     range_now = Generation(2, "range", joined, assign("range", joined))
     assert least_movements(Comparison(before, range_now)) == Least(3)
-    assert diff_generations(before, range_now).movement_count == 9
+    assert diff_generations(Comparison(before, range_now)).movement_count == 9
 
 
 def test_members_that_could_take_more_than_32_bits_count_take_what_there_is() -> None:
