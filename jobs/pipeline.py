@@ -167,10 +167,12 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "settings_fingerprint": settings_fingerprint,
     }
     try:
-        results = _stages(context, request)
+        results, versions = _stages(context, request), warehouse.versions()
+        check_hold()
+        warehouse.prepare_views(versions)
         check_hold()
         with _uninterrupted():
-            _close(context, request, row, RunStatus.PUBLISHED, warehouse.versions(), results)
+            _close(context, request, row, RunStatus.PUBLISHED, versions, results)
         request.facts["input_counts"] = {name: count for name, count in context.input_counts.items() if "." not in name}
     except BaseException as error:
         _undo(context, request, row, error, check_hold)
@@ -185,8 +187,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
 
 
 def _tidy(warehouse: Warehouse) -> None:
-    """Do what comes behind the published row: show it in a catalog's views, and remove what was written aside."""
-    warehouse.replace_views()
+    """Do what comes behind the published row: let a catalog's views read no more than it names, and remove what was written aside."""
+    warehouse.settle_views()
     warehouse.clear_staging()
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.faults.readers import State, published_state
-from tests.spark.captures import LOOKS, piece
+from tests.spark.captures import LOOKS, few
 
 DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
 AS_OF = "2026-11-22T00:00:00Z"
@@ -52,17 +51,6 @@ def copied(full_warehouse: Path, tmp_path: Path) -> Callable[..., Path]:
         return warehouse
 
     return copy
-
-
-FEW = (2, 16, 24, 45)
-"""Partitions of the offsets topic: eight groups, among them a tombstone's and one without snapshots."""
-
-
-def few(folder: Path, name: str, first: int, behind: int) -> Path:
-    """Write a part of the recorded capture, in eighths of each partition, that a run needs little more than its start for."""
-    path = piece(folder, name, first, behind)
-    pq.write_table(pq.read_table(path, filters=[("partition", "in", FEW)]), path)
-    return path
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs import pipeline
+from jobs.warehouse import Warehouse
 from schemas.tables import TABLES
-from tests.spark.tables import rows
+from tests.spark.captures import LOOKS, few
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,20 +25,76 @@ def schema(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     spark.sql("DROP SCHEMA evenkeel_test CASCADE")
 
 
-def test_views_show_what_is_published(evenkeel, spark: SparkSession, schema: str, demo_warehouse: Path, tmp_path: Path) -> None:
-    assert evenkeel("run", "--warehouse", schema, "--output", tmp_path / "report.html") == 0
+NAMES = [name for name in TABLES if name != "runs"]
+WATCHED = (NAMES[0], "subscription_snapshots", NAMES[-1])
+
+
+def digests(spark: SparkSession, froms: dict[str, str]) -> dict[str, tuple[int, int]]:
+    """Return rows and hash of what is behind each FROM, all of them read by one query."""
+    of_each = (f"SELECT '{name}' AS name, count(*), bit_xor(xxhash64(to_json(struct(*)))) FROM {place}" for name, place in froms.items())
+    return {name: tuple(digest) for name, *digest in spark.sql(" UNION ALL ".join(of_each)).collect()}
+
+
+def published(spark: SparkSession, schema: str, names: Sequence[str] = WATCHED) -> dict[str, tuple[int, int]]:
+    return digests(spark, {name: f"{schema}.{name}_published" for name in names})
+
+
+def by_version(spark: SparkSession, schema: str) -> dict[str, tuple[int, int]]:
+    """Return what views have to show by the newest row of ``runs``."""
+    versions = f"SELECT max_by(table_versions, run_sequence) AS newest FROM {schema}.runs WHERE status = 'published'"
+    (row,) = spark.sql(versions).collect()
+    return digests(spark, {name: f"{schema}.{name} VERSION AS OF {version}" for name, version in row.newest.items()})
+
+
+def test_the_row_in_runs_switches_all_views_at_once(
+    evenkeel, spark: SparkSession, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked while views are replaced, and on both sides of the row: all show one run."""
+    warehouse = ("--warehouse", schema)
+    assert evenkeel("run", *warehouse, "--output", tmp_path / "report.html", "--input", few(tmp_path, "a.parquet", 0, 4), LOOKS) == 0
     named = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()}
-    views = {f"{name}_published" for name in TABLES if name != "runs"}
-    assert named == {*TABLES, *views, "evenkeel_lease"}  # nothing written aside is left
-    for name in ("assignments", "movements", "generation_audits"):
-        assert spark.table(f"{schema}.{name}_published").count() == len(rows(demo_warehouse, name))
-    spark.sql(f"DELETE FROM {schema}.movements")
-    assert spark.table(f"{schema}.movements_published").count() == len(rows(demo_warehouse, "movements"))
+    assert named == {*TABLES, *(f"{name}_published" for name in NAMES), "evenkeel_lease"}  # nothing written aside is left
+    assert published(spark, schema, NAMES) == by_version(spark, schema)
+    before = published(spark, schema)
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
+    seen: list[dict[str, tuple[int, int]]] = []
+    replace_view, close = Warehouse._replace_view, pipeline._close
+
+    def replace_and_look(self: Warehouse, name: str, query: str) -> None:
+        replace_view(self, name, query)
+        if name in WATCHED:
+            seen.append(published(spark, schema))
+
+    def close_and_look(*arguments: Any) -> None:
+        seen.append(published(spark, schema))
+        close(*arguments)
+        seen.append(published(spark, schema))
+
+    monkeypatch.setattr(Warehouse, "_replace_view", replace_and_look)
+    monkeypatch.setattr(pipeline, "_close", close_and_look)
+    assert evenkeel("land", *warehouse, "--input", few(tmp_path, "b.parquet", 4, 8)) == 0
+    everything = by_version(spark, schema)
+    assert published(spark, schema, NAMES) == everything
+    after = {name: everything[name] for name in WATCHED}
+    assert before["subscription_snapshots"] != after["subscription_snapshots"]
+    assert seen == [before] * (len(WATCHED) + 1) + [after] * (1 + len(WATCHED))
+
+    spark.sql(f"DELETE FROM {schema}.movements")  # as a run does that is at work
+    assert published(spark, schema) == after
     (query,) = re.findall(r"^```sql\n(.*?)^```", (ROOT / "docs" / "reading.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     told = spark.sql(query.replace("main.evenkeel", schema)).collect()
-    assert {row["group_id"] for row in told} == {row["group_id"] for row in rows(demo_warehouse, "generation_audits")}
+    assert {row["group_id"] for row in told} == {row["group_id"] for row in spark.table(f"{schema}.generation_audits").collect()}
+
+
+def test_views_of_a_table_that_has_got_a_column_since(spark: SparkSession, schema: str) -> None:
+    warehouse = Warehouse(spark, schema)
+    warehouse.create()
+    declared = TABLES["findings"].schema.names
+    spark.sql(f"CREATE OR REPLACE TABLE {schema}.findings USING delta AS SELECT 'early' AS {declared[0]}")
+    warehouse._replace_view("findings", warehouse._query_at("findings", warehouse.version("findings")))
+    view = spark.table(f"{schema}.findings_published")
+    assert (view.columns, [tuple(row) for row in view.collect()]) == (declared, [("early", *[None] * (len(declared) - 1))])
 
 
 def test_a_schema_that_is_not_there(evenkeel, capsys: pytest.CaptureFixture[str]) -> None:
