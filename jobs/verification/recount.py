@@ -13,6 +13,9 @@ from schemas.vocabulary import Basis, Conformance, Status
 PLACE = ("cluster_id", "group_id", "position")
 SOLUTION = (*PLACE, "basis", "strategy")
 COOPERATIVE = "cooperative-sticky"
+EVEN_WITHIN_EACH_TOPIC = ("range", "server-range")
+EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL = ("roundrobin", "uniform")
+NOTHING_LEFT_TO_EVEN_OUT = ("sticky", COOPERATIVE)
 KINDS = ("revoked", "reassigned", "gained", "lost", "orphaned")
 CAUSES = ("withheld", "handed_over", "returned")
 
@@ -113,13 +116,12 @@ def wrong_balance(audits: DataFrame, assignments: DataFrame, problems: DataFrame
 
 
 def wrong_violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
-    """Return the audits whose ``violations`` are others than those of the assignments; balance, a strategy's own claim, aside."""
-    found = F.filter("violations", lambda text: ~text.startswith("unbalanced "))
+    """Return the audits whose ``violations`` are others than those of the assignments."""
     entries = _violations(audits.where(has_assignment()), assignments, problems)
     counted = entries.groupBy(*SOLUTION).agg(F.sort_array(F.collect_set("violation")).alias("counted"))
     rows = audits.where(has_assignment()).join(counted, list(SOLUTION), "left")
     expected = F.coalesce("counted", F.array().cast("array<string>"))
-    return _differing(rows, {"violations": F.sort_array(found)}, {"violations": expected})
+    return _differing(rows, {"violations": F.sort_array("violations")}, {"violations": expected})
 
 
 def _violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
@@ -136,19 +138,49 @@ def _violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) 
     claimed = claims.distinct().withColumn("is_claimed", F.lit(True))
     is_withheld = F.col("is_claimed") & (F.col("strategy") == COOPERATIVE) & (F.col("basis") != str(Basis.COUNTERFACTUAL))
     vacant = audits.select(*SOLUTION).join(places, list(PLACE)).join(owned, [*SOLUTION, "topic", "partition"], "left_anti")
+    vacant = vacant.join(claimed, [*PLACE, "topic", "partition"], "left").withColumn("is_withheld", F.coalesce(is_withheld, F.lit(False)))
+    withheld = vacant.where("is_withheld").groupBy(*SOLUTION).agg(F.count("*").alias("withheld_count"))
     parts = (
         ("unknown_member ", assignments.join(known, [*PLACE, "member_id"], "left_anti"), F.col("member_id")),
         ("not_existing ", owned.join(existing, [*PLACE, "topic"], "left").where(~_is_within()), where),
         ("not_subscribed ", held.where(~F.array_contains("subscribed", F.col("topic"))), F.concat(where, F.lit(" "), "member_id")),
         ("multiply_owned ", owned.where(F.col("copies") > 1), where),
-        (
-            "unassigned ",
-            vacant.join(claimed, [*PLACE, "topic", "partition"], "left").where(~F.coalesce(is_withheld, F.lit(False))),
-            where,
-        ),
+        ("unassigned ", vacant.where("NOT is_withheld"), where),
+        ("unbalanced ", _unbalanced(audits, existing, known, _held(assignments), withheld), F.col("topic")),
     )
     named = [rows.select(*SOLUTION, F.concat(F.lit(code), text).alias("violation")) for code, rows, text in parts]
     return reduce(DataFrame.unionByName, named)
+
+
+def _unbalanced(audits: DataFrame, existing: DataFrame, known: DataFrame, held: DataFrame, withheld: DataFrame) -> DataFrame:
+    """Return the topics among whose subscribers a solution's strategy kept less balance than it claims.
+
+    Rows: (cluster_id, group_id, position, basis, strategy, topic).
+
+    Args:
+        known: the members of each snapshot, with the topics that they subscribe to.
+        withheld: the ``withheld_count`` of the solutions that have one: partitions that can still even something out.
+    """
+    subscribed = known.select(*PLACE, "member_id", F.explode(F.array_distinct("subscribed")).alias("topic"))
+    wanted = subscribed.join(existing, [*PLACE, "topic"]).select(*PLACE, "member_id", "topic")
+    lists = wanted.groupBy(*PLACE, "member_id").agg(F.sort_array(F.collect_list("topic")).alias("topics"))
+    list_counts = lists.groupBy(*PLACE).agg(F.count_distinct("topics").alias("list_count"))
+    loads = held.groupBy(*SOLUTION, "member_id").agg(F.count("*").alias("load"))
+    shares = held.groupBy(*SOLUTION, "member_id", "topic").agg(F.count("*").alias("share"))
+    most = shares.join(loads, [*SOLUTION, "member_id"]).groupBy(*SOLUTION, "topic").agg(F.max("load").alias("most"))
+    rows = audits.select(*SOLUTION).join(wanted, list(PLACE)).join(loads, [*SOLUTION, "member_id"], "left")
+    rows = rows.join(shares, [*SOLUTION, "member_id", "topic"], "left").join(most, [*SOLUTION, "topic"], "left").fillna(0)
+    topics = rows.groupBy(*SOLUTION, "topic", "most").agg(
+        (F.max("share") - F.min("share")).alias("skew"),
+        F.min("load").alias("least"),
+        F.sum(F.greatest(F.lit(0), F.col("most") - 1 - F.col("load"))).alias("shortfall"),
+    )
+    topics = topics.join(list_counts, list(PLACE)).join(withheld, list(SOLUTION), "left").fillna(0, "withheld_count")
+    claims_even_topics = F.col("strategy").isin(*EVEN_WITHIN_EACH_TOPIC) & (F.col("skew") > 1)
+    claims_even_loads = F.col("strategy").isin(*NOTHING_LEFT_TO_EVEN_OUT)
+    claims_even_loads |= F.col("strategy").isin(*EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL) & (F.col("list_count") == 1)
+    is_uneven = (F.col("most") - F.col("least") > 1) & (F.col("shortfall") > F.col("withheld_count"))
+    return topics.where(claims_even_topics | (claims_even_loads & is_uneven))
 
 
 def wrong_movements(audits: DataFrame, movements: DataFrame) -> DataFrame:
