@@ -29,6 +29,7 @@ HEAD_BYTES = 1 << 16
 LONGEST_LINE_BYTES = 1 << 28
 """Longer than a look at a million partitions."""
 _KINDS = ", ".join(map(str, Source))
+_AGAIN = "it may have been cut short: copy or collect it again, or leave it out"
 _ARROW_TYPES = {"binary": ("binary", "large_binary"), "int": ("int32",), "bigint": ("int64",), "timestamp": ("timestamp",)}
 
 
@@ -88,7 +89,7 @@ def _root(name: str) -> Path:
     try:
         Path(name).stat()
     except FileNotFoundError:
-        raise InputError(f"input {told(name)}: no such file or folder") from None
+        raise InputError(f"input {told(name)}: no such file or folder; correct --input, or inputs in the settings") from None
     except (OSError, ValueError) as error:
         raise InputError(f"input {told(name)}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     return Path(name).absolute()
@@ -155,7 +156,7 @@ def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture 
     size = path.stat().st_size
     try:
         if size == 0:
-            raise InputError(f"input {path}: the file is empty")
+            raise InputError(f"input {path}: the file is empty; write the capture again, or leave the file out")
         with path.open("rb") as file:
             magic = file.read(4)
         is_printed = is_named and forced is Source.DESCRIBE
@@ -172,7 +173,7 @@ def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture 
     if forced in (None, capture.source) or (not is_named and capture.source is Source.CLUSTER_METADATA and forced in SOURCES_OF_GROUPS):
         return capture
     if is_named:
-        raise InputError(f"input {path}: asked to read it as {forced}, found {capture.source}")
+        raise InputError(f"input {path}: asked to read it as {forced}, found {capture.source}; leave out --format, or name the other")
     logger.info("passed over %s: asked for %s, found %s", path, forced, capture.source)
     return None
 
@@ -185,7 +186,7 @@ def _parquet_capture(path: Path, size: int) -> Capture:
     try:
         columns = {field.name: str(field.type) for field in pyarrow.parquet.read_schema(path)}
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"input {path}: not a readable Parquet file ({str(error).splitlines()[0]})") from None
+        raise InputError(f"input {path}: not a readable Parquet file ({str(error).splitlines()[0]}); {_AGAIN}") from None
     found = Source.SNAPSHOT if SNAPSHOT_MARKS <= columns.keys() else Source.CONSUMER_OFFSETS
     if found is Source.SNAPSHOT:
         return Capture(_readable_by_spark(path), found, PARQUET, size)
@@ -237,7 +238,7 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
         if is_gzip:
             _read_through(path)
     except (EOFError, zlib.error) as error:
-        raise InputError(f"input {path}: damaged gzip data ({error})") from None
+        raise InputError(f"input {path}: damaged gzip data ({error}); {_AGAIN}") from None
     except UnicodeDecodeError as error:
         raise _OtherKindError(f"not a text file ({error})") from None
     if is_gzip != (path.suffix == ".gz"):
