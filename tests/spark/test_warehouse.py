@@ -57,6 +57,13 @@ def hashes(warehouse: Warehouse) -> list[str | None]:
 # -- making
 
 
+@pytest.mark.parametrize(
+    ("location", "table"), [("s3a://bucket/w/", "delta.`s3a://bucket/w/runs`"), ("main.evenkeel", "main.evenkeel.runs")]
+)
+def test_a_slash_at_the_end_of_a_location_is_none_of_its_tables(location: str, table: str) -> None:
+    assert Warehouse(None, location).identifier("runs") == table
+
+
 def test_making_tables_again_commits_nothing(warehouse: Warehouse) -> None:
     warehouse.create()
     assert versions(warehouse.folder) == dict.fromkeys(TABLES, 0) == {**warehouse.versions(), "runs": 0}
