@@ -40,6 +40,9 @@ STAGING = "_staging"
 COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 SIGNATURE = "evenkeel run "
 OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, MARK, "report.html"}
+KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"
+"""Property of every table. With each checkpoint Delta would remove the commits that are older than thirty days: also the one that readers
+follow, and that a run which dies is taken back to, where a table had not changed for as long."""
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
 DEFAULT_FILE_RETENTION = "interval 168 hours"
 OPTIMIZE_SETTINGS = {
@@ -430,13 +433,13 @@ def column_definition(column: StructField) -> str:
 
 
 def create_statement(spec: TableSpec, identifier: str) -> str:
-    """Return the SQL that makes a table with its comments, partitioning, statistics columns and contract version."""
+    """Return the SQL that makes a table with its comments, partitioning and properties."""
     columns = ",\n  ".join(map(column_definition, spec.schema))
     partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {quoted(spec.comment)}\n"
         f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(spec.skipping_columns)}', "
-        f"'{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}')"
+        f"'{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}', {KEEP_THE_LOG})"
     )
 
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 4
+CONTRACT_VERSION = 5
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""

@@ -15,6 +15,7 @@ from schemas.tables import TABLES
 from tests.spark.tables import rows, versions
 
 PROPERTY = "evenkeel.contractVersion"
+CLEANUP = "delta.enableExpiredLogCleanup"
 
 
 @pytest.fixture
@@ -23,8 +24,9 @@ def copy(demo_warehouse: Path, tmp_path: Path) -> Path:
     return tmp_path / "warehouse"
 
 
-def contract_versions(warehouse: Path) -> dict[str, str | None]:
-    return {name: DeltaTable(str(warehouse / name)).metadata().configuration.get(PROPERTY) for name in TABLES}
+def declared(warehouse: Path, name: str) -> dict[str, str | None]:
+    """Return a property of each table."""
+    return {table: DeltaTable(str(warehouse / table)).metadata().configuration.get(name) for table in TABLES}
 
 
 def forget_checksums(warehouse: Path) -> None:
@@ -37,7 +39,7 @@ def without_contract(line: str) -> str:
     """Return a line of a Delta log as it was before tables told their contract, and ``runs`` what is retained and read."""
     action = json.loads(line)
     if "metaData" in action:
-        action["metaData"]["configuration"].pop(PROPERTY)
+        del action["metaData"]["configuration"][PROPERTY], action["metaData"]["configuration"][CLEANUP]
         schema = json.loads(action["metaData"]["schemaString"])
         schema["fields"] = [field for field in schema["fields"] if field["name"] not in ("retained_from", "positions", "origins")]
         action["metaData"]["schemaString"] = json.dumps(schema)
@@ -45,20 +47,21 @@ def without_contract(line: str) -> str:
 
 
 def test_every_table_tells_its_contract(demo_warehouse: Path) -> None:
-    assert contract_versions(demo_warehouse) == dict.fromkeys(TABLES, "4")
+    assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, "5")
 
 
 def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy: Path) -> None:
     forget_checksums(copy)
     for log in copy.glob(f"*/_delta_log/{0:020}.json"):
         log.write_text("".join(without_contract(line) + "\n" for line in log.read_text().splitlines()))
-    assert set(contract_versions(copy).values()) == {None}
+    assert set(declared(copy, PROPERTY).values()) == {None}
     assert "retained_from" not in rows(copy, "runs")[0]
     before = versions(copy)
     assert evenkeel("report", "--warehouse", copy) == 0  # a reader changes nothing, and needs none of it
     assert versions(copy) == before
     assert evenkeel("run", "--warehouse", copy) == 0
-    assert contract_versions(copy) == dict.fromkeys(TABLES, "4")
+    assert declared(copy, PROPERTY) == dict.fromkeys(TABLES, "5")
+    assert declared(copy, CLEANUP) == dict.fromkeys(TABLES, "false")
     runs = sorted(rows(copy, "runs"), key=lambda run: run["run_sequence"])
     assert [(run["status"], run["retained_from"]) for run in runs] == [("published", None)] * 2
     migrated = versions(copy)
@@ -71,7 +74,7 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy:
 def newer(spark: SparkSession, copy: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A warehouse that a later release has migrated; its newest commit changes something else."""
     for name in TABLES:
-        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '5')")
+        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '6')")
     spark.sql(f"UPDATE delta.`{copy / 'runs'}` SET command = upper(command)")
     if request.param == "no checksums":
         forget_checksums(copy)
@@ -83,7 +86,7 @@ def test_a_newer_contract_is_refused(evenkeel, newer: Path, command: str, capsys
     before = versions(newer)
     assert evenkeel(command, "--warehouse", newer) == 2
     told = capsys.readouterr().err
-    assert "runs has contract version 5, this release of Evenkeel knows versions up to 4; use the release that wrote it" in told
+    assert "runs has contract version 6, this release of Evenkeel knows versions up to 5; use the release that wrote it" in told
     assert versions(newer) == before
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timezone
@@ -221,6 +223,24 @@ def test_what_no_run_has_left_is_taken_back_and_nothing_else_is_touched(warehous
     warehouse.recover()
     assert hashes(warehouse) == ["b"]
     assert versions(warehouse.folder) == {**before, NAME: before[NAME] + 3}
+
+
+def test_the_published_version_stays_however_old_it_is(warehouse: Warehouse) -> None:
+    """A table may stay as it is for longer than Delta keeps commits by default; it would remove them with the next checkpoint."""
+    spark, log = warehouse.spark, warehouse.folder / NAME / "_delta_log"
+    for number in range(9):
+        warehouse.append(NAME, topics(spark, str(number)))
+    publish(warehouse, 1)
+    forty_days_ago = time.time() - 40 * 24 * 3600
+    for path in log.iterdir():
+        os.utime(path, (forty_days_ago, forty_days_ago))
+    warehouse.append(NAME, topics(spark, "of a run at work"))
+    assert (log / f"{10:020}.checkpoint.parquet").exists()
+    reader = Warehouse(spark, warehouse.location)
+    reader.read_published()
+    assert reader.read(NAME).count() == 9
+    warehouse.recover()
+    assert len(hashes(warehouse)) == 9
 
 
 def test_a_table_that_is_behind_the_last_run_is_damage(warehouse: Warehouse) -> None:
