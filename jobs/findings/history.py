@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from assignors.auditing import Audit, AuditedGeneration
-from assignors.generations import Generation, Owner
-from assignors.model import TopicPartition
+from assignors.generations import COOPERATIVE, Generation, Owner
+from assignors.model import Member, TopicPartition
 from assignors.movement import HANDED_OVER, REASSIGNED, RETURNED, REVOKED, WITHHELD, Difference
+from assignors.sticky.user_data import read_cooperative_user_data, read_sticky_user_data
 from assignors.triggers import RETURN_MS, Evidence, Participant, Trigger
 
 WINDOW_MS = RETURN_MS
@@ -22,8 +23,26 @@ WINDOW_MS = RETURN_MS
 Seat = tuple[str, ...]
 """Where a member comes back to when it is restarted: its instance id, or its client id and host."""
 
+STICKY = frozenset({"sticky", "cooperative-sticky"})
+_BARE_GENERATION_BYTES = 4
+_FIRST_GENERATION = 1
+
 Held = tuple[TopicPartition, Owner]
 """A partition and who has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A member that left its seat or came to it.
+
+    Attributes:
+        remembers: it came with a generation of this group in its assignor's bytes, as a new process cannot: its consumer had been in the
+            group before, was put out or had unsubscribed, and joined again. The sticky assignors write one, of Java and librdkafka.
+    """
+
+    seat: Seat
+    member_id: str
+    remembers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +62,7 @@ class Moment:
         is_rebalance: its assignor ran anew: no hand-over of the generation before, no rewrite, and no generation is missing in between.
         is_explained: the record shows some reason for it.
         member_count: the larger of before and now.
-        left, came: the seats of members that left and came, those that took a seat over in both.
+        left, came: the members with a seat that left and came, those that took a seat over in both.
         seat_counts: how many members the seats in ``left`` had before.
         moved: every partition that went from one owner to another, with the owner that has it now.
         withheld: every partition that a cooperative assignor took from its owner and gave to nobody yet, with that owner.
@@ -55,8 +74,8 @@ class Moment:
     is_rebalance: bool
     is_explained: bool
     member_count: int
-    left: tuple[Seat, ...] = ()
-    came: tuple[Seat, ...] = ()
+    left: tuple[Passage, ...] = ()
+    came: tuple[Passage, ...] = ()
     seat_counts: Mapping[Seat, int] = field(default_factory=dict)
     takeovers: tuple[Takeover, ...] = ()
     moved: frozenset[Held] = frozenset()
@@ -89,20 +108,21 @@ class GroupHistory:
         if before is None or generation.evidence.is_look or not generation.has_predecessor:
             self._window = ()
             return previous, ()
-        moment = _moment(before, generation, audit)
+        moment = _moment(before, generation, observed, audit)
         since = moment.observed_at_ms - WINDOW_MS
         self._window = (*(one for one in self._window if one.observed_at_ms >= since), moment)
         return previous, self._window
 
 
-def _moment(before: Evidence, generation: AuditedGeneration, audit: Audit) -> Moment:
+def _moment(before: Evidence, generation: AuditedGeneration, observed: Generation, audit: Audit) -> Moment:
     now = generation.evidence
     earlier = {one.owner: one for one in before.participants}
     current = {one.owner: one for one in now.participants}
     left = [one for owner, one in earlier.items() if _has_gone(one, current.get(owner))]
     came = [one for owner, one in current.items() if _has_gone(one, earlier.get(owner))]
     seats = Counter(seat for seat in map(_seat, before.participants) if seat is not None)
-    left_seats = tuple(seat for seat in map(_seat, left) if seat is not None)
+    left_seats = tuple(Passage(seat, one.member_id) for one in left if (seat := _seat(one)) is not None)
+    claims = {member.member_id: member for member in observed.problem.members} if came else {}
     return Moment(
         generation=now.generation,
         observed_at_ms=now.observed_at_ms,
@@ -110,8 +130,12 @@ def _moment(before: Evidence, generation: AuditedGeneration, audit: Audit) -> Mo
         is_explained=audit.triggers != (Trigger.NONE_VISIBLE,),
         member_count=max(len(before.participants), len(now.participants)),
         left=left_seats,
-        came=tuple(seat for seat in map(_seat, came) if seat is not None),
-        seat_counts={seat: seats[seat] for seat in left_seats},
+        came=tuple(
+            Passage(seat, one.member_id, _remembers(claims[one.member_id], observed.strategy))
+            for one in came
+            if (seat := _seat(one)) is not None
+        ),
+        seat_counts={passage.seat: seats[passage.seat] for passage in left_seats},
         takeovers=tuple(_takeovers(earlier, current)),
         **_movements(before, now, audit.difference),
     )
@@ -124,6 +148,19 @@ def _has_gone(one: Participant, other: Participant | None) -> bool:
 def _seat(one: Participant) -> Seat | None:
     is_static, name = one.owner
     return (name,) if is_static else one.origin
+
+
+def _remembers(member: Member, strategy: str) -> bool:
+    """Return whether a member that joined names a generation it was in; the first of a group is 1.
+
+    Java's cooperative assignor writes the generation alone, everything else a previous assignment and behind it the generation.
+    """
+    data = member.user_data
+    if not data or strategy not in STICKY:
+        return False
+    is_bare = strategy in COOPERATIVE and len(data) == _BARE_GENERATION_BYTES
+    known = read_cooperative_user_data(data) if is_bare else read_sticky_user_data(data)[1]
+    return known is not None and known >= _FIRST_GENERATION
 
 
 def _takeovers(earlier: Mapping[Owner, Participant], current: Mapping[Owner, Participant]) -> Iterator[Takeover]:

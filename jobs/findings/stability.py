@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 
 from assignors.generations import Owner
@@ -58,48 +59,66 @@ def rebalance_storm(snapshot: SnapshotFacts) -> Found | None:
     )
 
 
-def _restarts(window: Iterable[Moment]) -> tuple[Counter[Seat], Counter[Seat]]:
-    """Return how often a member came back to each seat, and how many members the seat had at most."""
-    empty: Counter[Seat] = Counter()
-    restarts: Counter[Seat] = Counter()
-    most: Counter[Seat] = Counter()
+@dataclass
+class _Returns:
+    """How often a member came back to a seat, and how often by a process that had gone on all the while."""
+
+    empty: int = 0
+    most: int = 0
+    count: int = 0
+    same_process: int = 0
+
+
+def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
+    """Return what came back to each seat that was left; where several members had it, all of theirs together."""
+    found: defaultdict[Seat, _Returns] = defaultdict(_Returns)
+    gone: set[str] = set()
     for moment in window:
-        for seat in moment.left:
-            empty[seat] += 1
-            most[seat] = max(most[seat], moment.seat_counts[seat])
-        for seat in moment.came:
-            if empty[seat]:
-                empty[seat] -= 1
-                restarts[seat] += 1
-    return restarts, most
+        for one in moment.left:
+            seat = found[one.seat]
+            seat.empty += 1
+            seat.most = max(seat.most, moment.seat_counts[one.seat])
+            gone.add(one.member_id)
+        for one in moment.came:
+            seat = found[one.seat]
+            if seat.empty:
+                seat.empty -= 1
+                seat.count += 1
+                seat.same_process += one.remembers or one.member_id in gone
+    return found
 
 
 @rule(
     Rule.RESTART_LOOP,
     Severity.WARNING,
-    "A member restarts again and again",
+    "A member comes back again and again",
     when=(
         f"Within {WINDOW_MINUTES} minutes a member came back {RESTARTS} times to the same instance id, or to the same client id and host "
-        "(as many times for every member there). Only a snapshot in which it comes back once more is reported."
+        "(as many times for every member there). Only a snapshot in which it comes back once more is reported. It came back without a "
+        "restart where its bytes name a generation that it had been in, which the sticky assignors write, or where its member id is the "
+        "old one, as under KIP-848; where neither is recorded nobody can tell."
     ),
     advice=(
-        "Read that process's log: it crashes and is started again, or is put out for exceeding max.poll.interval.ms and joins anew. Every "
-        "time the whole group rebalances."
+        "Read that process's log. Without a restart: it was put out for exceeding max.poll.interval.ms or session.timeout.ms and joined "
+        "anew, or unsubscribes and subscribes; process smaller batches (max.poll.records), and look for long pauses. Else it crashes and "
+        "is started again, or was put out likewise. Every time the whole group rebalances."
     ),
 )
 def restart_loop(snapshot: SnapshotFacts) -> Found | None:
     """Return the seats to which members come back all the time, this time again."""
     if not snapshot.window:
         return None
-    restarts, most = _restarts(snapshot.window)
-    seats = sorted(seat for seat in set(snapshot.window[-1].came) if restarts[seat] >= RESTARTS * max(most[seat], 1))
+    returns = _returns(snapshot.window)
+    now = sorted({one.seat for one in snapshot.window[-1].came})
+    seats = [seat for seat in now if returns[seat].count >= RESTARTS * max(returns[seat].most, 1)]
     if not seats:
         return None
-    worst = max(restarts[seat] for seat in seats)
+    worst = max((returns[seat] for seat in seats), key=lambda one: one.count)
     names = [" at ".join(seat) for seat in seats]
+    ongoing = f", {worst.same_process} of them without a restart" if worst.same_process else ""
     return Found(
-        f"Members came back up to {worst} times within {WINDOW_MINUTES} minutes: {listed(names)}",
-        figures(restart_count=worst, seat_count=len(seats), seats=names),
+        f"Members came back up to {worst.count} times within {WINDOW_MINUTES} minutes{ongoing}: {listed(names)}",
+        figures(restart_count=worst.count, same_process_count=worst.same_process, seat_count=len(seats), seats=names),
     )
 
 

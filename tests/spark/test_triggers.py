@@ -20,6 +20,10 @@ WITHOUT_CAUSE = {"cooperative_follow_up", "none_visible"}
 
 KNOWS_TOPIC_LATE = "franz-go joins with the topics its metadata shows: orders-raw, and shipments-v1 as soon as that is there"
 STUCK = "a kafka-python member got stuck in overlapping rebalances and was expelled, as the capture's own notes say: nobody did that"
+LOOKS_LIKE_A_STALL = (
+    "subscribe() after unsubscribe() joins it again under a new id, with equal topics and the generation it remembers: as the member of "
+    "mart-flap does that had stalled, in generation 3"
+)
 DISPUTED = {
     ("fraud-fzcooper", 2): ((), ("subscription_changed",), KNOWS_TOPIC_LATE),
     ("billing-fzsticky", 2): ((), ("subscription_changed",), KNOWS_TOPIC_LATE),
@@ -28,8 +32,8 @@ DISPUTED = {
     ("billing-kprange", 4): ((), ("member_left",), STUCK),
     ("mart-kpstick", 4): ((), ("member_left",), STUCK),
     ("mart-kpstick", 5): ((), ("member_left",), STUCK),
-    ("feed-coop", 9): (("subscription_changed",), ("member_left",), "unsubscribe() of a Java consumer leaves the group"),
-    ("feed-coop", 10): (("subscription_changed",), ("member_returned",), "subscribe() after unsubscribe() joins it again"),
+    ("feed-coop", 9): (("subscription_changed",), ("member_left",), "unsubscribe() of a Java consumer leaves the group, as its end does"),
+    ("feed-coop", 10): (("subscription_changed",), ("member_returned",), LOOKS_LIKE_A_STALL),
     ("alerts-strclassic", 2): ((), ("group_emptied", "member_left"), "the timeline has no line for the end of the Streams application"),
     ("search-nextrdk", 4): (
         (),
@@ -102,6 +106,14 @@ def test_all_rows_of_a_generation_have_the_same_triggers(demo_warehouse: Path) -
     for row in rows(demo_warehouse, "generation_audits"):
         by_snapshot[row["group_id"], row["position"]].add(row["triggers"] and tuple(row["triggers"]))
     assert [key for key, triggers in by_snapshot.items() if len(triggers) != 1 or None in triggers] == []
+
+
+def test_a_consumer_that_stalls_again_and_again_is_not_called_restarted(demo_warehouse: Path) -> None:
+    """The recorder stalled it six times, past max.poll.interval.ms; its process ran all the while."""
+    stalls = sum(line.get("action") == "stall" and line["group"] == "mart-flap" for line in read("capture_timeline.jsonl.gz"))
+    found = [row for row in rows(demo_warehouse, "findings") if (row["group_id"], row["rule_id"]) == ("mart-flap", "restart_loop")]
+    told = [dict(row["evidence"]) for row in sorted(found, key=lambda row: row["position"])]
+    assert [(one["restart_count"], one["same_process_count"]) for one in told] == [(str(n), str(n)) for n in range(3, stalls + 1)]
 
 
 def test_a_follow_up_is_the_generation_that_audits_call_so(audits: dict[str, list[Row]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -55,13 +56,25 @@ def test_a_large_group_may_rebalance_more_often_and_what_follows_a_storm_is_not_
     assert last(Rule.REBALANCE_STORM, *history, stored(13, calm, minute=0.2, is_rewrite=True)) is None
 
 
-def bouncing(times: int, minutes: float = 1, at: Origin | None = HERE, **changes: object) -> list[Stored]:
-    """Return a group whose second member leaves and is back, under another id, so many times."""
+def bouncing(
+    times: int,
+    minutes: float = 1,
+    at: Origin | None = HERE,
+    ids: Sequence[str] = (),
+    user_data: Sequence[bytes | None] = (),
+    **changes: object,
+) -> list[Stored]:
+    """Return a group whose second member leaves and is back so many times.
+
+    Args:
+        ids, user_data: of each that comes back; other ids and no bytes where there are none.
+    """
     history = [stored(1, {"a": "t0", "b0": "t1"}, at={"a": THERE, "b0": at}, **changes)]
     for time in range(1, times + 1):
         history.append(stored(2 * time, {"a": "t0 t1"}, at={"a": THERE}, minute=(2 * time - 1) * minutes, **changes))
-        back = f"b{time}"
-        history.append(stored(2 * time + 1, {"a": "t0", back: "t1"}, at={"a": THERE, back: at}, minute=2 * time * minutes, **changes))
+        back = ids[time - 1] if ids else f"b{time}"
+        one = replace(member(back), user_data=user_data[time - 1] if user_data else None)
+        history.append(stored(2 * time + 1, {"a": "t0", back: "t1"}, one, at={"a": THERE, back: at}, minute=2 * time * minutes, **changes))
     return history
 
 
@@ -69,7 +82,32 @@ def test_a_restart_loop_is_told_when_the_member_is_back_for_the_third_time() -> 
     assert places(Rule.RESTART_LOOP, *bouncing(4)) == [6, 8]
     finding = last(Rule.RESTART_LOOP, *bouncing(3))
     assert (finding.severity, finding.message) == ("warning", "Members came back up to 3 times within 10 minutes: app at /10.0.0.1")
-    assert finding.evidence["restart_count"] == "3"
+    assert (finding.evidence["restart_count"], finding.evidence["same_process_count"]) == ("3", "0")
+
+
+NEW_PROCESS, SINCE_FIRST, SINCE_THIRD = (number.to_bytes(4, "big", signed=True) for number in (-1, 1, 3))
+OTHER_LAYOUT = bytes.fromhex("00000001000174000000010000000100000003")
+"""One topic with one partition, and the generation behind them; the generation alone would be read as 1."""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "user_data", "count"),
+    [
+        ("cooperative-sticky", (SINCE_FIRST, NEW_PROCESS, SINCE_THIRD), 2),
+        ("cooperative-sticky", (OTHER_LAYOUT, OTHER_LAYOUT[:-4] + NEW_PROCESS, None), 1),
+        ("sticky", (OTHER_LAYOUT, OTHER_LAYOUT[:-4], bytes(4)), 1),  # without a generation, and a new member of franz-go's
+        ("range", (SINCE_FIRST, SINCE_FIRST, SINCE_FIRST), 0),  # not these assignors' bytes
+    ],
+)
+def test_who_remembers_the_group_was_not_restarted(strategy: str, user_data: Sequence[bytes | None], count: int) -> None:
+    finding = last(Rule.RESTART_LOOP, *bouncing(3, strategy=strategy, user_data=user_data))
+    assert (finding.evidence["restart_count"], finding.evidence["same_process_count"]) == ("3", str(count))
+    assert (f", {count} of them without a restart: " in finding.message) is (count > 0)
+
+
+def test_who_comes_back_under_its_own_id_was_not_restarted() -> None:
+    finding = last(Rule.RESTART_LOOP, *bouncing(3, strategy="uniform", ids=("b0", "b0", "b9")))
+    assert (finding.evidence["restart_count"], finding.evidence["same_process_count"]) == ("3", "2")
 
 
 def test_members_that_are_replaced_at_once_restart_too() -> None:
