@@ -1,12 +1,17 @@
-"""What a table's log says, read without Spark where it lies in a local folder."""
+"""A table's log where it lies in a local folder, read and cut without Spark."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from jobs.errors import WarehouseDamagedError
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_FILE_OF_VERSIONS = re.compile(r"\.?(\d{20})\.(?:(\d{20})\.)?.+")
+"""A commit, checksum or checkpoint of one version, or the commits from one to another in one file; with a dot in front its checksums."""
 
 
 def local_properties(log: Path, version: int) -> dict[str, str]:
@@ -23,6 +28,32 @@ def local_properties(log: Path, version: int) -> dict[str, str]:
                 if field in action:
                     return action[field].get("configuration", {})
     raise WarehouseDamagedError(f"{log}: no commit tells the table's properties; restore the folder from a copy, or rebuild the warehouse")
+
+
+def checkpoint_before(log: Path, moment: float) -> int | None:
+    """Return the newest version that has a checkpoint and was committed before a moment, None where there is none.
+
+    Args:
+        moment: seconds since 1970, compared with the time of the commit's file, as Delta does.
+    """
+    versions = (int(match[1]) for path in log.iterdir() if (match := _CHECKPOINT.fullmatch(path.name)))
+    old = (version for version in versions if (commit := log / f"{version:020}.json").exists() and commit.stat().st_mtime < moment)
+    return max(old, default=None)
+
+
+def cut_before(log: Path, version: int) -> int:
+    """Remove everything about versions before one that has a checkpoint; return how many commits went.
+
+    Oldest first: wherever this is interrupted, what is left is the end of the log, with the checkpoint in it.
+    """
+    doomed = []
+    for path in log.iterdir():
+        match = _FILE_OF_VERSIONS.fullmatch(path.name)
+        if match and int(match[2] or match[1]) < version:
+            doomed.append((int(match[1]), not path.name.endswith(".json"), path.name, path))
+    for *_, path in sorted(doomed):
+        path.unlink()
+    return sum(path.name == f"{number:020}.json" for number, _, _, path in doomed)
 
 
 def _actions(path: Path) -> list[dict[str, Any]]:

@@ -2,21 +2,27 @@
 
 A run like any other: it works on current versions under the lock, and its row in ``runs`` publishes them; what later runs go on from is
 carried over unchanged. Readers of the versions before lose nothing: VACUUM comes behind that row, and only removes files that no
-version has named for ``maintain.vacuum_hours``.
+version has named for ``maintain.vacuum_hours``. Commits go likewise, where the log is a local folder.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 
 from jobs.context import RunContext
+from jobs.delta_log import checkpoint_before, cut_before
 from jobs.retention import drop_history
+from jobs.verification.log import read_log
 from schemas.tables import TABLES
 
 logger = logging.getLogger(__name__)
 
 MANY_FILES = 8
 """Files in one month, or in a table without months, from which on merging pays: each run adds one or two, and reads them all."""
+
+LOG_DAYS = 30
+"""How long Delta keeps commits by default (``delta.logRetentionDuration``)."""
 
 
 def run(context: RunContext) -> None:
@@ -44,6 +50,28 @@ def _merge_files(context: RunContext, name: str) -> None:
 
 
 def vacuum(context: RunContext) -> None:
-    """Remove files that no version has named for long; to call once the run is published."""
+    """Remove files that no version has named for long, and commits of versions as old; to call once the run is published."""
     for name in TABLES:
         context.warehouse.vacuum(name)
+        _cut_log(context, name)
+
+
+def _cut_log(context: RunContext, name: str) -> None:
+    """Remove the commits that a checkpoint has stood for since ``LOG_DAYS``, in a local folder, where the log is sound.
+
+    Delta would do so by itself and not mind which version readers follow, see ``warehouse.KEEP_THE_LOG``. They follow the newest here.
+    """
+    if context.warehouse.folder is None:
+        return
+    folder = context.warehouse.folder / name
+    hours = max(24 * LOG_DAYS, context.settings.maintain.vacuum_hours)
+    version = checkpoint_before(folder / "_delta_log", time.time() - 3600 * hours)
+    if version is None:
+        return
+    damages = read_log(name, folder).damages
+    if damages:
+        logger.warning("%s: every commit is kept, since the log is damaged, at %s for one; see verify", name, damages[0].place)
+        return
+    removed = cut_before(folder / "_delta_log", version)
+    if removed:
+        logger.info("%s: %d commits removed, up to version %d", name, removed, version - 1)

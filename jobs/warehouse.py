@@ -42,7 +42,7 @@ SIGNATURE = "evenkeel run "
 OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, MARK, "report.html"}
 KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"
 """Property of every table. With each checkpoint Delta would remove the commits that are older than thirty days: also the one that readers
-follow, and that a run which dies is taken back to, where a table had not changed for as long."""
+follow, and that a run which dies is taken back to, where a table had not changed for as long. ``maintain`` removes them instead."""
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
 DEFAULT_FILE_RETENTION = "interval 168 hours"
 OPTIMIZE_SETTINGS = {
@@ -212,7 +212,7 @@ class Warehouse:
                     "folder from a copy, or rebuild the warehouse from its captures"
                 )
         for spec in TABLES.values():
-            if self.folder is None or not (self.folder / spec.name / "_delta_log" / f"{0:020}.json").exists():
+            if self.folder is None or not self._local_versions(spec.name):
                 with self._committing():
                     self.spark.sql(create_statement(spec, self.identifier(spec.name)))
 

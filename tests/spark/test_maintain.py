@@ -8,9 +8,11 @@ import json
 import os
 import shutil
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,9 @@ from pyspark.sql import SparkSession
 
 from jobs import maintain
 from jobs.errors import StageFailedError
+from jobs.verification.folder import check_folder
+from jobs.warehouse import Warehouse
+from schemas.config import Settings
 from schemas.tables import TABLES
 from tests.spark.captures import LOOKS, few, piece
 from tests.spark.tables import COMPARED, content, rows, versions
@@ -252,6 +257,40 @@ def test_files_go_when_no_version_has_named_them_for_long(evenkeel, tmp_path: Pa
         os.utime(path, (time.time() - 3600 * int(hours),) * 2)
     assert evenkeel("maintain", "--warehouse", warehouse, "--config", settings) == 0
     assert {hours for hours, path in ages.items() if path.exists()} == {"200"}
+
+
+def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(
+    evenkeel, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "warehouse"
+    assert evenkeel("land", "--warehouse", folder, "--input", few(tmp_path, "few.parquet", 0, 1)) == 0
+    warehouse = Warehouse(spark, str(folder))
+    with warehouse.signed("one that died", nullcontext):
+        for hours in range(200, 211):
+            warehouse.keep_files("movements", hours)
+    for kind, days in (("young", 29), ("damaged", 31)):
+        shutil.copytree(folder / "movements", tmp_path / kind / "movements")
+        _age(tmp_path / kind / "movements" / "_delta_log", days)
+    (tmp_path / "damaged" / "movements" / "_delta_log" / f"{3:020}.crc").write_text("{")
+    _age(folder / "movements" / "_delta_log", 31)
+    had = {name: content(folder, name) for name in COMPARED}
+    assert evenkeel("maintain", "--warehouse", folder) == 0
+    assert "movements: 10 commits removed, up to version 9" in capsys.readouterr().err
+    left = sorted(int(path.name.lstrip(".")[:20]) for path in (folder / "movements" / "_delta_log").glob("*0*"))
+    assert (left[0], left[-1]) == (10, 12)
+    assert check_folder(folder).damages == []
+    assert {name: content(folder, name) for name in COMPARED} == had
+    assert evenkeel("land", "--warehouse", folder, "--input", few(tmp_path, "more.parquet", 1, 2)) == 0
+    for kind in ("young", "damaged"):
+        before = sorted((tmp_path / kind).rglob("*"))
+        maintain._cut_log(SimpleNamespace(warehouse=SimpleNamespace(folder=tmp_path / kind), settings=Settings()), "movements")
+        assert sorted((tmp_path / kind).rglob("*")) == before
+    assert f"every commit is kept, since the log is damaged, at _delta_log/{3:020}.crc for one" in capsys.readouterr().err
+
+
+def _age(log: Path, days: int) -> None:
+    for path in log.iterdir():
+        os.utime(path, (time.time() - 24 * 3600 * days,) * 2)
 
 
 @pytest.mark.slow
