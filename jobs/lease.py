@@ -88,11 +88,15 @@ class Lease:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Refuse the block when the heartbeat has found the lease lost; asks nobody, so that it can stand before every commit.
+        """Refuse the block when the lease is lost; asks nobody while the heart beats, so that it can stand before every commit.
+
+        A machine that was suspended may be back before its heart beats again, and the lease be another's by then.
 
         Raises:
             LeaseLostError: see ``check``.
         """
+        if self._now() - self._renewed_at > EXPIRY / 2:
+            self.check()
         self._refuse_if_lost()
         yield
 

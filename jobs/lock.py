@@ -90,7 +90,7 @@ def shared(folder: Path, name: str, wait_seconds: float, now: Callable[[], datet
     """Keep who wants a lock of a folder for itself out for the length of the block, beside others that only read; writes nothing.
 
     Raises:
-        WarehouseBusyError: a run holds it and still does after ``wait_seconds``.
+        WarehouseBusyError: a run holds it and still does after ``wait_seconds``; or a killed run's JVM does not end.
     """
     path = folder / name
     if not path.exists():  # no run has been here
@@ -99,6 +99,7 @@ def shared(folder: Path, name: str, wait_seconds: float, now: Callable[[], datet
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _acquire(descriptor, fcntl.LOCK_SH, path, now, wait_seconds)
+        _outwait_jvm(path)
         yield
     finally:
         os.close(descriptor)

@@ -122,10 +122,13 @@ def _held(warehouse: Warehouse, request: Request, started_at: datetime) -> Itera
 def _open(warehouse: Warehouse) -> None:
     try:
         warehouse.create()
-        warehouse.recover()
-        migrations.migrate(warehouse)
     except SPARK_ERRORS as error:
         raise NotAWarehouseError(f"warehouse {warehouse.location}: cannot be opened: {explain(error)}") from error
+    try:
+        warehouse.recover()
+        migrations.migrate(warehouse)
+    except SPARK_ERRORS as error:  # worth another try: the tables are there, and may be half way back already
+        raise StageFailedError(f"open: {explain(error)}; the next run goes on with it") from error
 
 
 def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hold: Callable[[], None]) -> str | None:
@@ -139,7 +142,9 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         _tidy(warehouse)  # it may have been killed before
         request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
         told = {"run_id": before["run_id"], "input_counts": dict(before["input_counts"])}
-        return _report(warehouse, request, told) if request.command == "run" else None
+        summary = _report(warehouse, request, told) if request.command == "run" else None
+        _check_fail_on(warehouse, request, before["run_sequence"], summary)
+        return summary
     published = warehouse.newest_run(RunStatus.PUBLISHED) if newest is not None else None
     warehouse.run_sequence = (newest["run_sequence"] if newest is not None else 0) + 1
     warehouse.run_id = request.run_id
@@ -167,8 +172,9 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "settings_fingerprint": settings_fingerprint,
     }
     try:
-        results, versions = _stages(context, request), warehouse.versions()
+        results = _stages(context, request)
         check_hold()
+        versions = warehouse.own_versions()
         warehouse.prepare_views(versions)
         check_hold()
         with _uninterrupted():
@@ -182,7 +188,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         _vacuum(context)
     told = {"run_id": request.run_id, "input_counts": context.input_counts}
     summary = _report(warehouse, request, told) if request.command == "run" else None
-    _check_fail_on(context, summary)
+    _check_fail_on(warehouse, request, warehouse.run_sequence, summary)
     return summary
 
 
@@ -323,9 +329,10 @@ def _input_fingerprint(request: Request) -> str:
 
 
 def _settings_fingerprint(request: Request) -> str:
+    """Return what tells settings apart, but for places: inputs are told apart by what they hold, and a report changes no table."""
     is_timed = not any(capture.source is Source.DESCRIBE for capture in request.captures)
     told = (request.cluster_id_flag, request.recompute, request.since, *(() if is_timed else (request.as_of,)))
-    asked = (request.command, request.settings.model_dump_json(), *map(str, told))
+    asked = (request.command, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, told))
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()
 
 
@@ -334,13 +341,14 @@ def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any]) -> 
         return report.run(warehouse, request.settings, request.as_of, summary)
 
 
-def _check_fail_on(context: RunContext, summary: str | None) -> None:
-    limit = context.settings.quality.fail_on
-    if limit is None or not context.warehouse.rows_written.get(FINDINGS.name):
+def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, summary: str | None) -> None:
+    """End a published run with its error where it has findings that are serious: whoever asks again for the same run is told the same."""
+    limit = request.settings.quality.fail_on
+    if limit is None or warehouse.is_empty(FINDINGS.name):
         return
-    findings_now = context.warehouse.read(FINDINGS.name).where(f"run_sequence = {context.run_sequence}")
     serious = [str(severity) for severity in Severity if severity.rank >= limit.rank]
-    count = findings_now.where(findings_now["severity"].isin(serious)).count()
+    findings = warehouse.read(FINDINGS.name)
+    count = findings.where((findings["run_sequence"] == run_sequence) & findings["severity"].isin(serious)).count()
     if count:
         if summary is not None:
             print(summary)

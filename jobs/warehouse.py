@@ -45,6 +45,7 @@ KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"
 follow, and that a run which dies is taken back to, where a table had not changed for as long. ``maintain`` removes them instead."""
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
 DEFAULT_FILE_RETENTION = "interval 168 hours"
+STOP_IT = "something else writes to this warehouse: stop it and run again"
 OPTIMIZE_SETTINGS = {
     # Only files below this are merged, up to that size: the default of 1 GiB for both would write nearly everything again each time.
     "spark.databricks.delta.optimize.minFileSize": str(32 * 1024 * 1024),
@@ -70,6 +71,7 @@ class Warehouse:
         self.run_id = ""
         self.rows_written: dict[str, int] = {}
         self._published: dict[str, int] = {}
+        self._left: dict[str, int] = {}
         self._signature = ""
         self._committing: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -128,6 +130,25 @@ class Warehouse:
     def versions(self) -> dict[str, int]:
         """Return the newest version of every table but ``runs``."""
         return {name: self.version(name) for name in TABLES if name != RUNS.name}
+
+    def own_versions(self) -> dict[str, int]:
+        """Return the version of every table but ``runs`` as ``recover`` found it or this run left it since.
+
+        Raises:
+            ForeignCommitError: somebody else has written to a table meanwhile, whether this run does or not.
+        """
+        versions = self.versions()
+        for name, version in versions.items():
+            self._check_left(name, version)
+        return versions
+
+    def _check_left(self, name: str, version: int) -> None:
+        left = self._left.get(name, version)
+        if version != left:
+            raise ForeignCommitError(
+                f"{name}: expected version {left}, as this run found or left it, found version {version} by {self._newest_writer(name)}; "
+                f"{STOP_IT}"
+            )
 
     def _history(self, name: str) -> Row:
         return self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()[0]
@@ -204,17 +225,28 @@ class Warehouse:
         Raises:
             WarehouseDamagedError: ``runs`` is gone, but not what runs have written: to begin anew would take all of it back.
         """
-        if self.folder is not None and not self._local_versions(RUNS.name):
-            written = [name for name in TABLES if max(self._local_versions(name), default=0) > 0]
+        if not self.exists():
+            written = [name for name in TABLES if name != RUNS.name and self._is_written(name)]
             if written:
+                place = self.identifier(RUNS.name) if self.folder is None else self.folder / RUNS.name
                 raise WarehouseDamagedError(
-                    f"{self.folder / RUNS.name}: no commit in the Delta log, while runs have written {', '.join(written[:3])}; restore the "
-                    "folder from a copy, or rebuild the warehouse from its captures"
+                    f"{place}: no commit in the Delta log, while runs have written {', '.join(written[:3])}; restore all tables from "
+                    "a copy, or rebuild the warehouse from its captures"
                 )
         for spec in TABLES.values():
             if self.folder is None or not self._local_versions(spec.name):
                 with self._committing():
                     self.spark.sql(create_statement(spec, self.identifier(spec.name)))
+
+    def _is_written(self, name: str) -> bool:
+        """Return whether a table is there and has more than its creation; for where ``runs`` cannot tell."""
+        if self.folder is not None:
+            return max(self._local_versions(name), default=0) > 0
+        try:
+            return self.version(name) > 0
+        except Exception as error:  # the class differs between classic Spark, Connect and file systems
+            logger.debug("no table %s at %s: %s", name, self.location, error)
+            return False
 
     def recover(self) -> dict[str, int]:
         """Bring every table back to where the last finished run left it; return the version that each table but ``runs`` then has.
@@ -224,6 +256,7 @@ class Warehouse:
         """
         newest = self.newest_run()
         left = newest["table_versions"] if newest is not None else {}
+        self._left = {}
         versions = self.versions()
         for name, version in versions.items():
             expected = left.get(name, 0)
@@ -237,6 +270,7 @@ class Warehouse:
                     f"{name}: found version {version}, the last run left version {expected}; commits are missing: restore the "
                     "folder from a copy, or rebuild the warehouse from its captures"
                 )
+        self._left = {**versions, RUNS.name: self.version(RUNS.name)}
         return versions
 
     # -- writing
@@ -264,21 +298,22 @@ class Warehouse:
         """Write to a table while nobody else commits, and read the transaction back; return what it says, None when there was none.
 
         Raises:
-            ForeignCommitError: somebody wrote to the table all the same, or overwrote the commit.
+            ForeignCommitError: somebody has written to the table since ``recover`` or this run last did, or now, or overwrote the commit.
         """
         with self._committing():
             before = self.version(name)
+            self._check_left(name, before)
             write()
             after = self.version(name)
             if after == before:
                 return None
             info = self._commit_info(name)
-        signature = info.get("userMetadata") or ""
-        if after != before + 1 or signature != self._signature:
+        if after != before + 1 or (info.get("userMetadata") or "") != self._signature:
             raise ForeignCommitError(
-                f"{name}: expected version {before + 1} by this run, found version {after} by {signature or 'an unknown writer'}; "
-                "something else writes to this warehouse: stop it and run again"
+                f"{name}: expected version {before + 1} by this run, found version {after} by {self._newest_writer(name)}; {STOP_IT}"
             )
+        if name in self._left:
+            self._left[name] = after
         return info
 
     def append(self, name: str, rows: DataFrame) -> int:
@@ -320,6 +355,9 @@ class Warehouse:
         with log.open(encoding="utf-8") as lines:
             actions = (json.loads(line) for line in lines)
             return next(action["commitInfo"] for action in actions if "commitInfo" in action)
+
+    def _newest_writer(self, name: str) -> str:
+        return self._commit_info(name).get("userMetadata") or "an unknown writer"
 
     # -- keeping in order
 

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import pipeline
+from jobs.errors import WarehouseDamagedError
 from jobs.warehouse import Warehouse
 from schemas.tables import TABLES
 from tests.spark.captures import LOOKS, few
@@ -95,6 +96,17 @@ def test_views_of_a_table_that_has_got_a_column_since(spark: SparkSession, schem
     warehouse._replace_view("findings", warehouse._query_at("findings", warehouse.version("findings")))
     view = spark.table(f"{schema}.findings_published")
     assert (view.columns, [tuple(row) for row in view.collect()]) == (declared, [("early", *[None] * (len(declared) - 1))])
+
+
+def test_written_tables_of_a_schema_without_runs_are_left_alone(spark: SparkSession, schema: str) -> None:
+    """To begin anew would take them back to where they were empty."""
+    warehouse = Warehouse(spark, schema)
+    warehouse.create()
+    spark.sql(f"INSERT INTO {schema}.findings (group_id) VALUES ('g')")
+    spark.sql(f"DROP TABLE {schema}.runs")
+    with pytest.raises(WarehouseDamagedError, match=r"evenkeel_test\.runs: no commit in the Delta log, while runs have written findings;"):
+        warehouse.create()
+    assert not warehouse.exists()
 
 
 def test_a_schema_that_is_not_there(evenkeel, capsys: pytest.CaptureFixture[str]) -> None:

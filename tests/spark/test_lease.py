@@ -94,6 +94,24 @@ def test_the_lease_of_a_dead_run_ends_and_the_dead_cannot_publish(spark: SparkSe
     heir.release()
 
 
+def test_a_machine_that_was_suspended_asks_before_it_commits(spark: SparkSession, location: str, clock: Clock) -> None:
+    """Its heart may not have beaten yet when the lease is another's already."""
+    asleep, heir = lease_of(spark, location, clock, "asleep"), lease_of(spark, location, clock, "heir")
+    asleep.acquire(0)
+    clock.at += EXPIRY + timedelta(seconds=1)
+    heir.acquire(0)
+    with pytest.raises(LeaseLostError, match="run heir on host-1 has taken the lease"), asleep.committing():
+        pytest.fail("a commit by a run that lost its lease")
+    heir.release()
+    clock.at += EXPIRY
+    awake = lease_of(spark, location, clock, "awake")
+    awake.acquire(0)
+    clock.at += EXPIRY
+    with awake.committing():  # nobody has taken it
+        pass
+    awake.release()
+
+
 def test_a_reader_waits_for_a_run_and_not_for_a_dead_one(spark: SparkSession, location: str, clock: Clock) -> None:
     outwait(spark, location, 0, clock)
     assert not Path(location).exists()

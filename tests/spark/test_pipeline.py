@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs import pipeline
@@ -103,6 +104,31 @@ def test_a_published_run_is_not_run_again_and_its_name_not_used_for_another(
     assert (land("r", 2), land("r", 1, ratio=0)) == (4, 4)
     assert capsys.readouterr().err.count("run id r was used before with other input or settings") == 2
     assert versions(warehouse) == before
+
+
+def test_the_same_input_in_another_place_is_the_same_run(evenkeel, land, warehouse: Path, tmp_path: Path) -> None:
+    assert land("r", 1) == 0
+    before, moved = versions(warehouse), tmp_path / "elsewhere" / "b.jsonl"
+    moved.parent.mkdir()
+    shutil.move(tmp_path / "r-1.jsonl", moved)
+    named = ("--warehouse", f"{warehouse}/../warehouse", "--config", tmp_path / "1.yaml", "--run-id", "r")
+    assert evenkeel("land", *named, "--input", moved) == 0
+    assert versions(warehouse) == before
+
+
+def test_tables_that_cannot_be_taken_back_are_worth_another_try(
+    land, warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert land("first", 1) == 0
+
+    def fail(self: Warehouse) -> None:
+        raise PySparkException("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Warehouse, "recover", fail)
+        assert land("second", 2) == 1
+    assert "open: No space left on device; the next run goes on with it" in capsys.readouterr().err
+    assert land("second", 2) == 0
 
 
 def test_a_stage_that_fails_leaves_the_tables_as_they_were(land, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:

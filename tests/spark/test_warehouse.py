@@ -148,6 +148,29 @@ def test_a_commit_by_somebody_else_is_refused(warehouse: Warehouse) -> None:
         warehouse.append(NAME, topics(spark, "a"))
 
 
+def test_a_run_does_not_build_upon_a_commit_that_came_between_two_of_its_own(warehouse: Warehouse) -> None:
+    """As of a run that lost its lease, or whose driver died while its Spark went on; signed like ours."""
+    spark, zombie = warehouse.spark, Warehouse(warehouse.spark, str(warehouse.folder))
+    warehouse.recover()
+    warehouse.append(NAME, topics(spark, "a"))
+    with zombie.signed("zombie", nullcontext):
+        zombie.append(NAME, topics(spark, "b"))
+    told = (
+        r"generation_topics: expected version 1, as this run found or left it, found version 2 by evenkeel run zombie \w+; something else"
+    )
+    with pytest.raises(ForeignCommitError, match=told):
+        warehouse.append(NAME, topics(spark, "c"))
+    with pytest.raises(ForeignCommitError, match=told):  # nor is it published where the run has written its last
+        warehouse.own_versions()
+    warehouse.recover()
+    assert hashes(warehouse) == []
+    assert warehouse.own_versions() == {**dict.fromkeys(warehouse.versions(), 0), NAME: 3}
+    with zombie.signed("zombie", nullcontext):
+        publish(zombie, 1)
+    with pytest.raises(ForeignCommitError, match="runs: expected version 0, as this run found or left it, found version 1"):
+        publish(warehouse, 2)
+
+
 def test_every_commit_is_made_while_nobody_else_commits(warehouse: Warehouse) -> None:
     spark, seen = warehouse.spark, []
 
