@@ -191,7 +191,7 @@ def _write(context: RunContext, solved: DataFrame) -> None:
     warehouse.append(GROUP_STATES.name, states)
 
 
-def _forget(warehouse: Warehouse, groups: DataFrame, pending: DataFrame) -> None:
+def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     """Delete what is behind the state that each group goes on from, and that state too where it is no checkpoint."""
     places = groups.select(*GROUP, "behind")
     warehouse.delete(GROUP_STATES.name, places, GROUP, "NOT (t.is_checkpoint AND t.position <= d.behind)")
@@ -199,7 +199,10 @@ def _forget(warehouse: Warehouse, groups: DataFrame, pending: DataFrame) -> None
     if redone.isEmpty():
         return
     logger.info("late snapshots or looks: playing their groups again, from the last checkpoint before them or from the beginning")
-    since = pending.join(redone, list(GROUP), "left_semi").agg(F.min("observed_month")).collect()[0][0]
+    stored = warehouse.read(SOLUTIONS.name).join(redone, list(GROUP)).where(F.col("position") > F.col("behind"))
+    since = stored.agg(F.min("observed_month")).collect()[0][0]  # not the snapshots': one that was displaced may be of another month
+    if since is None:
+        return
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):
         warehouse.delete(name, redone, GROUP, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
     forget_unnamed_topics(warehouse)  # those that the new results name are written again
@@ -259,5 +262,5 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     groups = warehouse.stage("groups", groups)
     pending = snapshots.join(groups.select(*GROUP, "behind"), list(GROUP)).where(F.col("position") > F.col("behind")).drop("behind")
     solved = warehouse.stage("assign", solve(context, pending, groups))
-    _forget(warehouse, groups, pending)
+    _forget(warehouse, groups)
     _write(context, solved)

@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 PARQUET, NDJSON, OBJECTS, TEXT = "parquet", "ndjson", "objects", "text"
 HEAD_BYTES = 1 << 16
 """What the kind of a text is recognised by."""
-LONGEST_LINE_BYTES = 1 << 28
-"""Longer than a look at a million partitions."""
+LONGEST_TEXT_BYTES = 1 << 28
+"""The most that is read at once, a line or a description: more than a look at a million partitions has."""
 _KINDS = ", ".join(map(str, Source))
 _AGAIN = "it may have been cut short: copy or collect it again, or leave it out"
 _ARROW_TYPES = {"binary": ("binary", "large_binary"), "int": ("int32",), "bigint": ("int64",), "timestamp": ("timestamp",)}
@@ -215,8 +215,8 @@ def _first_line(begin: bytes) -> str:
         _OtherKindError: a file of another kind, such as an image, whose lines have no end, or one that unpacks to no end of zeros.
         UnicodeDecodeError: another kind of file too.
     """
-    if len(begin) > LONGEST_LINE_BYTES:
-        raise _OtherKindError(f"the first line is longer than {LONGEST_LINE_BYTES} bytes")
+    if len(begin) > LONGEST_TEXT_BYTES:
+        raise _OtherKindError(f"the first line is longer than {LONGEST_TEXT_BYTES} bytes")
     return begin.decode().partition("\r")[0].strip()
 
 
@@ -230,11 +230,11 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
                 capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
             elif is_printed or looks_like_describe(text):
                 content.seek(0)
-                _refuse_lost_names(path, content.read())
+                _refuse_lost_names(path, content.read(LONGEST_TEXT_BYTES + 1))
                 capture = Capture(str(path), Source.DESCRIBE, TEXT, size)
             else:
                 content.seek(0)
-                capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_LINE_BYTES + 1)))
+                capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)))
         if is_gzip:
             _read_through(path)
     except (EOFError, zlib.error) as error:
@@ -248,6 +248,8 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
 
 
 def _refuse_lost_names(path: Path, content: bytes) -> None:
+    if len(content) > LONGEST_TEXT_BYTES:
+        raise InputError(f"input {path}: more than {LONGEST_TEXT_BYTES} bytes of text; describe fewer groups at a time, into several files")
     lost = find_lost_topic_names(content.decode(errors="surrogateescape"))
     if lost is not None:
         raise InputError(f"input {path}: {lost}")

@@ -54,6 +54,7 @@ class RunContext:
         consumed: by table, or reader of a table, the run_sequence up to which its rows have been used; starts with the last run's.
         written_before: by table the last run before this one that wrote rows.
         retained_from: first month that the last maintain kept; None before any.
+        counterfactuals_from: likewise of counterfactual assignments.
         output_counts: what is to be told of the run besides the rows it wrote.
         live: a cluster that is an input too; None without one.
         positions_before: where reading of live clusters was to go on behind the last run.
@@ -73,6 +74,7 @@ class RunContext:
     consumed: dict[str, int] = field(default_factory=dict)
     written_before: dict[str, int] = field(default_factory=dict)
     retained_from: date | None = None
+    counterfactuals_from: date | None = None
     output_counts: dict[str, int] = field(default_factory=dict)
     live: LiveInput | None = None
     positions_before: dict[str, int] = field(default_factory=dict)

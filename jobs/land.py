@@ -52,6 +52,12 @@ def time_column(target: str) -> str:
     return "timestamp" if target == "group_record" else "observed_at"
 
 
+def is_older(than: date | None) -> Column:
+    """Return whether a decoded row is from before a day; false for what has no time, and where there is no day."""
+    moment = F.coalesce(*[F.col(f"{name}.{time_column(name)}") for name in TARGETS])
+    return F.lit(False) if than is None else F.coalesce(moment < F.lit(than), F.lit(False))
+
+
 def settle_outcomes(
     decoded: DataFrame, known: DataFrame | None, quarantined: DataFrame | None, retained_from: date | None = None
 ) -> DataFrame:
@@ -86,10 +92,7 @@ def settle_outcomes(
     is_landed, is_known = F.col("outcome") == str(Outcome.LANDED), F.col("fingerprint").eqNullSafe(F.col("known_fingerprint"))
     is_conflict = is_landed & (F.col("fingerprint") != F.least("known_fingerprint", "first_fingerprint"))
     is_duplicate = is_landed & ~is_conflict & ((F.col("repeat") > 1) | is_known)
-    is_expired = F.lit(False)
-    if retained_from is not None:
-        moment = F.coalesce(*[F.col(f"{name}.{time_column(name)}") for name in TARGETS])
-        is_expired = F.col("known_fingerprint").isNull() & F.coalesce(moment < F.lit(retained_from), F.lit(False))
+    is_expired = F.col("known_fingerprint").isNull() & is_older(retained_from)
     is_displacing = is_landed & ~is_conflict & (F.col("repeat") == 1) & ~is_known
     settled = rows.withColumns(
         {
@@ -292,7 +295,7 @@ def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:
     if context.live is None:  # else it is staged already
         decoded = context.warehouse.stage("decoded", decoded)
     if has_several:
-        decoded = supersede(context, decoded)
+        decoded = supersede(context, decoded, is_older(context.retained_from))
     return align_records(context, decoded) if "part" in decoded.columns else (decoded, None)
 
 

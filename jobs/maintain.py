@@ -8,7 +8,7 @@ version has named for ``maintain.vacuum_hours``. Commits go likewise, where the 
 from __future__ import annotations
 
 import logging
-import time
+from datetime import datetime
 
 from jobs.context import RunContext
 from jobs.delta_log import checkpoint_before, cut_before
@@ -49,14 +49,14 @@ def _merge_files(context: RunContext, name: str) -> None:
         logger.info("%s: %d files before, %d after", name, *counts)
 
 
-def vacuum(context: RunContext) -> None:
+def vacuum(context: RunContext, now: datetime) -> None:
     """Remove files that no version has named for long, and commits of versions as old; to call once the run is published."""
     for name in TABLES:
         context.warehouse.vacuum(name)
-        _cut_log(context, name)
+        _cut_log(context, name, now)
 
 
-def _cut_log(context: RunContext, name: str) -> None:
+def _cut_log(context: RunContext, name: str, now: datetime) -> None:
     """Remove the commits that a checkpoint has stood for since ``LOG_DAYS``, in a local folder, where the log is sound.
 
     Delta would do so by itself and not mind which version readers follow, see ``warehouse.KEEP_THE_LOG``. They follow the newest here.
@@ -65,7 +65,7 @@ def _cut_log(context: RunContext, name: str) -> None:
         return
     folder = context.warehouse.folder / name
     hours = max(24 * LOG_DAYS, context.settings.maintain.vacuum_hours)
-    version = checkpoint_before(folder / "_delta_log", time.time() - 3600 * hours)
+    version = checkpoint_before(folder / "_delta_log", now.timestamp() - 3600 * hours)
     if version is None:
         return
     damages = read_log(name, folder).damages

@@ -159,6 +159,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         consumed=dict(published["consumed"]) if published is not None else {},
         written_before=dict(published["written"]) if published is not None else {},
         retained_from=published["retained_from"] if published is not None else None,
+        counterfactuals_from=published["counterfactuals_from"] if published is not None else None,
         live=request.live,
         positions_before=dict(published["positions"] or {}) if published is not None else {},
         origins_before=dict(published["origins"] or {}) if published is not None else {},
@@ -185,7 +186,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         raise
     _tidy(warehouse)
     if request.command == "maintain":
-        _vacuum(context)
+        _vacuum(context, request.now())
     told = {"run_id": request.run_id, "input_counts": context.input_counts}
     summary = _report(warehouse, request, told) if request.command == "run" else None
     _check_fail_on(warehouse, request, warehouse.run_sequence, summary)
@@ -219,11 +220,11 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
         return gates.run(context, request.conf_folder)
 
 
-def _vacuum(context: RunContext) -> None:
+def _vacuum(context: RunContext, now: datetime) -> None:
     """Remove old files, which is safe only behind the published row: until then a failure takes the tables back to older versions."""
     with stage_timer("vacuum"):
         try:
-            maintain.vacuum(context)
+            maintain.vacuum(context, now)
         except SPARK_ERRORS as error:
             raise StageFailedError(f"published, but vacuum: {explain(error)}; the next maintain goes on with it") from error
 
@@ -308,6 +309,7 @@ def _close(
         "positions": context.positions,
         "origins": context.origins,
         "retained_from": context.retained_from,
+        "counterfactuals_from": context.counterfactuals_from,
         "gates": [asdict(result) for result in results],
         "software_versions": software_versions(context.spark),
     }

@@ -161,13 +161,15 @@ def superseded_records(records: DataFrame, month: date) -> DataFrame:
 def drop_history(context: RunContext) -> dict[str, int]:
     """Delete what is older than the settings keep and no later run needs; return by table the rows dropped.
 
-    ``context.retained_from`` becomes the first kept month: landing skips older records from now on.
+    ``context.retained_from`` becomes the first kept month: landing skips older records from now on. ``context.counterfactuals_from`` is
+    the same of counterfactual assignments, and never goes back: what was dropped once stays so, however long they are kept now.
     """
     warehouse, settings = context.warehouse, context.settings.maintain
     month = first_kept_month(context.as_of, settings.retention_days)
     counterfactual_month = max(month, first_kept_month(context.as_of, settings.counterfactual_days))
     is_old = f"t.observed_month < DATE'{month}'"
     context.retained_from = month
+    context.counterfactuals_from = max(counterfactual_month, context.counterfactuals_from or counterfactual_month)
     dropped: Counter[str] = Counter()
 
     def drop(spec: TableSpec, keys: DataFrame, columns: tuple[str, ...], condition: str) -> None:

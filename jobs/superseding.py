@@ -31,17 +31,19 @@ def sources_in_play(context: RunContext) -> set[Source]:
     return sources | {source for source in SOURCES_OF_GROUPS if str(source) in landed}
 
 
-def supersede(context: RunContext, decoded: DataFrame) -> DataFrame:
+def supersede(context: RunContext, decoded: DataFrame, is_expired: Column) -> DataFrame:
     """Return the decoded rows, those that a better source has told of their group as duplicates without content.
 
     Groups of which a lesser source has landed, and the rows now have a better one, lose all that is stored of them.
 
     Args:
         decoded: staged rows.
+        is_expired: of a decoded row, whether it is older than what retention keeps: such rows land nowhere and replace nothing.
     """
     warehouse = context.warehouse
     group_id = F.coalesce(*[F.col(name)["group_id"] for name in OF_GROUPS])
-    new = decoded.select("cluster_id", group_id.alias("group_id"), _rank().alias("rank")).where(F.col("group_id").isNotNull())
+    new = decoded.where(~is_expired).select("cluster_id", group_id.alias("group_id"), _rank().alias("rank"))
+    new = new.where(F.col("group_id").isNotNull())
     stored = reduce(DataFrame.unionByName, [warehouse.read(spec.name).select(*GROUP, "source") for spec in OF_GROUPS.values()])
     stored = stored.distinct().select(*GROUP, _rank().alias("stored_rank"))
     best = new.groupBy(*GROUP).agg(F.min("rank").alias("new_rank")).join(stored, list(GROUP), "left")

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 5
+CONTRACT_VERSION = 6
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -545,6 +545,11 @@ RUNS = TableSpec(
                 "partitions of `__consumer_offsets` whose first record was read: 'cluster_id partition' -> run_sequence of who read it",
             ),
             _column("retained_from", DATE, "first month that the last maintain kept; landing skips records before it; null before any"),
+            _column(
+                "counterfactuals_from",
+                DATE,
+                "first month of which the last maintain kept counterfactual assignments; null before any",
+            ),
             _column("gates", GATE_RESULTS, "results of the expectations"),
             _column("input_fingerprint", STRING, "SHA-256 of what the input files hold"),
             _column("settings_fingerprint", STRING, "SHA-256 of the settings"),

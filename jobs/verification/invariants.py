@@ -97,6 +97,10 @@ def _checks(warehouse: Warehouse, published: Row) -> Iterator[Check]:
     # A group that speaks another protocol has no solution at all.
     due = snapshots.where(assigned).join(solutions, list(GROUP), "left_semi")
     topics_key = ("cluster_id", "topics_hash")
+    bound = published.asDict().get("counterfactuals_from")
+    dropped = recount.dropped_assignments(solutions, assignments, bound)
+    countable = countable.join(dropped, list(SOLUTION), "left_anti")
+    listed = solutions.join(dropped, list(SOLUTION), "left_anti")
     for table, code, rows, others, key, found, expected in (
         (SOLUTIONS, Code.MISSING_ROWS, due, observed, (*GROUP, "position"), "a snapshot without one", "an observed solution"),
         (SOLUTIONS, Code.STRAY_ROWS, solutions, snapshots, (*GROUP, "position"), "a solution", "its snapshot"),
@@ -109,7 +113,7 @@ def _checks(warehouse: Warehouse, published: Row) -> Iterator[Check]:
     ):
         yield Check(code, table.name, without_counterpart(rows, others, key, found, expected))
     yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recount.wrong_partition_counts(assignments))
-    yield Check(Code.MISSING_ROWS, ASSIGNMENTS.name, recount.wrong_member_counts(solutions, snapshots, assignments))
+    yield Check(Code.MISSING_ROWS, ASSIGNMENTS.name, recount.wrong_member_counts(listed, snapshots, assignments))
     yield Check(Code.WRONG_COUNT, GENERATION_AUDITS.name, recount.wrong_balance(countable, assignments, problems))
     yield Check(Code.WRONG_VIOLATIONS, GENERATION_AUDITS.name, recount.wrong_violations(countable, assignments, problems))
     yield Check(Code.WRONG_MOVEMENTS, GENERATION_AUDITS.name, recount.wrong_movements(audits, tables[MOVEMENTS.name]))

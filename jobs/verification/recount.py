@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -85,6 +86,18 @@ def wrong_partition_counts(assignments: DataFrame) -> DataFrame:
     counted = F.aggregate("partitions", F.lit(0), lambda total, entry: total + F.size(entry["partitions"]))
     rows = assignments.withColumn("counted", counted).where(~F.col("partition_count").eqNullSafe(F.col("counted")))
     return offenders(rows, (*SOLUTION, "member_id"), F.col("partition_count").cast("string"), F.format_string("%d listed", "counted"))
+
+
+def dropped_assignments(solutions: DataFrame, assignments: DataFrame, bound: date | None) -> DataFrame:
+    """Return the counterfactual solutions of which maintenance has left no assignment.
+
+    Rows: ``SOLUTION``.
+
+    Args:
+        bound: first month of which it has kept all; None before any maintenance.
+    """
+    is_old = F.lit(False) if bound is None else (F.col("basis") == str(Basis.COUNTERFACTUAL)) & (F.col("observed_month") < F.lit(bound))
+    return solutions.where(is_old).select(*SOLUTION).join(assignments.select(*SOLUTION).distinct(), list(SOLUTION), "left_anti")
 
 
 def wrong_member_counts(solutions: DataFrame, snapshots: DataFrame, assignments: DataFrame) -> DataFrame:

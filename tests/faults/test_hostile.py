@@ -226,7 +226,7 @@ def test_a_pickle_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         archive.writestr("a.pickle", payload)
     with gzip.open(tmp_path / "a.jsonl.gz", "wb") as file:
         file.write(bytes(50_000_000))
-    monkeypatch.setattr(captures, "LONGEST_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(captures, "LONGEST_TEXT_BYTES", 1 << 20)
     for name in ("a.pickle", "a.jsonl", "a.npy", "a.zip", "a.jsonl.gz"):
         with pytest.raises(InputError, match=re.escape(name)):
             captures.find_captures((str(tmp_path / name),))

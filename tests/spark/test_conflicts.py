@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list
         for key in sorted({row["key"] for row in of_kind})[:3]:
             of_key = [row for row in of_kind if row["key"] == key]
             others += [{**row, "value": other["value"]} for row, other in itertools.pairwise(of_key)][:2]
+    for row in others[::2]:
+        row["timestamp"] += timedelta(days=40)  # of another month
     assert {row["key"][:2] for row in others} == {GROUP_METADATA, OFFSET_COMMIT}
     for name, content in (("a.parquet", records), ("b.parquet", others)):
         pq.write_table(pa.Table.from_pylist(content, schema=table.schema), folder / name)

@@ -10,7 +10,7 @@ import shutil
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,9 @@ from pyspark.sql import SparkSession
 
 from jobs import maintain
 from jobs.errors import StageFailedError
+from jobs.verification.damage import Code
 from jobs.verification.folder import check_folder
+from jobs.verification.invariants import check_rows
 from jobs.warehouse import Warehouse
 from schemas.config import Settings
 from schemas.tables import TABLES
@@ -122,6 +124,19 @@ def test_the_last_commit_on_each_partition_stays(kept: Kept) -> None:
     assert commits(kept.maintained) == {place: [max(positions)] for place, positions in had.items()}
 
 
+def test_records_that_are_too_old_to_land_replace_nothing(evenkeel, tmp_path: Path) -> None:
+    """Raw records tell more of a group than a snapshot does, which would else make room for them."""
+    warehouse, young, old = tmp_path / "warehouse", tmp_path / "young.jsonl", tmp_path / "old.jsonl"
+    snapshot = {"group_id": "g", "group_type": "classic", "state": "Empty", "observed_at_ms": 1_795_000_000_000, "members": []}
+    young.write_text(json.dumps(snapshot) + "\n")
+    key, value = (base64.b64encode(part).decode() for part in (group_key("g"), group_value(1)))
+    old.write_text(record_line(key_b64=key, value_b64=value) + "\n")
+    for command, capture in (("land", young), ("maintain", None), ("land", old)):
+        assert evenkeel(command, "--warehouse", warehouse, *AS_OF, *(("--input", capture) if capture else ())) == 0
+    assert [(row["group_id"], row["source"]) for row in rows(warehouse, "subscription_snapshots")] == [("g", "snapshot")]
+    assert dict(newest_run(warehouse)["input_counts"])["consumer-offsets.skipped.expired"] == 1
+
+
 @pytest.mark.slow
 def test_the_last_record_of_a_foreign_group_stays(evenkeel, tmp_path: Path) -> None:
     """It tells that the group's empty snapshots are not of consumers; the tombstone of a group without snapshots may be of any life."""
@@ -144,6 +159,34 @@ def test_two_old_looks_stay_and_the_one_at_the_offsets_topic(kept: Kept) -> None
     found = [(row["observed_at"], row["topic"]) for row in rows(kept.maintained, "topic_snapshots")]
     assert {moment for moment, topic in found if topic != OFFSETS_TOPIC} == {*old[-2:], *had[len(old) :]}
     assert [moment for moment, topic in found if topic == OFFSETS_TOPIC] == [had[0]]
+
+
+def test_a_maintained_warehouse_is_sound(evenkeel, kept: Kept) -> None:
+    """Counterfactual assignments go before the audits made of them."""
+    kept_solutions = {solution_of(row) for row in rows(kept.maintained, "assignments")}
+    assert any(solution_of(row) not in kept_solutions for row in rows(kept.maintained, "solutions") if row["basis"] == "counterfactual")
+    for warehouse in (kept.maintained, kept.warehouse):
+        assert evenkeel("verify", "--warehouse", warehouse) == 0
+
+
+def test_what_maintenance_has_not_dropped_must_be_there(kept: Kept, spark: SparkSession, tmp_path: Path) -> None:
+    """Of a young solution all rows are missing, of an old one, of which there are some, one is."""
+    shutil.copytree(kept.warehouse, tmp_path / "warehouse")
+    bound = newest_run(kept.warehouse)["counterfactuals_from"]
+    listed = [row for row in rows(kept.warehouse, "assignments") if row["basis"] == "counterfactual"]
+    young = next(row for row in listed if row["observed_month"] >= bound)
+    old = next(row for row in listed if row["observed_month"] < bound)
+    for row, more in ((young, ""), (old, f" AND member_id = '{old['member_id']}'")):
+        place = " AND ".join(f"{name} = '{row[name]}'" for name in ("group_id", "position", "basis", "strategy"))
+        spark.sql(f"DELETE FROM delta.`{tmp_path / 'warehouse' / 'assignments'}` WHERE {place}{more}")
+    warehouse = Warehouse(spark, str(tmp_path / "warehouse"))
+    damages, _ = check_rows(warehouse, warehouse.newest_run())
+    missing = {damage.place for damage in damages if (damage.code, damage.table) == (Code.MISSING_ROWS, "assignments")}
+    assert {f"position={row['position']} " in place for row, place in zip((old, young), sorted(missing), strict=True)} == {True}
+
+
+def solution_of(row: dict[str, Any]) -> tuple:
+    return tuple(row[name] for name in ("cluster_id", "group_id", "position", "basis", "strategy"))
 
 
 def test_topics_go_with_the_last_solution_that_names_them(kept: Kept) -> None:
@@ -283,7 +326,9 @@ def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(
     assert evenkeel("land", "--warehouse", folder, "--input", few(tmp_path, "more.parquet", 1, 2)) == 0
     for kind in ("young", "damaged"):
         before = sorted((tmp_path / kind).rglob("*"))
-        maintain._cut_log(SimpleNamespace(warehouse=SimpleNamespace(folder=tmp_path / kind), settings=Settings()), "movements")
+        maintain._cut_log(
+            SimpleNamespace(warehouse=SimpleNamespace(folder=tmp_path / kind), settings=Settings()), "movements", datetime.now(timezone.utc)
+        )
         assert sorted((tmp_path / kind).rglob("*")) == before
     assert f"every commit is kept, since the log is damaged, at _delta_log/{3:020}.crc for one" in capsys.readouterr().err
 

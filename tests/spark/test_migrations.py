@@ -15,6 +15,7 @@ from schemas.tables import TABLES
 from tests.spark.tables import rows, versions
 
 PROPERTY = "evenkeel.contractVersion"
+ADDED = ("retained_from", "counterfactuals_from", "positions", "origins")
 CLEANUP = "delta.enableExpiredLogCleanup"
 
 
@@ -41,13 +42,13 @@ def without_contract(line: str) -> str:
     if "metaData" in action:
         del action["metaData"]["configuration"][PROPERTY], action["metaData"]["configuration"][CLEANUP]
         schema = json.loads(action["metaData"]["schemaString"])
-        schema["fields"] = [field for field in schema["fields"] if field["name"] not in ("retained_from", "positions", "origins")]
+        schema["fields"] = [field for field in schema["fields"] if field["name"] not in ADDED]
         action["metaData"]["schemaString"] = json.dumps(schema)
     return json.dumps(action)
 
 
 def test_every_table_tells_its_contract(demo_warehouse: Path) -> None:
-    assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, "5")
+    assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, "6")
 
 
 def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy: Path) -> None:
@@ -60,7 +61,7 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy:
     assert evenkeel("report", "--warehouse", copy) == 0  # a reader changes nothing, and needs none of it
     assert versions(copy) == before
     assert evenkeel("run", "--warehouse", copy) == 0
-    assert declared(copy, PROPERTY) == dict.fromkeys(TABLES, "5")
+    assert declared(copy, PROPERTY) == dict.fromkeys(TABLES, "6")
     assert declared(copy, CLEANUP) == dict.fromkeys(TABLES, "false")
     runs = sorted(rows(copy, "runs"), key=lambda run: run["run_sequence"])
     assert [(run["status"], run["retained_from"]) for run in runs] == [("published", None)] * 2
@@ -74,7 +75,7 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy:
 def newer(spark: SparkSession, copy: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A warehouse that a later release has migrated; its newest commit changes something else."""
     for name in TABLES:
-        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '6')")
+        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '7')")
     spark.sql(f"UPDATE delta.`{copy / 'runs'}` SET command = upper(command)")
     if request.param == "no checksums":
         forget_checksums(copy)
@@ -86,7 +87,7 @@ def test_a_newer_contract_is_refused(evenkeel, newer: Path, command: str, capsys
     before = versions(newer)
     assert evenkeel(command, "--warehouse", newer) == 2
     told = capsys.readouterr().err
-    assert "runs has contract version 6, this release of Evenkeel knows versions up to 5; use the release that wrote it" in told
+    assert "runs has contract version 7, this release of Evenkeel knows versions up to 6; use the release that wrote it" in told
     assert versions(newer) == before
 
 

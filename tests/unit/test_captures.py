@@ -12,6 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from jobs import captures
 from jobs.captures import Capture, find_captures, fingerprint
 from jobs.errors import InputError
 from schemas.vocabulary import Source
@@ -208,6 +209,18 @@ def test_each_kind_of_text_is_known_by_its_content(tmp_path: Path, pack: bool) -
         "look": ("cluster-metadata", "ndjson"),
         "record": ("consumer-offsets", "ndjson"),
     }
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_description_without_end_is_refused(tmp_path: Path, pack: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captures, "LONGEST_TEXT_BYTES", 1 << 16)
+    text = (DESCRIBED + "\n" * ((1 << 16) - len(DESCRIBED))).encode()
+    for name, content in (("most", text), ("more", text + b"\n")):
+        (tmp_path / f"{name}.txt{'.gz' * pack}").write_bytes(gzip.compress(content) if pack else content)
+    most, more = (str(tmp_path / f"{name}.txt{'.gz' * pack}") for name in ("most", "more"))
+    assert [capture.source for capture in find_captures((most,))] == [Source.DESCRIBE]
+    with pytest.raises(InputError, match="more than 65536 bytes of text; describe fewer groups at a time"):
+        find_captures((more,))
 
 
 @pytest.mark.parametrize(
