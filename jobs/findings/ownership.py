@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from assignors.generations import STREAMS
 from assignors.holdings import Holdings
 from assignors.replay import UNRESOLVED
 from assignors.subscriptions import existing_partition_counts, layout_of, subscribers_of
@@ -99,6 +100,8 @@ class _Idle:
 
 
 def _idle_members(snapshot: SnapshotFacts) -> _Idle:
+    if snapshot.strategy == STREAMS:
+        return _Idle((), ())  # a thread gets tasks: sets of partitions that belong together, fewer than there are partitions (KIP-441)
     problem, held = snapshot.problem, _held(snapshot)
     counts = existing_partition_counts(problem)
     idle = [one for one in problem.members if not held.load(one.member_id) and not counts.keys().isdisjoint(one.topics)]
@@ -118,7 +121,7 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
     "Members are idle though others have several partitions",
     when=(
         "A member has nothing while another has two or more partitions, one of them of a topic that the idle one subscribes to as well. "
-        "Not reported beside `range_crowded`, which says why."
+        "Not reported beside `range_crowded`, which says why, nor for Kafka Streams, whose tasks are sets of partitions."
     ),
     advice="Let the assignor spread the load: sticky or cooperative-sticky, and equal subscriptions in all members.",
 )
@@ -141,7 +144,7 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     Rule.MORE_MEMBERS_THAN_PARTITIONS,
     Severity.INFO,
     "More members than partitions",
-    when="A member has nothing, and every other that reads its topics has a single partition.",
+    when="A member has nothing, and every other that reads its topics has a single partition. Not reported for Kafka Streams.",
     advice="Fine as a standby. Else stop the members that have nothing to read, or add partitions to the topics.",
 )
 def surplus_members(snapshot: SnapshotFacts) -> Found | None:

@@ -12,6 +12,7 @@ from typing import Any
 Row = dict[str, Any]
 Place = tuple[str, int]
 
+COOPERATIVE = ("cooperative-sticky", "stream")
 MOVEMENT_COUNTS = ("retained", "revoked", "reassigned", "gained", "lost", "orphaned", "withheld", "handed_over", "returned")
 
 
@@ -65,7 +66,7 @@ def is_static_rewrite(before: Row, now: Row) -> bool:
 
 def is_follow_up(before: Row, before_topics: dict[str, Row], now: Row, topics: dict[str, Row]) -> bool:
     """Return whether a generation only completes the cooperative hand-over that the one before began."""
-    if before["strategy"] != "cooperative-sticky" or now["strategy"] != before["strategy"]:
+    if before["strategy"] not in COOPERATIVE or now["strategy"] != before["strategy"]:
         return False
     gave_up = any(set(places(member["owned"])) - set(places(member["assigned"])) for member in before["members"])
     joined = [
@@ -151,7 +152,7 @@ def _cause_of_loss(place: Place, last: Row, now: Row) -> str:
     if not _has_subscriber(place[0], now):
         return "unsubscribed"
     claims = {claimed for member in now["members"] if owner(member) == owner(last) for claimed in now["claims"][member["member_id"]]}
-    if now["strategy"] == "cooperative-sticky" and place in claims:
+    if now["strategy"] in COOPERATIVE and place in claims:
         return "withheld"
     return "left_out"
 

@@ -12,6 +12,7 @@ from tests.unit.histories import member
 from tests.unit.snapshots_of import Stored, found, last, places, stored
 
 COOPERATIVE = "cooperative-sticky"
+STREAMS = {"strategy": "stream", "is_consumer_protocol": False}
 
 
 def only_the_id_is_known() -> Stored:
@@ -56,6 +57,7 @@ def test_partitions_that_are_new_to_the_group() -> None:
         pytest.param(stored(1, {}), id="nobody is there"),
         pytest.param(only_the_id_is_known(), id="the topic of an id may be the one that is missing"),
         pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="withheld"),
+        pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), **STREAMS), id="withheld by Kafka Streams"),
     ],
 )
 def test_partitions_that_are_not_left_out(near: Stored) -> None:
@@ -69,6 +71,12 @@ def test_what_is_left_out_while_something_is_withheld_is_told_when_it_is_settled
         stored(3, {"a": "t0", "b": "t1"}, two, strategy=COOPERATIVE, topics={"t": 3}, is_follow_up=True),
     )
     assert places(Rule.PARTITIONS_LEFT_OUT, *history) == [1]
+
+
+def test_what_an_eager_kafka_streams_leaves_out_is_not_withheld() -> None:
+    """With ``upgrade.from`` below 2.4 its members claim nothing."""
+    before, now = stored(1, {"a": "t0 t1"}, **STREAMS), stored(2, {"a": "t0", "b": ""}, member("a", at=1), **STREAMS)
+    assert last(Rule.PARTITIONS_LEFT_OUT, before, now).severity == "critical"
 
 
 def test_an_idle_member_beside_one_with_several_partitions() -> None:
@@ -90,6 +98,7 @@ def test_an_idle_member_beside_one_with_several_partitions() -> None:
         ),
         pytest.param(stored(1, {"a": "t0 u0", "b": ""}, member("a", "tu"), member("b", "tu"), topics={"t": 1, "u": 1}), id="range crowded"),
         pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="not settled"),
+        pytest.param(stored(1, {"a": "t0 t1", "b": ""}, **STREAMS), id="a task of Kafka Streams is a set of partitions"),
     ],
 )
 def test_members_that_are_not_idle_for_want_of_balance(near: Stored) -> None:
@@ -106,6 +115,10 @@ def test_a_member_without_anything_left_to_read() -> None:
 @pytest.mark.parametrize("given", [{"a": "t0", "b": "t1"}, {"a": "t0 t1", "b": ""}, {"a": "t0", "b": ""}])
 def test_members_for_which_there_is_a_partition(given: dict[str, str]) -> None:
     assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, given)) is None
+
+
+def test_threads_of_kafka_streams_without_a_task_are_none_too_many() -> None:
+    assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0", "b": "t1", "c": ""}, **STREAMS)) is None
 
 
 def small_topics(given: dict[str, str], count: int = 1, t: int | None = None, **changes: object) -> Stored:
