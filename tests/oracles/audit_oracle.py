@@ -259,14 +259,23 @@ def _skew(topic: str, now: Row) -> int:
 # -- verdict
 
 
-def verdict(audit: Row, of_generation: list[Row]) -> tuple[str | None, str | None, float | None]:
+def is_open_to(strategy: str, other: str, group_type: str) -> bool:
+    """Return whether a group could be switched from its assignor to another: none of the other side, and none at all from Streams'."""
+    if other == strategy:
+        return True
+    clients, brokers = ("range", "roundrobin", "sticky", "cooperative-sticky"), ("uniform", "server-range")
+    return strategy != "stream" and other not in (clients if group_type == "consumer" else brokers)
+
+
+def verdict(audit: Row, of_generation: list[Row], group_type: str) -> tuple[str | None, str | None, float | None]:
     """Return the verdict, the better strategy and its gain of one audit, from the other columns of all audits of its generation."""
     if audit["basis"] != "observed" or not audit["is_settled"] or audit["imbalance_ratio"] is None:
         return None, None, None
     ratios, ginis = {}, {}
     for row in of_generation:
         is_whole = row["violations"] is not None and not [text for text in row["violations"] if not text.startswith("unbalanced")]
-        if row["basis"] == "counterfactual" and is_whole and row["imbalance_ratio"] is not None:
+        is_open = is_open_to(audit["strategy"], row["strategy"], group_type)
+        if row["basis"] == "counterfactual" and is_whole and is_open and row["imbalance_ratio"] is not None:
             ratios[row["strategy"]], ginis[row["strategy"]] = row["imbalance_ratio"], row["gini"]
     own = ratios.get(audit["strategy"], audit["imbalance_ratio"])
     better = sorted((ratio, ginis[strategy], strategy) for strategy, ratio in ratios.items() if ratio < own)
