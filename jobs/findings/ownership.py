@@ -22,6 +22,20 @@ CROWDED_GAP = 2
 RANGES = ("range", "server-range")
 """The assignors that deal out every topic for itself, from the first member on."""
 
+BY_BROKERS = (
+    "set group.remote.assignor=uniform in all members (where it is not set, the first of the brokers' group.consumer.assignors counts)"
+)
+"""How a group of the consumer protocol comes by another assignor (KIP-848): it has none of its clients'."""
+
+SPREAD = "Let the assignor spread the load: sticky or cooperative-sticky, and equal subscriptions in all members."
+SPREAD_BY_BROKERS = f"Let the brokers spread the load: {BY_BROKERS}, and give all members equal subscriptions."
+
+UNCROWD = (
+    "Unless the topics are joined partition by partition, use cooperative-sticky or roundrobin: the audits of these strategies show what "
+    "they would give."
+)
+UNCROWD_BY_BROKERS = f"Unless the topics are joined partition by partition, {BY_BROKERS}."
+
 
 def _can_judge_loads(snapshot: SnapshotFacts) -> bool:
     return snapshot.is_settled and snapshot.tells_subscriptions
@@ -123,7 +137,7 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
         "A member has nothing while another has two or more partitions, one of them of a topic that the idle one subscribes to as well. "
         "Not reported beside `range_crowded`, which says why, nor for Kafka Streams, whose tasks are sets of partitions."
     ),
-    advice="Let the assignor spread the load: sticky or cooperative-sticky, and equal subscriptions in all members.",
+    advice=f"{SPREAD} Under the consumer protocol: {SPREAD_BY_BROKERS}",
 )
 def idle_members(snapshot: SnapshotFacts) -> Found | None:
     """Return the members that have nothing although another one could spare something."""
@@ -137,6 +151,7 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     return Found(
         f"{len(idle)} of {members} members have nothing to read, while another has up to {counted(most, 'partition')}: {listed(idle)}",
         figures(idle_member_count=len(idle), member_count=members, partitions_per_member_max=most, members=idle),
+        advice=SPREAD_BY_BROKERS if snapshot.evidence.is_consumer_protocol else SPREAD,
     )
 
 
@@ -195,10 +210,7 @@ def _crowding(snapshot: SnapshotFacts) -> _Crowding | None:
         f"{CROWDED_RATIO} times the mean and {CROWDED_GAP} partitions more than the least loaded one. Range deals out every topic from the "
         "first member on, so that many small topics all go to the same few."
     ),
-    advice=(
-        "Unless the topics are joined partition by partition, use cooperative-sticky or roundrobin: the audits of these strategies show "
-        "what they would give."
-    ),
+    advice=f"{UNCROWD} Under the consumer protocol: {UNCROWD_BY_BROKERS}",
 )
 def crowded_range(snapshot: SnapshotFacts) -> Found | None:
     """Return the loads of a group whose range assignor gives the same members something of every topic."""
@@ -215,4 +227,5 @@ def crowded_range(snapshot: SnapshotFacts) -> Found | None:
             short_topic_count=found.short_topic_count,
             topic_count=found.topic_count,
         ),
+        advice=UNCROWD_BY_BROKERS if snapshot.evidence.is_consumer_protocol else UNCROWD,
     )

@@ -87,6 +87,16 @@ def test_an_idle_member_beside_one_with_several_partitions() -> None:
     assert finding.evidence["members"] == "b"
 
 
+@pytest.mark.parametrize(("strategy", "is_classic"), [("sticky", True), ("uniform", False), ("server-range", False), ("own", False)])
+def test_only_assignors_of_the_groups_own_protocol_are_advised(strategy: str, is_classic: bool) -> None:
+    told = [last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy=strategy)).advice]
+    if strategy == "server-range":
+        told.append(last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy=strategy)).advice)
+    for advice in told:
+        assert ("cooperative-sticky" in advice) is is_classic
+        assert ("group.remote.assignor=uniform" in advice) is not is_classic
+
+
 @pytest.mark.parametrize(
     "near",
     [
@@ -133,7 +143,7 @@ def test_range_over_topics_of_one_partition() -> None:
         "warning",
         "range gives one member 4 of 4 partitions and another 0: 4 of 4 topics have fewer partitions than the group has members",
     )
-    assert last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy="server-range")) is not None
+    assert "cooperative-sticky or roundrobin" in finding.advice and "group.remote.assignor" not in finding.advice
 
 
 @pytest.mark.parametrize(
