@@ -102,10 +102,10 @@ def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
 
 @dataclass(frozen=True)
 class _Idle:
-    """The members that could read something and were given nothing.
+    """The members that could read something and were given nothing, but for those whose topics have a partition that nobody has.
 
     Attributes:
-        spared: those that could take a partition over from a member with several, or one that nobody has.
+        spared: those that could take a partition over from a member with several.
         surplus: those for which there is no partition.
     """
 
@@ -123,10 +123,9 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
         return _Idle((), ())
     to_spare = {topic for owner, topic, _ in held.entries() if held.load(owner) > 1}
     owners = held.owners_in(layout_of(problem))
-    to_spare.update(topic for topic, _ in owners.layout.partitions(owners.free_of(counts)))
-    is_spared = [not to_spare.isdisjoint(one.topics) for one in idle]
-    spared = tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if spared)
-    return _Idle(spared, tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if not spared))
+    to_have = to_spare.union(topic for topic, _ in owners.layout.partitions(owners.free_of(counts)))
+    spared = tuple(one.member_id for one in idle if not to_spare.isdisjoint(one.topics))
+    return _Idle(spared, tuple(one.member_id for one in idle if to_have.isdisjoint(one.topics)))
 
 
 @rule(
@@ -135,7 +134,8 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
     "Members are idle though others have several partitions",
     when=(
         "A member has nothing while another has two or more partitions, one of them of a topic that the idle one subscribes to as well. "
-        "Not reported beside `range_crowded`, which says why, nor for Kafka Streams, whose tasks are sets of partitions."
+        "Not reported beside `range_crowded`, which says why, nor for Kafka Streams, whose tasks are sets of partitions. Where nobody has "
+        "several and some are left out, that is `partitions_left_out`."
     ),
     advice=f"{SPREAD} Under the consumer protocol: {SPREAD_BY_BROKERS}",
 )
@@ -159,7 +159,10 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     Rule.MORE_MEMBERS_THAN_PARTITIONS,
     Severity.INFO,
     "More members than partitions",
-    when="A member has nothing, and every other that reads its topics has a single partition. Not reported for Kafka Streams.",
+    when=(
+        "A member has nothing, every other that reads its topics has a single partition, and none of these topics' partitions is left out. "
+        "Not reported for Kafka Streams."
+    ),
     advice="Fine as a standby. Else stop the members that have nothing to read, or add partitions to the topics.",
 )
 def surplus_members(snapshot: SnapshotFacts) -> Found | None:

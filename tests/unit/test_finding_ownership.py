@@ -87,6 +87,12 @@ def test_an_idle_member_beside_one_with_several_partitions() -> None:
     assert finding.evidence["members"] == "b"
 
 
+def test_an_idle_member_beside_one_with_several_of_those_that_are_not_left_out() -> None:
+    left_out = stored(1, {"a": "t0 t1", "b": ""}, topics={"t": 3})
+    assert last(Rule.IDLE_MEMBERS, left_out).evidence["partitions_per_member_max"] == "2"
+    assert last(Rule.PARTITIONS_LEFT_OUT, left_out).evidence["left_out_count"] == "1"
+
+
 @pytest.mark.parametrize(("strategy", "is_classic"), [("sticky", True), ("uniform", False), ("server-range", False), ("own", False)])
 def test_only_assignors_of_the_groups_own_protocol_are_advised(strategy: str, is_classic: bool) -> None:
     told = [last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy=strategy)).advice]
@@ -101,6 +107,7 @@ def test_only_assignors_of_the_groups_own_protocol_are_advised(strategy: str, is
     "near",
     [
         pytest.param(stored(1, {"a": "t0", "b": "t1", "c": ""}), id="nobody has one to spare"),
+        pytest.param(stored(1, {"a": "t0", "b": ""}), id="nobody has one to spare, and one is left out"),
         pytest.param(stored(1, {"a": "t0 t1", "b": ""}, member("b", "u")), id="its topic does not exist"),
         pytest.param(
             stored(1, {"a": "t0 t1", "b": "u0", "c": ""}, member("b", "u"), member("c", "u"), topics={"t": 2, "u": 1}),
