@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from assignors.model import Assignment, GroupProblem, Member
 from assignors.subscriptions import existing_partition_counts
 
-COOPERATIVE = frozenset({"cooperative-sticky"})
-"""The strategies that let a member keep its partitions during a rebalance (KIP-429)."""
+STREAMS = "stream"
+"""The strategy of every Kafka Streams application (``StreamsPartitionAssignor``): it deals out tasks, which are sets of partitions."""
+
+COOPERATIVE = frozenset({"cooperative-sticky", STREAMS})
+"""The strategies that let a member keep its partitions during a rebalance (KIP-429), Kafka Streams' since 2.4. With ``upgrade.from`` below
+2.4 Streams is eager: then its members claim nothing, so that nothing is kept back for them."""
 
 SERVER_SIDE = frozenset({"uniform", "server-range"})
 """The strategies that brokers run for groups of the consumer protocol (KIP-848)."""

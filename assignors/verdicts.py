@@ -8,14 +8,17 @@ from enum import Enum
 
 from assignors.balance import Balance
 from assignors.conformance import Conformance
+from assignors.generations import SERVER_SIDE, STREAMS
+from assignors.registry import BUILT_IN
 
 
 class Cause(str, Enum):
     """Why loads are as they are.
 
     Attributes:
-        INHERENT: no strategy compared has a smaller imbalance: it comes from subscriptions and partition counts.
-        BETTER_ELSEWHERE: another strategy would have a smaller one.
+        INHERENT: no strategy compared that the group could use has a smaller imbalance: as far as these tell, it comes from
+            subscriptions and partition counts.
+        BETTER_ELSEWHERE: another strategy that it could use would have a smaller one.
         UNEXPECTED: not even the group's own assignor gives this assignment.
     """
 
@@ -58,7 +61,27 @@ class Verdict:
     better_gain: float | None = None
 
 
-def judge(observed: Balance, strategy: str, conformance: str | None, alternatives: Iterable[Alternative]) -> Verdict | None:
+def could_use(strategy: str, other: str, *, is_consumer_protocol: bool) -> bool:
+    """Return whether a group could have another assignor than its own by settings: clients and protocol stay as they are.
+
+    Members of a classic group run the clients' assignors, brokers their own for groups of the consumer protocol (KIP-848); an
+    assignor that is not Kafka's may be written for either. Kafka Streams brings its assignor along and takes no other.
+
+    >>> [could_use("range", other, is_consumer_protocol=False) for other in ("range", "sticky", "uniform", "my.package:assignor")]
+    [True, True, False, True]
+    >>> [could_use("server-range", other, is_consumer_protocol=True) for other in ("server-range", "sticky", "uniform")]
+    [True, False, True]
+    >>> could_use("stream", "sticky", is_consumer_protocol=False)
+    False
+    """
+    if strategy in (other, STREAMS):
+        return strategy == other
+    return other not in BUILT_IN or (other in SERVER_SIDE) is is_consumer_protocol
+
+
+def judge(
+    observed: Balance, strategy: str, conformance: str | None, alternatives: Iterable[Alternative], *, is_consumer_protocol: bool
+) -> Verdict | None:
     """Return the verdict on a settled generation; None without members or partitions.
 
     Strategies are compared with each other, each by what it made of its own history: the group's own among them. Where that gave
@@ -70,19 +93,22 @@ def judge(observed: Balance, strategy: str, conformance: str | None, alternative
         observed: of the group's assignment.
         strategy: the group's own.
         conformance: a ``Conformance`` value, of what was observed; None where nothing was recomputed.
-        alternatives: in the order of preference; those that are not whole are passed over.
+        alternatives: in the order of preference; those that are not whole, and those that the group could not use, are passed over.
+        is_consumer_protocol: the group is of the consumer protocol, KIP-848.
 
     >>> from assignors.balance import measure_balance
     >>> from assignors.model import GroupProblem, Member, Topic
     >>> problem = GroupProblem({"t": Topic(1), "u": Topic(1)}, (Member("a", ("t", "u")), Member("b", ("t", "u"))))
     >>> by_range = measure_balance(problem, {"a": (("t", 0), ("u", 0)), "b": ()})
     >>> by_turns = measure_balance(problem, {"a": (("t", 0),), "b": (("u", 0),)})
-    >>> judge(by_range, "range", "exact", [Alternative("range", by_range, ()), Alternative("roundrobin", by_turns, ())])
+    >>> alternatives = [Alternative("range", by_range, ()), Alternative("roundrobin", by_turns, ())]
+    >>> judge(by_range, "range", "exact", alternatives, is_consumer_protocol=False)
     Verdict(cause=<Cause.BETTER_ELSEWHERE: 'better_elsewhere'>, better_strategy='roundrobin', better_gain=1.0)
     """
     if observed.imbalance_ratio is None:
         return None
-    whole = [one for one in alternatives if one.is_whole and one.balance is not None and one.balance.imbalance_ratio is not None]
+    usable = [one for one in alternatives if could_use(strategy, one.strategy, is_consumer_protocol=is_consumer_protocol)]
+    whole = [one for one in usable if one.is_whole and one.balance is not None and one.balance.imbalance_ratio is not None]
     own = next((one.balance for one in whole if one.strategy == strategy), observed)
     best = min(whole, key=lambda one: (one.balance.imbalance_ratio, one.balance.gini), default=None)
     is_better = best is not None and best.balance.imbalance_ratio < own.imbalance_ratio

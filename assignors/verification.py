@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from assignors.balance import topic_skews
+from assignors.generations import COOPERATIVE
 from assignors.holdings import Holdings, Owners
 from assignors.model import Assignment, GroupProblem, TopicPartition
 from assignors.ordering import java_order, sort_strings
@@ -50,8 +51,9 @@ def violations(problem: GroupProblem, assignment: Assignment, strategy: str | No
     * ``sticky``, ``cooperative-sticky`` (KIP-54): no partition could go to a subscriber that has at least two fewer.
     * any other name claims nothing.
 
-    A partition that ``cooperative-sticky`` withholds is not unassigned, and whatever the withheld partitions can still even out is
-    not unbalanced. An owner of any kind is an owner: a partition given to a stranger is not unassigned as well.
+    A partition that ``cooperative-sticky`` or Kafka Streams' ``stream`` withholds is not unassigned, and whatever the withheld
+    partitions can still even out is not unbalanced. An owner of any kind is an owner: a partition given to a stranger is not
+    unassigned as well.
 
     Order: by code as in ``CODES``, then by owner, topic and partition in Java's order.
     Complexity: linear in members, subscriptions, claims and partitions.
@@ -74,7 +76,7 @@ def violations(problem: GroupProblem, assignment: Assignment, strategy: str | No
         if owner in members or owner in threads:
             foreign.setdefault(owner, set()).add(topic)
     not_subscribed = {(place, owner) for owner, topics in foreign.items() for place in held[owner] if place[0] in topics}
-    withheld = withheld_partitions(problem, held) if strategy == "cooperative-sticky" else frozenset()
+    withheld = withheld_partitions(problem, held) if strategy in COOPERATIVE else frozenset()
     missing = _missing(problem, owners) - withheld
     claimants = threads if strategy is not None and strategy.startswith("legacy-") else members
     return (

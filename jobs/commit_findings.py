@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from jobs import resumption, udfs
 from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
-from jobs.findings.commits import BUSY_COMMITS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
+from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
 from jobs.packing import GROUP, PLACE
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from schemas.staging import COMMIT_FACTS, FOUND_ROWS
@@ -24,7 +24,7 @@ from schemas.vocabulary import Basis
 TOPIC = resumption.TOPIC
 SOURCE = ("cluster_id", "source")
 BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
-"""Commits are counted over an hour; where there are fewer seconds of them, over those, but for a burst."""
+"""Offset records are counted over an hour; where there are fewer seconds of them, over those, but for a burst."""
 GROWTH_WINDOW_HOURS = 24
 """How far back from the end of what is known looks are compared: a day of them, for a generation that has been standing for a year."""
 MOST_RECORDS = 2**63 - 1
@@ -117,10 +117,13 @@ def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
 
 
 def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return the brokers that take far more commits than the mean, each at the group that makes most of them.
+    """Return the brokers that take far more offset records than the mean, each at the group that writes most of them.
 
     Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``findings.commits.BusyCoordinator``. Only the records of
-    ``__consumer_offsets`` tell how often somebody commits, and only looks at that topic tell which broker leads its partitions.
+    ``__consumer_offsets`` tell how many there are, and only looks at that topic tell which broker leads its partitions.
+
+    Args:
+        commits: a row for each partition of a commit, which is a record.
     """
     known = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted")
     ends = known.groupBy("cluster_id").agg(F.max("observed_at").alias("last_at"))
@@ -151,7 +154,7 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
     is_hot = (
         (F.col("broker_count") > 1)
         & (F.col("of_broker") * F.col("broker_count") >= BUSY_SHARE * F.col("of_cluster"))
-        & (F.col("of_broker") >= BUSY_COMMITS_PER_SECOND * F.col("seconds"))
+        & (F.col("of_broker") >= BUSY_RECORDS_PER_SECOND * F.col("seconds"))
     )
     groups = told.where(is_hot).join(generations.select(*GROUP), list(GROUP))
     first = F.row_number().over(of_broker.orderBy(F.desc("own"), "group_id"))
@@ -160,9 +163,9 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
         "offsets_partition": F.col("busiest"),
         "seconds": F.col("seconds"),
         "group_count": F.col("group_count"),
-        "commit_count": F.col("of_broker"),
-        "partition_commit_count": F.col("most"),
-        "own_commit_count": F.col("own"),
+        "offset_record_count": F.col("of_broker"),
+        "partition_offset_record_count": F.col("most"),
+        "own_offset_record_count": F.col("own"),
         "mean_count": F.col("of_cluster") / F.col("broker_count"),
     }
     chosen = groups.withColumn("place", first).where("place = 1")
@@ -173,7 +176,7 @@ def commit_facts(generations: DataFrame, assignments: DataFrame, commits: DataFr
     """Return what the rules on commits find something in: one row a group, of ``schemas.staging.COMMIT_FACTS``."""
     last = last_commits(commits)
     parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks)]
-    if commits.count() >= BUSY_COMMITS_PER_SECOND * LEAST_WINDOW_S:  # from Delta's log; else nobody can be busy
+    if commits.count() >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # from Delta's log; else nobody can be busy
         parts.append(busy_coordinators(generations, commits, looks))
     facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at"))
     for part in parts:

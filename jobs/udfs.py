@@ -19,7 +19,7 @@ import pandas as pd
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from assignors.auditing import Audit, GroupAudit
+from assignors.auditing import Audit, AuditedGeneration, GroupAudit
 from assignors.conformance import Conformance
 from assignors.ordering import coordinator_partition
 from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED, Replay, State, Step
@@ -280,7 +280,7 @@ def _audit_snapshot(
         if solution["basis"] != COUNTERFACTUAL and not snapshot.is_conversion:  # else the coordinator wrote it
             columns["flavour"] = row["flavour"]
         if solution["basis"] == OBSERVED:
-            columns |= {"reconciled_at": row["reconciled_at"], **_verdict_columns(solution, figures, solved, audits)}
+            columns |= {"reconciled_at": row["reconciled_at"], **_verdict_columns(solution, figures, generation, audits)}
         yield {"audit": {**key, **columns}}
         is_stored = solution["basis"] == OBSERVED or (
             solution["basis"] == RECOMPUTED and solution["conformance"] != Conformance.EXACT.value
@@ -290,15 +290,16 @@ def _audit_snapshot(
                 yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
 
 
-def _verdict_columns(observed: dict[str, Any], figures: Audit, solved: list[dict[str, Any]], audits: list[Audit]) -> dict[str, Any]:
+def _verdict_columns(observed: dict[str, Any], figures: Audit, generation: AuditedGeneration, audits: list[Audit]) -> dict[str, Any]:
     if figures.balance is None or not figures.is_settled:
         return {}
     alternatives = [
-        Alternative(solution["strategy"], audit.balance, audit.violations)
-        for solution, audit in zip(solved, audits, strict=True)
-        if solution["basis"] == COUNTERFACTUAL
+        Alternative(solution.strategy, audit.balance, audit.violations)
+        for solution, audit in zip(generation.solutions, audits, strict=True)
+        if solution.basis == COUNTERFACTUAL
     ]
-    verdict = judge(figures.balance, observed["strategy"], observed["conformance"], alternatives)
+    is_consumer_protocol = generation.evidence.is_consumer_protocol
+    verdict = judge(figures.balance, observed["strategy"], observed["conformance"], alternatives, is_consumer_protocol=is_consumer_protocol)
     if verdict is None:
         return {}
     return {"verdict": verdict.cause.value, "better_strategy": verdict.better_strategy, "better_gain": verdict.better_gain}

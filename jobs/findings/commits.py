@@ -15,10 +15,12 @@ LEAST_GROWTH_MS = 60_000
 """How long a member must have had its partitions: clients that commit by themselves do it every five seconds."""
 
 BUSY_SHARE = 2.0
-"""Commits of a broker by the mean of all brokers from which it is called hot."""
+"""Offset records of a broker by the mean of all brokers from which it is called hot."""
 
-BUSY_COMMITS_PER_SECOND = 50.0
-"""Below it no broker is busy with commits, however uneven they are: one takes thousands a second."""
+BUSY_RECORDS_PER_SECOND = 1_000.0
+"""Below it no broker is busy with offset records, however uneven they are: one takes thousands a second, even if each is a commit of its
+own. A commit writes a record for each of its partitions: one group of 250 that commits every five seconds, as clients do by themselves,
+writes 50 a second, and it takes twenty of them."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ class SilentMember:
 
 @dataclass(frozen=True)
 class BusyCoordinator:
-    """A broker that takes more commits than others, of which this group makes more than any other group.
+    """A broker that takes more offset records than others, of which this group writes more than any other group.
 
     Attributes:
         offsets_partition: the partition of ``__consumer_offsets`` among its own that takes most.
-        seconds: the time that commits were counted over, back from the last one.
+        seconds: the time that records were counted over, back from the last one.
         mean_count: of all brokers that lead a partition of ``__consumer_offsets``.
     """
 
@@ -61,9 +63,9 @@ class BusyCoordinator:
     offsets_partition: int
     seconds: float
     group_count: int
-    commit_count: int
-    partition_commit_count: int
-    own_commit_count: int
+    offset_record_count: int
+    partition_offset_record_count: int
+    own_offset_record_count: int
     mean_count: float
 
 
@@ -142,10 +144,11 @@ def silent_members(facts: CommitFacts) -> Found | None:
 @rule(
     Rule.COORDINATOR_HOT,
     Severity.INFO,
-    "One broker takes most of the commits",
+    "One broker takes most of the offset records",
     when=(
-        f"Within the last hour of commits a broker took {BUSY_COMMITS_PER_SECOND:.0f} of them a second or more, and {BUSY_SHARE:.0f} times "
-        "the mean of all brokers that lead partitions of `__consumer_offsets`. Found at the group that makes most of them."
+        f"Within the last hour of commits a broker took {BUSY_RECORDS_PER_SECOND:,.0f} offset records a second or more, and "
+        f"{BUSY_SHARE:.0f} times the mean of all brokers that lead partitions of `__consumer_offsets`. A commit writes a record for each "
+        "of its partitions. Found at the group that writes most of them."
     ),
     advice=(
         "Let this group commit less often (auto.commit.interval.ms, or a commit for every batch instead of every record), move the "
@@ -153,22 +156,22 @@ def silent_members(facts: CommitFacts) -> Found | None:
     ),
 )
 def busy_coordinator(facts: CommitFacts) -> Found | None:
-    """Return the broker that takes more commits than others."""
+    """Return the broker that takes more offset records than others."""
     hot = facts.coordinator
     if hot is None:
         return None
-    own, of_partition = (count / hot.commit_count for count in (hot.own_commit_count, hot.partition_commit_count))
+    own, of_partition = (count / hot.offset_record_count for count in (hot.own_offset_record_count, hot.partition_offset_record_count))
     return Found(
-        f"Broker {hot.broker} takes {hot.commit_count / hot.seconds:.1f} commits a second of {counted(hot.group_count, 'group')}, "
-        f"{hot.commit_count / hot.mean_count:.1f} times the mean of all brokers; this group makes {own:.0%} of them, and partition "
-        f"{hot.offsets_partition} of __consumer_offsets takes {of_partition:.0%}",
+        f"Broker {hot.broker} takes {hot.offset_record_count / hot.seconds:,.0f} offset records a second of "
+        f"{counted(hot.group_count, 'group')}, {hot.offset_record_count / hot.mean_count:.1f} times the mean of all brokers; this group "
+        f"writes {own:.0%} of them, and partition {hot.offsets_partition} of __consumer_offsets takes {of_partition:.0%}",
         figures(
             broker=hot.broker,
             offsets_partition=hot.offsets_partition,
             group_count=hot.group_count,
-            commit_count=hot.commit_count,
-            partition_commit_count=hot.partition_commit_count,
-            own_commit_count=hot.own_commit_count,
+            offset_record_count=hot.offset_record_count,
+            partition_offset_record_count=hot.partition_offset_record_count,
+            own_offset_record_count=hot.own_offset_record_count,
             seconds=round(hot.seconds),
         ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from assignors.generations import STREAMS
 from assignors.holdings import Holdings
 from assignors.replay import UNRESOLVED
 from assignors.subscriptions import existing_partition_counts, layout_of, subscribers_of
@@ -20,6 +21,20 @@ CROWDED_GAP = 2
 
 RANGES = ("range", "server-range")
 """The assignors that deal out every topic for itself, from the first member on."""
+
+BY_BROKERS = (
+    "set group.remote.assignor=uniform in all members (where it is not set, the first of the brokers' group.consumer.assignors counts)"
+)
+"""How a group of the consumer protocol comes by another assignor (KIP-848): it has none of its clients'."""
+
+SPREAD = "Let the assignor spread the load: sticky or cooperative-sticky, and equal subscriptions in all members."
+SPREAD_BY_BROKERS = f"Let the brokers spread the load: {BY_BROKERS}, and give all members equal subscriptions."
+
+UNCROWD = (
+    "Unless the topics are joined partition by partition, use cooperative-sticky or roundrobin: the audits of these strategies show what "
+    "they would give."
+)
+UNCROWD_BY_BROKERS = f"Unless the topics are joined partition by partition, {BY_BROKERS}."
 
 
 def _can_judge_loads(snapshot: SnapshotFacts) -> bool:
@@ -87,10 +102,10 @@ def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
 
 @dataclass(frozen=True)
 class _Idle:
-    """The members that could read something and were given nothing.
+    """The members that could read something and were given nothing, but for those whose topics have a partition that nobody has.
 
     Attributes:
-        spared: those that could take a partition over from a member with several, or one that nobody has.
+        spared: those that could take a partition over from a member with several.
         surplus: those for which there is no partition.
     """
 
@@ -99,6 +114,8 @@ class _Idle:
 
 
 def _idle_members(snapshot: SnapshotFacts) -> _Idle:
+    if snapshot.strategy == STREAMS:
+        return _Idle((), ())  # a thread gets tasks: sets of partitions that belong together, fewer than there are partitions (KIP-441)
     problem, held = snapshot.problem, _held(snapshot)
     counts = existing_partition_counts(problem)
     idle = [one for one in problem.members if not held.load(one.member_id) and not counts.keys().isdisjoint(one.topics)]
@@ -106,10 +123,9 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
         return _Idle((), ())
     to_spare = {topic for owner, topic, _ in held.entries() if held.load(owner) > 1}
     owners = held.owners_in(layout_of(problem))
-    to_spare.update(topic for topic, _ in owners.layout.partitions(owners.free_of(counts)))
-    is_spared = [not to_spare.isdisjoint(one.topics) for one in idle]
-    spared = tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if spared)
-    return _Idle(spared, tuple(one.member_id for one, spared in zip(idle, is_spared, strict=True) if not spared))
+    to_have = to_spare.union(topic for topic, _ in owners.layout.partitions(owners.free_of(counts)))
+    spared = tuple(one.member_id for one in idle if not to_spare.isdisjoint(one.topics))
+    return _Idle(spared, tuple(one.member_id for one in idle if to_have.isdisjoint(one.topics)))
 
 
 @rule(
@@ -118,9 +134,10 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
     "Members are idle though others have several partitions",
     when=(
         "A member has nothing while another has two or more partitions, one of them of a topic that the idle one subscribes to as well. "
-        "Not reported beside `range_crowded`, which says why."
+        "Not reported beside `range_crowded`, which says why, nor for Kafka Streams, whose tasks are sets of partitions. Where nobody has "
+        "several and some are left out, that is `partitions_left_out`."
     ),
-    advice="Let the assignor spread the load: sticky or cooperative-sticky, and equal subscriptions in all members.",
+    advice=f"{SPREAD} Under the consumer protocol: {SPREAD_BY_BROKERS}",
 )
 def idle_members(snapshot: SnapshotFacts) -> Found | None:
     """Return the members that have nothing although another one could spare something."""
@@ -134,6 +151,7 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     return Found(
         f"{len(idle)} of {members} members have nothing to read, while another has up to {counted(most, 'partition')}: {listed(idle)}",
         figures(idle_member_count=len(idle), member_count=members, partitions_per_member_max=most, members=idle),
+        advice=SPREAD_BY_BROKERS if snapshot.evidence.is_consumer_protocol else SPREAD,
     )
 
 
@@ -141,7 +159,10 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     Rule.MORE_MEMBERS_THAN_PARTITIONS,
     Severity.INFO,
     "More members than partitions",
-    when="A member has nothing, and every other that reads its topics has a single partition.",
+    when=(
+        "A member has nothing, every other that reads its topics has a single partition, and none of these topics' partitions is left out. "
+        "Not reported for Kafka Streams."
+    ),
     advice="Fine as a standby. Else stop the members that have nothing to read, or add partitions to the topics.",
 )
 def surplus_members(snapshot: SnapshotFacts) -> Found | None:
@@ -192,10 +213,7 @@ def _crowding(snapshot: SnapshotFacts) -> _Crowding | None:
         f"{CROWDED_RATIO} times the mean and {CROWDED_GAP} partitions more than the least loaded one. Range deals out every topic from the "
         "first member on, so that many small topics all go to the same few."
     ),
-    advice=(
-        "Unless the topics are joined partition by partition, use cooperative-sticky or roundrobin: the audits of these strategies show "
-        "what they would give."
-    ),
+    advice=f"{UNCROWD} Under the consumer protocol: {UNCROWD_BY_BROKERS}",
 )
 def crowded_range(snapshot: SnapshotFacts) -> Found | None:
     """Return the loads of a group whose range assignor gives the same members something of every topic."""
@@ -212,4 +230,5 @@ def crowded_range(snapshot: SnapshotFacts) -> Found | None:
             short_topic_count=found.short_topic_count,
             topic_count=found.topic_count,
         ),
+        advice=UNCROWD_BY_BROKERS if snapshot.evidence.is_consumer_protocol else UNCROWD,
     )

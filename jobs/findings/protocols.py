@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from assignors.generations import COOPERATIVE
+from assignors.generations import COOPERATIVE, STREAMS
 from assignors.model import Member
 from assignors.registry import BUILT_IN
 from assignors.sticky.user_data import read_sticky_user_data
@@ -43,9 +43,9 @@ def mixed_protocols(snapshot: SnapshotFacts) -> Found | None:
     """Return the members that behave eagerly in a group whose assignor is cooperative, or that will.
 
     A member that claims nothing may never have learned of what it was given. So it counts only where it names the generation before as
-    the one it was in (subscription version 2, KIP-792).
+    the one it was in (subscription version 2, KIP-792). Kafka Streams has one assignor and no list: it is eager where upgrade.from says so.
     """
-    if not _is_classic(snapshot) or snapshot.strategy not in COOPERATIVE:
+    if not _is_classic(snapshot) or snapshot.strategy not in COOPERATIVE or snapshot.strategy == STREAMS:
         return None
     eager, cooperative = set(), set()
     for member_id, names in snapshot.offered.items():

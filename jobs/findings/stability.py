@@ -20,10 +20,12 @@ RESTARTS = 3
 """Restarts of one member within the window that are a loop. A deployment restarts it once, and once more when it is rolled back."""
 
 STORM_FLOOR = 10
-"""Rebalances within the window that are a storm in any group: one a minute, as long as the window."""
+"""Rebalances within the window that are a storm in any group where nothing explains them: one a minute, as long as the window."""
 
 STORM_PER_MEMBER = 3
-"""Rebalances a member that are a storm in a large group. A rolling restart takes two: one when it leaves, one when it is back."""
+"""Rebalances a member that are a storm in a large group where members explain them, which come and go. A rolling restart takes two: one
+when it leaves, one when it is back. What has no visible reason needs no allowance: the more members, the longer a rebalance takes, and
+one that members learn of by their heartbeats cannot be over every few seconds."""
 
 FLAPS = 3
 """Moves of one partition to the same member within the window. One is any rebalance, and two come about when a group of the range
@@ -35,8 +37,9 @@ assignor is restarted member by member."""
     Severity.WARNING,
     "Rebalance storm",
     when=(
-        f"At least {STORM_FLOOR} rebalances within {WINDOW_MINUTES} minutes, and {STORM_PER_MEMBER} for every member. Those without a "
-        "visible reason count; hand-overs of a cooperative assignor do not, nor do generations with a gap before them."
+        f"Within {WINDOW_MINUTES} minutes at least {STORM_FLOOR} rebalances without a visible reason, or, whatever their reasons, at least "
+        f"{STORM_FLOOR} and {STORM_PER_MEMBER} for every member, since a rolling restart takes two for each. Hand-overs of a cooperative "
+        "assignor do not count, nor do generations with a gap before them."
     ),
     advice=(
         "Look at the triggers of these generations. Restarts: mend the crash, or use static members. No visible reason: members exceed "
@@ -49,9 +52,9 @@ def rebalance_storm(snapshot: SnapshotFacts) -> Found | None:
     if not window or window[-1] is not snapshot.window[-1]:
         return None
     members = max(moment.member_count for moment in snapshot.window)
-    if len(window) < max(STORM_FLOOR, STORM_PER_MEMBER * members):
-        return None
     unexplained = sum(1 for moment in window if not moment.is_explained)
+    if unexplained < STORM_FLOOR and len(window) < max(STORM_FLOOR, STORM_PER_MEMBER * members):
+        return None
     seconds = round((window[-1].observed_at_ms - window[0].observed_at_ms) / 1000)
     return Found(
         f"{len(window)} rebalances of {counted(members, 'member')} within {seconds} s, {unexplained} of them without a visible reason",

@@ -13,10 +13,10 @@ from schemas.vocabulary import Basis, Conformance, Status
 
 PLACE = ("cluster_id", "group_id", "position")
 SOLUTION = (*PLACE, "basis", "strategy")
-COOPERATIVE = "cooperative-sticky"
+COOPERATIVE = ("cooperative-sticky", "stream")
 EVEN_WITHIN_EACH_TOPIC = ("range", "server-range")
 EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL = ("roundrobin", "uniform")
-NOTHING_LEFT_TO_EVEN_OUT = ("sticky", COOPERATIVE)
+NOTHING_LEFT_TO_EVEN_OUT = ("sticky", "cooperative-sticky")
 KINDS = ("revoked", "reassigned", "gained", "lost", "orphaned")
 CAUSES = ("withheld", "handed_over", "returned")
 
@@ -149,7 +149,7 @@ def _violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) 
     claims = members.select(*PLACE, F.inline("member.owned")).select(*PLACE, "topic", F.explode("partitions").alias("partition"))
     # What a cooperative assignor keeps back is claimed by a member; in a counterfactual history nobody claims what was recorded.
     claimed = claims.distinct().withColumn("is_claimed", F.lit(True))
-    is_withheld = F.col("is_claimed") & (F.col("strategy") == COOPERATIVE) & (F.col("basis") != str(Basis.COUNTERFACTUAL))
+    is_withheld = F.col("is_claimed") & F.col("strategy").isin(*COOPERATIVE) & (F.col("basis") != str(Basis.COUNTERFACTUAL))
     vacant = audits.select(*SOLUTION).join(places, list(PLACE)).join(owned, [*SOLUTION, "topic", "partition"], "left_anti")
     vacant = vacant.join(claimed, [*PLACE, "topic", "partition"], "left").withColumn("is_withheld", F.coalesce(is_withheld, F.lit(False)))
     withheld = vacant.where("is_withheld").groupBy(*SOLUTION).agg(F.count("*").alias("withheld_count"))

@@ -12,6 +12,7 @@ from typing import Any
 Row = dict[str, Any]
 Place = tuple[str, int]
 
+COOPERATIVE = ("cooperative-sticky", "stream")
 MOVEMENT_COUNTS = ("retained", "revoked", "reassigned", "gained", "lost", "orphaned", "withheld", "handed_over", "returned")
 
 
@@ -65,7 +66,7 @@ def is_static_rewrite(before: Row, now: Row) -> bool:
 
 def is_follow_up(before: Row, before_topics: dict[str, Row], now: Row, topics: dict[str, Row]) -> bool:
     """Return whether a generation only completes the cooperative hand-over that the one before began."""
-    if before["strategy"] != "cooperative-sticky" or now["strategy"] != before["strategy"]:
+    if before["strategy"] not in COOPERATIVE or now["strategy"] != before["strategy"]:
         return False
     gave_up = any(set(places(member["owned"])) - set(places(member["assigned"])) for member in before["members"])
     joined = [
@@ -151,7 +152,7 @@ def _cause_of_loss(place: Place, last: Row, now: Row) -> str:
     if not _has_subscriber(place[0], now):
         return "unsubscribed"
     claims = {claimed for member in now["members"] if owner(member) == owner(last) for claimed in now["claims"][member["member_id"]]}
-    if now["strategy"] == "cooperative-sticky" and place in claims:
+    if now["strategy"] in COOPERATIVE and place in claims:
         return "withheld"
     return "left_out"
 
@@ -258,14 +259,23 @@ def _skew(topic: str, now: Row) -> int:
 # -- verdict
 
 
-def verdict(audit: Row, of_generation: list[Row]) -> tuple[str | None, str | None, float | None]:
+def is_open_to(strategy: str, other: str, group_type: str) -> bool:
+    """Return whether a group could be switched from its assignor to another: none of the other side, and none at all from Streams'."""
+    if other == strategy:
+        return True
+    clients, brokers = ("range", "roundrobin", "sticky", "cooperative-sticky"), ("uniform", "server-range")
+    return strategy != "stream" and other not in (clients if group_type == "consumer" else brokers)
+
+
+def verdict(audit: Row, of_generation: list[Row], group_type: str) -> tuple[str | None, str | None, float | None]:
     """Return the verdict, the better strategy and its gain of one audit, from the other columns of all audits of its generation."""
     if audit["basis"] != "observed" or not audit["is_settled"] or audit["imbalance_ratio"] is None:
         return None, None, None
     ratios, ginis = {}, {}
     for row in of_generation:
         is_whole = row["violations"] is not None and not [text for text in row["violations"] if not text.startswith("unbalanced")]
-        if row["basis"] == "counterfactual" and is_whole and row["imbalance_ratio"] is not None:
+        is_open = is_open_to(audit["strategy"], row["strategy"], group_type)
+        if row["basis"] == "counterfactual" and is_whole and is_open and row["imbalance_ratio"] is not None:
             ratios[row["strategy"]], ginis[row["strategy"]] = row["imbalance_ratio"], row["gini"]
     own = ratios.get(audit["strategy"], audit["imbalance_ratio"])
     better = sorted((ratio, ginis[strategy], strategy) for strategy, ratio in ratios.items() if ratio < own)

@@ -220,10 +220,11 @@ def test_every_verdict_is_the_oracles(tables: dict[str, list[Row]]) -> None:
     audits: dict[tuple, list[Row]] = defaultdict(list)
     for row in tables["generation_audits"]:
         audits[row["group_id"], row["position"]].append(row)
+    group_types = {(row["group_id"], row["position"]): row["group_type"] for row in tables["subscription_snapshots"]}
     different, verdicts = [], set()
     for place, rows_of_place in audits.items():
         for row in rows_of_place:
-            wanted = oracle.verdict(row, rows_of_place)
+            wanted = oracle.verdict(row, rows_of_place, group_types[place])
             found = tuple(row[name] for name in ("verdict", "better_strategy", "better_gain"))
             verdicts.add(found[0])
             if any(_differs(*pair) for pair in zip(wanted, found, strict=True)):

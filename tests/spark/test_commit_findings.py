@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from jobs.commit_findings import commit_facts, newest_generations
 from jobs.udfs import find_in_commits
@@ -44,8 +46,16 @@ def led_by(*brokers: int) -> Row:
     return {**look_row("__consumer_offsets", 5, []), "partitions": partitions}
 
 
-def many(count: int, group_id: str, offsets_partition: int, first_ms: int = 10 * MINUTE) -> list[Row]:
-    return [commit("t", 0, first_ms + number, group_id, offsets_partition=offsets_partition) for number in range(count)]
+def many(count: int, group_id: str, offsets_partition: int, at_ms: int = 10 * MINUTE) -> list[Row]:
+    """Return so many offset records of one moment, as one row."""
+    return [commit("t", 0, at_ms, group_id, offsets_partition=offsets_partition, copies=count)]
+
+
+def all_commits(spark: SparkSession, told: list[Row]) -> DataFrame:
+    """Return commits, those with ``copies`` so many times: made by Spark, to which this many rows would be long in coming from here."""
+    counted = frame(spark, StructType([*OFFSET_SNAPSHOTS.schema, StructField("copies", IntegerType())]), told)
+    copies = F.explode(F.sequence(F.lit(1), F.coalesce("copies", F.lit(1))))
+    return counted.withColumn("copies", copies).drop("copies")
 
 
 def groups(*names: str) -> list[Row]:
@@ -57,8 +67,10 @@ LATE = commit("x", 0, MADE + 2 * MINUTE, group_id="other")
 """Of another group: up to its time it is known who commits."""
 GROWS = [look(MADE + 10, 7, 0), look(MADE + MINUTE, 10, 0)]
 TWO_READERS = snapshot_row("g", 1, member_row("a", assigned=entries(t=[0])), member_row("b", assigned=entries(t=[1])))
-# A minute at the least: 3,000 commits are 50 a second. Broker 1 leads partitions 0 and 2.
-UNEVEN = [*many(1_000, "a", 0), *many(1_600, "b", 2), *many(400, "c", 2), *many(10, "d", 1)]
+# A minute at the least: 60,000 offset records are 1,000 a second. Broker 1 leads partitions 0 and 2.
+UNEVEN = [*many(20_000, "a", 0), *many(32_000, "b", 2), *many(8_000, "c", 2), *many(200, "d", 1)]
+# A group of 250 partitions that commits every five seconds, for an hour, and nobody else.
+EVERY_FIVE_SECONDS = [row for second in range(0, 3_600, 5) for row in many(250, "a", 0, 10 * MINUTE + 1_000 * second)]
 
 CASES: dict[str, Case] = {
     # Commits for topics that nobody subscribes to.
@@ -97,20 +109,22 @@ CASES: dict[str, Case] = {
     "another topic of the name": ([one_member()], [LATE], [GROWS[0], {**GROWS[1], "topic_id": "other"}]),
     "no look": ([one_member()], [LATE], []),
     "one look": ([one_member()], [LATE], GROWS[:1]),
-    # A broker that takes most of the commits.
+    # A broker that takes most of the offset records.
     "uneven": (groups("a", "b", "c", "d"), UNEVEN, [led_by(1, 2, 1, 3)]),
-    "at a group that is known": (groups("a"), [*many(3_000, "unknown", 0), *many(1, "a", 0)], [led_by(1, 2)]),
-    "one commit less": (groups("a"), many(2_999, "a", 0), [led_by(1, 2)]),
-    "one broker": (groups("a"), many(3_000, "a", 0), [led_by(1, 1)]),
-    "evenly shared": (groups("a", "b"), [*many(3_000, "a", 0), *many(3_000, "b", 1)], [led_by(1, 2)]),
-    "nobody knows the leaders": (groups("a"), many(3_000, "a", 0), []),
-    "over more time": (groups("a"), [*many(3_000, "a", 0), *many(1, "a", 0, 11 * MINUTE + 1_000)], [led_by(1, 2)]),
-    "longer ago": (groups("a"), [*many(3_000, "a", 0), *many(1, "a", 0, 80 * MINUTE)], [led_by(1, 2)]),
-    "another source": (groups("a"), [{**row, "offsets_partition": None} for row in many(3_000, "a", 0)], [led_by(1, 2)]),
+    "at a group that is known": (groups("a"), [*many(60_000, "unknown", 0), *many(1, "a", 0)], [led_by(1, 2)]),
+    "just enough": (groups("a"), many(60_000, "a", 0), [led_by(1, 2)]),
+    "one record less": (groups("a"), many(59_999, "a", 0), [led_by(1, 2)]),
+    "one large group that commits by itself": (groups("a"), EVERY_FIVE_SECONDS, [led_by(1, 2)]),
+    "one broker": (groups("a"), many(60_000, "a", 0), [led_by(1, 1)]),
+    "evenly shared": (groups("a", "b"), [*many(60_000, "a", 0), *many(60_000, "b", 1)], [led_by(1, 2)]),
+    "nobody knows the leaders": (groups("a"), many(60_000, "a", 0), []),
+    "over more time": (groups("a"), [*many(60_000, "a", 0), *many(1, "a", 0, 11 * MINUTE + 1_000)], [led_by(1, 2)]),
+    "longer ago": (groups("a"), [*many(60_000, "a", 0), *many(1, "a", 0, 80 * MINUTE)], [led_by(1, 2)]),
+    "another source": (groups("a"), [{**row, "offsets_partition": None} for row in many(60_000, "a", 0)], [led_by(1, 2)]),
 }
 TELLING = (
     *("two stray topics", "still committed", "in the newest generation", "never commits", "one of two", "uneven"),
-    *("at a group that is known", "offsets that no log reaches", "a member that is there twice"),
+    *("at a group that is known", "just enough", "offsets that no log reaches", "a member that is there twice"),
 )
 
 
@@ -133,7 +147,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
     facts = commit_facts(
         newest_generations(frame(spark, GENERATION_AUDITS.schema, audits), snapshots(spark, *places)),
         frame(spark, ASSIGNMENTS.schema, given),
-        frame(spark, OFFSET_SNAPSHOTS.schema, of_all(1)),
+        all_commits(spark, of_all(1)),
         looks(spark, *of_all(2)),
     )
     by_case = defaultdict(list)
@@ -183,22 +197,23 @@ def test_what_only_a_hostile_capture_holds(found: dict[str, list[Row]]) -> None:
     assert (row["evidence"]["silent_member_count"], row["evidence"]["client_ids"]) == ("1", "app")
 
 
-def test_a_broker_that_takes_most_of_the_commits(found: dict[str, list[Row]]) -> None:
+def test_a_broker_that_takes_most_of_the_offset_records(found: dict[str, list[Row]]) -> None:
     (row,) = found["uneven"]
     assert (row["group_id"], row["rule_id"], row["severity"]) == ("b", "coordinator_hot", "info")
     assert row["evidence"] == {
-        "broker": "1", "offsets_partition": "2", "group_count": "3", "commit_count": "3000", "partition_commit_count": "2000",
-        "own_commit_count": "1600", "seconds": "60",
+        "broker": "1", "offsets_partition": "2", "group_count": "3", "offset_record_count": "60000",
+        "partition_offset_record_count": "40000", "own_offset_record_count": "32000", "seconds": "60",
     }  # fmt: skip
     assert row["message"] == (
-        "Broker 1 takes 50.0 commits a second of 3 groups, 3.0 times the mean of all brokers; this group makes 53% of them, and partition "
-        "2 of __consumer_offsets takes 67%"
+        "Broker 1 takes 1,000 offset records a second of 3 groups, 3.0 times the mean of all brokers; this group writes 53% of them, and "
+        "partition 2 of __consumer_offsets takes 67%"
     )
+    assert [row["rule_id"] for row in found["just enough"]] == ["coordinator_hot"]
 
 
 def test_it_is_told_at_a_group_that_is_known(found: dict[str, list[Row]]) -> None:
     (row,) = found["at a group that is known"]
-    assert (row["group_id"], row["evidence"]["own_commit_count"], row["evidence"]["group_count"]) == ("a", "1", "2")
+    assert (row["group_id"], row["evidence"]["own_offset_record_count"], row["evidence"]["group_count"]) == ("a", "1", "2")
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in TELLING])

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from assignors import GroupProblem, Member, NoResultError, Topic, assign, violations
+from assignors.registry import BUILT_IN
 from assignors.verification import CODES
 from jobs.verification.recount import wrong_violations
 
@@ -17,8 +18,8 @@ KEY = "cluster_id string, group_id string, position bigint, "
 PARTITIONS = "array<struct<topic: string, partitions: array<int>>>"
 MEMBERS = f"array<struct<member_id: string, topics: array<string>, owned: {PARTITIONS}>>"
 AUDITS = f"{KEY}basis string, strategy string, status string, violations array<string>"
-STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range", "some.module:assignor")
-CASES = 700
+STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range", "stream", "some.module:assignor")
+CASES = 800
 
 Given = dict[str, list[tuple[str, int]]]
 
@@ -36,7 +37,7 @@ def drawn(chance: random.Random, strategy: str) -> tuple[GroupProblem, Given]:
         members.append(Member(f"m{number}", subscribed, owned=tuple(claimed[number::count])))
     problem = GroupProblem(topics, tuple(members))
     try:
-        given = {owner: list(places) for owner, places in assign(strategy, problem).items()} if ":" not in strategy else {}
+        given = {owner: list(places) for owner, places in assign(strategy, problem).items()} if strategy in BUILT_IN else {}
     except NoResultError:
         given = {}
     given = {member.member_id: given.get(member.member_id, []) for member in members}

@@ -12,6 +12,7 @@ from tests.unit.histories import member
 from tests.unit.snapshots_of import Stored, found, last, places, stored
 
 COOPERATIVE = "cooperative-sticky"
+STREAMS = {"strategy": "stream", "is_consumer_protocol": False}
 
 
 def only_the_id_is_known() -> Stored:
@@ -56,6 +57,7 @@ def test_partitions_that_are_new_to_the_group() -> None:
         pytest.param(stored(1, {}), id="nobody is there"),
         pytest.param(only_the_id_is_known(), id="the topic of an id may be the one that is missing"),
         pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="withheld"),
+        pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), **STREAMS), id="withheld by Kafka Streams"),
     ],
 )
 def test_partitions_that_are_not_left_out(near: Stored) -> None:
@@ -71,6 +73,12 @@ def test_what_is_left_out_while_something_is_withheld_is_told_when_it_is_settled
     assert places(Rule.PARTITIONS_LEFT_OUT, *history) == [1]
 
 
+def test_what_an_eager_kafka_streams_leaves_out_is_not_withheld() -> None:
+    """With ``upgrade.from`` below 2.4 its members claim nothing."""
+    before, now = stored(1, {"a": "t0 t1"}, **STREAMS), stored(2, {"a": "t0", "b": ""}, member("a", at=1), **STREAMS)
+    assert last(Rule.PARTITIONS_LEFT_OUT, before, now).severity == "critical"
+
+
 def test_an_idle_member_beside_one_with_several_partitions() -> None:
     finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy="sticky"))
     assert (finding.severity, finding.message) == (
@@ -79,10 +87,27 @@ def test_an_idle_member_beside_one_with_several_partitions() -> None:
     assert finding.evidence["members"] == "b"
 
 
+def test_an_idle_member_beside_one_with_several_of_those_that_are_not_left_out() -> None:
+    left_out = stored(1, {"a": "t0 t1", "b": ""}, topics={"t": 3})
+    assert last(Rule.IDLE_MEMBERS, left_out).evidence["partitions_per_member_max"] == "2"
+    assert last(Rule.PARTITIONS_LEFT_OUT, left_out).evidence["left_out_count"] == "1"
+
+
+@pytest.mark.parametrize(("strategy", "is_classic"), [("sticky", True), ("uniform", False), ("server-range", False), ("own", False)])
+def test_only_assignors_of_the_groups_own_protocol_are_advised(strategy: str, is_classic: bool) -> None:
+    told = [last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy=strategy)).advice]
+    if strategy == "server-range":
+        told.append(last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy=strategy)).advice)
+    for advice in told:
+        assert ("cooperative-sticky" in advice) is is_classic
+        assert ("group.remote.assignor=uniform" in advice) is not is_classic
+
+
 @pytest.mark.parametrize(
     "near",
     [
         pytest.param(stored(1, {"a": "t0", "b": "t1", "c": ""}), id="nobody has one to spare"),
+        pytest.param(stored(1, {"a": "t0", "b": ""}), id="nobody has one to spare, and one is left out"),
         pytest.param(stored(1, {"a": "t0 t1", "b": ""}, member("b", "u")), id="its topic does not exist"),
         pytest.param(
             stored(1, {"a": "t0 t1", "b": "u0", "c": ""}, member("b", "u"), member("c", "u"), topics={"t": 2, "u": 1}),
@@ -90,6 +115,7 @@ def test_an_idle_member_beside_one_with_several_partitions() -> None:
         ),
         pytest.param(stored(1, {"a": "t0 u0", "b": ""}, member("a", "tu"), member("b", "tu"), topics={"t": 1, "u": 1}), id="range crowded"),
         pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="not settled"),
+        pytest.param(stored(1, {"a": "t0 t1", "b": ""}, **STREAMS), id="a task of Kafka Streams is a set of partitions"),
     ],
 )
 def test_members_that_are_not_idle_for_want_of_balance(near: Stored) -> None:
@@ -108,6 +134,10 @@ def test_members_for_which_there_is_a_partition(given: dict[str, str]) -> None:
     assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, given)) is None
 
 
+def test_threads_of_kafka_streams_without_a_task_are_none_too_many() -> None:
+    assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0", "b": "t1", "c": ""}, **STREAMS)) is None
+
+
 def small_topics(given: dict[str, str], count: int = 1, t: int | None = None, **changes: object) -> Stored:
     """Return a group that reads four topics of so many partitions, of which ``t`` may have another number."""
     members = [member(name, "tuvw") for name in given]
@@ -120,7 +150,7 @@ def test_range_over_topics_of_one_partition() -> None:
         "warning",
         "range gives one member 4 of 4 partitions and another 0: 4 of 4 topics have fewer partitions than the group has members",
     )
-    assert last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy="server-range")) is not None
+    assert "cooperative-sticky or roundrobin" in finding.advice and "group.remote.assignor" not in finding.advice
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,13 @@ def test_a_whole_group_that_is_still_eager() -> None:
     assert (finding.evidence["eager_member_count"], finding.evidence["cooperative_member_count"]) == ("2", "0")
 
 
+def test_kafka_streams_has_no_list_of_assignors_to_mend() -> None:
+    """One of its members may be eager by ``upgrade.from``, or have lost all of its tasks."""
+    streams = {"strategy": "stream", "is_consumer_protocol": False, "offered": {"a": ("stream",), "b": ("stream",)}}
+    first, now = (stored(number, {"a": "t0", "b": "t1"}, *(member("a", at=1), KEEPS), **streams) for number in (1, 2))
+    assert last(Rule.PROTOCOLS_MIXED, first, now) is None
+
+
 @pytest.mark.parametrize(
     ("first", "near"),
     [

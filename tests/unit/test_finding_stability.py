@@ -49,11 +49,28 @@ def test_what_is_no_storm() -> None:
         assert places(Rule.REBALANCE_STORM, *history) == []
 
 
+def members(count: int) -> dict[str, str]:
+    return {f"m{number}": "" for number in range(count)}
+
+
+def changing(count: int, until: int) -> list[Stored]:
+    """Return so many generations behind a first one: the fourth member goes and comes up to some generation, then all stay."""
+    return [stored(number + 1, members(4 - min(number, until) % 2), minute=number / 100) for number in range(count + 1)]
+
+
 def test_a_large_group_may_rebalance_more_often_and_what_follows_a_storm_is_not_one() -> None:
-    calm = {f"m{number}": "" for number in range(4)}
-    history = [stored(number, calm, minute=number / 100) for number in range(1, 14)]
+    history = changing(12, until=12)
     assert places(Rule.REBALANCE_STORM, *history) == [12]  # three for each of four members
-    assert last(Rule.REBALANCE_STORM, *history, stored(13, calm, minute=0.2, is_rewrite=True)) is None
+    assert last(Rule.REBALANCE_STORM, *history, stored(13, members(4), minute=0.2, is_rewrite=True)) is None
+
+
+def test_without_a_visible_reason_ten_are_a_storm_however_large_the_group() -> None:
+    """Members learn of a rebalance by their heartbeats: a hundred of them cannot have three hundred in ten minutes."""
+    history = [stored(number + 1, members(100), minute=number) for number in range(11)]
+    assert places(Rule.REBALANCE_STORM, *history) == [10]
+    assert last(Rule.REBALANCE_STORM, *history).message == "10 rebalances of 100 members within 540 s, 10 of them without a visible reason"
+    assert places(Rule.REBALANCE_STORM, *changing(11, until=1)) == [11]
+    assert places(Rule.REBALANCE_STORM, *changing(11, until=2)) == []  # nine have no reason, and two are what a restart takes
 
 
 def bouncing(

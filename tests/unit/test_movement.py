@@ -63,6 +63,8 @@ def test_kind_of_each_row_of_the_truth_table(before: Assignment, after: Assignme
         pytest.param((T0,), "cooperative-sticky", {}, (), ("t",), "topic_deleted", id="gone and no longer subscribed"),
         pytest.param((T0,), "cooperative-sticky", TOPICS, (), (), "unsubscribed", id="nobody subscribes"),
         pytest.param((T0,), "cooperative-sticky", TOPICS, ("t",), (), "withheld", id="claimed, and cooperative"),
+        pytest.param((T0,), "stream", TOPICS, ("t",), (), "withheld", id="claimed, and Kafka Streams"),
+        pytest.param((), "stream", TOPICS, ("t",), (), "left_out", id="Kafka Streams, but eager"),
         pytest.param((T0,), "range", TOPICS, ("t",), (), "left_out", id="claimed, but eager"),
         pytest.param((), "cooperative-sticky", TOPICS, ("t",), (), "left_out", id="not claimed"),
     ],
@@ -213,6 +215,8 @@ GAVE_UP = cooperative(2, {"a": (T0,), "b": ()}, CLAIMS_BOTH, Member("b", ("t",),
 )
 def test_follow_up_completes_a_hand_over_and_nothing_else(now: Generation, expected: bool) -> None:
     assert is_follow_up(GAVE_UP, now) is expected
+    streams = replace(now, strategy="stream" if now.strategy == GAVE_UP.strategy else now.strategy)
+    assert is_follow_up(replace(GAVE_UP, strategy="stream"), streams) is expected
 
 
 def test_nothing_follows_up_a_generation_in_which_nobody_gave_up_a_claim() -> None:
@@ -252,7 +256,7 @@ def difference_by_definition(previous: Generation, current: Generation, withheld
         exists = topic in topics and partition < (topics[topic].partition_count or 0)
         is_subscribed = any(topic in member.topics for member in members)
         claimants = [member for member in members if place in member.owned]
-        is_withheld = exists and is_subscribed and not after and bool(claimants) and current.strategy == "cooperative-sticky"
+        is_withheld = exists and is_subscribed and not after and bool(claimants) and current.strategy in ("cooperative-sticky", "stream")
         old, new = (next(iter(owners.items()), (None, None)) for owners in (before, after))
         if is_withheld:
             by_claim = LastOwner(owner_of(claimants[0]), claimants[0].member_id, claimants[0].owned_generation)
@@ -279,7 +283,7 @@ def difference_by_definition(previous: Generation, current: Generation, withheld
 @st.composite
 def generations(draw: st.DrawFn, number: int) -> Generation:
     problem = draw(problems())
-    return Generation(number, draw(st.sampled_from(["range", "cooperative-sticky"])), problem, draw(broken_assignments(problem)))
+    return Generation(number, draw(st.sampled_from(["range", "cooperative-sticky", "stream"])), problem, draw(broken_assignments(problem)))
 
 
 last_owner_maps = st.dictionaries(places, st.builds(lambda name: LastOwner((False, name), name, 3), st.sampled_from("abcz")), max_size=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -218,6 +219,14 @@ def test_the_second_half_of_a_cooperative_hand_over_is_no_cause() -> None:
     for strategy in (COOPERATIVE, RECORDING):
         assert counterfactual(steps[2], strategy).assignment == counterfactual(steps[1], strategy).assignment
         assert counterfactual(steps[2], strategy).cooperative_revocation_count is None
+
+
+def test_kafka_streams_hands_over_in_two_rebalances_as_well() -> None:
+    """With ``upgrade.from`` below 2.4 its members claim nothing, and give everything up before each rebalance."""
+    history = [replace(one, strategy="stream") for one in hand_over()]
+    assert [step.is_follow_up for step in play(Replay((RECORDING,)), looks(t=2), *history)] == [False, False, True]
+    eager = [replace(one, members=tuple(replace(each, owned=()) for each in one.members)) for one in history]
+    assert [step.is_follow_up for step in play(Replay((RECORDING,)), looks(t=2), *eager)] == [False, False, False]
 
 
 def test_a_cause_is_played_until_the_cooperative_assignor_has_handed_over() -> None:

@@ -58,17 +58,42 @@ def strategy(name: str, *counts: int, violations: tuple[str, ...] | None = ()) -
 def test_verdict(
     observed: tuple[int, ...], conformance: str | None, alternatives: list[Alternative], expected: tuple[Cause, str | None]
 ) -> None:
-    verdict = judge(loads(*observed), "range", conformance, alternatives)
+    verdict = judge(loads(*observed), "range", conformance, alternatives, is_consumer_protocol=False)
     assert (verdict.cause, verdict.better_strategy) == expected
     assert (verdict.better_gain is None) == (verdict.better_strategy is None)
 
 
+EVERYBODY = [strategy(name, 2, 2) for name in ("sticky", "uniform")]
+
+
+@pytest.mark.parametrize(
+    ("own", "is_consumer_protocol", "alternatives", "better"),
+    [
+        pytest.param("range", False, EVERYBODY, "sticky", id="clients choose among clients' assignors"),
+        pytest.param("range", False, EVERYBODY[1:], None, id="clients cannot run brokers'"),
+        pytest.param("server-range", True, EVERYBODY, "uniform", id="brokers choose among brokers' assignors"),
+        pytest.param("server-range", True, EVERYBODY[:1], None, id="brokers cannot run clients'"),
+        pytest.param("BrokersOwn", True, EVERYBODY, "uniform", id="an assignor that is not Kafka's"),
+        pytest.param("BrokersOwn", True, EVERYBODY[:1], None, id="the protocol counts, not the name"),
+        pytest.param("server-range", True, [strategy("own:f", 2, 2)], "own:f", id="one of one's own may be for either"),
+        pytest.param("stream", False, [*EVERYBODY, strategy("own:f", 2, 2)], None, id="Kafka Streams takes no other"),
+    ],
+)
+def test_only_what_the_group_could_use_is_better(
+    own: str, is_consumer_protocol: bool, alternatives: list[Alternative], better: str | None
+) -> None:
+    compared = [*alternatives, strategy(own, 3, 1)]
+    verdict = judge(loads(3, 1), own, "exact", compared, is_consumer_protocol=is_consumer_protocol)
+    assert (verdict.cause, verdict.better_strategy) == (Cause.BETTER_ELSEWHERE if better else Cause.INHERENT, better)
+    assert judge(loads(3, 1), own, "differs", compared, is_consumer_protocol=is_consumer_protocol).better_strategy == better
+
+
 def test_gain_is_the_difference_of_the_imbalance_ratios() -> None:
     alternatives = [strategy("range", 5, 1), strategy("sticky", 3, 3)]
-    verdict = judge(loads(6, 0), "range", "exact", alternatives)
+    verdict = judge(loads(6, 0), "range", "exact", alternatives, is_consumer_protocol=False)
     assert verdict == Verdict(Cause.BETTER_ELSEWHERE, "sticky", pytest.approx(5 / 3 - 1))
 
 
 @pytest.mark.parametrize("observed", [loads(), loads(0, 0)], ids=["no members", "no partitions"])
 def test_no_verdict_on_nothing(observed: Balance) -> None:
-    assert judge(observed, "range", "exact", [strategy("sticky", 1)]) is None
+    assert judge(observed, "range", "exact", [strategy("sticky", 1)], is_consumer_protocol=False) is None

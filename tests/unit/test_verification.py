@@ -120,6 +120,15 @@ def test_withheld_partitions_are_no_fault_of_the_cooperative_assignor_alone(data
     assert {f"unassigned {topic}-{number}" for topic, number in withheld_partitions(problem, assignment)} == excused
 
 
+@pytest.mark.parametrize(
+    ("strategy", "found"),
+    [("cooperative-sticky", ("unassigned t-2",)), ("stream", ("unassigned t-2",)), ("sticky", ("unassigned t-1", "unassigned t-2"))],
+)
+def test_who_withholds_what_a_member_claims(strategy: str, found: tuple[str, ...]) -> None:
+    problem = GroupProblem({"t": Topic(3)}, (Member("a", ("t",), owned=(("t", 0), ("t", 1))), Member("b", ("t",))))
+    assert violations(problem, {"a": (("t", 0),), "b": ()}, strategy) == found
+
+
 def subscribed_topics(problem: GroupProblem) -> set[str]:
     return {topic for member in problem.members for topic in member.topics}
 
