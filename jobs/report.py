@@ -101,14 +101,25 @@ def _measured(name: str) -> Column:
     return F.when(F.coalesce("generation_gap", F.lit(0)) == 0, F.col(name))
 
 
+def mark_current(findings: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return the findings with ``is_current``: whether they are of the newest observed generation of their group.
+
+    Reads: findings as schemas.tables.FINDINGS, audits as schemas.tables.GENERATION_AUDITS of the same groups.
+    """
+    newest = audits.where(_observed()).groupBy(*GROUP).agg(F.max("position").alias("newest_position"))
+    is_current = F.col("position").eqNullSafe(F.col("newest_position"))
+    return findings.join(newest, list(GROUP), "left").withColumn("is_current", is_current).drop("newest_position")
+
+
 def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
     """Return one row per group: the columns of ``ReportRows.ranked``, its imbalance class, and whether loads differ by one at most.
 
-    Reads: audits as schemas.tables.GENERATION_AUDITS, findings as schemas.tables.FINDINGS.
+    Reads: audits as schemas.tables.GENERATION_AUDITS, findings as ``mark_current`` returns them.
     Nulls: movement sums that no generation knows; all of the settled generation when there is none with members.
     """
-    severities = [F.count_if(F.col("severity") == str(word)).alias(f"{word}_count") for word in Severity]
-    found = findings.groupBy(*GROUP).agg(*severities)
+    severities = {f"{word}_count": F.col("severity") == str(word) for word in Severity}
+    severities |= {f"current_{name}": is_one & F.col("is_current") for name, is_one in severities.items()}
+    found = findings.groupBy(*GROUP).agg(*(F.count_if(is_one).alias(name) for name, is_one in severities.items()))
     last = F.struct("position", "member_count")
     settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *_SETTLED_COLUMNS)
     figures = (
@@ -124,7 +135,7 @@ def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
             F.max(F.when(_is_settled() & (F.col("member_count") > 0), settled)).alias("settled"),
         )
         .join(found, list(GROUP), "left")
-        .fillna(0, [f"{word}_count" for word in Severity])
+        .fillna(0, list(severities))
     )
     spread = F.col("partitions_per_member_max") - F.col("partitions_per_member_min")
     return (
@@ -266,25 +277,27 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
 def condense_findings(findings: DataFrame, is_detailed: Column, limit: int) -> DataFrame:
     """Return one row per group and rule: how often and where it was found, and its last text; at most ``limit`` groups a rule.
 
-    Kept are the groups with details, then those with most findings. Every row also counts all findings and groups of its rule
-    and severity, so that no rule is missing from the fleet's figures.
-    Reads: findings as schemas.tables.FINDINGS. Returns: the rows that ``ReportRows.findings`` describes.
+    Kept are the groups with details, then those where the rule holds now, then those with most findings. Every row also counts all
+    findings and groups of its rule and severity, so that no rule is missing from the fleet's figures.
+    Reads: findings as ``mark_current`` returns them. Returns: the rows that ``ReportRows.findings`` describes.
     """
     last = F.max_by(F.struct(_milliseconds().alias("observed_at_ms"), "message", "evidence", "advice"), "position")
     rule = Window.partitionBy("severity", "rule_id")
-    order = (F.desc(is_detailed), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"))
+    order = (F.desc(is_detailed), F.desc("is_current"), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"))
     return (
         findings.groupBy(*GROUP, "rule_id", "severity")
         .agg(
             F.count("*").alias("finding_count"),
             F.min("generation").alias("first_generation"),
             F.max("generation").alias("last_generation"),
+            F.max("is_current").alias("is_current"),
             last.alias("last"),
         )
         .withColumns(
             {
                 "rule_finding_count": F.sum("finding_count").over(rule),
                 "rule_group_count": F.count("*").over(rule),
+                "rule_current_count": F.sum(F.col("is_current").cast("int")).over(rule),
                 "rank": F.row_number().over(rule.orderBy(*order)),
             }
         )
@@ -309,7 +322,7 @@ def _collect(rows: DataFrame) -> list[dict[str, Any]]:
 def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     """Return everything that the report shows: the fleet in aggregates, a row a group, and details of the worst groups."""
     audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
-    groups = _collect(rank_groups(figure_groups(audits, findings), MOST_RANKED))
+    groups = _collect(rank_groups(figure_groups(audits, mark_current(findings, audits)), MOST_RANKED))
     ranked = sorted((row["ranked"] for row in groups if row["ranked"] is not None), key=worst_first)[:MOST_RANKED]
     return ReportRows(
         groups=groups, ranked=ranked, **_collect_details(warehouse, settings, audits, findings, ranked[: settings.worst_groups])
@@ -329,7 +342,7 @@ def _collect_details(
         "tallies": _collect(tally_generations(audits, is_detailed, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS))),
         "holdings": _collect(hold_partitions(held, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
         "flows": _collect(condense_movements(moved, _share(part, FLOWS_SHARE))),
-        "findings": _collect(condense_findings(findings, is_detailed, max(LEAST_FINDINGS, len(detailed)))),
+        "findings": _collect(condense_findings(mark_current(findings, audits), is_detailed, max(LEAST_FINDINGS, len(detailed)))),
     }
 
 

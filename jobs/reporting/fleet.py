@@ -79,9 +79,10 @@ def severities(rules: Iterable[RuleLine]) -> tuple[Count, ...]:
 
 def rule_lines(findings: Iterable[Row]) -> tuple[RuleLine, ...]:
     """Return the rules that found something, worst severity and most findings first."""
-    rules = {(row["severity"], row["rule_id"]): (row["rule_finding_count"], row["rule_group_count"]) for row in findings}
+    numbers = ("rule_finding_count", "rule_group_count", "rule_current_count")
+    rules = {(row["severity"], row["rule_id"]): tuple(row[name] for name in numbers) for row in findings}
     ordered = sorted(rules.items(), key=lambda item: (-Severity(item[0][0]).rank, -item[1][0], item[0][1]))
-    return tuple(RuleLine(severity, words(rule), count(number), count(groups)) for (severity, rule), (number, groups) in ordered)
+    return tuple(RuleLine(severity, words(rule), *map(count, counted)) for (severity, rule), counted in ordered)
 
 
 def imbalance(groups: Iterable[Row]) -> tuple[Count, ...]:

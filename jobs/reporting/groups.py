@@ -60,6 +60,7 @@ def group_lines(ranking: Sequence[Row]) -> tuple[GroupLine, ...]:
             strategy=row["strategy"] or EN_DASH,
             critical=count(row["critical_count"]),
             warning=count(row["warning_count"]),
+            current=count(row["current_critical_count"] + row["current_warning_count"]),
             avoidable=count(row["avoidable_movement_count"], WHY["avoidable_movement_count"]),
             movements=count(row["movement_count"], WHY["movement_count"]),
             imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
@@ -72,12 +73,13 @@ def group_lines(ranking: Sequence[Row]) -> tuple[GroupLine, ...]:
 
 
 def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[FindingView, ...]:
-    """Return all findings, worst severity first, then in the order of the ranking, most frequent first."""
+    """Return all findings, worst severity first, of each those that hold now, then in the order of the ranking, most frequent first."""
     order = {(line.cluster_id, line.group_id): line.rank for line in lines}
     ordered = sorted(
         findings,
         key=lambda row: (
             -Severity(row["severity"]).rank,
+            not row["is_current"],
             order.get(_key(row), len(order) + 1),
             -row["finding_count"],
             row["group_id"],
@@ -96,6 +98,7 @@ def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[
             times=count(row["finding_count"]),
             generations=_span(row["first_generation"], row["last_generation"]),
             last_at=moment(from_ms(row["observed_at_ms"])),
+            is_current=row["is_current"],
             message=row["message"] or EN_DASH,
             evidence=tuple(sorted((row["evidence"] or {}).items())),
             advice=row["advice"] or "",
@@ -117,7 +120,7 @@ def group_views(rows: ReportRows, lines: Sequence[GroupLine], findings: Iterable
             tallies[_key(row)],
             holdings.get(_key(row), []),
             flows.get(_key(row), []),
-            tuple(found.get(_key(row), ())),
+            tuple(sorted(found.get(_key(row), ()), key=lambda finding: not finding.is_current)),
         )
         for row, line in zip(rows.ranked, lines, strict=True)
         if _key(row) in tallies

@@ -28,6 +28,7 @@ function tableOfGroups(table) {
   const found = {
     critical: (row) => text(row, "critical-column") !== "0",
     warning: (row) => text(row, "critical-column") !== "0" || text(row, "warning-column") !== "0",
+    now: (row) => text(row, "current-column") !== "0",
     none: (row) => text(row, "critical-column") === "0" && text(row, "warning-column") === "0",
   };
 

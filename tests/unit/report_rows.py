@@ -15,6 +15,7 @@ OTHER = "orders-2-e76ea8c3-5d30-4299-9005-47eb41f3d3c4"
 
 def group_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "critical_count": 0, "warning_count": 0, "info_count": 0}
+    row |= {f"current_{severity}_count": 0 for severity in ("critical", "warning", "info")}
     row |= {"avoidable_movement_count": None, "movement_count": 3, "generation_count": 3, "member_count": 2}
     row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}
     row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
@@ -93,7 +94,7 @@ def flow_row(position=12, **changes):
 def finding_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "rule_id": "conformance_differs", "severity": "warning", "finding_count": 2}
     row |= {"first_generation": 2, "last_generation": 3, "observed_at_ms": 1_790_000_120_000, "message": "2 members differ"}
-    row |= {"rule_finding_count": 4, "rule_group_count": 2}
+    row |= {"rule_finding_count": 4, "rule_group_count": 2, "rule_current_count": 0, "is_current": False}
     return row | {"evidence": {"members": MEMBER}, "advice": "look at the leader's client"} | changes
 
 

@@ -221,15 +221,37 @@ def test_tallies_cut_at_different_ages_show_only_what_is_complete():
 
 
 def test_rules_are_counted_over_all_groups_shown_or_not():
-    rows = [finding_row(rule_finding_count=90, rule_group_count=30), finding_row("b", rule_finding_count=90, rule_group_count=30)]
+    counted = {"rule_finding_count": 90, "rule_group_count": 30, "rule_current_count": 7}
+    rows = [finding_row(**counted), finding_row("b", **counted)]
     rows.append(finding_row(rule_id="no_result", severity="critical", rule_finding_count=3, rule_group_count=1))
     page = build_page(ReportRows(findings=rows), AS_OF)
-    assert [(line.rule, line.findings.text, line.groups.text) for line in page.rules] == [
-        ("no result", "3", "1"),
-        ("conformance differs", "90", "30"),
+    assert [(line.rule, line.findings.text, line.groups.text, line.current.text) for line in page.rules] == [
+        ("no result", "3", "1", "0"),
+        ("conformance differs", "90", "30", "7"),
     ]
     assert [(it.name, it.figure.text) for it in page.severities] == [("critical", "3"), ("warning", "90"), ("info", "0")]
     assert (len(page.findings), page.finding_total) == (3, 31)
+
+
+def test_findings_say_whether_they_hold_now_and_those_come_first():
+    rows = sample(("orders",))
+    rows = replace(
+        rows,
+        ranked=[group_row(critical_count=4, warning_count=3, current_critical_count=1, current_warning_count=2, current_info_count=9)],
+        findings=[
+            finding_row(rule_id="partition_multiply_owned", severity="critical", finding_count=9),
+            finding_row(rule_id="partitions_left_out", severity="critical", is_current=True),
+            finding_row(rule_id="idle_members", is_current=True),
+        ],
+    )
+    page = build_page(rows, AS_OF)
+    assert page.groups[0].current.text == "3"
+    assert [finding.rule for finding in page.findings] == ["partitions left out", "partition multiply owned", "idle members"]
+    assert [finding.rule for finding in page.worst[0].findings] == ["partitions left out", "idle members", "partition multiply owned"]
+    html = render(page).html
+    for part in (html[html.index('<section id="group-') :].split("</section>")[0], html[html.index('<ol id="finding-list"') :]):
+        shown = re.findall(r'<b>(.*?)</b>.*?<span class="tag">(.*?)</span>', part.split("</ol>")[0])
+        assert dict(shown) == {"partitions left out": "holds now", "idle members": "holds now", "partition multiply owned": "past"}
 
 
 def test_the_heat_map_counts_and_keeps_members_without_partitions():
