@@ -181,7 +181,8 @@ def tally_generations(audits: DataFrame, is_detailed: Column, limit: int) -> Dat
     """Return generations by (basis, strategy, flavour, status, conformance) with what they cost, groups with details one by one.
 
     Observed rows of these carry their newest generations, at most ``limit``, newest first. Balance is that of
-    settled generations. Ratios are summed as decimals: a sum of doubles depends on the order of rows.
+    settled generations. Ratios are summed as decimals: a sum of doubles depends on the order of rows. Sums of hashes tell whether two
+    strategies cover the same generations.
     Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: cluster_id and group_id, for all other groups together.
     """
     generation = F.struct(*_GENERATION_COLUMNS, _milliseconds().alias("observed_at_ms"))
@@ -192,6 +193,7 @@ def tally_generations(audits: DataFrame, is_detailed: Column, limit: int) -> Dat
         *(F.when(is_detailed, F.col(name)).alias(name) for name in GROUP), "basis", "strategy", "flavour", "status", "conformance"
     ).agg(
         F.count("*").alias("generation_count"),
+        F.sum(F.xxhash64(*GROUP, "position").cast("decimal(20,0)")).alias("coverage"),
         *(F.sum(_measured(name)).alias(f"{name}_sum") for name in MEASURES),
         *(F.count(_measured(name)).alias(f"{name}_known") for name in MEASURES),
         F.sum("rebalance_count").alias("rebalance_count"),

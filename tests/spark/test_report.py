@@ -181,6 +181,24 @@ def test_tallies_keep_worst_groups_apart_and_carry_their_newest_generations(spar
     assert tallies[None, "observed"]["generation_count"] == 2
 
 
+def test_tallies_tell_whether_they_cover_the_same_generations(spark: SparkSession) -> None:
+    """Also where there are as many: a group whose assignor changed half way has as many generations of the one as of the other."""
+    places = [{"position": position, "group_id": group} for group in ("orders", "other") for position in (10, 11)]
+    audits = frame(
+        spark,
+        GENERATION_AUDITS,
+        *(place | {"basis": "counterfactual", "strategy": strategy} for place in places for strategy in ("range", "sticky")),
+        *({"position": position, "basis": "counterfactual", "strategy": "uniform"} for position in (10, 11)),
+        *({"position": position, "basis": "counterfactual", "strategy": "server-range"} for position in (11, 12)),
+    )
+    by_strategy: dict[str, list[dict[str, Any]]] = {}
+    for row in collected(tally_generations(audits, is_orders(), limit=2)):
+        by_strategy.setdefault(row["strategy"], []).append(row)
+    coverages = {strategy: sum(row["coverage"] for row in tallied) for strategy, tallied in by_strategy.items()}
+    assert coverages["range"] == coverages["sticky"]
+    assert len(set(coverages.values())) == 3
+
+
 def test_holdings_are_cut_to_a_complete_block_of_extremes(spark: SparkSession) -> None:
     """Members m1..m6 hold that many topics, and m0 none; topic t00 is held by most, t05 by one; all topics fit."""
     held = {f"m{load}": [(f"t{topic:02}", [0, 1]) for topic in range(load)] for load in range(7)}

@@ -6,6 +6,7 @@ import itertools
 import random
 import re
 from dataclasses import fields, replace
+from decimal import Decimal
 
 import pytest
 from hypothesis import example, given
@@ -447,6 +448,51 @@ def test_a_strategys_tallies_are_merged():
         "unsolved_count": "3",
     }
     assert line.figures["movement_count"].note == "known for 3 of 6 generations"
+
+
+def test_only_strategies_over_the_same_generations_are_compared():
+    """Four generations cost less than 326: a group that was converted has its new assignor for the last of them only."""
+    four = {"generation_count": 4, "movement_count_known": 4}
+    few, others = four | {"coverage": Decimal(1)}, four | {"coverage": Decimal(2)}
+    half = {"generation_count": 2, "movement_count_known": 2, "coverage": Decimal(3)}
+    rows = [
+        tally_row("range", "observed", 1, generation_count=7),
+        *(tally_row("range", movements=movements, **half) for movements in (30, 50)),
+        tally_row("sticky", movements=70, **four, coverage=Decimal(6)),
+        tally_row("server-range", movements=2, **few),
+        tally_row("uniform", movements=3, **others),
+    ]
+    lines = {line.name: line for line in compare(rows, FLEET_COLUMNS)}
+    assert [name for name, line in lines.items() if "movement_count" in line.least] == ["sticky"], "both of the others are alone"
+    assert {name: line.generations.text for name, line in lines.items()} == {
+        **{"": "7", "range": "4", "sticky": "4"},
+        **{"server-range": "4", "uniform": "4"},
+    }
+    assert [name for name, line in lines.items() if line.is_apart] == ["server-range", "uniform"]
+    rows[-1] |= few
+    lines = {line.name: line for line in compare(rows, FLEET_COLUMNS)}
+    assert [name for name, line in lines.items() if "movement_count" in line.least] == ["sticky", "server-range"]
+    assert not any(line.is_apart for line in lines.values())
+
+
+@pytest.mark.parametrize(
+    ("rows", "legend"),
+    [
+        ([tally_row("", "recomputed")], "Spread is"),
+        ([tally_row("range")], "Faint: revocations"),
+        ([tally_row("range"), tally_row("sticky", movements=1)], '<b class="least">Marked</b>: the least among the strategies. Faint:'),
+        (
+            [tally_row("range"), tally_row("sticky", movements=1), tally_row("uniform", coverage=Decimal(9))],
+            '<b class="least">Marked</b>: the least among the strategies over the same generations. Not compared: over other',
+        ),
+    ],
+)
+def test_the_legend_of_the_strategies_explains_what_is_shown(rows, legend):
+    page = render(build_page(ReportRows(ranked=[group_row()], tallies=rows), AS_OF)).html
+    table = page[page.index("What each assignor would have cost</h3>") :]
+    note = " ".join(re.search(r'<p class="note">(.*?)</p>', table, re.DOTALL)[1].split())
+    assert note.startswith(legend)
+    assert ("not compared</span>" in table) == ("Not compared" in note)
 
 
 def test_sums_over_unlike_parts_of_a_history_are_not_compared():
