@@ -2,6 +2,20 @@
 const byId = (id) => document.getElementById(id);
 const ROWS_SHOWN = 100;
 
+/* Paper shows what is folded away or on another page of a list: what has to be done before each print, and undone behind it. */
+const printing = [];
+addEventListener("beforeprint", () => printing.forEach(({ before }) => before()));
+addEventListener("afterprint", () => printing.forEach(({ after }) => after()));
+
+/* What a filter leaves out is not on paper either, and a line before the list says so. */
+function tell(list, words) {
+  const note = document.createElement("p");
+  note.className = "note";
+  note.textContent = words;
+  list.before(note);
+  return note;
+}
+
 /* The table of groups: all rows are in the page, and only as many in the document as are looked at, so that it opens at once. */
 function tableOfGroups(table) {
   const body = table.tBodies[0];
@@ -128,6 +142,24 @@ function tableOfGroups(table) {
   addEventListener("hashchange", follow);
   show();
   follow();
+
+  let note;
+  printing.push({
+    before() {
+      body.replaceChildren(...matching);
+      if (matching.length === byRank.length) return;
+      const filters = [...controls.querySelectorAll("label")].flatMap((label) => {
+        const field = label.lastElementChild;
+        return field.value ? [`${label.firstChild.textContent.trim()} "${field.selectedOptions?.[0].text ?? field.value}"`] : [];
+      });
+      const numbers = `${matching.length.toLocaleString("en")} of ${byRank.length.toLocaleString("en")}`;
+      note = tell(table, `Filtered: ${numbers} groups are listed here, by ${filters.join(", ")}.`);
+    },
+    after() {
+      note?.remove();
+      show();
+    },
+  });
 }
 
 function filterOfFindings(input) {
@@ -144,17 +176,26 @@ function filterOfFindings(input) {
     });
     line.querySelector("output").textContent = wanted ? `${count} of ${items.length}` : "";
   });
+  let note;
+  printing.push({
+    before() {
+      const numbers = line.querySelector("output").textContent;
+      if (numbers) note = tell(line, `Filtered: ${numbers} findings are listed here, by "${input.value.trim()}".`);
+    },
+    after: () => note?.remove(),
+  });
 }
 
 if (byId("group-table")) tableOfGroups(byId("group-table"));
 document.querySelectorAll("input[data-filter]").forEach(filterOfFindings);
 
-/* Paper shows what is folded away on the screen. */
 let closed = [];
-addEventListener("beforeprint", () => {
-  closed = [...document.querySelectorAll("details:not([open])")];
-  for (const details of closed) details.open = true;
-});
-addEventListener("afterprint", () => {
-  for (const details of closed) details.open = false;
+printing.push({
+  before() {
+    closed = [...document.querySelectorAll("details:not([open])")];
+    for (const details of closed) details.open = true;
+  },
+  after() {
+    for (const details of closed) details.open = false;
+  },
 });

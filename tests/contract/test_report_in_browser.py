@@ -171,3 +171,39 @@ def test_a_link_by_name_opens_details_and_one_with_a_search_searches(browser: Ch
     browser.execute_script("location.hash = '#q=service-0009'")
     browser.execute_async_script("setTimeout(arguments[0], 50)")
     assert sorted(name.partition(".")[2] for name in names(browser)) == [f"service-{number:05}" for number in range(90, 100)]
+
+
+def printed(browser: Chrome) -> list[str]:
+    """Names of the groups that are in the table while the page is printed."""
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    return names(browser)
+
+
+def end_print(browser: Chrome) -> None:
+    browser.execute_script("dispatchEvent(new Event('afterprint'))")
+
+
+def notes(browser: Chrome) -> list[str]:
+    return [note.text for note in browser.find_elements(By.CSS_SELECTOR, "p.note") if note.text.startswith("Filtered:")]
+
+
+def test_on_paper_are_all_groups_and_behind_it_the_same_hundred(browser: Chrome, page: Page) -> None:
+    browser.find_element(By.ID, "next").click()
+    seen = names(browser)
+    assert printed(browser) == [group.group_id for group in page.groups] and notes(browser) == []
+    end_print(browser)
+    assert names(browser) == seen and len(seen) == 100
+
+
+def test_paper_says_what_a_filter_leaves_out(browser: Chrome) -> None:
+    browser.find_element(By.ID, "search").send_keys("service-00")
+    Select(browser.find_element(By.ID, "with-strategy")).select_by_visible_text("sticky")
+    browser.find_element(By.CSS_SELECTOR, "#findings input").send_keys("SERVICE-00000")
+    shown_names = printed(browser)
+    assert len(shown_names) == 500 and all(name.endswith(tuple("13579")) for name in shown_names)
+    assert notes(browser) == [
+        'Filtered: 500 of 1,000 groups are listed here, by Search "service-00", Strategy "sticky".',
+        'Filtered: 1 of 8 findings are listed here, by "SERVICE-00000".',
+    ]
+    end_print(browser)
+    assert notes(browser) == [] and len(names(browser)) == 100
