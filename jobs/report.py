@@ -75,6 +75,7 @@ _SETTLED_COLUMNS = (
     "rack_match_ratio",
     "partitions_per_member_min",
     "partitions_per_member_max",
+    "partitions_per_member_mean",
     "verdict",
     "better_strategy",
     "better_gain",

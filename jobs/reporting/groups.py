@@ -17,6 +17,9 @@ GroupKey = tuple[str, str]
 
 _ONLY_UNBROKEN = ("avoidable_movement_count",)  # not known where generations are missing in between
 
+_CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count")
+"""Audit columns that together count the partitions that changed owner; those handed over are gained ones."""
+
 MOST_DRAWN = 3
 """Generations of a group whose movements are drawn: the newest in which something moved."""
 
@@ -148,7 +151,7 @@ def _group_view(
         causes=_cause_lines(generations),
         lines=_generation_lines(generations, flows),
         cuts=_cuts(len(generations), row["generation_count"], flows),
-        heat=lay_out(holdings),
+        heat=lay_out(holdings, row["partitions_per_member_mean"]),
         strategies=compare(tallies, GROUP_COLUMNS, own=row["strategy"]),
         findings=findings,
     )
@@ -240,7 +243,7 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
         parts=_parts(row),
         conformance=row["conformance"] or "none",
         flows=tuple(_flow(flow, names) for flow in ordered),
-        exchange=draw_exchange(ordered, names) if is_drawn else None,
+        exchange=draw_exchange(ordered, names, sum(row[name] or 0 for name in _CHANGES)) if is_drawn else None,
     )
 
 

@@ -59,8 +59,8 @@ class ReportRows:
             generation_count, member_count (last snapshot), first_at_ms, last_at_ms; of the last settled generation with
             members, null without one:
             settled_position, settled_generation, settled_at_ms, strategy, imbalance_ratio, lag_imbalance_ratio,
-            throughput_imbalance_ratio, rack_match_ratio, partitions_per_member_min, partitions_per_member_max, verdict, better_strategy,
-            better_gain.
+            throughput_imbalance_ratio, rack_match_ratio, partitions_per_member_min, partitions_per_member_max,
+            partitions_per_member_mean, verdict, better_strategy, better_gain.
         tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
             are null for all groups together that are shown without details: generation_count, coverage (a sum that is equal for
             equal sets of generations only), the MEASURES, rebalance_count, imbalance_ratio_sum, imbalance_ratio_known,

@@ -48,6 +48,7 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
 
 def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(spark: SparkSession) -> None:
     loads = {"strategy": "range", "partitions_per_member_min": 1, "partitions_per_member_max": 3, "imbalance_ratio": 1.5}
+    loads |= {"partitions_per_member_mean": 2.0}
     audits = frame(
         spark,
         GENERATION_AUDITS,
@@ -92,6 +93,7 @@ def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(
         "rack_match_ratio": None,
         "partitions_per_member_min": 1,
         "partitions_per_member_max": 3,
+        "partitions_per_member_mean": 2.0,
         "verdict": None,
         "better_strategy": None,
         "better_gain": None,

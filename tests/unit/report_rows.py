@@ -21,7 +21,8 @@ def group_row(group_id="orders", **changes):
     row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
     row |= {"lag_imbalance_ratio": None, "throughput_imbalance_ratio": None, "rack_match_ratio": None}
     row |= {"better_gain": None}
-    return row | {"partitions_per_member_min": 1, "partitions_per_member_max": 3} | changes
+    row |= {"partitions_per_member_min": 1, "partitions_per_member_max": 3, "partitions_per_member_mean": 2.0}
+    return row | changes
 
 
 def generation_row(generation, previous, group_id="orders", **changes):

@@ -262,7 +262,7 @@ def test_the_heat_map_counts_and_keeps_members_without_partitions():
         holding_row("a", 12, "s", 3),
         holding_row("c", 1, "s", 1, group_instance_id="i"),
     ]
-    heat = lay_out(rows)
+    heat = lay_out(rows, 13 / 3)
     assert heat.topics == ("s", "t")
     assert [(line.member_id, line.short, line.load, [cell.partition_count for cell in line.cells]) for line in heat.lines] == [
         ("a", "a", 12, [3, 9]),
@@ -271,11 +271,18 @@ def test_the_heat_map_counts_and_keeps_members_without_partitions():
     ]
     assert heat.totals == (4, 9)
     assert [cell.level for line in heat.lines for cell in line.cells] == [2, 6, 1, 0, 0, 0]
-    assert lay_out([]) is None
+    assert heat.mean_share == 36.1
+    assert lay_out([], 0.0) is None
+
+
+def test_the_mean_is_the_groups_also_where_only_extreme_loads_are_shown():
+    rows = [holding_row("a", 10, "t", 10, member_total=100), holding_row("b", 0, None, None, member_total=100)]
+    page = build_page(replace(sample(("orders",)), ranked=[group_row(partitions_per_member_mean=9.0)], holdings=rows), AS_OF)
+    assert page.worst[0].heat.mean_share == 90.0, "of 10, and not the mean of 10 and 0"
 
 
 def test_small_numbers_are_not_painted_as_large_ones():
-    heat = lay_out([holding_row("a", 2, "t", 2), holding_row("b", 1, "t", 1)])
+    heat = lay_out([holding_row("a", 2, "t", 2), holding_row("b", 1, "t", 1)], 1.5)
     assert [cell.level for line in heat.lines for cell in line.cells] == [2, 1]
 
 
@@ -342,19 +349,37 @@ def test_what_partitions_carry_and_what_is_only_bounded_are_told():
 # --- what moved, drawn -------------------------------------------------------------------------------------------------
 
 
-def exchange(*moves):
-    """(from, to, number) -> the drawing."""
-    flows = [flow_row(previous_member_id=giver, member_id=taker, partition_count=number) for giver, taker, number in moves]
+def exchange(*moves, changed=0):
+    """(from, to, number, kind, cause) -> the drawing; the last two may be left out."""
+    names = ("previous_member_id", "member_id", "partition_count", "kind", "cause")
+    flows = [flow_row(**dict(zip(names, move, strict=False))) for move in moves]
     owners = {owner for flow in flows for owner in (flow["previous_member_id"], flow["member_id"]) if owner is not None}
-    return draw_exchange(flows, {owner: owner.upper() for owner in owners})
+    return draw_exchange(flows, {owner: owner.upper() for owner in owners}, changed)
 
 
 def test_owners_of_both_sides_are_drawn_with_all_that_they_gave_or_got():
-    drawing = exchange(("a", "b", 3), ("a", "c", 1), (None, "c", 2), ("b", None, 6))
+    drawing = exchange(("a", "b", 3), ("a", "c", 1), (None, "c", 2, "gained"), ("b", None, 6, "lost"))
     assert [(owner.name, owner.partition_count) for owner in drawing.before] == [("A", 4), ("B", 6), ("nobody", 2)]
     assert [(owner.name, owner.partition_count) for owner in drawing.after] == [("B", 3), ("C", 3), ("nobody", 6)]
-    assert drawing.words == "6 from B to nobody; 3 from A to B; 2 from nobody to C; 1 from A to C"
-    assert [band.title for band in drawing.bands][:2] == ["3 from A to B", "1 from A to C"]
+    assert drawing.words == "6 lost from B to nobody; 3 revoked from A to B; 2 gained from nobody to C; 1 revoked from A to C"
+    assert [band.title for band in drawing.bands][:2] == ["3 revoked from A to B", "1 revoked from A to C"]
+
+
+def test_a_band_of_several_kinds_has_the_colour_of_most_and_names_all():
+    drawing = exchange((None, "a", 2, "gained", "handed_over"), (None, "a", 5, "gained", None), (None, "a", 1, "gained", "returned"))
+    assert [(band.style, band.title) for band in drawing.bands] == [("gained", "6 gained, 2 handed over from nobody to A")]
+
+
+def test_a_drawing_says_what_was_cut_from_it():
+    """The lines that were collected end somewhere within a generation, which would be believed to be that small."""
+    assert exchange(("a", "b", 3), ("a", "c", 1), changed=4).cut == ""
+    assert exchange(("a", "b", 3), ("a", "c", 1), changed=1_200).cut == "4 of 1,200 partitions that changed owner are drawn"
+    rows = replace(sample(("orders",)), flows=[flow_row(partition_count=2, partitions=[0, 1])])
+    history = generation_row(3, 2, revoked_count=3, reassigned_count=1, gained_count=2, handed_over_count=2, lost_count=1)
+    page = build_page(replace(rows, tallies=[tally_row("range", "observed", generations=[history], generation_count=1)]), AS_OF)
+    figure = re.search('<figure class="exchange">.*?</figure>', render(page).html, re.DOTALL)[0]
+    assert '<span class="note">Cut: 2 of 7 partitions that changed owner are drawn.</span>' in figure
+    assert re.search('role="img" aria-label="[^"]*; cut: 2 of 7 partitions that changed owner are drawn"', figure)
 
 
 def test_bands_fill_their_owners_and_owners_do_not_overlap():
@@ -373,7 +398,7 @@ def test_many_owners_share_a_place_and_none_is_mistaken_for_it():
     assert len(drawing.before) == MOST_OWNERS
     assert (drawing.before[-1].name, drawing.before[-1].partition_count) == ("others", 10 + 9 + 8 + 7)
     assert {owner.name for owner in drawing.after} == {"OTHERS", "NOBODY"}
-    assert draw_exchange([], {}) is None
+    assert draw_exchange([], {}, 0) is None
 
 
 def test_only_the_newest_movements_are_drawn():
