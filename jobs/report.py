@@ -80,6 +80,7 @@ _SETTLED_COLUMNS = (
     "better_strategy",
     "better_gain",
 )
+_RANKED_SUMS = ("movement_count", "avoidable_movement_count")
 
 
 def _observed() -> Column:
@@ -128,8 +129,8 @@ def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
         .groupBy(*GROUP)
         .agg(
             F.count("*").alias("generation_count"),
-            F.sum("movement_count").alias("movement_count"),
-            F.sum(_measured("avoidable_movement_count")).alias("avoidable_movement_count"),
+            *(F.sum(_measured(name)).alias(name) for name in _RANKED_SUMS),
+            *(F.count(_measured(name)).alias(f"{name}_known") for name in _RANKED_SUMS),
             F.min(_milliseconds()).alias("first_at_ms"),
             F.max(_milliseconds()).alias("last_at_ms"),
             F.max(last)["member_count"].alias("member_count"),

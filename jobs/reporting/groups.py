@@ -64,8 +64,8 @@ def group_lines(ranking: Sequence[Row]) -> tuple[GroupLine, ...]:
             critical=count(row["critical_count"]),
             warning=count(row["warning_count"]),
             current=count(row["current_critical_count"] + row["current_warning_count"]),
-            avoidable=count(row["avoidable_movement_count"], WHY["avoidable_movement_count"]),
-            movements=count(row["movement_count"], WHY["movement_count"]),
+            avoidable=_sum(row, "avoidable_movement_count"),
+            movements=_sum(row, "movement_count"),
             imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
             members=count(row["member_count"]),
             generations=count(row["generation_count"]),
@@ -73,6 +73,10 @@ def group_lines(ranking: Sequence[Row]) -> tuple[GroupLine, ...]:
         )
         for rank, row in enumerate(ranking, 1)
     )
+
+
+def _sum(row: Row, measure: str) -> Figure:
+    return Total(row[measure] or 0, row[f"{measure}_known"], row["generation_count"]).figure(WHY[measure])
 
 
 def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[FindingView, ...]:

@@ -55,7 +55,8 @@ class ReportRows:
             the class of its last settled generation with partitions. Nulls: no such generation.
         ranked: per (cluster_id, group_id) of the worst groups, at most ``MOST_RANKED``: critical_count, warning_count,
             info_count, and of these current_critical_count, current_warning_count, current_info_count, at the group's newest
-            generation; movement_count and avoidable_movement_count (sums over observed rows, null when none knows),
+            generation; movement_count and avoidable_movement_count (sums over observed rows, null when none knows), each with
+            <name>_known, the rows that know it,
             generation_count, member_count (last snapshot), first_at_ms, last_at_ms; of the last settled generation with
             members, null without one:
             settled_position, settled_generation, settled_at_ms, strategy, imbalance_ratio, lag_imbalance_ratio,

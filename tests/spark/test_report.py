@@ -78,7 +78,9 @@ def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(
         "current_warning_count": 1,
         "current_info_count": 0,
         "movement_count": 5,
+        "movement_count_known": 4,
         "avoidable_movement_count": 3,  # not what may have happened in the generation that is missing
+        "avoidable_movement_count_known": 1,
         "generation_count": 5,
         "member_count": 0,
         "first_at_ms": AT_MS,

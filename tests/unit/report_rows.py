@@ -22,7 +22,9 @@ def group_row(group_id="orders", **changes):
     row |= {"lag_imbalance_ratio": None, "throughput_imbalance_ratio": None, "rack_match_ratio": None}
     row |= {"better_gain": None}
     row |= {"partitions_per_member_min": 1, "partitions_per_member_max": 3, "partitions_per_member_mean": 2.0}
-    return row | changes
+    row |= changes
+    sums = ("movement_count", "avoidable_movement_count")
+    return {f"{name}_known": 0 if row[name] is None else row["generation_count"] for name in sums} | row
 
 
 def generation_row(generation, previous, group_id="orders", **changes):

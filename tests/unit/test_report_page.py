@@ -153,6 +153,18 @@ def test_unknown_figures_are_dashes_that_say_why():
     assert all(re.fullmatch(f'<abbr class="unknown" title="[^"]+">{DASH}</abbr>', cell) for cell in dashes)
 
 
+def test_a_groups_sum_over_a_part_of_its_generations_says_over_how_many_in_sight():
+    """Not in a tooltip, which neither a keyboard nor a finger can reach; as content of the style, the cell's text stays a number."""
+    changes = {"generation_count": 1_500, "movement_count": 7_000, "avoidable_movement_count": 0, "avoidable_movement_count_known": 1_200}
+    page = build_page(ReportRows(ranked=[group_row("partly", **changes), group_row("whole", avoidable_movement_count=2)]), AS_OF)
+    html = render(page).html
+    partly, whole = (re.search(f"<tr[^>]*><td>.</td><th[^>]*>{name}.*?</tr>", html)[0] for name in ("partly", "whole"))
+    assert '<td data-known="1,200">0</td><td>7,000</td>' in partly
+    assert "<td>2</td><td>3</td>" in whole
+    assert re.search(r'td\[data-known\]::after \{ content: "in " attr\(data-known\);', html)
+    assert page.groups[1].avoidable.note == "known for 1,200 of 1,500 generations"
+
+
 def test_a_generation_without_predecessor_shows_dashes_in_its_bars():
     columns = draw([generation_row(5, None, movement_count=None, eager_revocation_count=None)]).columns
     assert [bar.label for bar in columns[0].bars if bar.style == "unknown"] == [DASH, DASH]
