@@ -105,8 +105,8 @@ def _shorten(name: str) -> str:
 
 
 def cut(name: str, longest: int = 120) -> str:
-    """Return ``name``, or its beginning and an ellipsis when it has more than ``longest`` characters."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}{_ELLIPSIS}"
+    """Return ``name``, or its beginning, an ellipsis and its end, where many names differ, when it has more than ``longest`` characters."""
+    return name if len(name) <= longest else f"{name[: longest - 13]}{_ELLIPSIS}{name[-12:]}"
 
 
 def condense(partitions: Sequence[int]) -> str:

@@ -16,14 +16,22 @@ function tell(list, words) {
   return note;
 }
 
+/* The real name behind a shown one: undoes visible() of jobs/reporting/figures.py. */
+const ESCAPES = { t: "\t", n: "\n", r: "\r", "\\": "\\" };
+function real(shown) {
+  return shown.replace(/\\(?:x(..)|u(.{4})|U(.{8})|(.))/g, (_, x, u, U, letter) => ESCAPES[letter] ?? String.fromCodePoint(parseInt(x ?? u ?? U, 16)));
+}
+
 /* The table of groups: all rows are in the page, and only as many in the document as are looked at, so that it opens at once. */
 function tableOfGroups(table) {
   const body = table.tBodies[0];
   const byRank = [...body.rows];
-  const names = byRank.map((row) => row.cells[1].textContent.toLowerCase());
+  const whole = (cell) => cell.title || cell.textContent;
+  const names = byRank.map((row) => real(whole(row.cells[1])));
+  const spellings = byRank.map((row, index) => [whole(row.cells[1]), names[index]].map((name) => name.toLowerCase()));
   const controls = document.querySelector(".controls");
   const column = (id) => byId(id)?.cellIndex;
-  const text = (row, id) => row.cells[column(id)].textContent;
+  const text = (row, id) => whole(row.cells[column(id)]);
   const chosen = (id) => byId(id)?.value ?? "";
   let ordered = byRank;
   let matching = byRank;
@@ -51,7 +59,7 @@ function tableOfGroups(table) {
     const part = byId("search").value.trim().toLowerCase();
     const [severity, strategy, cluster] = [chosen("with-findings"), chosen("with-strategy"), chosen("in-cluster")];
     byRank.forEach((row, index) => {
-      if (!names[index].includes(part) || (severity && !found[severity](row))) return;
+      if (!spellings[index].some((name) => name.includes(part)) || (severity && !found[severity](row))) return;
       if (strategy && text(row, "strategy-column") !== strategy) return;
       if (cluster && text(row, "cluster-column") !== cluster) return;
       wanted.add(row);
@@ -68,7 +76,7 @@ function tableOfGroups(table) {
     for (const other of table.querySelectorAll("th[aria-sort]")) other.removeAttribute("aria-sort");
     heading.setAttribute("aria-sort", isAscending ? "ascending" : "descending");
     const value = (row) => {
-      const cell = row.cells[heading.cellIndex].textContent;
+      const cell = whole(row.cells[heading.cellIndex]);
       if (!isNumber) return cell;
       const number = Number(cell.replaceAll(",", ""));
       return Number.isNaN(number) ? -Infinity : number; /* not known */
@@ -96,20 +104,20 @@ function tableOfGroups(table) {
     const fragment = location.hash.slice(1);
     const [kind, ...rest] = fragment.split("=");
     if (rest.length && (kind === "group" || kind === "q")) {
-      let sought;
+      let wanted;
       try {
-        sought = decodeURIComponent(rest.join("="));
+        wanted = decodeURIComponent(rest.join("="));
       } catch {
         return; /* no text: a lone per cent sign */
       }
-      const named = byRank.filter((row) => row.cells[1].textContent === sought);
+      const named = byRank.filter((_, index) => names[index] === wanted);
       if (kind === "group" && named.length === 1) {
         const link = named[0].querySelector("a")?.getAttribute("href") ?? "";
         if (link.startsWith("#")) location.replace(link);
         else reveal(named[0]);
         return;
       }
-      byId("search").value = sought;
+      byId("search").value = named.length ? whole(named[0].cells[1]) : wanted;
       select();
       byId("groups").scrollIntoView();
       return;
@@ -140,6 +148,9 @@ function tableOfGroups(table) {
     show();
   });
   addEventListener("hashchange", follow);
+  document.addEventListener("click", (event) => {
+    if (event.target.closest('a[href^="#"]')?.hash === location.hash) follow(); /* again: no hashchange tells of it */
+  });
   show();
   follow();
 
