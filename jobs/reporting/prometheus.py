@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from jobs.findings import COMMIT_RULES, RULES
+from jobs.reporting.fleet import pool
 from jobs.reporting.view import ReportRows, Row
 from schemas.vocabulary import Basis, Severity
 
@@ -75,11 +76,11 @@ def _by_cluster(groups: Iterable[Row], column: str) -> Iterator[Sample]:
 
 
 def _conformance(tallies: Iterable[Row]) -> Iterator[Sample]:
+    """Return samples of as many assignors as the page names: clients can name any number, and each would be a series for good."""
     totals: dict[tuple[str, str], int] = {}
-    for row in tallies:
-        if row["basis"] == Basis.OBSERVED and row["strategy"]:
-            key = (row["strategy"], row["conformance"] or "none")
-            totals[key] = totals.get(key, 0) + row["generation_count"]
+    for row in pool([row for row in tallies if row["basis"] == Basis.OBSERVED and row["strategy"]], others="others"):
+        key = (row["strategy"], row["conformance"] or "none")
+        totals[key] = totals.get(key, 0) + row["generation_count"]
     return (({"strategy": strategy, "conformance": word}, total) for (strategy, word), total in sorted(totals.items()))
 
 

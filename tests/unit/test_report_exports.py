@@ -17,7 +17,7 @@ from jobs.reporting.prometheus import to_prometheus
 from jobs.reporting.row_text import to_csv, to_json
 from jobs.reporting.view import ReportRows
 from schemas.vocabulary import Rule
-from tests.unit.report_rows import AS_OF, finding_row, group_row, sample
+from tests.unit.report_rows import AS_OF, finding_row, group_row, sample, tally_row
 
 NAMES = ("group_id", "count", "ratio", "is_new", "triggers", "evidence")
 ROWS = [
@@ -106,6 +106,14 @@ def test_every_severity_and_every_rule_has_a_sample_even_of_a_fleet_without_find
         assert {one.labels["severity"] for one in found[name].samples} == {"info", "warning", "critical"}
         assert {one.labels["rule_id"] for one in found[name].samples} == {str(rule) for rule in Rule}
         assert not any(one.value for one in found[name].samples)
+
+
+def test_assignors_that_clients_make_up_are_not_a_series_each():
+    rows = [tally_row(f"own-{number:03}", "observed", conformance="differs", generation_count=1 + (number < 50)) for number in range(300)]
+    samples = families(ReportRows(tallies=rows))["evenkeel_generations"].samples
+    values = {one.labels["strategy"]: one.value for one in samples}
+    assert len(samples) == len(values) == 51
+    assert (values["own-000"], values["own-049"], values["others"], sum(values.values())) == (2, 2, 250, 350)
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",))))
