@@ -184,18 +184,20 @@ def tally_generations(audits: DataFrame, is_detailed: Column, limit: int) -> Dat
 
     Observed rows of these carry their newest generations, at most ``limit``, newest first. Balance is that of
     settled generations. Ratios are summed as decimals: a sum of doubles depends on the order of rows. Sums of hashes tell whether two
-    strategies cover the same generations.
+    strategies cover the same generations; those without members do not count, since they cost nothing, and some have no row for them.
     Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: cluster_id and group_id, for all other groups together.
     """
     generation = F.struct(*_GENERATION_COLUMNS, _milliseconds().alias("observed_at_ms"))
     generations = F.collect_list(F.when(is_detailed & _observed(), generation))
     ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
+    place = F.when(F.col("member_count") > 0, F.xxhash64(*GROUP, "position"))
     spread = F.when(_is_settled(), F.col("partitions_per_member_max") - F.col("partitions_per_member_min"))
     return audits.groupBy(
         *(F.when(is_detailed, F.col(name)).alias(name) for name in GROUP), "basis", "strategy", "flavour", "status", "conformance"
     ).agg(
         F.count("*").alias("generation_count"),
-        F.sum(F.xxhash64(*GROUP, "position").cast("decimal(20,0)")).alias("coverage"),
+        F.count(place).alias("covered_count"),
+        F.sum(place.cast("decimal(20,0)")).alias("coverage"),
         *(F.sum(_measured(name)).alias(f"{name}_sum") for name in MEASURES),
         *(F.count(_measured(name)).alias(f"{name}_known") for name in MEASURES),
         F.sum("rebalance_count").alias("rebalance_count"),

@@ -48,6 +48,11 @@ class Total:
     def __add__(self, other: Total) -> Total:
         return Total(self.value + other.value, self.known + other.known, self.rows + other.rows)
 
+    @property
+    def unknown(self) -> int:
+        """Number of rows that do not know the value."""
+        return self.rows - self.known
+
     def figure(self, why: str) -> Figure:
         """Return the sum; unknown, for the reason ``why``, when no row knows it; with a note when only some do."""
         if self.known == 0:

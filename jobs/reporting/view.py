@@ -63,10 +63,10 @@ class ReportRows:
             throughput_imbalance_ratio, rack_match_ratio, partitions_per_member_min, partitions_per_member_max,
             partitions_per_member_mean, verdict, better_strategy, better_gain.
         tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
-            are null for all groups together that are shown without details: generation_count, coverage (a sum that is equal for
-            equal sets of generations only), the MEASURES, rebalance_count, imbalance_ratio_sum, imbalance_ratio_known,
-            imbalance_ratio_max, spread_max; generations, the newest observed audit rows of a group with details, newest
-            first, with observed_at_ms.
+            are null for all groups together that are shown without details: generation_count, of these covered_count, which have
+            members, and coverage (a sum that is equal for equal sets of these only, null without any), the MEASURES,
+            rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations, the
+            newest observed audit rows of a group with details, newest first, with observed_at_ms.
         holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and
             topic_partition_count (null for a member without partitions), member_total and topic_total of the group.
         flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
@@ -131,6 +131,7 @@ class StrategyLine:
     """What one strategy cost, or would have cost, over a history.
 
     Attributes:
+        generations: number of those with members.
         is_apart: whether there are other strategies, and none of them covers the same generations.
         least: columns in which it does best of those that cover the same generations.
     """

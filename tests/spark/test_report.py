@@ -187,20 +187,25 @@ def test_tallies_keep_worst_groups_apart_and_carry_their_newest_generations(spar
 
 def test_tallies_tell_whether_they_cover_the_same_generations(spark: SparkSession) -> None:
     """Also where there are as many: a group whose assignor changed half way has as many generations of the one as of the other."""
+    held = {"basis": "counterfactual", "member_count": 2}
     places = [{"position": position, "group_id": group} for group in ("orders", "other") for position in (10, 11)]
     audits = frame(
         spark,
         GENERATION_AUDITS,
-        *(place | {"basis": "counterfactual", "strategy": strategy} for place in places for strategy in ("range", "sticky")),
-        *({"position": position, "basis": "counterfactual", "strategy": "uniform"} for position in (10, 11)),
-        *({"position": position, "basis": "counterfactual", "strategy": "server-range"} for position in (11, 12)),
+        *(place | {**held, "strategy": strategy} for place in places for strategy in ("range", "sticky")),
+        *({"position": position, **held, "strategy": "uniform"} for position in (10, 11)),
+        *({"position": position, **held, "strategy": "server-range"} for position in (11, 12)),
+        {"position": 13, **held, "strategy": "sticky", "member_count": 0},
+        {"position": 13, **held, "strategy": "roundrobin", "member_count": 0},
     )
     by_strategy: dict[str, list[dict[str, Any]]] = {}
     for row in collected(tally_generations(audits, is_orders(), limit=2)):
         by_strategy.setdefault(row["strategy"], []).append(row)
-    coverages = {strategy: sum(row["coverage"] for row in tallied) for strategy, tallied in by_strategy.items()}
-    assert coverages["range"] == coverages["sticky"]
-    assert len(set(coverages.values())) == 3
+    coverages = {strategy: sum(row["coverage"] or 0 for row in tallied) for strategy, tallied in by_strategy.items()}
+    assert coverages["range"] == coverages["sticky"] and coverages["roundrobin"] == 0, "nobody was in the generation behind"
+    assert len(set(coverages.values())) == 4
+    counts = {strategy: sum(row["covered_count"] for row in tallied) for strategy, tallied in by_strategy.items()}
+    assert counts == {"range": 4, "sticky": 4, "uniform": 2, "server-range": 2, "roundrobin": 0}
 
 
 def test_holdings_are_cut_to_a_complete_block_of_extremes(spark: SparkSession) -> None:

@@ -64,7 +64,7 @@ def measures(**known):
 def tally_row(strategy, basis="counterfactual", movements=5, **changes):
     row = {"cluster_id": "prod", "group_id": "orders", "basis": basis, "strategy": strategy, "flavour": "java", "status": "solved"}
     row |= {"conformance": None, "generation_count": 3, "rebalance_count": 3, "imbalance_ratio_sum": Decimal("3.75")}
-    row |= {"coverage": Decimal(-7)}
+    row |= {"covered_count": 3, "coverage": Decimal(-7)}
     row |= {"imbalance_ratio_known": 3, "imbalance_ratio_max": 1.5, "spread_max": 2, "generations": []}
     return row | measures(movement_count=movements, eager_revocation_count=8, cooperative_revocation_count=2) | changes
 

@@ -489,11 +489,11 @@ def test_a_strategys_tallies_are_merged():
 
 def test_only_strategies_over_the_same_generations_are_compared():
     """Four generations cost less than 326: a group that was converted has its new assignor for the last of them only."""
-    four = {"generation_count": 4, "movement_count_known": 4}
+    four = {"generation_count": 4, "covered_count": 4, "movement_count_known": 4}
     few, others = four | {"coverage": Decimal(1)}, four | {"coverage": Decimal(2)}
-    half = {"generation_count": 2, "movement_count_known": 2, "coverage": Decimal(3)}
+    half = {"generation_count": 2, "covered_count": 2, "movement_count_known": 2, "coverage": Decimal(3)}
     rows = [
-        tally_row("range", "observed", 1, generation_count=7),
+        tally_row("range", "observed", 1, covered_count=7),
         *(tally_row("range", movements=movements, **half) for movements in (30, 50)),
         tally_row("sticky", movements=70, **four, coverage=Decimal(6)),
         tally_row("server-range", movements=2, **few),
@@ -510,6 +510,20 @@ def test_only_strategies_over_the_same_generations_are_compared():
     lines = {line.name: line for line in compare(rows, FLEET_COLUMNS)}
     assert [name for name, line in lines.items() if "movement_count" in line.least] == ["sticky", "server-range"]
     assert not any(line.is_apart for line in lines.values())
+
+
+def test_a_strategy_without_rows_for_empty_generations_is_compared_all_the_same():
+    """A KIP-848 assignor has none; there is nothing to assign, and it costs nobody anything."""
+    rows = [
+        tally_row("range", movements=7),
+        tally_row("range", movements=0, generation_count=2, covered_count=0, coverage=None, movement_count_known=2),
+        tally_row("uniform", movements=3),
+    ]
+    lines = compare(rows, FLEET_COLUMNS)
+    assert [(line.name, line.generations.text, line.is_apart, "movement_count" in line.least) for line in lines] == [
+        ("range", "3", False, False),
+        ("uniform", "3", False, True),
+    ]
 
 
 @pytest.mark.parametrize(
