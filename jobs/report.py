@@ -75,10 +75,12 @@ _SETTLED_COLUMNS = (
     "rack_match_ratio",
     "partitions_per_member_min",
     "partitions_per_member_max",
+    "partitions_per_member_mean",
     "verdict",
     "better_strategy",
     "better_gain",
 )
+_RANKED_SUMS = ("movement_count", "avoidable_movement_count")
 
 
 def _observed() -> Column:
@@ -101,14 +103,25 @@ def _measured(name: str) -> Column:
     return F.when(F.coalesce("generation_gap", F.lit(0)) == 0, F.col(name))
 
 
+def mark_current(findings: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return the findings with ``is_current``: whether they are of the newest observed generation of their group.
+
+    Reads: findings as schemas.tables.FINDINGS, audits as schemas.tables.GENERATION_AUDITS of the same groups.
+    """
+    newest = audits.where(_observed()).groupBy(*GROUP).agg(F.max("position").alias("newest_position"))
+    is_current = F.col("position").eqNullSafe(F.col("newest_position"))
+    return findings.join(newest, list(GROUP), "left").withColumn("is_current", is_current).drop("newest_position")
+
+
 def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
     """Return one row per group: the columns of ``ReportRows.ranked``, its imbalance class, and whether loads differ by one at most.
 
-    Reads: audits as schemas.tables.GENERATION_AUDITS, findings as schemas.tables.FINDINGS.
+    Reads: audits as schemas.tables.GENERATION_AUDITS, findings as ``mark_current`` returns them.
     Nulls: movement sums that no generation knows; all of the settled generation when there is none with members.
     """
-    severities = [F.count_if(F.col("severity") == str(word)).alias(f"{word}_count") for word in Severity]
-    found = findings.groupBy(*GROUP).agg(*severities)
+    severities = {f"{word}_count": F.col("severity") == str(word) for word in Severity}
+    severities |= {f"current_{name}": is_one & F.col("is_current") for name, is_one in severities.items()}
+    found = findings.groupBy(*GROUP).agg(*(F.count_if(is_one).alias(name) for name, is_one in severities.items()))
     last = F.struct("position", "member_count")
     settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *_SETTLED_COLUMNS)
     figures = (
@@ -116,15 +129,15 @@ def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
         .groupBy(*GROUP)
         .agg(
             F.count("*").alias("generation_count"),
-            F.sum("movement_count").alias("movement_count"),
-            F.sum(_measured("avoidable_movement_count")).alias("avoidable_movement_count"),
+            *(F.sum(_measured(name)).alias(name) for name in _RANKED_SUMS),
+            *(F.count(_measured(name)).alias(f"{name}_known") for name in _RANKED_SUMS),
             F.min(_milliseconds()).alias("first_at_ms"),
             F.max(_milliseconds()).alias("last_at_ms"),
             F.max(last)["member_count"].alias("member_count"),
             F.max(F.when(_is_settled() & (F.col("member_count") > 0), settled)).alias("settled"),
         )
         .join(found, list(GROUP), "left")
-        .fillna(0, [f"{word}_count" for word in Severity])
+        .fillna(0, list(severities))
     )
     spread = F.col("partitions_per_member_max") - F.col("partitions_per_member_min")
     return (
@@ -170,17 +183,21 @@ def tally_generations(audits: DataFrame, is_detailed: Column, limit: int) -> Dat
     """Return generations by (basis, strategy, flavour, status, conformance) with what they cost, groups with details one by one.
 
     Observed rows of these carry their newest generations, at most ``limit``, newest first. Balance is that of
-    settled generations. Ratios are summed as decimals: a sum of doubles depends on the order of rows.
+    settled generations. Ratios are summed as decimals: a sum of doubles depends on the order of rows. Sums of hashes tell whether two
+    strategies cover the same generations; those without members do not count, since they cost nothing, and some have no row for them.
     Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: cluster_id and group_id, for all other groups together.
     """
     generation = F.struct(*_GENERATION_COLUMNS, _milliseconds().alias("observed_at_ms"))
     generations = F.collect_list(F.when(is_detailed & _observed(), generation))
     ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
+    place = F.when(F.col("member_count") > 0, F.xxhash64(*GROUP, "position"))
     spread = F.when(_is_settled(), F.col("partitions_per_member_max") - F.col("partitions_per_member_min"))
     return audits.groupBy(
         *(F.when(is_detailed, F.col(name)).alias(name) for name in GROUP), "basis", "strategy", "flavour", "status", "conformance"
     ).agg(
         F.count("*").alias("generation_count"),
+        F.count(place).alias("covered_count"),
+        F.sum(place.cast("decimal(20,0)")).alias("coverage"),
         *(F.sum(_measured(name)).alias(f"{name}_sum") for name in MEASURES),
         *(F.count(_measured(name)).alias(f"{name}_known") for name in MEASURES),
         F.sum("rebalance_count").alias("rebalance_count"),
@@ -266,25 +283,27 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
 def condense_findings(findings: DataFrame, is_detailed: Column, limit: int) -> DataFrame:
     """Return one row per group and rule: how often and where it was found, and its last text; at most ``limit`` groups a rule.
 
-    Kept are the groups with details, then those with most findings. Every row also counts all findings and groups of its rule
-    and severity, so that no rule is missing from the fleet's figures.
-    Reads: findings as schemas.tables.FINDINGS. Returns: the rows that ``ReportRows.findings`` describes.
+    Kept are the groups with details, then those where the rule holds now, then those with most findings. Every row also counts all
+    findings and groups of its rule and severity, so that no rule is missing from the fleet's figures.
+    Reads: findings as ``mark_current`` returns them. Returns: the rows that ``ReportRows.findings`` describes.
     """
     last = F.max_by(F.struct(_milliseconds().alias("observed_at_ms"), "message", "evidence", "advice"), "position")
     rule = Window.partitionBy("severity", "rule_id")
-    order = (F.desc(is_detailed), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"))
+    order = (F.desc(is_detailed), F.desc("is_current"), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"))
     return (
         findings.groupBy(*GROUP, "rule_id", "severity")
         .agg(
             F.count("*").alias("finding_count"),
             F.min("generation").alias("first_generation"),
             F.max("generation").alias("last_generation"),
+            F.max("is_current").alias("is_current"),
             last.alias("last"),
         )
         .withColumns(
             {
                 "rule_finding_count": F.sum("finding_count").over(rule),
                 "rule_group_count": F.count("*").over(rule),
+                "rule_current_count": F.sum(F.col("is_current").cast("int")).over(rule),
                 "rank": F.row_number().over(rule.orderBy(*order)),
             }
         )
@@ -309,7 +328,7 @@ def _collect(rows: DataFrame) -> list[dict[str, Any]]:
 def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     """Return everything that the report shows: the fleet in aggregates, a row a group, and details of the worst groups."""
     audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
-    groups = _collect(rank_groups(figure_groups(audits, findings), MOST_RANKED))
+    groups = _collect(rank_groups(figure_groups(audits, mark_current(findings, audits)), MOST_RANKED))
     ranked = sorted((row["ranked"] for row in groups if row["ranked"] is not None), key=worst_first)[:MOST_RANKED]
     return ReportRows(
         groups=groups, ranked=ranked, **_collect_details(warehouse, settings, audits, findings, ranked[: settings.worst_groups])
@@ -329,7 +348,7 @@ def _collect_details(
         "tallies": _collect(tally_generations(audits, is_detailed, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS))),
         "holdings": _collect(hold_partitions(held, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
         "flows": _collect(condense_movements(moved, _share(part, FLOWS_SHARE))),
-        "findings": _collect(condense_findings(findings, is_detailed, max(LEAST_FINDINGS, len(detailed)))),
+        "findings": _collect(condense_findings(mark_current(findings, audits), is_detailed, max(LEAST_FINDINGS, len(detailed)))),
     }
 
 

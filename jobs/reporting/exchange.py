@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.reporting.figures import words
+
 Row = Mapping[str, Any]
 
 MOST_OWNERS = 12
@@ -30,7 +32,13 @@ class Owner:
 
 @dataclass(frozen=True)
 class Band:
-    """Partitions that went from one owner to another; ``path`` is SVG, ``style`` the kind that most of them are of."""
+    """Partitions that went from one owner to another.
+
+    Attributes:
+        path: SVG.
+        style: the kind that most of them are of.
+        title: how many of which kinds, and the owners.
+    """
 
     path: str
     style: str
@@ -39,25 +47,27 @@ class Band:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A drawing, and the same in words for those who do not see it."""
+    """A drawing, and the same in words for those who do not see it; ``cut`` says what is not drawn, and is empty where all is."""
 
     height: float
     before: tuple[Owner, ...]
     after: tuple[Owner, ...]
     bands: tuple[Band, ...]
     words: str
+    cut: str
     width: float = _WIDTH
     left: float = _LEFT
     right: float = _RIGHT
     bar: float = _BAR
 
 
-def draw_exchange(flows: Sequence[Row], names: Mapping[str, str]) -> Exchange | None:
+def draw_exchange(flows: Sequence[Row], names: Mapping[str, str], changed: int) -> Exchange | None:
     """Return the drawing of one generation's ``flows``; None without any.
 
     Args:
         flows: rows of ``ReportRows.flows`` of one position.
         names: short forms of owners' names.
+        changed: number of partitions that changed owner there; ``flows`` may hold fewer.
     """
     if not flows:
         return None
@@ -69,17 +79,23 @@ def draw_exchange(flows: Sequence[Row], names: Mapping[str, str]) -> Exchange | 
         kind = "handed_over" if flow["cause"] == "handed_over" else flow["kind"]
         kinds[kind] = kinds.get(kind, 0) + flow["partition_count"]
     totals = {pair: sum(kinds.values()) for pair, kinds in moved.items()}
-    scale = _TALL / sum(totals.values())
+    drawn = sum(totals.values())
+    scale = _TALL / drawn
     before, after = _stack(totals, 0, scale, names), _stack(totals, 1, scale, names)
     return Exchange(
         height=round(max(side[-1].y + side[-1].height for side in (list(before.values()), list(after.values()))) + 2, 1),
         before=tuple(before.values()),
         after=tuple(after.values()),
         bands=tuple(_bands(moved, totals, before, after)),
-        words="; ".join(
-            f"{number:,} from {before[giver].name} to {after[taker].name}" for (giver, taker), number in _largest_first(totals)
-        ),
+        words="; ".join(_title(moved[pair], before[pair[0]], after[pair[1]]) for pair, _ in _largest_first(totals)),
+        cut=f"{drawn:,} of {changed:,} partitions that changed owner are drawn" if drawn < changed else "",
     )
+
+
+def _title(kinds: Mapping[str, int], giver: Owner, taker: Owner) -> str:
+    """Return a band in words; its colour tells one kind only, and not to everybody."""
+    parts = ", ".join(f"{number:,} {words(kind)}" for kind, number in sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
+    return f"{parts} from {giver.name} to {taker.name}"
 
 
 def _named(flows: Sequence[Row], column: str) -> set[str]:
@@ -136,5 +152,5 @@ def _bands(
         )
         kinds = moved[giver, taker]
         style = max(sorted(kinds), key=lambda kind: kinds[kind])
-        bands.append(Band(path, style, f"{number:,} from {before[giver].name} to {after[taker].name}"))
+        bands.append(Band(path, style, _title(kinds, before[giver], after[taker])))
     return bands

@@ -22,11 +22,13 @@ class Figure:
         text: the value, or an en dash when it is not known: a reader must never take unknown for 0.
         note: why it is unknown, or what it leaves out; empty for a plain value.
         value: the number to sort by; None when unknown.
+        known: of how many generations it is the sum, where not of all.
     """
 
     text: str
     note: str = ""
     value: float | None = None
+    known: int | None = None
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,18 @@ class Total:
     def __add__(self, other: Total) -> Total:
         return Total(self.value + other.value, self.known + other.known, self.rows + other.rows)
 
+    @property
+    def unknown(self) -> int:
+        """Number of rows that do not know the value."""
+        return self.rows - self.known
+
     def figure(self, why: str) -> Figure:
         """Return the sum; unknown, for the reason ``why``, when no row knows it; with a note when only some do."""
         if self.known == 0:
             return Figure(EN_DASH, why)
-        note = "" if self.known == self.rows else f"known for {self.known:,} of {self.rows:,} generations"
-        return Figure(f"{self.value:,}", note, self.value)
+        if self.known == self.rows:
+            return Figure(f"{self.value:,}", "", self.value)
+        return Figure(f"{self.value:,}", f"known for {self.known:,} of {self.rows:,} generations", self.value, self.known)
 
 
 def count(value: int | None, why: str = "not known") -> Figure:
@@ -102,8 +110,8 @@ def _shorten(name: str) -> str:
 
 
 def cut(name: str, longest: int = 120) -> str:
-    """Return ``name``, or its beginning and an ellipsis when it has more than ``longest`` characters."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}{_ELLIPSIS}"
+    """Return ``name``, or its beginning, an ellipsis and its end, where many names differ, when it has more than ``longest`` characters."""
+    return name if len(name) <= longest else f"{name[: longest - 13]}{_ELLIPSIS}{name[-12:]}"
 
 
 def condense(partitions: Sequence[int]) -> str:

@@ -42,7 +42,7 @@ def headline(rows: ReportRows) -> tuple[Count, ...]:
 def conformance(tallies: Iterable[Row]) -> tuple[ConformanceLine, ...]:
     """Return a line per assignor and leader flavour; generations without an assignor have none."""
     observed = [row for row in tallies if row["basis"] == Basis.OBSERVED and row["strategy"]]
-    grouped = _group(_pool(observed), lambda row: (row["strategy"], row["flavour"]))
+    grouped = _group(pool(observed), lambda row: (row["strategy"], row["flavour"]))
     lines = []
     for (strategy, flavour), members in sorted(grouped.items(), key=lambda item: (*by_strategy(item[0][0]), item[0][1] or "")):
         total = _generations(members)
@@ -61,12 +61,25 @@ def conformance(tallies: Iterable[Row]) -> tuple[ConformanceLine, ...]:
 def statuses(tallies: Iterable[Row]) -> tuple[StatusLine, ...]:
     """Return how many generations each strategy solved, and what became of the others."""
     computed = [row for row in tallies if row["basis"] != Basis.OBSERVED and row["strategy"]]
-    grouped = _group(_pool(computed), lambda row: (row["basis"], row["strategy"]))
+    grouped = _group(pool(computed), lambda row: (row["basis"], row["strategy"]))
     lines = []
     for (basis, strategy), members in sorted(grouped.items(), key=lambda item: (item[0][0] != Basis.RECOMPUTED, *by_strategy(item[0][1]))):
         numbers = ((status, _generations(row for row in members if row["status"] == status)) for status in _STATUSES)
         lines.append(StatusLine(basis, strategy, tuple(Count(words(status), count(number)) for status, number in numbers)))
     return tuple(lines)
+
+
+def pool(rows: Sequence[Row], others: str = "{:,} others") -> list[Row]:
+    """Return the rows with all assignors beyond ``MOST_ASSIGNORS`` under one name, and all their leaders as one.
+
+    Args:
+        rows: tallies that have a strategy.
+        others: that name, with room for the number of these assignors.
+    """
+    totals = {strategy: _generations(members) for strategy, members in _group(rows, lambda row: row["strategy"]).items()}
+    named = set(sorted(totals, key=lambda strategy: (-totals[strategy], strategy))[:MOST_ASSIGNORS])
+    pooled = {"strategy": others.format(len(totals) - len(named)), "flavour": None}
+    return [row if row["strategy"] in named else {**row, **pooled} for row in rows]
 
 
 def severities(rules: Iterable[RuleLine]) -> tuple[Count, ...]:
@@ -79,9 +92,10 @@ def severities(rules: Iterable[RuleLine]) -> tuple[Count, ...]:
 
 def rule_lines(findings: Iterable[Row]) -> tuple[RuleLine, ...]:
     """Return the rules that found something, worst severity and most findings first."""
-    rules = {(row["severity"], row["rule_id"]): (row["rule_finding_count"], row["rule_group_count"]) for row in findings}
+    numbers = ("rule_finding_count", "rule_group_count", "rule_current_count")
+    rules = {(row["severity"], row["rule_id"]): tuple(row[name] for name in numbers) for row in findings}
     ordered = sorted(rules.items(), key=lambda item: (-Severity(item[0][0]).rank, -item[1][0], item[0][1]))
-    return tuple(RuleLine(severity, words(rule), count(number), count(groups)) for (severity, rule), (number, groups) in ordered)
+    return tuple(RuleLine(severity, words(rule), *map(count, counted)) for (severity, rule), counted in ordered)
 
 
 def imbalance(groups: Iterable[Row]) -> tuple[Count, ...]:
@@ -97,14 +111,6 @@ def imbalance(groups: Iterable[Row]) -> tuple[Count, ...]:
         name = EN_DASH if key is None else _CLASS_NAMES[key]
         bars.append(Count(name, count(number), round(100 * number / largest, 2) if largest else 0.0, note))
     return tuple(bars)
-
-
-def _pool(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with all assignors beyond ``MOST_ASSIGNORS`` under one name, and all their leaders as one."""
-    totals = {strategy: _generations(members) for strategy, members in _group(rows, lambda row: row["strategy"]).items()}
-    named = sorted(totals, key=lambda strategy: (-totals[strategy], strategy))[:MOST_ASSIGNORS]
-    others = {"strategy": f"{len(totals) - len(named):,} others", "flavour": None}
-    return [row if row["strategy"] in named else {**row, **others} for row in rows]
 
 
 def _generations(rows: Iterable[Row]) -> int:

@@ -17,6 +17,9 @@ GroupKey = tuple[str, str]
 
 _ONLY_UNBROKEN = ("avoidable_movement_count",)  # not known where generations are missing in between
 
+_CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count")
+"""Audit columns that together count the partitions that changed owner; those handed over are gained ones."""
+
 MOST_DRAWN = 3
 """Generations of a group whose movements are drawn: the newest in which something moved."""
 
@@ -60,8 +63,9 @@ def group_lines(ranking: Sequence[Row]) -> tuple[GroupLine, ...]:
             strategy=row["strategy"] or EN_DASH,
             critical=count(row["critical_count"]),
             warning=count(row["warning_count"]),
-            avoidable=count(row["avoidable_movement_count"], WHY["avoidable_movement_count"]),
-            movements=count(row["movement_count"], WHY["movement_count"]),
+            current=count(row["current_critical_count"] + row["current_warning_count"]),
+            avoidable=_sum(row, "avoidable_movement_count"),
+            movements=_sum(row, "movement_count"),
             imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
             members=count(row["member_count"]),
             generations=count(row["generation_count"]),
@@ -71,13 +75,18 @@ def group_lines(ranking: Sequence[Row]) -> tuple[GroupLine, ...]:
     )
 
 
+def _sum(row: Row, measure: str) -> Figure:
+    return Total(row[measure] or 0, row[f"{measure}_known"], row["generation_count"]).figure(WHY[measure])
+
+
 def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[FindingView, ...]:
-    """Return all findings, worst severity first, then in the order of the ranking, most frequent first."""
+    """Return all findings, worst severity first, of each those that hold now, then in the order of the ranking, most frequent first."""
     order = {(line.cluster_id, line.group_id): line.rank for line in lines}
     ordered = sorted(
         findings,
         key=lambda row: (
             -Severity(row["severity"]).rank,
+            not row["is_current"],
             order.get(_key(row), len(order) + 1),
             -row["finding_count"],
             row["group_id"],
@@ -96,6 +105,7 @@ def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[
             times=count(row["finding_count"]),
             generations=_span(row["first_generation"], row["last_generation"]),
             last_at=moment(from_ms(row["observed_at_ms"])),
+            is_current=row["is_current"],
             message=row["message"] or EN_DASH,
             evidence=tuple(sorted((row["evidence"] or {}).items())),
             advice=row["advice"] or "",
@@ -117,7 +127,7 @@ def group_views(rows: ReportRows, lines: Sequence[GroupLine], findings: Iterable
             tallies[_key(row)],
             holdings.get(_key(row), []),
             flows.get(_key(row), []),
-            tuple(found.get(_key(row), ())),
+            tuple(sorted(found.get(_key(row), ()), key=lambda finding: not finding.is_current)),
         )
         for row, line in zip(rows.ranked, lines, strict=True)
         if _key(row) in tallies
@@ -145,7 +155,7 @@ def _group_view(
         causes=_cause_lines(generations),
         lines=_generation_lines(generations, flows),
         cuts=_cuts(len(generations), row["generation_count"], flows),
-        heat=lay_out(holdings),
+        heat=lay_out(holdings, row["partitions_per_member_mean"]),
         strategies=compare(tallies, GROUP_COLUMNS, own=row["strategy"]),
         findings=findings,
     )
@@ -237,7 +247,7 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
         parts=_parts(row),
         conformance=row["conformance"] or "none",
         flows=tuple(_flow(flow, names) for flow in ordered),
-        exchange=draw_exchange(ordered, names) if is_drawn else None,
+        exchange=draw_exchange(ordered, names, sum(row[name] or 0 for name in _CHANGES)) if is_drawn else None,
     )
 
 

@@ -42,7 +42,7 @@ class Heat:
         topics: shown topics by name.
         lines: shown members, largest load first.
         totals: partitions per shown topic, over the shown members.
-        mean_share: mean load of the shown members, as a share of the largest.
+        mean_share: mean load of the group's members, shown or not, as a share of the largest.
         member_total, topic_total: members and topics of the group, shown or not.
     """
 
@@ -54,8 +54,13 @@ class Heat:
     topic_total: int
 
 
-def lay_out(holdings: Sequence[Row]) -> Heat | None:
-    """Return the map of one group's ``holdings``; None when there are none."""
+def lay_out(holdings: Sequence[Row], mean_load: float) -> Heat | None:
+    """Return the map of one group's ``holdings``; None when there are none.
+
+    Args:
+        holdings: rows of ``ReportRows.holdings``, of all members or of those with extreme loads.
+        mean_load: of all members.
+    """
     if not holdings:
         return None
     loads = {row["member_id"]: row["member_partition_count"] for row in holdings}
@@ -85,7 +90,7 @@ def lay_out(holdings: Sequence[Row]) -> Heat | None:
         topics=topics,
         lines=lines,
         totals=tuple(sum(counts.get((member, topic), 0) for member in members) for topic in topics),
-        mean_share=round(100 * sum(loads.values()) / len(loads) / heaviest, 1) if heaviest else 0.0,
+        mean_share=round(100 * mean_load / heaviest, 1) if heaviest else 0.0,
         member_total=holdings[0]["member_total"],
         topic_total=holdings[0]["topic_total"],
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
+from jobs.findings import COMMIT_RULES, RULES
+from jobs.reporting.fleet import pool
 from jobs.reporting.view import ReportRows, Row
 from schemas.vocabulary import Basis, Severity
 
@@ -36,13 +38,15 @@ def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
     yield from _gauge(
         "generations", "Observed generations by how they compare with their own assignor's result.", _conformance(rows.tallies)
     )
-    yield from _gauge("findings", "Findings of all groups by rule.", _rules(rows.findings))
+    yield from _gauge("findings", "Findings of all groups by rule.", _rules(rows.findings, "rule_finding_count"))
+    current = _rules(rows.findings, "rule_current_count")
+    yield from _gauge("current_findings", "Findings of the newest generation of each group by rule.", current)
     ranked = sorted(rows.ranked, key=lambda row: (row["cluster_id"], row["group_id"]))
     for name, (column, text) in _GROUP_GAUGES.items():
         yield from _gauge(f"group_{name}", text, ((_group(row), row[column]) for row in ranked))
-    severities = [(str(word), f"{word}_count") for word in Severity]
-    found = ((_group(row) | {"severity": word}, row[column]) for row in ranked for word, column in severities)
-    yield from _gauge("group_findings", "Findings of the group by severity.", found)
+    yield from _gauge("group_findings", "Findings of the group by severity.", _severities(ranked, "{}_count"))
+    current = _severities(ranked, "current_{}_count")
+    yield from _gauge("group_current_findings", "Findings of the group's newest generation by severity.", current)
     seen = ((_group(row), row["last_at_ms"] / 1000) for row in ranked)
     yield from _gauge("group_last_snapshot_timestamp_seconds", "When the group's last snapshot was taken.", seen)
 
@@ -72,14 +76,20 @@ def _by_cluster(groups: Iterable[Row], column: str) -> Iterator[Sample]:
 
 
 def _conformance(tallies: Iterable[Row]) -> Iterator[Sample]:
+    """Return samples of as many assignors as the page names: clients can name any number, and each would be a series for good."""
     totals: dict[tuple[str, str], int] = {}
-    for row in tallies:
-        if row["basis"] == Basis.OBSERVED and row["strategy"]:
-            key = (row["strategy"], row["conformance"] or "none")
-            totals[key] = totals.get(key, 0) + row["generation_count"]
+    for row in pool([row for row in tallies if row["basis"] == Basis.OBSERVED and row["strategy"]], others="others"):
+        key = (row["strategy"], row["conformance"] or "none")
+        totals[key] = totals.get(key, 0) + row["generation_count"]
     return (({"strategy": strategy, "conformance": word}, total) for (strategy, word), total in sorted(totals.items()))
 
 
-def _rules(findings: Iterable[Row]) -> Iterator[Sample]:
-    totals = {(row["severity"], row["rule_id"]): row["rule_finding_count"] for row in findings}
+def _severities(groups: Iterable[Row], column: str) -> Iterator[Sample]:
+    return ((_group(row) | {"severity": str(word)}, row[column.format(word)]) for row in groups for word in Severity)
+
+
+def _rules(findings: Iterable[Row], column: str) -> Iterator[Sample]:
+    """Return every rule there is: an alert on one that finds nothing any more sees a 0, and not that its series has ended."""
+    totals = {(str(rule.severity), str(rule.rule_id)): 0 for rule in (*RULES, *COMMIT_RULES)}
+    totals |= {(row["severity"], row["rule_id"]): row[column] for row in findings}
     return (({"severity": severity, "rule_id": rule}, total) for (severity, rule), total in sorted(totals.items()))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from jobs.reporting.figures import Figure, Total, count, ratio
 from jobs.reporting.view import MEASURES, WHY, Row, StrategyLine
 from schemas.vocabulary import STRATEGIES, Basis, Status
+
+Coverage = tuple[int, int | Decimal]
+Rival = tuple[Mapping[str, Figure], Mapping[str, int]]
+"""Figures of a strategy, and of how many generations it does not know them."""
 
 FLEET_COLUMNS = (*MEASURES, "unsolved_count")
 """The figures of a strategy over a fleet, in the order of the table's columns; balance has no meaning there."""
@@ -27,7 +32,9 @@ def by_strategy(name: str) -> tuple[int, str]:
 
 
 def compare(tallies: Iterable[Row], columns: Sequence[str], own: str | None = None) -> tuple[StrategyLine, ...]:
-    """Return a line for what happened, then one for each strategy.
+    """Return a line for what happened, then one for each strategy; only those over the same generations are compared.
+
+    A group's strategies need not have the same history: a KIP-848 assignor has none of the generations of the classic protocol.
 
     Args:
         tallies: rows of ``ReportRows.tallies``, of the fleet or of one group.
@@ -39,19 +46,30 @@ def compare(tallies: Iterable[Row], columns: Sequence[str], own: str | None = No
         if row["basis"] != Basis.RECOMPUTED:
             grouped.setdefault((row["basis"], "" if row["basis"] == Basis.OBSERVED else row["strategy"]), []).append(row)
     ordered = sorted(grouped.items(), key=lambda item: (item[0][0] != Basis.OBSERVED, *by_strategy(item[0][1])))
-    shown = [(basis == Basis.OBSERVED, strategy, _figures(rows, columns)) for (basis, strategy), rows in ordered]
-    rivals = [figures for is_observed, _, figures in shown if not is_observed]
+    shown = [(basis == Basis.OBSERVED, strategy, _coverage(rows), rows, _figures(rows, columns)) for (basis, strategy), rows in ordered]
+    rivals: dict[Coverage, list[Rival]] = {}
+    for is_observed, _, coverage, rows, figures in shown:
+        if not is_observed:
+            rivals.setdefault(coverage, []).append((figures, {name: sum_of(rows, name).unknown for name in MEASURES}))
     return tuple(
         StrategyLine(
             name=strategy,
             is_observed=is_observed,
             is_own=strategy == own,
             is_cooperative=strategy == "cooperative-sticky",
+            is_apart=not is_observed and len(rivals) > 1 and len(rivals[coverage]) == 1,
+            generations=count(coverage[0]),
             figures=figures,
-            least=frozenset() if is_observed else _least(figures, rivals),
+            least=frozenset() if is_observed else _least(figures, rivals[coverage]),
         )
-        for is_observed, strategy, figures in shown
+        for is_observed, strategy, coverage, _, figures in shown
     )
+
+
+def _coverage(rows: Iterable[Row]) -> Coverage:
+    """Return how many generations with members the rows are sums over, and what is equal for the same generations only."""
+    numbers = [(row["covered_count"], row["coverage"] or 0) for row in rows]
+    return sum(number for number, _ in numbers), sum(coverage for _, coverage in numbers)
 
 
 def _figures(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Figure]:
@@ -81,13 +99,13 @@ def _is_unsolved(status: str | None) -> bool:
     return status not in (None, Status.SOLVED, Status.CARRIED)
 
 
-def _least(figures: Mapping[str, Figure], rivals: Sequence[Mapping[str, Figure]]) -> frozenset[str]:
+def _least(figures: Mapping[str, Figure], rivals: Sequence[Rival]) -> frozenset[str]:
     """Return the columns in which nobody does better and somebody worse; sums over unlike parts of a history do not compare."""
     least = set()
     for name, figure in figures.items():
-        values = [rival[name].value for rival in rivals]
+        values = [rival[name].value for rival, _ in rivals]
         known = [value for value in values if value is not None]
-        comparable = len(known) == len(values) and len({rival[name].note for rival in rivals}) == 1
+        comparable = len(known) == len(values) and len({unknown.get(name, 0) for _, unknown in rivals}) == 1
         if comparable and min(known) < max(known) and figure.value == min(known):
             least.add(name)
     return frozenset(least)

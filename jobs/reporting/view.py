@@ -54,24 +54,28 @@ class ReportRows:
         groups: per (cluster_id, imbalance_class, is_even): group_count, member_count; of each group's last snapshot,
             the class of its last settled generation with partitions. Nulls: no such generation.
         ranked: per (cluster_id, group_id) of the worst groups, at most ``MOST_RANKED``: critical_count, warning_count,
-            info_count, movement_count and avoidable_movement_count (sums over observed rows, null when none knows),
+            info_count, and of these current_critical_count, current_warning_count, current_info_count, at the group's newest
+            generation; movement_count and avoidable_movement_count (sums over observed rows, null when none knows), each with
+            <name>_known, the rows that know it,
             generation_count, member_count (last snapshot), first_at_ms, last_at_ms; of the last settled generation with
             members, null without one:
             settled_position, settled_generation, settled_at_ms, strategy, imbalance_ratio, lag_imbalance_ratio,
-            throughput_imbalance_ratio, rack_match_ratio, partitions_per_member_min, partitions_per_member_max, verdict, better_strategy,
-            better_gain.
+            throughput_imbalance_ratio, rack_match_ratio, partitions_per_member_min, partitions_per_member_max,
+            partitions_per_member_mean, verdict, better_strategy, better_gain.
         tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
-            are null for all groups together that are shown without details: generation_count, the MEASURES,
-            rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations,
-            the newest observed audit rows of a group with details, newest first, with observed_at_ms.
+            are null for all groups together that are shown without details: generation_count, of these covered_count, which have
+            members, and coverage (a sum that is equal for equal sets of these only, null without any), the MEASURES,
+            rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations, the
+            newest observed audit rows of a group with details, newest first, with observed_at_ms.
         holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and
             topic_partition_count (null for a member without partitions), member_total and topic_total of the group.
         flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
             partition_count (partitions may be cut), lag (sum, null when none is known), reset_count and resume_known (partitions
             whose reader starts anew, and of which it is known where it resumes), and flow_total of the group.
-        findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, and of
-            the last one observed_at_ms, message, evidence, advice; rule_finding_count and rule_group_count of all groups.
-            Not all groups of a rule need be there, but one of each rule.
+        findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, is_current
+            (whether it is found in the group's newest generation), and of the last one observed_at_ms, message, evidence, advice;
+            rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of all groups. Not all
+            groups of a rule need be there, but one of each rule.
     """
 
     groups: Sequence[Row] = ()
@@ -113,29 +117,38 @@ class StatusLine:
 
 @dataclass(frozen=True)
 class RuleLine:
-    """How often one rule found something, and in how many groups."""
+    """How often one rule found something, in how many groups, and in how many of them at their newest generation."""
 
     severity: str
     rule: str
     findings: Figure
     groups: Figure
+    current: Figure
 
 
 @dataclass(frozen=True)
 class StrategyLine:
-    """What one strategy cost, or would have cost, over a history; ``least`` names the columns in which it does best."""
+    """What one strategy cost, or would have cost, over a history.
+
+    Attributes:
+        generations: number of those with members.
+        is_apart: whether there are other strategies, and none of them covers the same generations.
+        least: columns in which it does best of those that cover the same generations.
+    """
 
     name: str
     is_observed: bool
     is_own: bool
     is_cooperative: bool
+    is_apart: bool
+    generations: Figure
     figures: Mapping[str, Figure]
     least: frozenset[str]
 
 
 @dataclass(frozen=True)
 class FindingView:
-    """A rule that found something in a group, shown with its last occurrence."""
+    """A rule that found something in a group, shown with its last occurrence; ``is_current``: which is of the newest generation."""
 
     anchor: str
     severity: str
@@ -146,6 +159,7 @@ class FindingView:
     times: Figure
     generations: str
     last_at: str
+    is_current: bool
     message: str
     evidence: tuple[tuple[str, str], ...]
     advice: str
@@ -197,7 +211,10 @@ class GenerationLine:
 
 @dataclass(frozen=True)
 class GroupLine:
-    """A group in the table of groups. ``anchor`` is its id in every report: it is made of the names alone."""
+    """A group in the table of groups. ``anchor`` is its id in every report: it is made of the names alone.
+
+    ``current`` is how many of the critical findings and warnings are of the newest generation.
+    """
 
     rank: int
     anchor: str
@@ -206,6 +223,7 @@ class GroupLine:
     strategy: str
     critical: Figure
     warning: Figure
+    current: Figure
     avoidable: Figure
     movements: Figure
     imbalance: Figure

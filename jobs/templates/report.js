@@ -2,14 +2,36 @@
 const byId = (id) => document.getElementById(id);
 const ROWS_SHOWN = 100;
 
+/* Paper shows what is folded away or on another page of a list: what has to be done before each print, and undone behind it. */
+const printing = [];
+addEventListener("beforeprint", () => printing.forEach(({ before }) => before()));
+addEventListener("afterprint", () => printing.forEach(({ after }) => after()));
+
+/* What a filter leaves out is not on paper either, and a line before the list says so. */
+function tell(list, words) {
+  const note = document.createElement("p");
+  note.className = "note";
+  note.textContent = words;
+  list.before(note);
+  return note;
+}
+
+/* The real name behind a shown one: undoes visible() of jobs/reporting/figures.py. */
+const ESCAPES = { t: "\t", n: "\n", r: "\r", "\\": "\\" };
+function real(shown) {
+  return shown.replace(/\\(?:x(..)|u(.{4})|U(.{8})|(.))/g, (_, x, u, U, letter) => ESCAPES[letter] ?? String.fromCodePoint(parseInt(x ?? u ?? U, 16)));
+}
+
 /* The table of groups: all rows are in the page, and only as many in the document as are looked at, so that it opens at once. */
 function tableOfGroups(table) {
   const body = table.tBodies[0];
   const byRank = [...body.rows];
-  const names = byRank.map((row) => row.cells[1].textContent.toLowerCase());
+  const whole = (cell) => cell.title || cell.textContent;
+  const names = byRank.map((row) => real(whole(row.cells[1])));
+  const spellings = byRank.map((row, index) => [whole(row.cells[1]), names[index]].map((name) => name.toLowerCase()));
   const controls = document.querySelector(".controls");
   const column = (id) => byId(id)?.cellIndex;
-  const text = (row, id) => row.cells[column(id)].textContent;
+  const text = (row, id) => whole(row.cells[column(id)]);
   const chosen = (id) => byId(id)?.value ?? "";
   let ordered = byRank;
   let matching = byRank;
@@ -28,6 +50,7 @@ function tableOfGroups(table) {
   const found = {
     critical: (row) => text(row, "critical-column") !== "0",
     warning: (row) => text(row, "critical-column") !== "0" || text(row, "warning-column") !== "0",
+    now: (row) => text(row, "current-column") !== "0",
     none: (row) => text(row, "critical-column") === "0" && text(row, "warning-column") === "0",
   };
 
@@ -36,7 +59,7 @@ function tableOfGroups(table) {
     const part = byId("search").value.trim().toLowerCase();
     const [severity, strategy, cluster] = [chosen("with-findings"), chosen("with-strategy"), chosen("in-cluster")];
     byRank.forEach((row, index) => {
-      if (!names[index].includes(part) || (severity && !found[severity](row))) return;
+      if (!spellings[index].some((name) => name.includes(part)) || (severity && !found[severity](row))) return;
       if (strategy && text(row, "strategy-column") !== strategy) return;
       if (cluster && text(row, "cluster-column") !== cluster) return;
       wanted.add(row);
@@ -53,7 +76,7 @@ function tableOfGroups(table) {
     for (const other of table.querySelectorAll("th[aria-sort]")) other.removeAttribute("aria-sort");
     heading.setAttribute("aria-sort", isAscending ? "ascending" : "descending");
     const value = (row) => {
-      const cell = row.cells[heading.cellIndex].textContent;
+      const cell = whole(row.cells[heading.cellIndex]);
       if (!isNumber) return cell;
       const number = Number(cell.replaceAll(",", ""));
       return Number.isNaN(number) ? -Infinity : number; /* not known */
@@ -81,20 +104,20 @@ function tableOfGroups(table) {
     const fragment = location.hash.slice(1);
     const [kind, ...rest] = fragment.split("=");
     if (rest.length && (kind === "group" || kind === "q")) {
-      let sought;
+      let wanted;
       try {
-        sought = decodeURIComponent(rest.join("="));
+        wanted = decodeURIComponent(rest.join("="));
       } catch {
         return; /* no text: a lone per cent sign */
       }
-      const named = byRank.filter((row) => row.cells[1].textContent === sought);
+      const named = byRank.filter((_, index) => names[index] === wanted);
       if (kind === "group" && named.length === 1) {
         const link = named[0].querySelector("a")?.getAttribute("href") ?? "";
         if (link.startsWith("#")) location.replace(link);
         else reveal(named[0]);
         return;
       }
-      byId("search").value = sought;
+      byId("search").value = named.length ? whole(named[0].cells[1]) : wanted;
       select();
       byId("groups").scrollIntoView();
       return;
@@ -125,8 +148,29 @@ function tableOfGroups(table) {
     show();
   });
   addEventListener("hashchange", follow);
+  document.addEventListener("click", (event) => {
+    if (event.target.closest('a[href^="#"]')?.hash === location.hash) follow(); /* again: no hashchange tells of it */
+  });
   show();
   follow();
+
+  let note;
+  printing.push({
+    before() {
+      body.replaceChildren(...matching);
+      if (matching.length === byRank.length) return;
+      const filters = [...controls.querySelectorAll("label")].flatMap((label) => {
+        const field = label.lastElementChild;
+        return field.value ? [`${label.firstChild.textContent.trim()} "${field.selectedOptions?.[0].text ?? field.value}"`] : [];
+      });
+      const numbers = `${matching.length.toLocaleString("en")} of ${byRank.length.toLocaleString("en")}`;
+      note = tell(table, `Filtered: ${numbers} groups are listed here, by ${filters.join(", ")}.`);
+    },
+    after() {
+      note?.remove();
+      show();
+    },
+  });
 }
 
 function filterOfFindings(input) {
@@ -143,17 +187,26 @@ function filterOfFindings(input) {
     });
     line.querySelector("output").textContent = wanted ? `${count} of ${items.length}` : "";
   });
+  let note;
+  printing.push({
+    before() {
+      const numbers = line.querySelector("output").textContent;
+      if (numbers) note = tell(line, `Filtered: ${numbers} findings are listed here, by "${input.value.trim()}".`);
+    },
+    after: () => note?.remove(),
+  });
 }
 
 if (byId("group-table")) tableOfGroups(byId("group-table"));
 document.querySelectorAll("input[data-filter]").forEach(filterOfFindings);
 
-/* Paper shows what is folded away on the screen. */
 let closed = [];
-addEventListener("beforeprint", () => {
-  closed = [...document.querySelectorAll("details:not([open])")];
-  for (const details of closed) details.open = true;
-});
-addEventListener("afterprint", () => {
-  for (const details of closed) details.open = false;
+printing.push({
+  before() {
+    closed = [...document.querySelectorAll("details:not([open])")];
+    for (const details of closed) details.open = true;
+  },
+  after() {
+    for (const details of closed) details.open = false;
+  },
 });

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from jobs.findings import page as findings_page
 from schemas import table_docs
@@ -43,6 +46,21 @@ def test_links_of_the_readme_lead_somewhere() -> None:
     assert links and [link for link in links if not (ROOT / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/reading.md"])
+def test_what_the_launcher_does_not_install_is_told_how_to_get(page: str) -> None:
+    """Who has only called the launcher ran into a ModuleNotFoundError; here the packages are there, for other tests."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    extras = config["options.extras_require"]
+    installed = [config["options"]["install_requires"], *(extras[name] for name in ("spark", "quality", "report", "kafka"))]
+    names = {re.split("[^a-z0-9_]", line)[0] for text in installed for line in text.lower().split()}
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = "".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    imported = set(re.findall(r"^(?:import|from) (\w+)", blocks, re.MULTILINE)) - set(sys.stdlib_module_names) - {"assignors"}
+    told = {name for packages in re.findall(r"pip install ([\w ]+)`", text) for name in packages.split()}
+    assert "deltalake" in imported - names and imported - names <= told
+
+
 def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:
     """In order, in a copy of the checkout, as a reader would: later blocks read what earlier ones wrote."""
     checkout = tmp_path / "checkout"
@@ -59,5 +77,7 @@ def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:
         command = ["bash", "-euc", text] if language == "bash" else [sys.executable, "-c", text]
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=1800)
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-    assert (checkout / "warehouse" / "report.html").stat().st_size > 10_000
+    report = (checkout / "warehouse" / "report.html").read_text(encoding="utf-8")
+    counted = [re.search(f"<dt>{name}</dt><dd>(.*?)</dd>", report)[1] for name in ("groups", "generations")]
+    assert counted == list(re.search(r"(\d+) groups\s+and\s+(\d+)\s+generations", README).groups())
     assert (checkout / "audit" / "report.html").exists()

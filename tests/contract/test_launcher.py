@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from jobs.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "cat", "cp", "dirname", "env", "find", "grep", "head", "ln", "mkdir", "mv", "readlink", "rm", "sleep", "tail", "touch")
@@ -220,6 +223,11 @@ def test_help_needs_nothing(checkout: Checkout):
     helped, lost = checkout.call("--help"), checkout.call("--master", "yarn")
     assert (helped.returncode, helped.stderr) == (0, "")
     assert (lost.returncode, lost.stdout, lost.stderr) == (2, "", helped.stdout)
+
+
+def test_help_names_every_command(checkout: Checkout):
+    listed = re.findall(r"^  ([\w-]+)  +\S", checkout.call("--help").stdout.partition("Commands")[2].partition("\n\n")[0], re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
 
 
 def test_the_help_of_a_command_needs_neither_java_nor_jars(checkout: Checkout):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from selenium.webdriver import Chrome
@@ -13,9 +14,11 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from jobs.report_page import MOST_BYTES, Document, build_page, render
-from jobs.reporting.view import Page
+from jobs.reporting.figures import visible
+from jobs.reporting.groups import anchor
+from jobs.reporting.view import Page, ReportRows
 from tests.contract.browser import browsing, requests_of, require_chromium
-from tests.unit.report_rows import AS_OF, large_fleet
+from tests.unit.report_rows import AS_OF, finding_row, group_row, large_fleet
 
 ARTEFACTS = Path(__file__).resolve().parents[2] / ".evenkeel" / "artefacts"
 GROUPS, DETAILED = 1_000, 8
@@ -171,3 +174,102 @@ def test_a_link_by_name_opens_details_and_one_with_a_search_searches(browser: Ch
     browser.execute_script("location.hash = '#q=service-0009'")
     browser.execute_async_script("setTimeout(arguments[0], 50)")
     assert sorted(name.partition(".")[2] for name in names(browser)) == [f"service-{number:05}" for number in range(90, 100)]
+
+
+BLANKS = "two  blanks"
+
+
+@pytest.fixture
+def odd_names(chromium: Chrome, tmp_path: Path) -> tuple[str, list[str]]:
+    """The address of a page without details, and its groups: names that are escaped or cut, then as many others as make a second page."""
+    long = "team." * 40
+    names = [
+        "C:\\temp\\orders",
+        f"{long}first{long}",
+        f"{long}other{long}",
+        "a\u00a0b\u202ec\nd\U000e0001",
+        *(f"g{n:03}" for n in range(150)),
+    ]
+    strategies = [BLANKS, f"{long}first{long}", f"{long}other{long}", "Range"]
+    ranked = [group_row(name, strategy=strategies[n] if n < 4 else "range") for n, name in enumerate(names)]
+    rows = ReportRows(ranked=ranked, findings=[finding_row(names[-1])])
+    path = tmp_path / "odd.html"
+    path.write_text(render(build_page(rows, AS_OF)).html, encoding="utf-8")
+    return path.as_uri(), names
+
+
+def test_a_link_by_the_real_name_leads_to_one_that_is_escaped_or_cut(chromium: Chrome, odd_names: tuple[str, list[str]]) -> None:
+    address, groups = odd_names
+    for name in groups[:4]:
+        chromium.get("about:blank")
+        chromium.get(f"{address}#group={quote(name, safe='')}")
+        assert chromium.switch_to.active_element.get_attribute("id") == anchor("prod", visible(name))
+
+
+def test_search_takes_what_is_shown_what_is_real_and_what_is_cut_away(chromium: Chrome, odd_names: tuple[str, list[str]]) -> None:
+    chromium.get("about:blank")
+    chromium.get(odd_names[0])
+    search = chromium.find_element(By.ID, "search")
+    for part, found in (("TEMP\\ord", 1), ("temp\\\\ord", 1), ("other", 1), ("team.", 2), ("b\\u202ec", 1)):
+        search.clear()
+        search.send_keys(part)
+        assert len(names(chromium)) == found, part
+
+
+def test_filters_tell_apart_what_a_list_would_not(chromium: Chrome, odd_names: tuple[str, list[str]]) -> None:
+    chromium.get("about:blank")
+    chromium.get(odd_names[0])
+    choice = Select(chromium.find_element(By.ID, "with-strategy"))
+    assert len(choice.options) == 1 + 5, "as many as strategies, whatever their case"
+    found = []
+    for number in range(1, 6):
+        choice.select_by_index(number)
+        found.append(int(shown(chromium).split(" of ")[1].split()[0]))
+    assert sorted(found) == [1, 1, 1, 1, 150]
+
+
+def test_a_link_works_again_when_its_place_is_in_the_address_bar(chromium: Chrome, odd_names: tuple[str, list[str]]) -> None:
+    chromium.get("about:blank")
+    chromium.get(odd_names[0])
+    link = chromium.find_element(By.CSS_SELECTOR, "#finding-list a")
+    for _ in range(2):
+        link.click()
+        assert chromium.switch_to.active_element.get_attribute("id") == anchor("prod", odd_names[1][-1])
+        chromium.find_element(By.ID, "previous").click()
+        assert odd_names[1][-1] not in names(chromium)
+
+
+def printed(browser: Chrome) -> list[str]:
+    """Names of the groups that are in the table while the page is printed."""
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    return names(browser)
+
+
+def end_print(browser: Chrome) -> None:
+    browser.execute_script("dispatchEvent(new Event('afterprint'))")
+
+
+def notes(browser: Chrome) -> list[str]:
+    return [note.text for note in browser.find_elements(By.CSS_SELECTOR, "p.note") if note.text.startswith("Filtered:")]
+
+
+def test_on_paper_are_all_groups_and_behind_it_the_same_hundred(browser: Chrome, page: Page) -> None:
+    browser.find_element(By.ID, "next").click()
+    seen = names(browser)
+    assert printed(browser) == [group.group_id for group in page.groups] and notes(browser) == []
+    end_print(browser)
+    assert names(browser) == seen and len(seen) == 100
+
+
+def test_paper_says_what_a_filter_leaves_out(browser: Chrome) -> None:
+    browser.find_element(By.ID, "search").send_keys("service-00")
+    Select(browser.find_element(By.ID, "with-strategy")).select_by_visible_text("sticky")
+    browser.find_element(By.CSS_SELECTOR, "#findings input").send_keys("SERVICE-00000")
+    shown_names = printed(browser)
+    assert len(shown_names) == 500 and all(name.endswith(tuple("13579")) for name in shown_names)
+    assert notes(browser) == [
+        'Filtered: 500 of 1,000 groups are listed here, by Search "service-00", Strategy "sticky".',
+        'Filtered: 1 of 8 findings are listed here, by "SERVICE-00000".',
+    ]
+    end_print(browser)
+    assert notes(browser) == [] and len(names(browser)) == 100

@@ -15,7 +15,15 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.report import condense_findings, condense_movements, figure_groups, hold_partitions, rank_groups, tally_generations
+from jobs.report import (
+    condense_findings,
+    condense_movements,
+    figure_groups,
+    hold_partitions,
+    mark_current,
+    rank_groups,
+    tally_generations,
+)
 from jobs.reporting.groups import anchor, worst_first
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, TableSpec
 from tests.spark.tables import rows
@@ -40,6 +48,7 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
 
 def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(spark: SparkSession) -> None:
     loads = {"strategy": "range", "partitions_per_member_min": 1, "partitions_per_member_max": 3, "imbalance_ratio": 1.5}
+    loads |= {"partitions_per_member_mean": 2.0}
     audits = frame(
         spark,
         GENERATION_AUDITS,
@@ -51,16 +60,27 @@ def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(
         {"position": 14, "generation": 4, "movement_count": 70, "member_count": 0, "basis": "counterfactual", "strategy": "sticky"},
         {"group_id": "idle", "member_count": 0},
     )
-    findings = frame(spark, FINDINGS, {"rule_id": "a", "severity": "warning"}, {"rule_id": "b", "severity": "critical"})
-    by_group = {row["group_id"]: row for row in collected(figure_groups(audits, findings))}
+    findings = frame(
+        spark,
+        FINDINGS,
+        {"rule_id": "a", "severity": "warning"},
+        {"rule_id": "b", "severity": "critical"},
+        {"rule_id": "a", "severity": "warning", "position": 14, "generation": 4},
+    )
+    by_group = {row["group_id"]: row for row in collected(figure_groups(audits, mark_current(findings, audits)))}
     assert by_group["orders"] == {
         "cluster_id": "prod",
         "group_id": "orders",
         "critical_count": 1,
-        "warning_count": 1,
+        "warning_count": 2,
         "info_count": 0,
+        "current_critical_count": 0,
+        "current_warning_count": 1,
+        "current_info_count": 0,
         "movement_count": 5,
+        "movement_count_known": 4,
         "avoidable_movement_count": 3,  # not what may have happened in the generation that is missing
+        "avoidable_movement_count_known": 1,
         "generation_count": 5,
         "member_count": 0,
         "first_at_ms": AT_MS,
@@ -75,6 +95,7 @@ def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(
         "rack_match_ratio": None,
         "partitions_per_member_min": 1,
         "partitions_per_member_max": 3,
+        "partitions_per_member_mean": 2.0,
         "verdict": None,
         "better_strategy": None,
         "better_gain": None,
@@ -83,6 +104,33 @@ def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(
     }
     idle = by_group["idle"]
     assert (idle["critical_count"], idle["movement_count"], idle["settled_position"], idle["imbalance_class"]) == (0, None, None, None)
+    assert idle["current_critical_count"] == 0
+
+
+def test_a_finding_is_current_at_the_newest_observed_generation_of_its_own_group(spark: SparkSession) -> None:
+    audits = frame(
+        spark,
+        GENERATION_AUDITS,
+        *({"position": position} for position in (10, 11)),
+        {"position": 12, "basis": "counterfactual", "strategy": "range"},
+        {"group_id": "other"},
+        {"cluster_id": "test", "position": 30},
+    )
+    places = [
+        {"position": 10},
+        {"position": 11},
+        {"group_id": "other"},
+        {"cluster_id": "test", "position": 30},
+        {"cluster_id": "test", "position": 11},
+        {"group_id": "unknown"},
+    ]
+    found = mark_current(frame(spark, FINDINGS, *({"rule_id": "a", "severity": "info", **place} for place in places)), audits)
+    assert {(row["cluster_id"], row["group_id"], row["position"]) for row in collected(found) if row["is_current"]} == {
+        ("prod", "orders", 11),
+        ("prod", "other", 10),
+        ("test", "orders", 30),
+    }
+    assert {row["is_current"] for row in collected(found)} == {True, False}
 
 
 def test_the_ranking_in_spark_is_the_pages(spark: SparkSession) -> None:
@@ -135,6 +183,29 @@ def test_tallies_keep_worst_groups_apart_and_carry_their_newest_generations(spar
     assert (other["movement_count_sum"], other["avoidable_movement_count_sum"], other["avoidable_movement_count_known"]) == (4, 2, 1)
     assert other["generations"] == tallies[None, "observed"]["generations"] == []
     assert tallies[None, "observed"]["generation_count"] == 2
+
+
+def test_tallies_tell_whether_they_cover_the_same_generations(spark: SparkSession) -> None:
+    """Also where there are as many: a group whose assignor changed half way has as many generations of the one as of the other."""
+    held = {"basis": "counterfactual", "member_count": 2}
+    places = [{"position": position, "group_id": group} for group in ("orders", "other") for position in (10, 11)]
+    audits = frame(
+        spark,
+        GENERATION_AUDITS,
+        *(place | {**held, "strategy": strategy} for place in places for strategy in ("range", "sticky")),
+        *({"position": position, **held, "strategy": "uniform"} for position in (10, 11)),
+        *({"position": position, **held, "strategy": "server-range"} for position in (11, 12)),
+        {"position": 13, **held, "strategy": "sticky", "member_count": 0},
+        {"position": 13, **held, "strategy": "roundrobin", "member_count": 0},
+    )
+    by_strategy: dict[str, list[dict[str, Any]]] = {}
+    for row in collected(tally_generations(audits, is_orders(), limit=2)):
+        by_strategy.setdefault(row["strategy"], []).append(row)
+    coverages = {strategy: sum(row["coverage"] or 0 for row in tallied) for strategy, tallied in by_strategy.items()}
+    assert coverages["range"] == coverages["sticky"] and coverages["roundrobin"] == 0, "nobody was in the generation behind"
+    assert len(set(coverages.values())) == 4
+    counts = {strategy: sum(row["covered_count"] for row in tallied) for strategy, tallied in by_strategy.items()}
+    assert counts == {"range": 4, "sticky": 4, "uniform": 2, "server-range": 2, "roundrobin": 0}
 
 
 def test_holdings_are_cut_to_a_complete_block_of_extremes(spark: SparkSession) -> None:
@@ -194,12 +265,14 @@ def test_findings_show_the_last_text_and_no_rule_is_missing(spark: SparkSession)
         *({**found, "group_id": "loud", "position": position, "generation": position} for position in range(10, 15)),
         {**found, "group_id": "loud", "rule_id": "rare", "severity": "info"},
     )
-    shown = {row["rule_id"]: row for row in collected(condense_findings(findings, is_orders(), limit=1))}
+    audits = frame(spark, GENERATION_AUDITS, {"position": 13}, {"group_id": "loud", "position": 14})
+    shown = {row["rule_id"]: row for row in collected(condense_findings(mark_current(findings, audits), is_orders(), limit=1))}
     assert set(shown) == {"differs", "rare"}
     differs = shown["differs"]
     assert (differs["group_id"], differs["message"], differs["evidence"]) == ("orders", "last", {"figure": "1"})
     assert (differs["finding_count"], differs["first_generation"], differs["last_generation"]) == (2, 3, 5)
-    assert (differs["rule_finding_count"], differs["rule_group_count"]) == (7, 2)
+    assert (differs["rule_finding_count"], differs["rule_group_count"], differs["rule_current_count"]) == (7, 2, 1)
+    assert (differs["is_current"], shown["rare"]["is_current"]) == (False, False)
 
 
 # --- the recorded capture ----------------------------------------------------------------------------------------------

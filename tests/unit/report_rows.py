@@ -15,12 +15,16 @@ OTHER = "orders-2-e76ea8c3-5d30-4299-9005-47eb41f3d3c4"
 
 def group_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "critical_count": 0, "warning_count": 0, "info_count": 0}
+    row |= {f"current_{severity}_count": 0 for severity in ("critical", "warning", "info")}
     row |= {"avoidable_movement_count": None, "movement_count": 3, "generation_count": 3, "member_count": 2}
     row |= {"first_at_ms": 1_790_000_000_000, "last_at_ms": 1_790_000_120_000, "settled_position": 12, "settled_generation": 3}
     row |= {"settled_at_ms": 1_790_000_120_000, "strategy": "range", "imbalance_ratio": 1.5, "verdict": None, "better_strategy": None}
     row |= {"lag_imbalance_ratio": None, "throughput_imbalance_ratio": None, "rack_match_ratio": None}
     row |= {"better_gain": None}
-    return row | {"partitions_per_member_min": 1, "partitions_per_member_max": 3} | changes
+    row |= {"partitions_per_member_min": 1, "partitions_per_member_max": 3, "partitions_per_member_mean": 2.0}
+    row |= changes
+    sums = ("movement_count", "avoidable_movement_count")
+    return {f"{name}_known": 0 if row[name] is None else row["generation_count"] for name in sums} | row
 
 
 def generation_row(generation, previous, group_id="orders", **changes):
@@ -60,6 +64,7 @@ def measures(**known):
 def tally_row(strategy, basis="counterfactual", movements=5, **changes):
     row = {"cluster_id": "prod", "group_id": "orders", "basis": basis, "strategy": strategy, "flavour": "java", "status": "solved"}
     row |= {"conformance": None, "generation_count": 3, "rebalance_count": 3, "imbalance_ratio_sum": Decimal("3.75")}
+    row |= {"covered_count": 3, "coverage": Decimal(-7)}
     row |= {"imbalance_ratio_known": 3, "imbalance_ratio_max": 1.5, "spread_max": 2, "generations": []}
     return row | measures(movement_count=movements, eager_revocation_count=8, cooperative_revocation_count=2) | changes
 
@@ -93,7 +98,7 @@ def flow_row(position=12, **changes):
 def finding_row(group_id="orders", **changes):
     row = {"cluster_id": "prod", "group_id": group_id, "rule_id": "conformance_differs", "severity": "warning", "finding_count": 2}
     row |= {"first_generation": 2, "last_generation": 3, "observed_at_ms": 1_790_000_120_000, "message": "2 members differ"}
-    row |= {"rule_finding_count": 4, "rule_group_count": 2}
+    row |= {"rule_finding_count": 4, "rule_group_count": 2, "rule_current_count": 0, "is_current": False}
     return row | {"evidence": {"members": MEMBER}, "advice": "look at the leader's client"} | changes
 
 

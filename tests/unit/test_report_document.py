@@ -12,7 +12,7 @@ from importlib import resources
 import pytest
 
 from jobs.report_page import MOST_BYTES, build_page, build_views, render, render_group, to_text
-from jobs.reporting.figures import visible
+from jobs.reporting.figures import cut, visible
 from jobs.reporting.view import ReportRows
 from tests.faults.hostile_names import MARKUP
 from tests.unit.page_outline import Outline
@@ -132,6 +132,20 @@ def test_names_of_any_length_do_not_make_a_page_that_cannot_be_opened():
     assert "unlisted" in document.html
     seen = Outline(document.html)
     assert {link[1:] for link in seen.values("href")} <= set(seen.values("id")), "no link leads nowhere"
+
+
+def test_names_that_are_cut_stay_different_and_whole_for_the_script():
+    """In a title, and in an option's value, of which a browser collapses no blanks."""
+    alike = [f"{'team.' * 40}{middle}{'.service' * 40}" for middle in ("first", "other")]
+    strategies = ["two  blanks", "Range", "range", "x" * 121]
+    ranked = [group_row(name, strategy=strategy) for name, strategy in zip([*alike, "a", "b"], strategies, strict=True)]
+    groups = [{"cluster_id": name, "imbalance_class": 0, "is_even": True, "group_count": 1, "member_count": 1} for name in alike]
+    seen = Outline(render(build_page(ReportRows(ranked=ranked, groups=groups), AS_OF)).html)
+    assert {given["title"] for tag, given in seen.tags if tag == "th" and "title" in given} == set(alike)
+    assert {given["title"] for tag, given in seen.tags if given.get("class") == "word" and "title" in given} == {"x" * 121}
+    values = [given["value"] for tag, given in seen.tags if tag == "option"]
+    assert set(values) >= {*strategies, *alike} and sum(tag == "option" for tag, _ in seen.tags) == len(values)
+    assert cut(alike[0], 30) == f"{alike[0][:17]}\N{HORIZONTAL ELLIPSIS}{alike[0][-12:]}"
 
 
 def test_findings_of_any_length_do_not_either():

@@ -15,7 +15,9 @@ from prometheus_client import parser
 
 from jobs.reporting.prometheus import to_prometheus
 from jobs.reporting.row_text import to_csv, to_json
-from tests.unit.report_rows import AS_OF, group_row, sample
+from jobs.reporting.view import ReportRows
+from schemas.vocabulary import Rule
+from tests.unit.report_rows import AS_OF, finding_row, group_row, sample, tally_row
 
 NAMES = ("group_id", "count", "ratio", "is_new", "triggers", "evidence")
 ROWS = [
@@ -38,7 +40,7 @@ def families(rows):
 
 def test_every_metric_is_named_explained_and_typed_as_prometheus_asks():
     found = families(sample())
-    assert len(found) == 14
+    assert len(found) == 16
     for name, family in found.items():
         assert re.fullmatch(r"evenkeel_[a-z]+(_[a-z]+)*", name)
         assert not re.search(r"_(total|count|sum|bucket|info|ms|milliseconds|percent)$", name), "suffixes of other types and no base units"
@@ -65,11 +67,53 @@ def test_samples_are_the_reports_figures_and_what_is_not_known_has_none():
     severities = {(one.labels["group_id"], one.labels["severity"]): one.value for one in found["evenkeel_group_findings"].samples}
     assert severities["b", "critical"] == 2 and len(severities) == 6
     rules = {(one.labels["severity"], one.labels["rule_id"]): one.value for one in found["evenkeel_findings"].samples}
-    assert rules == {("warning", "conformance_differs"): 4, ("critical", "partition_multiply_owned"): 4}
+    assert {key: number for key, number in rules.items() if number} == {
+        ("warning", "conformance_differs"): 4,
+        ("critical", "partition_multiply_owned"): 4,
+    }
     assert {tuple(one.labels.values()): one.value for one in found["evenkeel_generations"].samples} == {
         ("range", "exact"): 6,
         ("range", "differs"): 3,
     }
+
+
+def test_what_was_mended_is_counted_as_found_and_not_as_holding():
+    """A critical finding of last year must not keep an alert on, and one that is there must not be missed."""
+    rows = replace(
+        sample(),
+        ranked=[group_row("mended", critical_count=3), group_row("a", critical_count=3, current_critical_count=1, current_info_count=2)],
+        findings=[
+            finding_row("mended", rule_id="partitions_left_out", severity="critical", rule_finding_count=3),
+            finding_row("a", rule_id="partition_multiply_owned", severity="critical", rule_finding_count=3, rule_current_count=1),
+        ],
+    )
+    found = families(rows)
+    groups = {(one.labels["group_id"], one.labels["severity"]): one.value for one in found["evenkeel_group_current_findings"].samples}
+    assert groups == {
+        **{("mended", severity): 0 for severity in ("info", "warning", "critical")},
+        **{("a", "info"): 2, ("a", "warning"): 0, ("a", "critical"): 1},
+    }
+    for name, numbers in (("findings", (3, 3)), ("current_findings", (1, 0))):
+        rules = {(one.labels["severity"], one.labels["rule_id"]): one.value for one in found[f"evenkeel_{name}"].samples}
+        assert (rules["critical", "partition_multiply_owned"], rules["critical", "partitions_left_out"]) == numbers
+        assert sum(rules.values()) == sum(numbers)
+
+
+def test_every_severity_and_every_rule_has_a_sample_even_of_a_fleet_without_findings():
+    """A series that ends, or never was, makes an alert on it silent for the wrong reason."""
+    found = families(ReportRows())
+    for name in ("evenkeel_findings", "evenkeel_current_findings"):
+        assert {one.labels["severity"] for one in found[name].samples} == {"info", "warning", "critical"}
+        assert {one.labels["rule_id"] for one in found[name].samples} == {str(rule) for rule in Rule}
+        assert not any(one.value for one in found[name].samples)
+
+
+def test_assignors_that_clients_make_up_are_not_a_series_each():
+    rows = [tally_row(f"own-{number:03}", "observed", conformance="differs", generation_count=1 + (number < 50)) for number in range(300)]
+    samples = families(ReportRows(tallies=rows))["evenkeel_generations"].samples
+    values = {one.labels["strategy"]: one.value for one in samples}
+    assert len(samples) == len(values) == 51
+    assert (values["own-000"], values["own-049"], values["others"], sum(values.values())) == (2, 2, 250, 350)
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",))))

@@ -6,6 +6,7 @@ import itertools
 import random
 import re
 from dataclasses import fields, replace
+from decimal import Decimal
 
 import pytest
 from hypothesis import example, given
@@ -152,6 +153,18 @@ def test_unknown_figures_are_dashes_that_say_why():
     assert all(re.fullmatch(f'<abbr class="unknown" title="[^"]+">{DASH}</abbr>', cell) for cell in dashes)
 
 
+def test_a_groups_sum_over_a_part_of_its_generations_says_over_how_many_in_sight():
+    """Not in a tooltip, which neither a keyboard nor a finger can reach; as content of the style, the cell's text stays a number."""
+    changes = {"generation_count": 1_500, "movement_count": 7_000, "avoidable_movement_count": 0, "avoidable_movement_count_known": 1_200}
+    page = build_page(ReportRows(ranked=[group_row("partly", **changes), group_row("whole", avoidable_movement_count=2)]), AS_OF)
+    html = render(page).html
+    partly, whole = (re.search(f"<tr[^>]*><td>.</td><th[^>]*>{name}.*?</tr>", html)[0] for name in ("partly", "whole"))
+    assert '<td data-known="1,200">0</td><td>7,000</td>' in partly
+    assert "<td>2</td><td>3</td>" in whole
+    assert re.search(r'td\[data-known\]::after \{ content: "in " attr\(data-known\);', html)
+    assert page.groups[1].avoidable.note == "known for 1,200 of 1,500 generations"
+
+
 def test_a_generation_without_predecessor_shows_dashes_in_its_bars():
     columns = draw([generation_row(5, None, movement_count=None, eager_revocation_count=None)]).columns
     assert [bar.label for bar in columns[0].bars if bar.style == "unknown"] == [DASH, DASH]
@@ -221,15 +234,37 @@ def test_tallies_cut_at_different_ages_show_only_what_is_complete():
 
 
 def test_rules_are_counted_over_all_groups_shown_or_not():
-    rows = [finding_row(rule_finding_count=90, rule_group_count=30), finding_row("b", rule_finding_count=90, rule_group_count=30)]
+    counted = {"rule_finding_count": 90, "rule_group_count": 30, "rule_current_count": 7}
+    rows = [finding_row(**counted), finding_row("b", **counted)]
     rows.append(finding_row(rule_id="no_result", severity="critical", rule_finding_count=3, rule_group_count=1))
     page = build_page(ReportRows(findings=rows), AS_OF)
-    assert [(line.rule, line.findings.text, line.groups.text) for line in page.rules] == [
-        ("no result", "3", "1"),
-        ("conformance differs", "90", "30"),
+    assert [(line.rule, line.findings.text, line.groups.text, line.current.text) for line in page.rules] == [
+        ("no result", "3", "1", "0"),
+        ("conformance differs", "90", "30", "7"),
     ]
     assert [(it.name, it.figure.text) for it in page.severities] == [("critical", "3"), ("warning", "90"), ("info", "0")]
     assert (len(page.findings), page.finding_total) == (3, 31)
+
+
+def test_findings_say_whether_they_hold_now_and_those_come_first():
+    rows = sample(("orders",))
+    rows = replace(
+        rows,
+        ranked=[group_row(critical_count=4, warning_count=3, current_critical_count=1, current_warning_count=2, current_info_count=9)],
+        findings=[
+            finding_row(rule_id="partition_multiply_owned", severity="critical", finding_count=9),
+            finding_row(rule_id="partitions_left_out", severity="critical", is_current=True),
+            finding_row(rule_id="idle_members", is_current=True),
+        ],
+    )
+    page = build_page(rows, AS_OF)
+    assert page.groups[0].current.text == "3"
+    assert [finding.rule for finding in page.findings] == ["partitions left out", "partition multiply owned", "idle members"]
+    assert [finding.rule for finding in page.worst[0].findings] == ["partitions left out", "idle members", "partition multiply owned"]
+    html = render(page).html
+    for part in (html[html.index('<section id="group-') :].split("</section>")[0], html[html.index('<ol id="finding-list"') :]):
+        shown = re.findall(r'<b>(.*?)</b>.*?<span class="tag">(.*?)</span>', part.split("</ol>")[0])
+        assert dict(shown) == {"partitions left out": "holds now", "idle members": "holds now", "partition multiply owned": "past"}
 
 
 def test_the_heat_map_counts_and_keeps_members_without_partitions():
@@ -239,7 +274,7 @@ def test_the_heat_map_counts_and_keeps_members_without_partitions():
         holding_row("a", 12, "s", 3),
         holding_row("c", 1, "s", 1, group_instance_id="i"),
     ]
-    heat = lay_out(rows)
+    heat = lay_out(rows, 13 / 3)
     assert heat.topics == ("s", "t")
     assert [(line.member_id, line.short, line.load, [cell.partition_count for cell in line.cells]) for line in heat.lines] == [
         ("a", "a", 12, [3, 9]),
@@ -248,11 +283,18 @@ def test_the_heat_map_counts_and_keeps_members_without_partitions():
     ]
     assert heat.totals == (4, 9)
     assert [cell.level for line in heat.lines for cell in line.cells] == [2, 6, 1, 0, 0, 0]
-    assert lay_out([]) is None
+    assert heat.mean_share == 36.1
+    assert lay_out([], 0.0) is None
+
+
+def test_the_mean_is_the_groups_also_where_only_extreme_loads_are_shown():
+    rows = [holding_row("a", 10, "t", 10, member_total=100), holding_row("b", 0, None, None, member_total=100)]
+    page = build_page(replace(sample(("orders",)), ranked=[group_row(partitions_per_member_mean=9.0)], holdings=rows), AS_OF)
+    assert page.worst[0].heat.mean_share == 90.0, "of 10, and not the mean of 10 and 0"
 
 
 def test_small_numbers_are_not_painted_as_large_ones():
-    heat = lay_out([holding_row("a", 2, "t", 2), holding_row("b", 1, "t", 1)])
+    heat = lay_out([holding_row("a", 2, "t", 2), holding_row("b", 1, "t", 1)], 1.5)
     assert [cell.level for line in heat.lines for cell in line.cells] == [2, 1]
 
 
@@ -319,19 +361,37 @@ def test_what_partitions_carry_and_what_is_only_bounded_are_told():
 # --- what moved, drawn -------------------------------------------------------------------------------------------------
 
 
-def exchange(*moves):
-    """(from, to, number) -> the drawing."""
-    flows = [flow_row(previous_member_id=giver, member_id=taker, partition_count=number) for giver, taker, number in moves]
+def exchange(*moves, changed=0):
+    """(from, to, number, kind, cause) -> the drawing; the last two may be left out."""
+    names = ("previous_member_id", "member_id", "partition_count", "kind", "cause")
+    flows = [flow_row(**dict(zip(names, move, strict=False))) for move in moves]
     owners = {owner for flow in flows for owner in (flow["previous_member_id"], flow["member_id"]) if owner is not None}
-    return draw_exchange(flows, {owner: owner.upper() for owner in owners})
+    return draw_exchange(flows, {owner: owner.upper() for owner in owners}, changed)
 
 
 def test_owners_of_both_sides_are_drawn_with_all_that_they_gave_or_got():
-    drawing = exchange(("a", "b", 3), ("a", "c", 1), (None, "c", 2), ("b", None, 6))
+    drawing = exchange(("a", "b", 3), ("a", "c", 1), (None, "c", 2, "gained"), ("b", None, 6, "lost"))
     assert [(owner.name, owner.partition_count) for owner in drawing.before] == [("A", 4), ("B", 6), ("nobody", 2)]
     assert [(owner.name, owner.partition_count) for owner in drawing.after] == [("B", 3), ("C", 3), ("nobody", 6)]
-    assert drawing.words == "6 from B to nobody; 3 from A to B; 2 from nobody to C; 1 from A to C"
-    assert [band.title for band in drawing.bands][:2] == ["3 from A to B", "1 from A to C"]
+    assert drawing.words == "6 lost from B to nobody; 3 revoked from A to B; 2 gained from nobody to C; 1 revoked from A to C"
+    assert [band.title for band in drawing.bands][:2] == ["3 revoked from A to B", "1 revoked from A to C"]
+
+
+def test_a_band_of_several_kinds_has_the_colour_of_most_and_names_all():
+    drawing = exchange((None, "a", 2, "gained", "handed_over"), (None, "a", 5, "gained", None), (None, "a", 1, "gained", "returned"))
+    assert [(band.style, band.title) for band in drawing.bands] == [("gained", "6 gained, 2 handed over from nobody to A")]
+
+
+def test_a_drawing_says_what_was_cut_from_it():
+    """The lines that were collected end somewhere within a generation, which would be believed to be that small."""
+    assert exchange(("a", "b", 3), ("a", "c", 1), changed=4).cut == ""
+    assert exchange(("a", "b", 3), ("a", "c", 1), changed=1_200).cut == "4 of 1,200 partitions that changed owner are drawn"
+    rows = replace(sample(("orders",)), flows=[flow_row(partition_count=2, partitions=[0, 1])])
+    history = generation_row(3, 2, revoked_count=3, reassigned_count=1, gained_count=2, handed_over_count=2, lost_count=1)
+    page = build_page(replace(rows, tallies=[tally_row("range", "observed", generations=[history], generation_count=1)]), AS_OF)
+    figure = re.search('<figure class="exchange">.*?</figure>', render(page).html, re.DOTALL)[0]
+    assert '<span class="note">Cut: 2 of 7 partitions that changed owner are drawn.</span>' in figure
+    assert re.search('role="img" aria-label="[^"]*; cut: 2 of 7 partitions that changed owner are drawn"', figure)
 
 
 def test_bands_fill_their_owners_and_owners_do_not_overlap():
@@ -350,7 +410,7 @@ def test_many_owners_share_a_place_and_none_is_mistaken_for_it():
     assert len(drawing.before) == MOST_OWNERS
     assert (drawing.before[-1].name, drawing.before[-1].partition_count) == ("others", 10 + 9 + 8 + 7)
     assert {owner.name for owner in drawing.after} == {"OTHERS", "NOBODY"}
-    assert draw_exchange([], {}) is None
+    assert draw_exchange([], {}, 0) is None
 
 
 def test_only_the_newest_movements_are_drawn():
@@ -425,6 +485,65 @@ def test_a_strategys_tallies_are_merged():
         "unsolved_count": "3",
     }
     assert line.figures["movement_count"].note == "known for 3 of 6 generations"
+
+
+def test_only_strategies_over_the_same_generations_are_compared():
+    """Four generations cost less than 326: a group that was converted has its new assignor for the last of them only."""
+    four = {"generation_count": 4, "covered_count": 4, "movement_count_known": 4}
+    few, others = four | {"coverage": Decimal(1)}, four | {"coverage": Decimal(2)}
+    half = {"generation_count": 2, "covered_count": 2, "movement_count_known": 2, "coverage": Decimal(3)}
+    rows = [
+        tally_row("range", "observed", 1, covered_count=7),
+        *(tally_row("range", movements=movements, **half) for movements in (30, 50)),
+        tally_row("sticky", movements=70, **four, coverage=Decimal(6)),
+        tally_row("server-range", movements=2, **few),
+        tally_row("uniform", movements=3, **others),
+    ]
+    lines = {line.name: line for line in compare(rows, FLEET_COLUMNS)}
+    assert [name for name, line in lines.items() if "movement_count" in line.least] == ["sticky"], "both of the others are alone"
+    assert {name: line.generations.text for name, line in lines.items()} == {
+        **{"": "7", "range": "4", "sticky": "4"},
+        **{"server-range": "4", "uniform": "4"},
+    }
+    assert [name for name, line in lines.items() if line.is_apart] == ["server-range", "uniform"]
+    rows[-1] |= few
+    lines = {line.name: line for line in compare(rows, FLEET_COLUMNS)}
+    assert [name for name, line in lines.items() if "movement_count" in line.least] == ["sticky", "server-range"]
+    assert not any(line.is_apart for line in lines.values())
+
+
+def test_a_strategy_without_rows_for_empty_generations_is_compared_all_the_same():
+    """A KIP-848 assignor has none; there is nothing to assign, and it costs nobody anything."""
+    rows = [
+        tally_row("range", movements=7),
+        tally_row("range", movements=0, generation_count=2, covered_count=0, coverage=None, movement_count_known=2),
+        tally_row("uniform", movements=3),
+    ]
+    lines = compare(rows, FLEET_COLUMNS)
+    assert [(line.name, line.generations.text, line.is_apart, "movement_count" in line.least) for line in lines] == [
+        ("range", "3", False, False),
+        ("uniform", "3", False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "legend"),
+    [
+        ([tally_row("", "recomputed")], "Spread is"),
+        ([tally_row("range")], "Faint: revocations"),
+        ([tally_row("range"), tally_row("sticky", movements=1)], '<b class="least">Marked</b>: the least among the strategies. Faint:'),
+        (
+            [tally_row("range"), tally_row("sticky", movements=1), tally_row("uniform", coverage=Decimal(9))],
+            '<b class="least">Marked</b>: the least among the strategies over the same generations. Not compared: over other',
+        ),
+    ],
+)
+def test_the_legend_of_the_strategies_explains_what_is_shown(rows, legend):
+    page = render(build_page(ReportRows(ranked=[group_row()], tallies=rows), AS_OF)).html
+    table = page[page.index("What each assignor would have cost</h3>") :]
+    note = " ".join(re.search(r'<p class="note">(.*?)</p>', table, re.DOTALL)[1].split())
+    assert note.startswith(legend)
+    assert ("not compared</span>" in table) == ("Not compared" in note)
 
 
 def test_sums_over_unlike_parts_of_a_history_are_not_compared():
