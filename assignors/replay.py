@@ -355,11 +355,12 @@ def _resolve_topics(snapshot: Snapshot, before: Step | None, looks: ClusterLooks
     for topic, partition in _given_and_claimed(snapshot):
         if topic in needed:
             needed[topic].add(partition)
-    if before is not None:
-        for held in before.snapshot.assigned.values():
-            for topic, _ in held:
-                needed.setdefault(topic, set())
-    return tuple(looks.resolve(topic, snapshot.joined_at_ms, needed[topic]) for topic in sorted(needed))
+    earlier = before.snapshot.assigned.values() if before is not None else ()
+    abandoned = {topic for held in earlier for topic, _ in held}.difference(needed)
+    return tuple(
+        looks.resolve(topic, snapshot.joined_at_ms, needed.get(topic, ()), is_abandoned=topic in abandoned)
+        for topic in sorted({*needed, *abandoned})
+    )
 
 
 def _given_and_claimed(snapshot: Snapshot) -> Iterable[tuple[str, int]]:

@@ -146,9 +146,11 @@ def _has_subscriber(topic: str, side: Row) -> bool:
 
 
 def _cause_of_loss(place: Place, last: Row, now: Row) -> str:
-    if not exists(now["topics"], *place):
+    is_subscribed = _has_subscriber(place[0], now)
+    is_known = is_subscribed or (place[0] in now["topics"] and not now["topics"][place[0]]["is_uncertain"])
+    if is_known and not exists(now["topics"], *place):
         return "topic_deleted"
-    if not _has_subscriber(place[0], now):
+    if not is_subscribed:
         return "unsubscribed"
     claims = {claimed for member in now["members"] if owner(member) == owner(last) for claimed in now["claims"][member["member_id"]]}
     if now["strategy"] == "cooperative-sticky" and place in claims:

@@ -8,6 +8,8 @@ from assignors import GroupProblem
 from assignors.generations import Generation
 from jobs.findings import COMMIT_RULES, RULES, Finding, SnapshotFacts, SolutionFacts, find
 from schemas.vocabulary import Rule
+from tests.unit import snapshots_of
+from tests.unit.snapshots_of import stored
 
 
 def found(*solutions: SolutionFacts, uncertain_topics: tuple[str, ...] = ()) -> list[Finding]:
@@ -37,6 +39,13 @@ def test_topics_without_a_fitting_look_are_told_once_a_snapshot() -> None:
     assert (finding.rule_id, finding.severity) == ("topic_basis_uncertain", "info")
     assert finding.message == "2 topics have partition counts that no look at the cluster confirms: a, b"
     assert finding.evidence == {"topic_count": "2", "topics": "a, b"}
+
+
+def test_only_subscribed_topics_have_to_be_confirmed() -> None:
+    """Nobody subscribes to u any more; what a look says of it concerns who lost it only."""
+    history = stored(1, {"a": "t0"}, uncertain_topics=("t", "u")), stored(2, {"a": "t0"}, uncertain_topics=("u",))
+    uncertain, certain = snapshots_of.found(Rule.TOPIC_BASIS_UNCERTAIN, *history)
+    assert (uncertain.evidence["topics"], certain) == ("t", None)
 
 
 def test_long_lists_are_cut_and_counted() -> None:

@@ -515,6 +515,16 @@ def test_a_step_has_the_subscribed_topics_and_those_held_before() -> None:
     assert [[(topic.topic, topic.partition_count) for topic in step.topics] for step in steps] == [[("t", 1), ("u", 2)]] * 2
 
 
+@pytest.mark.parametrize(
+    "cluster", [pytest.param(ClusterLooks([], {}), id="no look at all"), pytest.param(looks(t=1), id="looks, and none shows it")]
+)
+def test_of_an_abandoned_topic_that_no_look_shows_nothing_is_known(cluster: ClusterLooks) -> None:
+    """In generation 2 nobody subscribes to u any more. Looks that never showed it do not say that it is gone."""
+    step = play(Replay(()), cluster, snapshot(1, {"a": "t0 u0"}, member("a", "ut")), snapshot(2, {"a": "t0"}))[1]
+    (abandoned,) = [topic for topic in step.topics if topic.topic == "u"]
+    assert (abandoned.partition_count, abandoned.basis, abandoned.is_uncertain) == (0, LookBasis.INFERRED, True)
+
+
 def test_claims_count_for_the_look_that_fits() -> None:
     """Nobody was given t2, but a claims it: only the later look has it."""
     cluster = ClusterLooks([0, 200], {"t": [TopicRun(0, 0, 2), TopicRun(1, 1, 3)]})
