@@ -307,13 +307,14 @@ class Replay:
 def _is_beginning(snapshot: Snapshot) -> bool:
     """Return whether a first snapshot is a group's real beginning, and not what a compacted log has left of it.
 
-    A broker's first target is of epoch 1 or 2, by its release; but then nobody holds anything yet. No look is a beginning.
+    A broker's first target is of epoch 1 or 2, by its release, and then nobody holds anything yet. Of a compacted log that is no sign: its
+    first target nearly always stands before what the members have. No look is a beginning.
     """
     if snapshot.is_look:
         return not snapshot.members
-    if snapshot.strategy in SERVER_SIDE and not snapshot.is_conversion and not any(member.owned for member in snapshot.members):
-        return True
-    return snapshot.generation <= 1 or not snapshot.members
+    is_brokers = snapshot.strategy in SERVER_SIDE and not snapshot.is_conversion
+    is_first_target = is_brokers and snapshot.generation == 2 and not any(member.owned for member in snapshot.members)
+    return snapshot.generation <= 1 or not snapshot.members or is_first_target
 
 
 def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, ...]:

@@ -71,7 +71,8 @@ def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None
         before = None if is_first else history.snapshots[place - 1]
         if is_first:
             last, withheld = {}, {}
-        is_new = snapshot["group_type"] == "consumer" and not any(member["owned"] for member in snapshot["members"])
+        is_new = snapshot["group_type"] == "consumer" and snapshot["generation"] <= 2
+        is_new = is_new and not any(member["owned"] for member in snapshot["members"])
         is_known = before is not None or snapshot["generation"] <= 1 or not snapshot["members"] or is_new
         is_rewrite = before is not None and oracle.is_static_rewrite(before, snapshot)
         follows = before is not None and not is_rewrite

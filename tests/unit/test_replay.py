@@ -44,6 +44,11 @@ def nothing_recorded() -> Iterator[None]:
         pytest.param(snapshot(1, {"a": "t0 t1"}), True, id="generation 1"),
         pytest.param(snapshot(7, {}), True, id="empty, whatever its generation"),
         pytest.param(snapshot(2, {"a": "t0 t1"}), False, id="what a compacted log has left"),
+        pytest.param(snapshot(1, {"a": "t0 t1"}, strategy="uniform"), True, id="a broker's first target"),
+        pytest.param(snapshot(2, {"a": "t0 t1"}, strategy="uniform"), True, id="a broker's first target, by another release"),
+        pytest.param(snapshot(2, {"a": "t0 t1"}, member("a", owned="t0"), strategy="uniform"), False, id="it had a target before"),
+        pytest.param(snapshot(2, {"a": "t0 t1"}, strategy="uniform", is_conversion=True), False, id="a group that was classic"),
+        pytest.param(snapshot(3, {"a": "t0 t1"}, strategy="uniform"), False, id="a compacted log: what members have stands behind it"),
     ],
 )
 def test_only_a_later_generation_with_members_lacks_its_predecessor(first: Snapshot, is_known: bool) -> None:
