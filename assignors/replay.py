@@ -258,14 +258,17 @@ class Replay:
         self, snapshot: Snapshot, problem: GroupProblem, before: Step | None, chains: Mapping[str, Settled], follows: bool
     ) -> tuple[list[Solution], dict[str, Settled]]:
         own = (snapshot.strategy,) if snapshot.strategy in BUILT_IN and snapshot.strategy not in self.strategies else ()
-        next_chains = dict(chains) if snapshot.members else {}
+        next_chains = {}
         solutions = []
         for strategy in (*self.strategies, *own):
-            solution = self._counterfactual(strategy, snapshot, problem, before, chains.get(strategy), follows)
+            settled = chains.get(strategy)
+            solution = self._counterfactual(strategy, snapshot, problem, before, settled, follows)
             solutions.append(solution)
-            if solution.assignment is not None and snapshot.members and not follows:
+            if solution.assignment is not None and not follows:
                 held = {owner_of(member): solution.assignment.get(member.member_id, ()) for member in snapshot.members}
-                next_chains[strategy] = Settled(snapshot.generation, held)
+                settled = Settled(snapshot.generation, held)
+            if settled is not None and snapshot.members:
+                next_chains[strategy] = settled
         return solutions, next_chains
 
     def _counterfactual(

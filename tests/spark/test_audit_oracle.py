@@ -86,21 +86,22 @@ def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None
             "generation_gap": snapshot["generation"] - before["generation"] - 1 if before is not None else None,
             "member_count": len(snapshot["members"]),
         }
-        next_last, next_withheld = dict(last), {}
+        next_last, next_withheld = {}, {}
+        nothing = last[""] if before is not None and not before["members"] else None
         for solution in history.solutions[snapshot["position"]]:
             key = (snapshot["position"], solution["basis"], solution["strategy"])
             side = history.side(snapshot, solution)
+            own = solution["strategy"] if solution["basis"] == "counterfactual" else ""
+            before_side = last.get(own, nothing)
+            if solution["basis"] != "recomputed" and (side or before_side) is not None:
+                next_last[own] = side or before_side
             if side is None:
                 yield key, {**common, "is_settled": None, **dict.fromkeys(DIFFERENCE + BALANCE + BOUNDS)}, None
                 continue
-            own = solution["strategy"] if solution["basis"] == "counterfactual" else ""
-            before_side = last.get(own)
             compared, moved, kept_back = _compare(solution, side, before_side, {} if own else withheld, is_rewrite, follows)
-            if own or solution["basis"] == "observed":
-                next_last[own] = side
             if solution["basis"] == "observed":
                 next_withheld = kept_back if is_known else {}
-            is_new_chain = bool(own) and before is not None and own not in last
+            is_new_chain = bool(own) and before is not None and before_side is None
             bounds = _bounds(side, before_side, {} if own else withheld, compared, is_rewrite, bool(kept_back))
             if not is_known or is_new_chain:
                 compared, moved = dict.fromkeys(DIFFERENCE), None

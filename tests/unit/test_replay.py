@@ -173,6 +173,17 @@ def test_what_an_empty_snapshot_cleared_does_not_come_back_behind_a_failed_step(
     assert recording.claims() == {}
 
 
+def test_a_strategy_that_the_group_comes_back_to_claims_nothing() -> None:
+    """It was not compared in generation 2, so that it has no result of the snapshot before."""
+    own = (snapshot(number, {"a": "t0"}, strategy=strategy) for number, strategy in enumerate(("range", "sticky", "range"), 1))
+    state = None
+    chains = []
+    for one in own:
+        state = Replay((RECORDING,)).advance(state, one, looks(t=1))
+        chains.append(sorted(state.chains))
+    assert chains == [["range", RECORDING], ["sticky", RECORDING], ["range", RECORDING]]
+
+
 def test_a_failed_step_keeps_the_last_result_for_owners_of_the_snapshot_before() -> None:
     """Generation 2 fails; in generation 3 only a, which is in the snapshot of generation 2, still claims what generation 1 gave."""
     replay_, cluster = Replay((RECORDING,)), looks(t=3)
