@@ -132,10 +132,10 @@ class GroupAudit:
         audits, next_withheld = [], {}
         for solution in current.solutions:
             problem = hypothetical if solution.basis == COUNTERFACTUAL else current.problem
-            audit = self._audit(current, solution, problem, triggers if current.has_predecessor else None, smallest_spread)
+            audit, withheld = self._audit(current, solution, problem, triggers if current.has_predecessor else None, smallest_spread)
             audits.append(audit)
-            if solution.basis == OBSERVED and audit.difference is not None:
-                next_withheld = audit.difference.withheld
+            if solution.basis == OBSERVED:
+                next_withheld = withheld
         self._remember(current, hypothetical)
         self._previous, self._withheld = current, next_withheld
         return audits
@@ -147,10 +147,11 @@ class GroupAudit:
         problem: GroupProblem,
         triggers: tuple[Trigger, ...] | None,
         smallest_spread: Least | None,
-    ) -> Audit:
+    ) -> tuple[Audit, Withheld]:
+        """Return the audit of one solution, and what is withheld in it: a first known generation tells that by its members' claims."""
         previous_generation = self._previous.generation if self._previous is not None else None
         if solution.assignment is None:
-            return Audit(current.generation, previous_generation, None, None, None, None, triggers)
+            return Audit(current.generation, previous_generation, None, None, None, None, triggers), {}
         is_counterfactual = solution.basis == COUNTERFACTUAL
         before = self._before(solution)
         withheld = {} if is_counterfactual else self._withheld
@@ -169,7 +170,7 @@ class GroupAudit:
         if solution.cooperative_revocation_count is not None:
             compared = replace(compared, cooperative_revocation_count=solution.cooperative_revocation_count)
         is_known = current.has_predecessor and (before is not None or self._previous is None)
-        return Audit(
+        audit = Audit(
             current.generation,
             previous_generation,
             compared if is_known else None,
@@ -180,6 +181,7 @@ class GroupAudit:
             _least_movements(comparison, withheld, compared, is_rewrite=current.is_rewrite) if is_known else None,
             smallest_spread,
         )
+        return audit, compared.withheld
 
     def _before(self, solution: AuditedSolution) -> Generation | None:
         """Return what a solution is compared with. An empty generation has no row of the strategy that the group has next."""

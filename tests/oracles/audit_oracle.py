@@ -102,6 +102,8 @@ def movements(before: Row | None, now: Row, withheld: dict[Place, Row]) -> tuple
     moved, retained, withheld_now = [], [], {}
     sides = [now] if before is None else [before, now]
     every = {place for side in sides for held in side["held"].values() for place in held} | set(withheld)
+    claimed = _withheld_by_claims(now) if before is None else {}  # what a log that begins with it tells of the generation before
+    every |= set(claimed)
     before_generation = None if before is None else before["generation"]
     for place in sorted(every):
         previous = [] if before is None else owners_of(place, before)
@@ -128,8 +130,17 @@ def movements(before: Row | None, now: Row, withheld: dict[Place, Row]) -> tuple
             if cause == "withheld":
                 withheld_now[place] = {"member": previous[0], "generation": before_generation}
         elif exists(now["topics"], *place) and _has_subscriber(place[0], now):
-            withheld_now[place] = withheld[place]
+            withheld_now[place] = {**claimed, **withheld}[place]
     return moved, retained, withheld_now
+
+
+def _withheld_by_claims(now: Row) -> dict[Place, Row]:
+    """Return the partitions that members claim of a cooperative generation, with who claims them first."""
+    claims: dict[Place, Row] = {}
+    for member in now["members"] if now["strategy"] == "cooperative-sticky" else ():
+        for place in now["claims"][member["member_id"]]:
+            claims.setdefault(place, {"member": member, "generation": member["owned_generation"]})
+    return claims
 
 
 def _id_changed(topic: str, before: dict[str, Row], now: dict[str, Row]) -> bool:

@@ -100,7 +100,7 @@ def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None
                 continue
             compared, moved, kept_back = _compare(solution, side, before_side, {} if own else withheld, is_rewrite, follows)
             if solution["basis"] == "observed":
-                next_withheld = kept_back if is_known else {}
+                next_withheld = kept_back
             is_new_chain = bool(own) and before is not None and before_side is None
             bounds = _bounds(side, before_side, {} if own else withheld, compared, is_rewrite, bool(kept_back))
             if not is_known or is_new_chain:

@@ -202,6 +202,20 @@ def test_a_hand_over_names_the_last_owner_and_its_generation() -> None:
     assert (handed_over.difference.movement_count, handed_over.is_settled) == (1, True)
 
 
+def test_a_hand_over_that_had_begun_when_a_log_begins_is_a_movement() -> None:
+    """Nothing is known of generation 4 but what a claims of it."""
+    given_up = generation(
+        5,
+        solution(OBSERVED, {"a": "t0", "b": ""}, COOPERATIVE),
+        members=(member("a", owned="t0 t1", at=4), member("b")),
+        has_predecessor=False,
+    )
+    (first,), (second,) = audits(given_up, generation(6, solution(OBSERVED, {"a": "t0", "b": "t1"}, COOPERATIVE)))
+    assert (first.difference, first.is_settled) == (None, False)
+    assert rows(second) == [(1, "a", "b", "gained", "handed_over")]
+    assert (second.difference.movements[0].previous_generation, second.difference.movement_count) == (4, 1)
+
+
 def test_a_rewrite_between_the_halves_of_a_hand_over_loses_nothing() -> None:
     """The restarted member claims nothing, yet what was withheld from it still is, and its hand-over still is a movement."""
     rewritten = generation(
