@@ -189,7 +189,7 @@ class Replay:
         solutions = tuple(
             replace(
                 solution,
-                assignment=_renamed(solution.assignment, names),
+                assignment=snapshot.assigned if solution.basis == OBSERVED else _renamed(solution.assignment, names),
                 status=SOLVED if solution.basis == OBSERVED else CARRIED if solution.assignment is not None else solution.status,
                 rebalance_count=0,
                 cooperative_revocation_count=None,
@@ -331,10 +331,11 @@ def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, 
 
 
 def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
+    """Return whether only member ids have changed. A broker's records have partitions in the order of a set, which may be another one."""
     if before.generation != snapshot.generation or not snapshot.members:
         return False
-    old = {owner_of(member): before.assigned[member.member_id] for member in before.members}
-    new = {owner_of(member): snapshot.assigned[member.member_id] for member in snapshot.members}
+    old = {owner_of(member): set(before.assigned[member.member_id]) for member in before.members}
+    new = {owner_of(member): set(snapshot.assigned[member.member_id]) for member in snapshot.members}
     return old == new and {member.member_id for member in before.members} != {member.member_id for member in snapshot.members}
 
 

@@ -58,7 +58,7 @@ def name_incarnations(snapshots: list[Row], tombstones: list[int]) -> list[int]:
 def is_static_rewrite(before: Row, now: Row) -> bool:
     """Return whether a static member only came back under a new member id."""
     instances = [sorted(str(owner(member)) for member in side["members"]) for side in (before, now)]
-    held = [{owner(member): places(member["assigned"]) for member in side["members"]} for side in (before, now)]
+    held = [{owner(member): set(places(member["assigned"])) for member in side["members"]} for side in (before, now)]
     ids = [{member["member_id"] for member in side["members"]} for side in (before, now)]
     return before["generation"] == now["generation"] and instances[0] == instances[1] and held[0] == held[1] and ids[0] != ids[1]
 

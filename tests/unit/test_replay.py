@@ -334,6 +334,24 @@ def test_a_static_member_that_came_back_makes_no_assignor_run() -> None:
     assert of_basis(steps[1], "observed").conformance is Conformance.EQUAL_BALANCE
 
 
+@pytest.mark.parametrize(
+    ("again", "is_rewrite"),
+    [
+        pytest.param("t16 t1 t17", True, id="the order of another set"),
+        pytest.param("t1 t16", False, id="one less"),
+        pytest.param("t1 t16 t18", False, id="another one"),
+    ],
+)
+def test_the_target_that_a_static_member_takes_over_may_list_its_partitions_otherwise(again: str, is_rewrite: bool) -> None:
+    history = (
+        snapshot(7, {"x-1": "t1 t16 t17"}, member("x-1", instance="x"), strategy="uniform"),
+        snapshot(7, {"x-2": again}, member("x-2", instance="x"), strategy="uniform", position=9),
+    )
+    step = play(Replay(()), looks(t=19), *history)[1]
+    assert step.is_rewrite is is_rewrite
+    assert short(of_basis(step, "observed").assignment) == {"x-2": again}
+
+
 def test_a_step_that_failed_stays_failed_when_it_is_rewritten() -> None:
     recording.failures.append(NoResultError("the same state again", is_cycle=True))
     steps = play(Replay((RECORDING,)), looks(t=2), *rewrite())
