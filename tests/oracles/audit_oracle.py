@@ -290,14 +290,15 @@ def verdict(audit: Row, of_generation: list[Row]) -> tuple[str | None, str | Non
 # -- conformance and coordinator
 
 
-def compare(observed: Row, computed: Row) -> str:
-    """Return the closest relation between two assignments: member id -> list of partitions."""
+def compare(observed: Row, computed: Row, *, are_sets: bool) -> str:
+    """Return the closest relation between two assignments: member id -> list of partitions, or sets of them in any order."""
     members = sorted(set(observed) | set(computed))
     sides = [(observed.get(member, []), computed.get(member, [])) for member in members]
     topics = {place[0] for pair in sides for held in pair for place in held}
 
     def of_topic(held: list[Place], topic: str) -> list[Place]:
-        return [place for place in held if place[0] == topic]
+        found = [place for place in held if place[0] == topic]
+        return sorted(found) if are_sets else found
 
     if all(of_topic(one, topic) == of_topic(two, topic) for one, two in sides for topic in topics):
         return "exact"
