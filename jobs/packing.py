@@ -278,6 +278,7 @@ def _evidence(
         snapshot.strategy,
         participants,
         {name: topic for name, topic in topics.items() if name not in observed["uncertain_topics"]},
+        observed["is_rewrite"],
     )
 
 

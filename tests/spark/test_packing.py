@@ -178,6 +178,23 @@ def test_a_topic_is_deleted_only_where_looks_tell(cluster: ClusterLooks, causes:
     assert [(row.topic, row.cause) for row in emptied] == [("t", "unsubscribed")]
 
 
+@pytest.mark.parametrize(
+    ("again", "triggers"),
+    [
+        pytest.param({"s-2": "t0", "b": "t1"}, ["static_member_returned"], id="nothing else"),
+        pytest.param({"s-2": "t1", "b": "t0"}, ["static_member_returned", "generation_rewritten"], id="other assignments"),
+    ],
+)
+def test_a_repeated_generation_is_a_static_members_only_where_nothing_else_changed(again: dict[str, str], triggers: list[str]) -> None:
+    history = (
+        snapshot(1, {"s-1": "t0", "b": "t1"}, member("s-1", instance="s")),
+        snapshot(1, again, member("s-2", instance="s"), position=9),
+    )
+    audit, steps = GroupAudit(), play(Replay(()), known(t=2), *history)
+    generations = [unpack_generation(stored, step.snapshot, *rows) for step in steps for stored, *rows in [stored_rows(step)]]
+    assert [audit.advance(generation)[0] for generation in generations][1].triggers == tuple(triggers)
+
+
 # -- looks
 
 
