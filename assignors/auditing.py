@@ -12,7 +12,7 @@ from assignors.holdings import Holdings
 from assignors.model import GroupProblem
 from assignors.movement import Difference, Withheld, diff_generations
 from assignors.optimum import Least, least_movements, least_spread
-from assignors.replay import COUNTERFACTUAL, OBSERVED
+from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED
 from assignors.triggers import Evidence, Past, Trigger, find_triggers
 from assignors.verification import violations
 
@@ -112,7 +112,7 @@ class GroupAudit:
     """The audit of one group, fed with its generations in order.
 
     Observed generations are compared with the observed one before; so are recomputed ones, since that is what their assignor started
-    from. A counterfactual is compared with the last settled result of its own history.
+    from. A counterfactual is compared with the last settled result of its own history; behind an empty generation that is nothing.
     """
 
     _incarnation: int | None = None
@@ -132,10 +132,10 @@ class GroupAudit:
         audits, next_withheld = [], {}
         for solution in current.solutions:
             problem = hypothetical if solution.basis == COUNTERFACTUAL else current.problem
-            audit = self._audit(current, solution, problem, triggers if current.has_predecessor else None, smallest_spread)
+            audit, withheld = self._audit(current, solution, problem, triggers if current.has_predecessor else None, smallest_spread)
             audits.append(audit)
-            if solution.basis == OBSERVED and audit.difference is not None:
-                next_withheld = audit.difference.withheld
+            if solution.basis == OBSERVED:
+                next_withheld = withheld
         self._remember(current, hypothetical)
         self._previous, self._withheld = current, next_withheld
         return audits
@@ -147,12 +147,13 @@ class GroupAudit:
         problem: GroupProblem,
         triggers: tuple[Trigger, ...] | None,
         smallest_spread: Least | None,
-    ) -> Audit:
+    ) -> tuple[Audit, Withheld]:
+        """Return the audit of one solution, and what is withheld in it: a first known generation tells that by its members' claims."""
         previous_generation = self._previous.generation if self._previous is not None else None
         if solution.assignment is None:
-            return Audit(current.generation, previous_generation, None, None, None, None, triggers)
+            return Audit(current.generation, previous_generation, None, None, None, None, triggers), {}
         is_counterfactual = solution.basis == COUNTERFACTUAL
-        before = self._last.get((COUNTERFACTUAL, solution.strategy) if is_counterfactual else (OBSERVED, ""))
+        before = self._before(solution)
         withheld = {} if is_counterfactual else self._withheld
         result = Generation(current.generation, solution.strategy, problem, solution.assignment)
         comparison = Comparison(before, result)
@@ -169,7 +170,7 @@ class GroupAudit:
         if solution.cooperative_revocation_count is not None:
             compared = replace(compared, cooperative_revocation_count=solution.cooperative_revocation_count)
         is_known = current.has_predecessor and (before is not None or self._previous is None)
-        return Audit(
+        audit = Audit(
             current.generation,
             previous_generation,
             compared if is_known else None,
@@ -180,17 +181,32 @@ class GroupAudit:
             _least_movements(comparison, withheld, compared, is_rewrite=current.is_rewrite) if is_known else None,
             smallest_spread,
         )
+        return audit, compared.withheld
+
+    def _before(self, solution: AuditedSolution) -> Generation | None:
+        """Return what a solution is compared with. An empty generation has no row of the strategy that the group has next."""
+        last = self._last.get(_chain_of(solution))
+        if last is None and self._previous is not None and not self._previous.problem.members:
+            return Generation(self._previous.generation, solution.strategy, self._previous.problem, {})
+        return last
 
     def _remember(self, current: AuditedGeneration, hypothetical: GroupProblem) -> None:
+        """Keep the last result of each strategy that the generation has a row of, of this generation or, where it failed, of before."""
+        last = {}
         for solution in current.solutions:
-            if solution.assignment is None:
+            if solution.basis == RECOMPUTED:
                 continue
-            if solution.basis == OBSERVED:
-                self._last[OBSERVED, ""] = Generation(current.generation, solution.strategy, current.problem, solution.assignment)
-            elif solution.basis == COUNTERFACTUAL:
-                self._last[COUNTERFACTUAL, solution.strategy] = Generation(
-                    current.generation, solution.strategy, hypothetical, solution.assignment
-                )
+            kept = self._before(solution)
+            if solution.assignment is not None:
+                problem = hypothetical if solution.basis == COUNTERFACTUAL else current.problem
+                kept = Generation(current.generation, solution.strategy, problem, solution.assignment)
+            if kept is not None:
+                last[_chain_of(solution)] = kept
+        self._last = last
+
+
+def _chain_of(solution: AuditedSolution) -> _Chain:
+    return (COUNTERFACTUAL, solution.strategy) if solution.basis == COUNTERFACTUAL else (OBSERVED, "")
 
 
 def _unmoved(comparison: Comparison, withheld: Withheld, *, is_observed: bool) -> Difference:

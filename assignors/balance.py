@@ -27,7 +27,7 @@ class Balance:
     Attributes:
         partition_count: distinct partitions with an owner.
         unassigned_count: existing partitions of subscribed topics without an owner, withheld ones included.
-        multiply_owned_count: partitions given out more than once.
+        multiply_owned_count: partitions with several owners.
         idle_member_count: members without partitions that subscribe to an existing topic.
         partitions_per_member_min, partitions_per_member_max, partitions_per_member_mean: of the loads; None without members.
         partitions_per_member_stddev: of the whole population; None without members.
@@ -80,7 +80,7 @@ def measure_balance(problem: GroupProblem, assignment: Assignment) -> Balance:
     return Balance(
         partition_count=owners.partition_count,
         unassigned_count=len(owners.free_of(counts)),
-        multiply_owned_count=len(owners.repeated),
+        multiply_owned_count=len(owners.multiply_owned),
         idle_member_count=sum(1 for members in subscribers.values() for member_id in members if not by_member.load(member_id)),
         partitions_per_member_min=loads[0] if loads else None,
         partitions_per_member_max=loads[-1] if loads else None,

@@ -109,7 +109,9 @@ class Comparison:
     @cached_property
     def held_counts(self) -> np.ndarray:
         """Return for each owner how many partitions it held, each once and irregular ones aside."""
-        return self._before.counts(self.before, len(self.owners))
+        if self.irregular or self._before.owners.repeated:  # loads have these too
+            return _counts(self.before, len(self.owners))
+        return self._before.loads(len(self.owners))
 
     @cached_property
     def last_counts(self) -> np.ndarray:
@@ -151,13 +153,11 @@ class _Side:
             found = () if number is None or self.owners.first[number] == NOBODY else (int(self.owners.first[number]),)
         return tuple(sorted((int(self._places[owner]) for owner in found), key=self._order.__getitem__))
 
-    def counts(self, first: np.ndarray, owner_count: int) -> np.ndarray:
-        """Return how often each owner is in an array of ``first``."""
-        if self.owners.repeated or self.irregular:
-            return _counts(first, owner_count)
-        counts = np.zeros(owner_count, dtype=np.int64)
-        counts[self._places[:-1]] = self._held.loads
-        return counts
+    def loads(self, owner_count: int) -> np.ndarray:
+        """Return for each owner how many partitions it was given, repeats included."""
+        loads = np.zeros(owner_count, dtype=np.int64)
+        loads[self._places[:-1]] = self._held.loads
+        return loads
 
     def first(self, without: Sequence[int]) -> np.ndarray:
         """Return the owner of each partition, ``NOBODY`` for those left out."""

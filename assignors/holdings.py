@@ -102,6 +102,11 @@ class Owners:
         return self.free[is_wanted[self.layout.topic_places(self.free)]]
 
     @property
+    def multiply_owned(self) -> list[TopicPartition]:
+        """Return the partitions with several owners; what one was given twice has one."""
+        return [*self.shared, *(place for place, owners in self.strays.items() if len(owners) > 1)]
+
+    @property
     def partition_count(self) -> int:
         """Return how many partitions have an owner, strays included."""
         return self.layout.size - len(self.free) + len(self.strays)

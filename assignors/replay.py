@@ -189,7 +189,7 @@ class Replay:
         solutions = tuple(
             replace(
                 solution,
-                assignment=_renamed(solution.assignment, names),
+                assignment=snapshot.assigned if solution.basis == OBSERVED else _renamed(solution.assignment, names),
                 status=SOLVED if solution.basis == OBSERVED else CARRIED if solution.assignment is not None else solution.status,
                 rebalance_count=0,
                 cooperative_revocation_count=None,
@@ -258,14 +258,17 @@ class Replay:
         self, snapshot: Snapshot, problem: GroupProblem, before: Step | None, chains: Mapping[str, Settled], follows: bool
     ) -> tuple[list[Solution], dict[str, Settled]]:
         own = (snapshot.strategy,) if snapshot.strategy in BUILT_IN and snapshot.strategy not in self.strategies else ()
-        next_chains = dict(chains) if snapshot.members else {}
+        next_chains = {}
         solutions = []
         for strategy in (*self.strategies, *own):
-            solution = self._counterfactual(strategy, snapshot, problem, before, chains.get(strategy), follows)
+            settled = chains.get(strategy)
+            solution = self._counterfactual(strategy, snapshot, problem, before, settled, follows)
             solutions.append(solution)
-            if solution.assignment is not None and snapshot.members and not follows:
+            if solution.assignment is not None and not follows:
                 held = {owner_of(member): solution.assignment.get(member.member_id, ()) for member in snapshot.members}
-                next_chains[strategy] = Settled(snapshot.generation, held)
+                settled = Settled(snapshot.generation, held)
+            if settled is not None and snapshot.members:
+                next_chains[strategy] = settled
         return solutions, next_chains
 
     def _counterfactual(
@@ -307,13 +310,14 @@ class Replay:
 def _is_beginning(snapshot: Snapshot) -> bool:
     """Return whether a first snapshot is a group's real beginning, and not what a compacted log has left of it.
 
-    A broker's first target is of epoch 1 or 2, by its release; but then nobody holds anything yet. No look is a beginning.
+    A broker's first target is of epoch 1 or 2, by its release, and then nobody holds anything yet. Of a compacted log that is no sign: its
+    first target nearly always stands before what the members have. No look is a beginning.
     """
     if snapshot.is_look:
         return not snapshot.members
-    if snapshot.strategy in SERVER_SIDE and not snapshot.is_conversion and not any(member.owned for member in snapshot.members):
-        return True
-    return snapshot.generation <= 1 or not snapshot.members
+    is_brokers = snapshot.strategy in SERVER_SIDE and not snapshot.is_conversion
+    is_first_target = is_brokers and snapshot.generation == 2 and not any(member.owned for member in snapshot.members)
+    return snapshot.generation <= 1 or not snapshot.members or is_first_target
 
 
 def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, ...]:
@@ -327,10 +331,11 @@ def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, 
 
 
 def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
+    """Return whether only member ids have changed. A broker's records have partitions in the order of a set, which may be another one."""
     if before.generation != snapshot.generation or not snapshot.members:
         return False
-    old = {owner_of(member): before.assigned[member.member_id] for member in before.members}
-    new = {owner_of(member): snapshot.assigned[member.member_id] for member in snapshot.members}
+    old = {owner_of(member): set(before.assigned[member.member_id]) for member in before.members}
+    new = {owner_of(member): set(snapshot.assigned[member.member_id]) for member in snapshot.members}
     return old == new and {member.member_id for member in before.members} != {member.member_id for member in snapshot.members}
 
 
@@ -355,11 +360,12 @@ def _resolve_topics(snapshot: Snapshot, before: Step | None, looks: ClusterLooks
     for topic, partition in _given_and_claimed(snapshot):
         if topic in needed:
             needed[topic].add(partition)
-    if before is not None:
-        for held in before.snapshot.assigned.values():
-            for topic, _ in held:
-                needed.setdefault(topic, set())
-    return tuple(looks.resolve(topic, snapshot.joined_at_ms, needed[topic]) for topic in sorted(needed))
+    earlier = before.snapshot.assigned.values() if before is not None else ()
+    abandoned = {topic for held in earlier for topic, _ in held}.difference(needed)
+    return tuple(
+        looks.resolve(topic, snapshot.joined_at_ms, needed.get(topic, ()), is_abandoned=topic in abandoned)
+        for topic in sorted({*needed, *abandoned})
+    )
 
 
 def _given_and_claimed(snapshot: Snapshot) -> Iterable[tuple[str, int]]:
@@ -402,4 +408,4 @@ def _conformance(snapshot: Snapshot, solution: Solution, topics: Sequence[Resolv
         return Conformance.NOT_COMPARABLE
     if any(topic.startswith(UNRESOLVED) for held in snapshot.assigned.values() for topic, _ in held):
         return Conformance.NOT_COMPARABLE
-    return compare_assignments(snapshot.assigned, solution.assignment)
+    return compare_assignments(snapshot.assigned, solution.assignment, is_ordered=solution.strategy not in SERVER_SIDE)

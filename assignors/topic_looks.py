@@ -67,7 +67,7 @@ class ClusterLooks:
         self._times_ms = times_ms
         self._runs = runs
 
-    def resolve(self, topic: str, joined_at_ms: int, needed: Collection[int]) -> ResolvedTopic:
+    def resolve(self, topic: str, joined_at_ms: int, needed: Collection[int], *, is_abandoned: bool = False) -> ResolvedTopic:
         """Return the topic as the first look that fits shows it: the last before, the first after, the second last before.
 
         A look fits when it has every needed partition; and if it has others, its neighbour in time does not lack exactly these, as it
@@ -77,13 +77,15 @@ class ClusterLooks:
         Args:
             joined_at_ms: when the members had joined.
             needed: partitions of the topic that members were given or claim.
+            is_abandoned: the topic was there in the generation before, and nobody subscribes to it any more: where no look shows it, none
+                tells that it is gone.
 
         >>> looks = ClusterLooks([10, 20, 30], {"t": [TopicRun(0, 1, 3), TopicRun(2, 2, 6)]})
         >>> looks.resolve("t", 25, {0, 1, 2}).partition_count, looks.resolve("t", 25, {0, 5}).basis.value
         (3, 'after')
         """
         runs = self._runs.get(topic, ())
-        if not self._times_ms or (not runs and needed):
+        if not self._times_ms or (not runs and (needed or is_abandoned)):
             return ResolvedTopic(topic, max(needed, default=-1) + 1, None, None, LookBasis.INFERRED, is_uncertain=True)
         before = bisect_right(self._times_ms, joined_at_ms) - 1
         candidates = (

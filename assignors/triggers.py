@@ -77,6 +77,7 @@ class Evidence:
         strategy: None without members.
         topics: subscribed topics, and those held in the generation before; ``partition_count`` 0 where there is none. Without those
             that no look fits: what a generation saw of them is a guess.
+        is_rewrite: it repeats the generation before, and who holds what.
     """
 
     generation: int
@@ -89,6 +90,7 @@ class Evidence:
     strategy: str | None
     participants: Sequence[Participant]
     topics: Mapping[str, Topic]
+    is_rewrite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,12 +274,12 @@ def _of_group(past: Past, current: Evidence) -> set[Trigger]:
         return found
     if past.strategy and current.strategy and past.strategy != current.strategy:
         found.add(Trigger.STRATEGY_CHANGED)
-    if before.generation == current.generation and not _has_renamed(before, current):
+    if before.generation == current.generation and not (current.is_rewrite and _has_renamed(before, current)):
         found.add(Trigger.GENERATION_REWRITTEN)
     return found
 
 
 def _has_renamed(before: Evidence, current: Evidence) -> bool:
-    """Return whether a static member came back under another member id, which rewrites the generation."""
+    """Return whether a static member came back under another member id: where nothing else changed, that alone rewrote the generation."""
     earlier = {one.owner: one.member_id for one in before.participants}
     return any(earlier.get(one.owner, one.member_id) != one.member_id for one in current.participants)

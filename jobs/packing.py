@@ -205,7 +205,7 @@ def unpack_generation(
         partition_racks = racks[place] if place < len(racks) else None
         if count:
             topics[name] = Topic(count, None if partition_racks is None else tuple(map(tuple, partition_racks)), topic_id)
-        else:
+        elif name not in observed["uncertain_topics"]:  # of others no look tells that they are gone
             gone.append(name)
     problem = GroupProblem(topics, snapshot.members)
     of_members: dict[tuple[str, str], list[Mapping[str, Any]]] = {
@@ -278,6 +278,7 @@ def _evidence(
         snapshot.strategy,
         participants,
         {name: topic for name, topic in topics.items() if name not in observed["uncertain_topics"]},
+        observed["is_rewrite"],
     )
 
 

@@ -119,11 +119,13 @@ def _resume_columns() -> dict[str, Column]:
     begin = F.when(F.coalesce(commit["topic_id"] == before["topic_id"], F.lit(True)), before["begin_offset"])
     topic_id = F.coalesce(commit["topic_id"], before["topic_id"])
     end = F.when(F.coalesce(topic_id == after["topic_id"], F.lit(True)), after["end_offset"])
+    was_ahead = topic_id.eqNullSafe(before["topic_id"]) & (committed > before["end_offset"])
     outcome = (
         F.when((commit.isNull() & ~F.col("is_complete")) | F.coalesce(commit["is_uncertain"], F.lit(False)), str(ResumeOutcome.UNKNOWN))
         .when(committed.isNull(), str(ResumeOutcome.RESET_NONE))
         .when(committed < begin, str(ResumeOutcome.RESET_OUT_OF_RANGE))
         .when(topic_id.eqNullSafe(after["topic_id"]) & (committed > end), str(ResumeOutcome.RESET_OUT_OF_RANGE))
+        .when(was_ahead & (before["look_at"] >= _committed("committed_at")), str(ResumeOutcome.RESET_OUT_OF_RANGE))
         .when(begin.isNotNull(), str(ResumeOutcome.COMMITTED))
         .otherwise(str(ResumeOutcome.UNKNOWN))
     )
@@ -159,9 +161,9 @@ def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame, complete: 
     """Return for each moment where the partition was read on, and how fast it grew.
 
     The outcome is ``committed`` when the commit is not below where the log began; ``reset_out_of_range`` when it is, or when the log ended
-    before it, later on and in the same topic; ``reset_none`` when the group is known to have no commit, from a tombstone, from a source
-    that says so, or since its part of ``__consumer_offsets`` was read from the first record on; else ``unknown``. A commit ahead of the
-    last look is none out of range: the log had grown since.
+    before it, at a look since the commit and in the same topic; ``reset_none`` when the group is known to have no commit, from a tombstone,
+    from a source that says so, or since its part of ``__consumer_offsets`` was read from the first record on; else ``unknown``. A commit
+    ahead of a look before it is none out of range: the log had grown since.
 
     Rows: cluster_id, group_id, topic, partition, position, the resume columns, ``rate`` (millionths of a record a second). Lag is null
     where no later look tells the end of the log.

@@ -10,6 +10,7 @@ from assignors.auditing import Audit, AuditedGeneration
 from assignors.generations import Generation
 from assignors.model import Assignment, GroupProblem
 from assignors.replay import OBSERVED
+from assignors.subscriptions import subscribed_topics
 from assignors.triggers import Evidence
 from jobs.findings.history import GroupHistory, Moment
 
@@ -47,7 +48,7 @@ class SnapshotFacts:
     """What the rules ask of one snapshot.
 
     Attributes:
-        uncertain_topics: names of topics with partition counts that no look confirms.
+        uncertain_topics: names of subscribed topics with partition counts that no look confirms.
         is_disputed: another content was found at the snapshot's place.
         observed: the members with their claims, the topics that exist, and what each member was given.
         is_settled: no partition is withheld until its last owner has given it up.
@@ -109,8 +110,9 @@ def gather_facts(
     observed = Generation(generation.generation, stored.strategy, generation.problem, stored.assignment or {})
     previous, window = history.advance(generation, observed, audits[place])
     offers = zip(generation.problem.members, row["offered"], strict=True)
+    subscribed = subscribed_topics(generation.problem)
     return SnapshotFacts(
-        solved[place]["uncertain_topics"],
+        [topic for topic in solved[place]["uncertain_topics"] if topic in subscribed],
         [
             SolutionFacts(
                 **{name: solution[name] for name in ("basis", "strategy", "status", "conformance", "kafka_version", "detail")},

@@ -53,8 +53,9 @@ def _held(snapshot: SnapshotFacts) -> Holdings:
     advice="Records are processed twice. Restart the group's consumers; look for a leader with a faulty assignor.",
 )
 def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
-    """Return the partitions that were given to several members."""
-    shared = snapshot.observed_violations("multiply_owned")
+    """Return the partitions that were given to several members; one that is twice in a member's list is read once."""
+    several = {f"{topic}-{partition}" for topic, partition in _held(snapshot).owners_in(layout_of(snapshot.problem)).multiply_owned}
+    shared = [place for place in snapshot.observed_violations("multiply_owned") if place in several]
     if not shared:
         return None
     return Found(

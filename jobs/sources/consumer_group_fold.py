@@ -55,7 +55,8 @@ def fold(group_id: str, records: Iterable[Record], topic_names: Mapping[str, str
     """Yield the snapshots of one group, ready for ``subscription_snapshots``.
 
     Of a compacted log the last record a key is left, so that a member's metadata may stand behind its target: such a member has, until
-    then, the metadata that come next. A member without any is left out, as a target without a member is by the coordinator.
+    then, the metadata that come next. A member without any is left out, as a target without a member is by the coordinator. Nor is there
+    anything left of static members that were replaced: their generation is told where the last of them was, when it is whole again.
 
     Args:
         records: of the types above, by offset.
@@ -112,6 +113,7 @@ class _Group:
         self._forget()
 
     def _forget(self) -> None:
+        self._first = len(self.snapshots)
         self._epoch: int | None = None
         self._target_epoch: int | None = None
         self._made_at_ms = 0
@@ -140,10 +142,16 @@ class _Group:
             self._target_epoch = None if content is None else content.assignment_epoch
             if content is not None:
                 self._made_at_ms = content.assignment_timestamp_ms
+                if self._members:
+                    self._take_back(content.assignment_epoch)  # its epoch left no members: those that it has stand behind it
                 self._take(change, content.assignment_epoch)
         elif key.record_type == TARGET:
+            is_new = content is not None and key.member_id not in self._targets
             _put(self._targets, key.member_id, content and content.partitions)
-            if content is not None and self._replaces_static_member(key.member_id):
+            if is_new and self._replaces_forgotten_member(key.member_id):
+                self._take_back(self._target_epoch)
+                self._take(change, self._target_epoch)
+            elif is_new and self._replaces_static_member(key.member_id):
                 self._take(change, self._target_epoch)
         elif key.record_type == CURRENT:
             _put(self._currents, key.member_id, content)
@@ -165,6 +173,21 @@ class _Group:
             return False
         self._left_instances.discard(member.group_instance_id)
         return True
+
+    def _replaces_forgotten_member(self, member_id: str) -> bool:
+        """Return whether a target passes to a static member from one of which compaction has left nothing.
+
+        The coordinator gives new members a target together with a new epoch, and within an epoch only in place of another member.
+        """
+        member = self._members.get(member_id)
+        if member is None or member.group_instance_id is None or self._left_instances:
+            return False
+        return self._target_epoch is not None and self._epoch in (None, self._target_epoch)
+
+    def _take_back(self, generation: int) -> None:
+        """Forget the snapshots that were taken of a generation before its members were known."""
+        while len(self.snapshots) > self._first and self.snapshots[-1]["generation"] == generation:
+            self.snapshots.pop()
 
     def _settle(self, now_ms: int) -> None:
         """Note when every member has reached the target of the last snapshot."""

@@ -73,8 +73,9 @@ def _held(assignments: DataFrame) -> DataFrame:
 
 
 def _owned(assignments: DataFrame) -> DataFrame:
-    """Return one row for each partition that somebody was given, with how often it was."""
-    return _held(assignments).groupBy(*SOLUTION, "topic", "partition").agg(F.count("*").alias("copies"))
+    """Return one row for each partition that somebody was given, with how often it was, and whether to several."""
+    is_shared = F.min("member_id") != F.max("member_id")
+    return _held(assignments).groupBy(*SOLUTION, "topic", "partition").agg(F.count("*").alias("copies"), is_shared.alias("is_shared"))
 
 
 def _is_within() -> Column:
@@ -110,21 +111,21 @@ def wrong_member_counts(solutions: DataFrame, snapshots: DataFrame, assignments:
 
 
 def wrong_balance(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
-    """Return the audits whose numbers of partitions owned, owned more than once, or not owned are others than the assignments'."""
+    """Return the audits whose numbers of partitions owned, owned by several, or not owned are others than the assignments'."""
     existing = _existing(problems).where("is_subscribed")
     owned = _owned(assignments).join(existing, [*PLACE, "topic"], "left")
     counted = owned.groupBy(*SOLUTION).agg(
         F.count("*").alias("owned_count"),
-        F.count_if(F.col("copies") > 1).alias("repeated_count"),
+        F.count_if("is_shared").alias("shared_count"),
         F.count_if(_is_within()).alias("given_count"),
     )
     totals = existing.groupBy(*PLACE).agg(F.sum("topic_size").alias("total"))
     rows = audits.where(has_assignment()).join(counted, list(SOLUTION), "left").join(totals, list(PLACE), "left")
-    owned_count, repeated_count, given_count, total = (
-        F.coalesce(name, F.lit(0)) for name in ("owned_count", "repeated_count", "given_count", "total")
+    owned_count, shared_count, given_count, total = (
+        F.coalesce(name, F.lit(0)) for name in ("owned_count", "shared_count", "given_count", "total")
     )
     figures = ("partition_count", "multiply_owned_count", "unassigned_count")
-    expected = dict(zip(figures, (owned_count, repeated_count, total - given_count), strict=True))
+    expected = dict(zip(figures, (owned_count, shared_count, total - given_count), strict=True))
     return _differing(rows, {name: F.col(name) for name in figures}, expected)
 
 

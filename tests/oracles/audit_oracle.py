@@ -59,7 +59,7 @@ def name_incarnations(snapshots: list[Row], tombstones: list[int]) -> list[int]:
 def is_static_rewrite(before: Row, now: Row) -> bool:
     """Return whether a static member only came back under a new member id."""
     instances = [sorted(str(owner(member)) for member in side["members"]) for side in (before, now)]
-    held = [{owner(member): places(member["assigned"]) for member in side["members"]} for side in (before, now)]
+    held = [{owner(member): set(places(member["assigned"])) for member in side["members"]} for side in (before, now)]
     ids = [{member["member_id"] for member in side["members"]} for side in (before, now)]
     return before["generation"] == now["generation"] and instances[0] == instances[1] and held[0] == held[1] and ids[0] != ids[1]
 
@@ -103,6 +103,8 @@ def movements(before: Row | None, now: Row, withheld: dict[Place, Row]) -> tuple
     moved, retained, withheld_now = [], [], {}
     sides = [now] if before is None else [before, now]
     every = {place for side in sides for held in side["held"].values() for place in held} | set(withheld)
+    claimed = _withheld_by_claims(now) if before is None else {}  # what a log that begins with it tells of the generation before
+    every |= set(claimed)
     before_generation = None if before is None else before["generation"]
     for place in sorted(every):
         previous = [] if before is None else owners_of(place, before)
@@ -129,8 +131,17 @@ def movements(before: Row | None, now: Row, withheld: dict[Place, Row]) -> tuple
             if cause == "withheld":
                 withheld_now[place] = {"member": previous[0], "generation": before_generation}
         elif exists(now["topics"], *place) and _has_subscriber(place[0], now):
-            withheld_now[place] = withheld[place]
+            withheld_now[place] = {**claimed, **withheld}[place]
     return moved, retained, withheld_now
+
+
+def _withheld_by_claims(now: Row) -> dict[Place, Row]:
+    """Return the partitions that members claim of a cooperative generation, with who claims them first."""
+    claims: dict[Place, Row] = {}
+    for member in now["members"] if now["strategy"] == "cooperative-sticky" else ():
+        for place in now["claims"][member["member_id"]]:
+            claims.setdefault(place, {"member": member, "generation": member["owned_generation"]})
+    return claims
 
 
 def _id_changed(topic: str, before: dict[str, Row], now: dict[str, Row]) -> bool:
@@ -147,9 +158,11 @@ def _has_subscriber(topic: str, side: Row) -> bool:
 
 
 def _cause_of_loss(place: Place, last: Row, now: Row) -> str:
-    if not exists(now["topics"], *place):
+    is_subscribed = _has_subscriber(place[0], now)
+    is_known = is_subscribed or (place[0] in now["topics"] and not now["topics"][place[0]]["is_uncertain"])
+    if is_known and not exists(now["topics"], *place):
         return "topic_deleted"
-    if not _has_subscriber(place[0], now):
+    if not is_subscribed:
         return "unsubscribed"
     claims = {claimed for member in now["members"] if owner(member) == owner(last) for claimed in now["claims"][member["member_id"]]}
     if now["strategy"] in COOPERATIVE and place in claims:
@@ -287,14 +300,15 @@ def verdict(audit: Row, of_generation: list[Row], group_type: str) -> tuple[str 
 # -- conformance and coordinator
 
 
-def compare(observed: Row, computed: Row) -> str:
-    """Return the closest relation between two assignments: member id -> list of partitions."""
+def compare(observed: Row, computed: Row, *, are_sets: bool) -> str:
+    """Return the closest relation between two assignments: member id -> list of partitions, or sets of them in any order."""
     members = sorted(set(observed) | set(computed))
     sides = [(observed.get(member, []), computed.get(member, [])) for member in members]
     topics = {place[0] for pair in sides for held in pair for place in held}
 
     def of_topic(held: list[Place], topic: str) -> list[Place]:
-        return [place for place in held if place[0] == topic]
+        found = [place for place in held if place[0] == topic]
+        return sorted(found) if are_sets else found
 
     if all(of_topic(one, topic) == of_topic(two, topic) for one, two in sides for topic in topics):
         return "exact"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 Row = dict[str, Any]
@@ -48,14 +49,20 @@ def resume(movement: Row, commits: list[Row], looks: list[Row], *, is_complete: 
         outcome = "reset_out_of_range"
     elif end is not None and known_id == ids[2] and offset > end:
         outcome = "reset_out_of_range"
+    elif _is_since(before, committed_at) and known_id == ids[1] and offset > before["end_offset"]:
+        outcome = "reset_out_of_range"
     else:
         outcome = "unknown" if begin is None else "committed"
     lag = None if offset is None or end is None else max(0, end - offset)
     return offset, begin, end, outcome, lag, committed_at
 
 
+def _is_since(look: Row | None, committed_at: datetime | None) -> bool:
+    return look is not None and committed_at is not None and look["observed_at"] >= committed_at
+
+
 def _of_partition(look: Row | None, number: int) -> Row | None:
     if look is None:
         return None
     found = [partition for partition in look["partitions"] if partition["partition"] == number]
-    return {**found[0], "topic_id": look["topic_id"]} if found else None
+    return {**found[0], "topic_id": look["topic_id"], "observed_at": look["observed_at"]} if found else None

@@ -71,7 +71,8 @@ def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None
         before = None if is_first else history.snapshots[place - 1]
         if is_first:
             last, withheld = {}, {}
-        is_new = snapshot["group_type"] == "consumer" and not any(member["owned"] for member in snapshot["members"])
+        is_new = snapshot["group_type"] == "consumer" and snapshot["generation"] <= 2
+        is_new = is_new and not any(member["owned"] for member in snapshot["members"])
         is_known = before is not None or snapshot["generation"] <= 1 or not snapshot["members"] or is_new
         is_rewrite = before is not None and oracle.is_static_rewrite(before, snapshot)
         follows = before is not None and not is_rewrite
@@ -85,21 +86,22 @@ def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None
             "generation_gap": snapshot["generation"] - before["generation"] - 1 if before is not None else None,
             "member_count": len(snapshot["members"]),
         }
-        next_last, next_withheld = dict(last), {}
+        next_last, next_withheld = {}, {}
+        nothing = last[""] if before is not None and not before["members"] else None
         for solution in history.solutions[snapshot["position"]]:
             key = (snapshot["position"], solution["basis"], solution["strategy"])
             side = history.side(snapshot, solution)
+            own = solution["strategy"] if solution["basis"] == "counterfactual" else ""
+            before_side = last.get(own, nothing)
+            if solution["basis"] != "recomputed" and (side or before_side) is not None:
+                next_last[own] = side or before_side
             if side is None:
                 yield key, {**common, "is_settled": None, **dict.fromkeys(DIFFERENCE + BALANCE + BOUNDS)}, None
                 continue
-            own = solution["strategy"] if solution["basis"] == "counterfactual" else ""
-            before_side = last.get(own)
             compared, moved, kept_back = _compare(solution, side, before_side, {} if own else withheld, is_rewrite, follows)
-            if own or solution["basis"] == "observed":
-                next_last[own] = side
             if solution["basis"] == "observed":
-                next_withheld = kept_back if is_known else {}
-            is_new_chain = bool(own) and before is not None and own not in last
+                next_withheld = kept_back
+            is_new_chain = bool(own) and before is not None and before_side is None
             bounds = _bounds(side, before_side, {} if own else withheld, compared, is_rewrite, bool(kept_back))
             if not is_known or is_new_chain:
                 compared, moved = dict.fromkeys(DIFFERENCE), None
@@ -258,7 +260,7 @@ def test_conformance_is_the_oracles(tables: dict[str, list[Row]]) -> None:
                 assert _cannot_be_compared(history, snapshot, recomputed)
                 continue
             sides = [history.lists[snapshot["position"], basis, recomputed["strategy"]] for basis in ("observed", "recomputed")]
-            assert recomputed["conformance"] == oracle.compare(*sides)
+            assert recomputed["conformance"] == oracle.compare(*sides, are_sets=snapshot["group_type"] == "consumer")
 
 
 def _cannot_be_compared(history: History, snapshot: Row, recomputed: Row) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assignors import Member
-from assignors.replay import Snapshot
-from assignors.topic_looks import TopicRun
+from assignors.auditing import GroupAudit
+from assignors.replay import Replay, Snapshot, Step
+from assignors.topic_looks import ClusterLooks, TopicRun
+from jobs.batches import IntegerLists
 from jobs.packing import (
     GROUP,
     SNAPSHOT_FIELDS,
@@ -19,11 +22,14 @@ from jobs.packing import (
     pack_chunks,
     runs_by_group,
     topic_runs,
+    unpack_generation,
     unpack_runs,
     unpack_snapshot_row,
     unpack_snapshots,
 )
 from tests.spark.frames import entries, look_row, looks, member_row, moment, snapshot_row, snapshots
+from tests.unit.histories import looks as known
+from tests.unit.histories import member, play, snapshot
 
 LARGE = 2**53 + 1
 """The first whole number that a float cannot hold."""
@@ -119,6 +125,74 @@ def test_flat_columns_are_those_of_a_chunk(spark: SparkSession) -> None:
 def test_group_by_topic_keeps_both_orders() -> None:
     assert group_by_topic([("u", 2), ("t", 1), ("u", 0)]) == (["u", "t"], [[2, 0], [1]])
     assert group_by_topic([]) == ([], [])
+
+
+# -- stored generations
+
+
+def stored_rows(step: Step) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the row of a step's snapshot, of its observed solution, and of what each member holds, as the audit reads them."""
+    members = step.snapshot.members
+    of_solution = {"basis": "observed", "strategy": step.snapshot.strategy or ""}
+    solved = {
+        **of_solution,
+        **{name: getattr(step, name) for name in ("has_predecessor", "is_rewrite", "is_follow_up")},
+        "status": "solved",
+        "cooperative_revocation_count": None,
+        "topic_topic": [topic.topic for topic in step.topics],
+        "topic_topic_id": [topic.topic_id for topic in step.topics],
+        "topic_partition_count": [topic.partition_count for topic in step.topics],
+        "topic_racks": None,
+        "uncertain_topics": [topic.topic for topic in step.topics if topic.is_uncertain],
+    }
+    held = []
+    for one in members:
+        topics, lists = group_by_topic(step.snapshot.assigned[one.member_id])
+        lengths, numbers = list(map(len, lists)), [number for numbers in lists for number in numbers]
+        columns = IntegerLists(np.array(lengths, dtype=np.int64), np.array(numbers, dtype=np.int64))
+        held.append({**of_solution, "member_id": one.member_id, "held_topics": topics, "held_partitions": columns})
+    stored = {"client_hosts": [None] * len(members), "observed_at_ms": step.snapshot.joined_at_ms, "group_type": "classic"}
+    return stored, [solved], held
+
+
+@pytest.mark.parametrize(
+    ("cluster", "causes"),
+    [
+        pytest.param(ClusterLooks([], {}), ["unsubscribed"], id="no look at all"),
+        pytest.param(known(t=1), ["unsubscribed"], id="looks, and none shows it"),
+        pytest.param(known(t=1, u=1), ["unsubscribed"], id="the look shows it"),
+        pytest.param(ClusterLooks([0, 50], {"t": [TopicRun(0, 1, 1)], "u": [TopicRun(0, 0, 1)]}), ["topic_deleted"], id="it is gone"),
+    ],
+)
+def test_a_topic_is_deleted_only_where_looks_tell(cluster: ClusterLooks, causes: list[str]) -> None:
+    """In generation 2 a subscribes to t alone, in generation 3 there is nobody."""
+    history = (
+        snapshot(1, {"a": "t0 u0"}, member("a", "tu"), joined_at_ms=10),
+        snapshot(2, {"a": "t0"}, joined_at_ms=60),
+        snapshot(3, {}, joined_at_ms=70),
+    )
+    audit, steps = GroupAudit(), play(Replay(()), cluster, *history)
+    generations = [unpack_generation(stored, step.snapshot, *rows) for step in steps for stored, *rows in [stored_rows(step)]]
+    _, abandoned, emptied = [audit.advance(generation)[0].difference.movements for generation in generations]
+    assert [(row.topic, row.cause) for row in abandoned] == [("u", cause) for cause in causes]
+    assert [(row.topic, row.cause) for row in emptied] == [("t", "unsubscribed")]
+
+
+@pytest.mark.parametrize(
+    ("again", "triggers"),
+    [
+        pytest.param({"s-2": "t0", "b": "t1"}, ["static_member_returned"], id="nothing else"),
+        pytest.param({"s-2": "t1", "b": "t0"}, ["static_member_returned", "generation_rewritten"], id="other assignments"),
+    ],
+)
+def test_a_repeated_generation_is_a_static_members_only_where_nothing_else_changed(again: dict[str, str], triggers: list[str]) -> None:
+    history = (
+        snapshot(1, {"s-1": "t0", "b": "t1"}, member("s-1", instance="s")),
+        snapshot(1, again, member("s-2", instance="s"), position=9),
+    )
+    audit, steps = GroupAudit(), play(Replay(()), known(t=2), *history)
+    generations = [unpack_generation(stored, step.snapshot, *rows) for step in steps for stored, *rows in [stored_rows(step)]]
+    assert [audit.advance(generation)[0] for generation in generations][1].triggers == tuple(triggers)
 
 
 # -- looks

@@ -69,6 +69,11 @@ CASES = {
     "below the log": ([commit(5, 9)], [look(1, 10, 60), look(20, 30, 80)], (9, 10, 80, "reset_out_of_range", 71)),
     "below the log later on": ([commit(5, 20)], [look(1, 10, 60), look(20, 30, 80)], (20, 10, 80, "committed", 60)),
     "above the log": ([commit(5, 90)], [look(1, 10, 60), look(20, 10, 80)], (90, 10, 80, "reset_out_of_range", 0)),
+    "above the log before it moved": ([commit(3, 90)], [look(5, 10, 60)], (90, 10, None, "reset_out_of_range", None)),
+    "above the log at the moment of the commit": ([commit(5, 90)], [look(5, 10, 60)], (90, 10, None, "reset_out_of_range", None)),
+    "above the log of another topic before it moved": (
+        [commit(3, 90, topic_id="A")], [look(5, 10, 60, topic_id="B")], (90, None, None, "unknown", None)
+    ),
     "above the log of another topic": (
         [commit(5, 90)], [look(1, 10, 60), look(20, 0, 3, topic_id="B")], (90, 10, None, "committed", None)
     ),

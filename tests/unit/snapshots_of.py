@@ -67,6 +67,7 @@ def stored(
         strategy=strategy if given else None,
         participants=participants,
         topics={name: topic for name, topic in existing.items() if name not in uncertain_topics},
+        is_rewrite=is_rewrite,
         **(defaults | shown),
     )
     assignment = {name: held(text) for name, text in given.items()}

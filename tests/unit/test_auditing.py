@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from assignors import GroupProblem, Member, Topic
 from assignors.auditing import Audit, AuditedGeneration, AuditedSolution, GroupAudit
 from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED
@@ -91,6 +93,42 @@ def test_a_strategy_that_is_compared_from_now_on_has_no_movements_yet() -> None:
     assert audits(first, second)[1][1].difference is None
 
 
+def compared(number: int, own: str, assignment: Given) -> AuditedGeneration:
+    """Return a generation with a row of ``sticky``, which is configured, and one of the group's own strategy, which is not."""
+    observed, other = solution(OBSERVED, {"a": "t0", "b": "t1"}, own), solution(COUNTERFACTUAL, {"a": "t0", "b": "t1"}, "sticky")
+    return generation(number, observed, other, solution(COUNTERFACTUAL, assignment, own))
+
+
+EMPTY = generation(2, solution(OBSERVED, {}, ""), solution(COUNTERFACTUAL, {}, "sticky"), members=())
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        pytest.param([compared(1, "uniform", {"a": "t0 t1", "b": ""}), EMPTY], id="it had something before"),
+        pytest.param([EMPTY], id="it comes for the first time"),
+        pytest.param([EMPTY, compared(3, "uniform", None)], id="it failed since, and a failed step keeps what was before"),
+    ],
+)
+def test_behind_an_empty_generation_every_strategy_begins_with_nothing(history: list[AuditedGeneration]) -> None:
+    """An empty generation has no row of the group's own strategy; its history is cleared like those of the others."""
+    audit = audits(*history, compared(4, "uniform", {"a": "t0", "b": "t1"}))[-1][2]
+    assert rows(audit) == [(0, None, "a", "gained", None), (1, None, "b", "gained", None)]
+    assert (audit.difference.eager_revocation_count, audit.difference.cooperative_revocation_count) == (0, 0)
+
+
+def test_a_strategy_that_the_group_comes_back_to_begins_anew() -> None:
+    """Nothing tells what range would have given in generation 2. An audit that begins with that tells the same."""
+    history = [
+        compared(1, "range", {"a": "t0 t1", "b": ""}),
+        compared(2, "roundrobin", {"a": "t0", "b": "t1"}),
+        compared(3, "range", {"a": "t0", "b": "t1"}),
+    ]
+    whole, later = audits(*history)[-1], audits(*history[1:])[-1]
+    assert whole == later
+    assert [audit.difference is None for audit in whole] == [False, False, True]
+
+
 def test_a_new_incarnation_forgets_owners_and_what_was_withheld() -> None:
     withheld = generation(2, solution(OBSERVED, {"a": "t0", "b": ""}, COOPERATIVE), members=(member("a", owned="t0 t1", at=1), member("b")))
     again = generation(1, solution(OBSERVED, {"a": "t0", "b": "t1"}, COOPERATIVE), incarnation=9)
@@ -162,6 +200,20 @@ def test_a_hand_over_names_the_last_owner_and_its_generation() -> None:
     assert rows(handed_over) == [(1, "x-1", "b", "gained", "handed_over")]
     assert handed_over.difference.movements[0].previous_generation == 1
     assert (handed_over.difference.movement_count, handed_over.is_settled) == (1, True)
+
+
+def test_a_hand_over_that_had_begun_when_a_log_begins_is_a_movement() -> None:
+    """Nothing is known of generation 4 but what a claims of it."""
+    given_up = generation(
+        5,
+        solution(OBSERVED, {"a": "t0", "b": ""}, COOPERATIVE),
+        members=(member("a", owned="t0 t1", at=4), member("b")),
+        has_predecessor=False,
+    )
+    (first,), (second,) = audits(given_up, generation(6, solution(OBSERVED, {"a": "t0", "b": "t1"}, COOPERATIVE)))
+    assert (first.difference, first.is_settled) == (None, False)
+    assert rows(second) == [(1, "a", "b", "gained", "handed_over")]
+    assert (second.difference.movements[0].previous_generation, second.difference.movement_count) == (4, 1)
 
 
 def test_a_rewrite_between_the_halves_of_a_hand_over_loses_nothing() -> None:

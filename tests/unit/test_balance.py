@@ -78,6 +78,13 @@ def test_rack_match_counts_where_both_racks_are_known() -> None:
     assert measure_balance(problem, {"a": (("t", 2), ("u", 0)), "b": (("t", 0),), "c": (("t", 3),)}).rack_match_ratio is None
 
 
+def test_only_what_several_own_is_multiply_owned() -> None:
+    """t-0 is twice in one list, t-1 in two; t-9, in two, and t-8, twice in one, do not exist."""
+    problem = GroupProblem({"t": Topic(3)}, (Member("a", ("t",)), Member("b", ("t",))))
+    assignment = {"a": (("t", 0), ("t", 0), ("t", 1), ("t", 9)), "b": (("t", 1), ("t", 2), ("t", 9), ("t", 8), ("t", 8))}
+    assert measure_balance(problem, assignment).multiply_owned_count == 2
+
+
 def test_threads_count_for_their_member() -> None:
     problem = GroupProblem({"t": Topic(3)}, (Member("c", ("t",), streams={"t": 2}), Member("d", ("t",), streams={"t": 1})))
     balance = measure_balance(problem, {"c-0": (("t", 0),), "c-1": (("t", 1),), "d-0": (("t", 2),)})
@@ -99,7 +106,8 @@ def test_counts_are_those_of_the_definition(data: st.DataObject) -> None:
     balance = measure_balance(problem, assignment)
     assert balance.partition_count == len(set(given_out))
     assert balance.unassigned_count == len(wanted.difference(given_out))
-    assert balance.multiply_owned_count == len({place for place in given_out if given_out.count(place) > 1})
+    once_a_list = [place for held in assignment.values() for place in set(held)]
+    assert balance.multiply_owned_count == len({place for place in once_a_list if once_a_list.count(place) > 1})
     assert balance.idle_member_count == sum(
         not assignment[member.member_id] and any(topic in member.topics for topic, _ in wanted) for member in problem.members
     )

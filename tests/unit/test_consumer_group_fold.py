@@ -210,7 +210,7 @@ def test_in_a_compacted_log_metadata_may_stand_behind_targets() -> None:
     log.target("ghost", t=[1])
     log.target_epoch(5)
     log.member("a", "t", "u")
-    (snapshot,) = [snapshot for snapshot in snapshots(log) if snapshot["members"]]
+    (snapshot,) = snapshots(log)
     assert (targets(snapshot), snapshot["members"][0]["topics"]) == ({"a": {"t": [0]}}, ["t", "u"])
 
 
@@ -222,6 +222,87 @@ def test_metadata_of_a_later_life_are_not_taken() -> None:
     log.epoch(4)
     log.target_epoch(4)
     assert [snapshot["members"][0]["topics"] for snapshot in snapshots(log) if snapshot["members"]] == [["t"], ["u"]]
+
+
+def restarted(*restarts: tuple[str, str, str]) -> Log:
+    """Return the log of a group of epoch 7, static s and t and dynamic d, whose static members were replaced: old id, new id, instance."""
+    log = Log()
+    log.member("s1", "t", instance="s")
+    log.member("t1", "t", instance="t")
+    log.member("d", "t")
+    log.epoch(7)
+    held = {"s1": [0, 1], "t1": [2], "d": [3]}
+    for member_id, numbers in held.items():
+        log.target(member_id, t=numbers)
+    log.target_epoch(7)
+    for member_id, numbers in held.items():
+        log.current(member_id, 7, t=numbers)
+    for old, new, instance in restarts:
+        held[new] = held.pop(old)
+        log.leave(old)
+        log.member(new, "t", instance=instance)
+        log.target(new, t=held[new])
+        log.current(new, 7, t=held[new])
+    return log
+
+
+def compacted(log: Log, keeps_tombstones: bool) -> Log:
+    """Return what compaction leaves of a log: the last record of each key, and tombstones for a while."""
+    last = {record.key: record for record in log.records}
+    left = Log()
+    left.records = [one for one in log.records if last[one.key] is one and (keeps_tombstones or one.value is not None)]
+    return left
+
+
+@pytest.mark.parametrize("keeps_tombstones", [True, False])
+@pytest.mark.parametrize(
+    "restarts",
+    [
+        pytest.param([("s1", "s2", "s")], id="one"),
+        pytest.param([("s1", "s2", "s"), ("t1", "t2", "t")], id="all that are static"),
+        pytest.param([("s1", "s2", "s"), ("s2", "s3", "s")], id="one twice"),
+    ],
+)
+def test_static_members_that_were_replaced_are_in_a_compacted_log(restarts: list[tuple[str, str, str]], keeps_tombstones: bool) -> None:
+    """Nobody can tell any more who had the targets in between: of the generation its last snapshot is left."""
+    log = restarted(*restarts)
+    whole, left = snapshots(log), snapshots(compacted(log, keeps_tombstones))
+    assert [snapshot["generation"] for snapshot in whole] == [7] * (1 + len(restarts))
+    assert left == whole[-1:]
+    log.epoch(8)
+    log.target("d", t=[3, 4])
+    log.target_epoch(8)
+    log.records = [*compacted(restarted(*restarts), keeps_tombstones).records, *log.records[-3:]]
+    assert [(snapshot["generation"], len(snapshot["members"])) for snapshot in snapshots(log)] == [(7, 3), (8, 3)]
+
+
+def test_a_group_whose_members_were_all_replaced_was_not_empty() -> None:
+    """In a compacted log the only member stands behind the epoch and its target, at which nobody seems to be there."""
+    log = static_group()
+    log.member("b", "t", instance="i")
+    at = log.target("b", t=[0])
+    (snapshot,) = snapshots(compacted(log, keeps_tombstones=False))
+    assert (snapshot["position"], snapshot["generation"], targets(snapshot)) == (at, 2, {"b": {"t": [0]}})
+
+
+def test_an_epoch_whose_target_has_members_left_somebody() -> None:
+    """The only member has told of another host since, so that its metadata, too, stand behind the epoch."""
+    log = Log()
+    log.epoch(5)
+    log.target("a", t=[0])
+    at = log.target_epoch(5)
+    log.member("a", "t")
+    assert [(snapshot["position"], targets(snapshot)) for snapshot in snapshots(log)] == [(at, {"a": {"t": [0]}})]
+
+
+def test_an_epoch_that_left_nobody_in_an_earlier_life_stays() -> None:
+    log = Log()
+    log.epoch(2)
+    log.epoch(None)
+    log.member("b", "t")
+    log.epoch(2)
+    log.target_epoch(2)
+    assert [len(snapshot["members"]) for snapshot in snapshots(log)] == [0, 1]
 
 
 def test_equal_content_has_an_equal_fingerprint() -> None:

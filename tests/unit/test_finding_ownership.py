@@ -25,6 +25,7 @@ def only_the_id_is_known() -> Stored:
 def test_a_partition_given_twice() -> None:
     assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t1", "b": "t1"})).evidence["partitions"] == "t-1"
     assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0", "b": "t1"})) is None
+    assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t0", "b": "t1"})) is None, "one member reads it once"
 
 
 def test_partitions_that_nobody_was_given() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from assignors import GroupProblem
+from assignors import GroupProblem, Topic
 from assignors.generations import Generation
 from jobs.findings import COMMIT_RULES, RULES, Finding, SnapshotFacts, SolutionFacts, find
 from schemas.vocabulary import Rule
+from tests.unit import snapshots_of
+from tests.unit.snapshots_of import stored
 
 
 def found(*solutions: SolutionFacts, uncertain_topics: tuple[str, ...] = ()) -> list[Finding]:
@@ -37,6 +39,13 @@ def test_topics_without_a_fitting_look_are_told_once_a_snapshot() -> None:
     assert (finding.rule_id, finding.severity) == ("topic_basis_uncertain", "info")
     assert finding.message == "2 topics have partition counts that no look at the cluster confirms: a, b"
     assert finding.evidence == {"topic_count": "2", "topics": "a, b"}
+
+
+def test_only_subscribed_topics_have_to_be_confirmed() -> None:
+    """Nobody subscribes to u any more; what a look says of it concerns who lost it only."""
+    history = stored(1, {"a": "t0"}, uncertain_topics=("t", "u")), stored(2, {"a": "t0"}, uncertain_topics=("u",))
+    uncertain, certain = snapshots_of.found(Rule.TOPIC_BASIS_UNCERTAIN, *history)
+    assert (uncertain.evidence["topics"], certain) == ("t", None)
 
 
 def test_long_lists_are_cut_and_counted() -> None:
@@ -71,8 +80,12 @@ def test_an_assignment_as_balanced_as_its_assignors(conformance: str | None) -> 
 
 
 def test_partitions_with_several_owners() -> None:
-    violations = ("unknown_member c", "multiply_owned t-0", "multiply_owned my topic-3", "unassigned t-1")
-    finding, *_ = found(solution("observed", violations=violations), solution("counterfactual", violations=violations))
+    """The third one is twice in one member's list."""
+    violations = ("unknown_member c", "multiply_owned t-0", "multiply_owned my topic-3", "multiply_owned u-0", "unassigned t-1")
+    solutions = solution("observed", violations=violations), solution("counterfactual", violations=violations)
+    shared = (("my topic", 3), ("t", 0))
+    observed = Generation(3, "sticky", GroupProblem({"t": Topic(2)}, ()), {"a": (*shared, ("u", 0), ("u", 0)), "b": shared})
+    finding, *_ = find(SnapshotFacts((), solutions, observed=observed))
     assert (finding.rule_id, finding.severity) == ("partition_multiply_owned", "critical")
     assert finding.message == "2 partitions have more than one owner: t-0, my topic-3"
     assert finding.evidence == {"multiply_owned_count": "2", "partitions": "t-0, my topic-3"}

@@ -178,6 +178,13 @@ def test_claims_tell_what_was_given_up(owned: tuple, new_id: str, actual: tuple[
     assert actual_revocations(Comparison(before, replace(now, strategy="sticky"))) == (None, None)
 
 
+def test_a_partition_that_gets_a_second_owner_was_held_once() -> None:
+    """a held t0 and t1, and b nothing. Now both have t0, so that a gave up nothing; under the eager protocol it would give up two."""
+    before, now = generation(1, {"a": (T0, T1), "b": ()}), generation(2, {"a": (T0, T1), "b": (T0,)})
+    assert revocations(Comparison(before, now)) == (2, 0)
+    assert actual_revocations(Comparison(before, now)) == (2, True)
+
+
 def test_one_member_that_kept_its_claims_makes_a_rebalance_not_eager() -> None:
     before = generation(1, {"a": (T0,), "b": (T1,)})
     now = generation(2, {"a": (T0,), "b": (T1,)}, Member("a", ("t",)), Member("b", ("t",), owned=(T1,)))

@@ -45,6 +45,11 @@ def nothing_recorded() -> Iterator[None]:
         pytest.param(snapshot(1, {"a": "t0 t1"}), True, id="generation 1"),
         pytest.param(snapshot(7, {}), True, id="empty, whatever its generation"),
         pytest.param(snapshot(2, {"a": "t0 t1"}), False, id="what a compacted log has left"),
+        pytest.param(snapshot(1, {"a": "t0 t1"}, strategy="uniform"), True, id="a broker's first target"),
+        pytest.param(snapshot(2, {"a": "t0 t1"}, strategy="uniform"), True, id="a broker's first target, by another release"),
+        pytest.param(snapshot(2, {"a": "t0 t1"}, member("a", owned="t0"), strategy="uniform"), False, id="it had a target before"),
+        pytest.param(snapshot(2, {"a": "t0 t1"}, strategy="uniform", is_conversion=True), False, id="a group that was classic"),
+        pytest.param(snapshot(3, {"a": "t0 t1"}, strategy="uniform"), False, id="a compacted log: what members have stands behind it"),
     ],
 )
 def test_only_a_later_generation_with_members_lacks_its_predecessor(first: Snapshot, is_known: bool) -> None:
@@ -167,6 +172,17 @@ def test_what_an_empty_snapshot_cleared_does_not_come_back_behind_a_failed_step(
     state = replay_.advance(state, snapshot(3, {"a": "t0"}), cluster)
     replay_.advance(state, snapshot(4, {"a": "t0"}), cluster)
     assert recording.claims() == {}
+
+
+def test_a_strategy_that_the_group_comes_back_to_claims_nothing() -> None:
+    """It was not compared in generation 2, so that it has no result of the snapshot before."""
+    own = (snapshot(number, {"a": "t0"}, strategy=strategy) for number, strategy in enumerate(("range", "sticky", "range"), 1))
+    state = None
+    chains = []
+    for one in own:
+        state = Replay((RECORDING,)).advance(state, one, looks(t=1))
+        chains.append(sorted(state.chains))
+    assert chains == [["range", RECORDING], ["sticky", RECORDING], ["range", RECORDING]]
 
 
 def test_a_failed_step_keeps_the_last_result_for_owners_of_the_snapshot_before() -> None:
@@ -325,6 +341,24 @@ def test_a_static_member_that_came_back_makes_no_assignor_run() -> None:
     assert short(of_basis(steps[1], "recomputed").assignment) == {"x-2": "t0", "b": "t1"}
     assert of_basis(steps[1], "recomputed").conformance is of_basis(steps[0], "recomputed").conformance is Conformance.EQUAL_BALANCE
     assert of_basis(steps[1], "observed").conformance is Conformance.EQUAL_BALANCE
+
+
+@pytest.mark.parametrize(
+    ("again", "is_rewrite"),
+    [
+        pytest.param("t16 t1 t17", True, id="the order of another set"),
+        pytest.param("t1 t16", False, id="one less"),
+        pytest.param("t1 t16 t18", False, id="another one"),
+    ],
+)
+def test_the_target_that_a_static_member_takes_over_may_list_its_partitions_otherwise(again: str, is_rewrite: bool) -> None:
+    history = (
+        snapshot(7, {"x-1": "t1 t16 t17"}, member("x-1", instance="x"), strategy="uniform"),
+        snapshot(7, {"x-2": again}, member("x-2", instance="x"), strategy="uniform", position=9),
+    )
+    step = play(Replay(()), looks(t=19), *history)[1]
+    assert step.is_rewrite is is_rewrite
+    assert short(of_basis(step, "observed").assignment) == {"x-2": again}
 
 
 def test_a_step_that_failed_stays_failed_when_it_is_rewritten() -> None:
@@ -500,6 +534,15 @@ def test_what_the_coordinator_wrote_is_not_comparable() -> None:
     assert of_basis(step, "observed").rebalance_count == 0
 
 
+@pytest.mark.parametrize(("strategy", "conformance"), [("uniform", "exact"), ("server-range", "exact"), ("range", "equal_sets")])
+def test_only_of_a_clients_assignor_the_order_of_partitions_is_compared(strategy: str, conformance: str) -> None:
+    """A broker's record lists a set: 16 shares the slot of 0 in a hash set of 16 slots, and may stand before it."""
+    given = "t16 t0 " + " ".join(f"t{partition}" for partition in range(1, 16))
+    cluster = ClusterLooks([0], {"t": [TopicRun(0, 0, 17, "AAAAAAAAAAEAAAAAAAAAAg")]})
+    (step,) = play(Replay(()), cluster, snapshot(2, {"a": given}, strategy=strategy))
+    assert of_basis(step, "recomputed").conformance == of_basis(step, "observed").conformance == conformance
+
+
 def test_inferred_counts_of_a_subscribed_topic_compare_nothing() -> None:
     (step,) = play(Replay(()), looks(u=1), snapshot(1, {"a": "t0"}))
     assert step.topics[0].basis is LookBasis.INFERRED
@@ -522,6 +565,16 @@ def test_a_step_has_the_subscribed_topics_and_those_held_before() -> None:
     cluster = ClusterLooks([0], {"t": [TopicRun(0, 0, 1)], "u": [TopicRun(0, 0, 2)]})
     steps = play(Replay(()), cluster, snapshot(1, {"a": "t0 u0 u1"}, member("a", "ut")), snapshot(2, {"a": "t0"}))
     assert [[(topic.topic, topic.partition_count) for topic in step.topics] for step in steps] == [[("t", 1), ("u", 2)]] * 2
+
+
+@pytest.mark.parametrize(
+    "cluster", [pytest.param(ClusterLooks([], {}), id="no look at all"), pytest.param(looks(t=1), id="looks, and none shows it")]
+)
+def test_of_an_abandoned_topic_that_no_look_shows_nothing_is_known(cluster: ClusterLooks) -> None:
+    """In generation 2 nobody subscribes to u any more. Looks that never showed it do not say that it is gone."""
+    step = play(Replay(()), cluster, snapshot(1, {"a": "t0 u0"}, member("a", "ut")), snapshot(2, {"a": "t0"}))[1]
+    (abandoned,) = [topic for topic in step.topics if topic.topic == "u"]
+    assert (abandoned.partition_count, abandoned.basis, abandoned.is_uncertain) == (0, LookBasis.INFERRED, True)
 
 
 def test_claims_count_for_the_look_that_fits() -> None:

@@ -109,7 +109,12 @@ CASES = [
         ["member_joined"],
     ),
     # static members
-    ("bounced", [evidence(1, "a", S), evidence(1, "a", replace(S, member_id="s-2"))], ["static_member_returned"]),
+    ("bounced", [evidence(1, "a", S), evidence(1, "a", replace(S, member_id="s-2"), is_rewrite=True)], ["static_member_returned"]),
+    (
+        "bounced, and given other partitions",
+        [evidence(1, "a", S), evidence(1, "a", replace(S, member_id="s-2"))],
+        ["static_member_returned", "generation_rewritten"],
+    ),
     ("bounced, and a rebalance", [evidence(1, "a", S), evidence(2, "a", replace(S, member_id="s-2"))], ["static_member_returned"]),
     ("stayed", [evidence(1, "a", S), evidence(2, "a", S)], NONE),
     ("expired and back", [evidence(1, "a", S), evidence(2, "a"), evidence(3, "a", S, minute=WINDOW)], ["static_member_returned"]),
