@@ -20,24 +20,19 @@ class Conformance(str, Enum):
     NOT_COMPARABLE = "not_comparable"
 
 
-def compare_assignments(observed: Assignment, computed: Assignment, *, is_ordered: bool = True) -> Conformance:
+def compare_assignments(observed: Assignment, computed: Assignment) -> Conformance:
     """Return the closest relation that holds between two assignments of the same members.
 
     ``exact``: each member has the same partitions of each topic in the same order (the order of topics in a member's list is not
     kept by every client and does not count). ``equal_sets``: each member has the same set. ``equal_balance``: the same sorted loads over
     the same set of partitions. ``differs``: none of these.
 
-    Args:
-        is_ordered: the order of a topic's partitions means something. A broker's assignors (KIP-848) give sets, which its records list
-            in the order of Java's hash set.
-
     >>> compare_assignments({"a": (("t", 0), ("t", 1)), "b": ()}, {"a": (("t", 1), ("t", 0)), "b": ()}).value
     'equal_sets'
     """
     members = observed.keys() | computed.keys()
     pairs = [(observed.get(member, ()), computed.get(member, ())) for member in members]
-    listed = _by_topic if is_ordered else sorted
-    if all(listed(before) == listed(after) for before, after in pairs):
+    if all(_by_topic(before) == _by_topic(after) for before, after in pairs):
         return Conformance.EXACT
     if all(set(before) == set(after) for before, after in pairs):
         return Conformance.EQUAL_SETS

@@ -408,4 +408,4 @@ def _conformance(snapshot: Snapshot, solution: Solution, topics: Sequence[Resolv
         return Conformance.NOT_COMPARABLE
     if any(topic.startswith(UNRESOLVED) for held in snapshot.assigned.values() for topic, _ in held):
         return Conformance.NOT_COMPARABLE
-    return compare_assignments(snapshot.assigned, solution.assignment, is_ordered=solution.strategy not in SERVER_SIDE)
+    return compare_assignments(snapshot.assigned, solution.assignment)

@@ -300,15 +300,14 @@ def verdict(audit: Row, of_generation: list[Row], group_type: str) -> tuple[str 
 # -- conformance and coordinator
 
 
-def compare(observed: Row, computed: Row, *, are_sets: bool) -> str:
-    """Return the closest relation between two assignments: member id -> list of partitions, or sets of them in any order."""
+def compare(observed: Row, computed: Row) -> str:
+    """Return the closest relation between two assignments: member id -> list of partitions."""
     members = sorted(set(observed) | set(computed))
     sides = [(observed.get(member, []), computed.get(member, [])) for member in members]
     topics = {place[0] for pair in sides for held in pair for place in held}
 
     def of_topic(held: list[Place], topic: str) -> list[Place]:
-        found = [place for place in held if place[0] == topic]
-        return sorted(found) if are_sets else found
+        return [place for place in held if place[0] == topic]
 
     if all(of_topic(one, topic) == of_topic(two, topic) for one, two in sides for topic in topics):
         return "exact"

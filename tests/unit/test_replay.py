@@ -534,15 +534,6 @@ def test_what_the_coordinator_wrote_is_not_comparable() -> None:
     assert of_basis(step, "observed").rebalance_count == 0
 
 
-@pytest.mark.parametrize(("strategy", "conformance"), [("uniform", "exact"), ("server-range", "exact"), ("range", "equal_sets")])
-def test_only_of_a_clients_assignor_the_order_of_partitions_is_compared(strategy: str, conformance: str) -> None:
-    """A broker's record lists a set: 16 shares the slot of 0 in a hash set of 16 slots, and may stand before it."""
-    given = "t16 t0 " + " ".join(f"t{partition}" for partition in range(1, 16))
-    cluster = ClusterLooks([0], {"t": [TopicRun(0, 0, 17, "AAAAAAAAAAEAAAAAAAAAAg")]})
-    (step,) = play(Replay(()), cluster, snapshot(2, {"a": given}, strategy=strategy))
-    assert of_basis(step, "recomputed").conformance == of_basis(step, "observed").conformance == conformance
-
-
 def test_inferred_counts_of_a_subscribed_topic_compare_nothing() -> None:
     (step,) = play(Replay(()), looks(u=1), snapshot(1, {"a": "t0"}))
     assert step.topics[0].basis is LookBasis.INFERRED
