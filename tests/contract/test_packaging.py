@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"jobs": "jobs", "schemas": "schemas", "assignors": "assignors", "conf": "jobs/conf"}
 TOP_LEVEL = {*FOLDERS, "tests", "docs", "spark-submit.sh", "setup.cfg", "README.md", "LICENSE", "pyproject.toml"}
-COMMANDS = ("run", "collect", "land", "assign", "audit", "report", "verify")
+COMMANDS = ("run", "collect", "land", "assign", "audit", "report", "maintain", "verify")
 SPARK_VERSIONS = ("4.0", "4.1")
 
 
