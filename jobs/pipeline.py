@@ -28,6 +28,7 @@ from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
 from jobs.reach import check_reach
 from jobs.session import SPARK_ERRORS, jvm_pid
+from jobs.views import prepare_views, settle_views
 from jobs.warehouse import Warehouse
 from schemas.config import Settings
 from schemas.tables import FINDINGS, RUNS
@@ -176,7 +177,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         results = _stages(context, request)
         check_hold()
         versions = warehouse.own_versions()
-        warehouse.prepare_views(versions)
+        prepare_views(warehouse, versions)
         check_hold()
         with _uninterrupted():
             _close(context, request, row, RunStatus.PUBLISHED, versions, results)
@@ -195,7 +196,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
 
 def _tidy(warehouse: Warehouse) -> None:
     """Do what comes behind the published row: let a catalog's views read no more than it names, and remove what was written aside."""
-    warehouse.settle_views()
+    settle_views(warehouse)
     warehouse.clear_staging()
 
 

@@ -13,7 +13,7 @@ import logging
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -416,45 +416,6 @@ class Warehouse:
         table = f"{self.location}.evenkeel_staging_{name}"
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(table)
         return self.spark.table(table)
-
-    def prepare_views(self, versions: Mapping[str, int]) -> None:
-        """In a catalog, make ``<table>_published`` show these versions as soon as the row of the run in progress is in ``runs``.
-
-        Until then they show what was published before: that row, which is one commit, switches all of them. A path has no views.
-        """
-        if is_path(self.location):
-            return
-        newest = self.newest_run(RunStatus.PUBLISHED)
-        left = dict(newest["table_versions"]) if newest is not None else {}
-        row = f"run_sequence = {self.run_sequence} AND run_id = {quoted(self.run_id)} AND status = {quoted(str(RunStatus.PUBLISHED))}"
-        is_there = f"EXISTS (SELECT 1 FROM {self.identifier(RUNS.name)} WHERE {row})"
-        for name, version in versions.items():
-            before = left.get(name, 0)
-            if version == before:
-                self._replace_view(name, self._query_at(name, version))
-            else:
-                new = f"{self._query_at(name, version)} WHERE {is_there}"
-                self._replace_view(name, f"{new} UNION ALL {self._query_at(name, before)} WHERE NOT {is_there}")
-
-    def settle_views(self) -> None:
-        """In a catalog, make ``<table>_published`` read the versions that are published, and no others besides; a path has no views."""
-        if is_path(self.location):
-            return
-        for name, version in dict(self.newest_run(RunStatus.PUBLISHED)["table_versions"]).items():
-            self._replace_view(name, self._query_at(name, version))
-
-    def _replace_view(self, name: str, query: str) -> None:
-        self.spark.sql(f"CREATE OR REPLACE VIEW {self.identifier(name)}_published AS {query}")
-
-    def _query_at(self, name: str, version: int) -> str:
-        """Return the SQL of a table at a version, with null for columns that it got since."""
-        at = f"{self.identifier(name)} VERSION AS OF {version}"
-        known = self.spark.sql(f"SELECT * FROM {at}").columns
-        columns = (
-            f"`{column.name}`" if column.name in known else f"CAST(NULL AS {column.dataType.simpleString()}) AS `{column.name}`"
-            for column in TABLES[name].schema
-        )
-        return f"SELECT {', '.join(columns)} FROM {at}"
 
     def clear_staging(self) -> None:
         """Remove what ``stage`` wrote aside, where that is possible without a Spark job."""

@@ -95,7 +95,7 @@ def unshared_assignors(snapshot: SnapshotFacts) -> Found | None:
     Rule.UPGRADE_BLOCKED,
     Severity.INFO,
     "The group cannot move to the consumer protocol as it is",
-    when="A classic group uses an assignor that Kafka does not come with.",
+    when="A classic group uses an assignor without a counterpart in brokers: one that Kafka does not come with, or that of Kafka Streams.",
     advice=(
         "Brokers refuse to upgrade a running group whose assignments carry bytes of such an assignor, and afterwards only brokers' "
         "assignors exist (KIP-848). Switch to one of Kafka's assignors first, or stop the group and start it with group.protocol=consumer. "
@@ -106,8 +106,9 @@ def blocked_upgrade(snapshot: SnapshotFacts) -> Found | None:
     """Return the assignor that keeps a group from the consumer protocol."""
     if not _is_classic(snapshot) or not snapshot.strategy or snapshot.strategy in BUILT_IN:
         return None
+    what = "deals out the tasks of Kafka Streams" if snapshot.strategy == STREAMS else "is not one of Kafka's"
     return Found(
-        f"The group's assignor {snapshot.strategy} is not one of Kafka's: it has no counterpart in the consumer protocol",
+        f"The group's assignor {snapshot.strategy} {what}: it has no counterpart in the consumer protocol",
         figures(strategy=snapshot.strategy),
     )
 

@@ -93,7 +93,7 @@ PARTS = (
     Part("movement and audit", 30, tuple(f"assignors/{name}.py" for name in JUDGING), JUDGING_TESTS),
     Part("assignors", 57, ("assignors/**/*.py",), ASSIGNOR_TESTS),
     Part("locks", 7, ("jobs/lock.py", "jobs/lease.py"), LOCK_TESTS, with_spark=True),
-    Part("publishing", 6, ("jobs/pipeline.py", "jobs/warehouse.py"), PUBLISHING_TESTS, with_spark=True),
+    Part("publishing", 6, ("jobs/pipeline.py", "jobs/warehouse.py", "jobs/views.py"), PUBLISHING_TESTS, with_spark=True),
 )
 
 

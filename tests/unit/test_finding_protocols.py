@@ -94,6 +94,8 @@ def test_assignors_that_all_offer(near: Stored) -> None:
 def test_an_assignor_that_brokers_do_not_know() -> None:
     finding = last(Rule.UPGRADE_BLOCKED, stored(1, {"a": "t0 t1"}, strategy="RoundRobinAssigner", is_consumer_protocol=False))
     assert (finding.severity, finding.evidence) == ("info", {"strategy": "RoundRobinAssigner"})
+    finding = last(Rule.UPGRADE_BLOCKED, stored(1, {"a": "t0 t1"}, strategy="stream", is_consumer_protocol=False))
+    assert finding.message.startswith("The group's assignor stream deals out the tasks of Kafka Streams: ")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""Views of what is published, ``<table>_published``, for warehouses that are a schema of a catalog; a path has none.
+
+One commit, that of the row in ``runs``, makes all of them show another run: before it each is prepared to look for that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jobs.location import is_path
+from jobs.sql_text import quoted
+from jobs.warehouse import Warehouse
+from schemas.tables import RUNS, TABLES
+from schemas.vocabulary import RunStatus
+
+
+def prepare_views(warehouse: Warehouse, versions: Mapping[str, int]) -> None:
+    """Make every view show these versions as soon as the row of the run in progress is there, and until then what was published before."""
+    if is_path(warehouse.location):
+        return
+    newest = warehouse.newest_run(RunStatus.PUBLISHED)
+    left = dict(newest["table_versions"]) if newest is not None else {}
+    row = f"run_sequence = {warehouse.run_sequence} AND run_id = {quoted(warehouse.run_id)} AND status = {quoted(str(RunStatus.PUBLISHED))}"
+    is_there = f"EXISTS (SELECT 1 FROM {warehouse.identifier(RUNS.name)} WHERE {row})"
+    for name, version in versions.items():
+        before = left.get(name, 0)
+        if version == before:
+            replace_view(warehouse, name, query_at(warehouse, name, version))
+        else:
+            new = f"{query_at(warehouse, name, version)} WHERE {is_there}"
+            replace_view(warehouse, name, f"{new} UNION ALL {query_at(warehouse, name, before)} WHERE NOT {is_there}")
+
+
+def settle_views(warehouse: Warehouse) -> None:
+    """Make every view read the version that is published, and no other besides."""
+    if is_path(warehouse.location):
+        return
+    for name, version in dict(warehouse.newest_run(RunStatus.PUBLISHED)["table_versions"]).items():
+        replace_view(warehouse, name, query_at(warehouse, name, version))
+
+
+def replace_view(warehouse: Warehouse, name: str, query: str) -> None:
+    """Make the view of a table show a query's rows."""
+    warehouse.spark.sql(f"CREATE OR REPLACE VIEW {warehouse.identifier(name)}_published AS {query}")
+
+
+def query_at(warehouse: Warehouse, name: str, version: int) -> str:
+    """Return the SQL of a table at a version, with null for columns that it got since."""
+    at = f"{warehouse.identifier(name)} VERSION AS OF {version}"
+    known = warehouse.spark.sql(f"SELECT * FROM {at}").columns
+    columns = (
+        f"`{column.name}`" if column.name in known else f"CAST(NULL AS {column.dataType.simpleString()}) AS `{column.name}`"
+        for column in TABLES[name].schema
+    )
+    return f"SELECT {', '.join(columns)} FROM {at}"
