@@ -37,6 +37,19 @@ UNCROWD = (
 UNCROWD_BY_BROKERS = f"Unless the topics are joined partition by partition, {BY_BROKERS}."
 
 
+TWICE = "Records are processed twice. Restart the group's consumers; look for a leader with a faulty assignor."
+TWICE_BY_BROKERS = "Records are processed twice. Look for a faulty assignor among the brokers' group.consumer.assignors."
+
+LOOK_FOR_THEM = (
+    "Nobody reads these partitions before the next rebalance. A leader looks for new ones every metadata.max.age.ms (5 minutes). If they "
+    "stay away, restart a consumer, and look for a leader that may not see the topic (ACLs) or has a faulty assignor."
+)
+LOOK_FOR_THEM_BY_BROKERS = (
+    "Nobody reads these partitions before the next group epoch, which the coordinator begins by itself when it learns of new ones. If they "
+    "stay away, look at its log, and for a faulty assignor among the brokers' group.consumer.assignors."
+)
+
+
 def _can_judge_loads(snapshot: SnapshotFacts) -> bool:
     return snapshot.is_settled and snapshot.tells_subscriptions
 
@@ -50,7 +63,7 @@ def _held(snapshot: SnapshotFacts) -> Holdings:
     Severity.CRITICAL,
     "A partition has several owners",
     when="One partition was given to several members at once.",
-    advice="Records are processed twice. Restart the group's consumers; look for a leader with a faulty assignor.",
+    advice=f"{TWICE} Under the consumer protocol look for it among the brokers' group.consumer.assignors.",
 )
 def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
     """Return the partitions that were given to several members; one that is twice in a member's list is read once."""
@@ -61,6 +74,7 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
     return Found(
         f"{len(shared)} partitions have more than one owner: {listed(shared)}",
         figures(multiply_owned_count=len(shared), partitions=shared),
+        advice=TWICE_BY_BROKERS if snapshot.evidence.is_consumer_protocol else TWICE,
     )
 
 
@@ -73,10 +87,7 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
         "since the generation before: its leader may not have heard of them yet. Partitions that a cooperative assignor keeps back for "
         "one rebalance do not count, nor do topics that no look at the cluster confirms."
     ),
-    advice=(
-        "Nobody reads these partitions before the next rebalance. A leader looks for new ones every metadata.max.age.ms (5 minutes). If "
-        "they stay away, restart a consumer, and look for a leader that may not see the topic (ACLs) or has a faulty assignor."
-    ),
+    advice=f"{LOOK_FOR_THEM} Under the consumer protocol the coordinator looks, and brokers have the assignors.",
 )
 def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
     """Return the partitions of subscribed topics that nobody was given.
@@ -98,6 +109,7 @@ def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
         f"Nobody was given {counted(len(missing), 'partition')} of subscribed topics: {listed(missing)}",
         figures(left_out_count=len(missing), partitions=missing),
         Severity.WARNING if all(is_new) else None,
+        LOOK_FOR_THEM_BY_BROKERS if snapshot.evidence.is_consumer_protocol else LOOK_FOR_THEM,
     )
 
 

@@ -15,6 +15,10 @@ MOST_LOADS = 20
 """Loads that evidence lists, the largest first."""
 
 
+OTHER_LIBRARY = "Look at the leader's client library: others implement assignors of the same name differently, some with faults."
+OTHER_RELEASE = "Under the consumer protocol look at the brokers' release, and at what group.consumer.assignors names there."
+
+
 @rule(
     Rule.TOPIC_BASIS_UNCERTAIN,
     Severity.INFO,
@@ -41,7 +45,7 @@ def uncertain_topics(snapshot: SnapshotFacts) -> Found | None:
         "The group's own assignor, run on the same subscriptions and claims, gives other loads than the members have. The evidence names "
         "the partitions that would be with another member, the loads of both, and the client library of the leader where its bytes tell it."
     ),
-    advice="Look at the leader's client library: others implement assignors of the same name differently, some with faults.",
+    advice=f"{OTHER_LIBRARY} {OTHER_RELEASE}",
 )
 def nonconformance(snapshot: SnapshotFacts) -> Found | None:
     """Return the assignor whose balance the observed assignment does not even have, and what sets the two apart."""
@@ -61,6 +65,7 @@ def nonconformance(snapshot: SnapshotFacts) -> Found | None:
                     loads=_loads(snapshot.observed.assignment),
                     kafkas_loads=_loads(solution.assignment or {}),
                 ),
+                advice=OTHER_RELEASE if snapshot.evidence.is_consumer_protocol else OTHER_LIBRARY,
             )
     return None
 
