@@ -73,7 +73,6 @@ def test_contradictions_between_rows(evenkeel, copied: Callable[..., Path], caps
     change_held(
         lambda row: row["partitions"][0]["partitions"].append(row["partitions"][0]["partitions"][0]),
         "wrong_count assignments",
-        f"wrong_count {audit}",
         f"wrong_violations {audit}",
     )
     change_held(lambda row: row.update(member_id="stranger"), f"wrong_violations {audit}")
