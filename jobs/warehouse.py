@@ -37,6 +37,7 @@ from schemas.vocabulary import RunStatus
 logger = logging.getLogger(__name__)
 
 STAGING = "_staging"
+STAGED_TABLES = "evenkeel_staging_"
 COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 SIGNATURE = "evenkeel run "
 OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, MARK, "report.html"}
@@ -74,6 +75,7 @@ class Warehouse:
         self._left: dict[str, int] = {}
         self._signature = ""
         self._committing: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._nonce = uuid.uuid4().hex
 
     @property
     def lockable_folder(self) -> Path | None:
@@ -286,7 +288,7 @@ class Warehouse:
         """
         conf = self.spark.conf
         before = conf.get(COMMIT_NOTE, None)
-        self._signature, self._committing = f"{SIGNATURE}{run_id} {uuid.uuid4().hex}", committing
+        self._signature, self._committing = f"{SIGNATURE}{run_id} {self._nonce}", committing
         conf.set(COMMIT_NOTE, self._signature)
         try:
             yield
@@ -407,23 +409,32 @@ class Warehouse:
         """Write rows aside once and return them read back, so that several tables can be filled from one pass.
 
         A worker pass is too dear to run once a table, and caching is neither safe against a lost executor nor allowed on
-        serverless Spark.
+        serverless Spark. The place is this run's own: one that lost its lease and does not know yet still writes to its own.
         """
         if is_path(self.location):
-            path = self._path(f"{STAGING}/{name}")
+            path = self._path(f"{STAGING}/{self._nonce}/{name}")
             rows.write.mode("overwrite").parquet(path)
             return self.spark.read.schema(rows.schema).parquet(path)
-        table = f"{self.location}.evenkeel_staging_{name}"
+        table = f"{self.location}.{STAGED_TABLES}{self._nonce}_{name}"
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(table)
         return self.spark.table(table)
 
     def clear_staging(self) -> None:
-        """Remove what ``stage`` wrote aside, where that is possible without a Spark job."""
+        """Remove what ``stage`` wrote aside, in this run or in one that died; over Spark Connect it stays in an object store."""
         if self.folder is not None:
             shutil.rmtree(self.folder / STAGING, ignore_errors=True)
-        elif not is_path(self.location):
-            for row in self.spark.sql(f"SHOW TABLES IN {self.location} LIKE 'evenkeel_staging_*'").collect():
+        elif is_path(self.location):
+            self._remove_from_store(self._path(STAGING))
+        else:
+            for row in self.spark.sql(f"SHOW TABLES IN {self.location} LIKE '{STAGED_TABLES}*'").collect():
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")
+
+    def _remove_from_store(self, folder: str) -> None:
+        try:
+            path = self.spark._jvm.org.apache.hadoop.fs.Path(folder)
+            path.getFileSystem(self.spark._jsc.hadoopConfiguration()).delete(path, True)
+        except Exception as error:  # over Connect there is no JVM to ask, and a store may let nobody delete
+            logger.info("%s stays, with what was written aside: %s", folder, explain(error))
 
 
 def column_definition(column: StructField) -> str:

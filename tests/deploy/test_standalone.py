@@ -57,8 +57,11 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(cluster: Standalone, a
     """The daemon and its executor, with the tasks that it runs and the shuffle files that it holds; assigning is under way."""
     warehouse = tmp_path / "warehouse"
     driver = submit(cluster, archive, tmp_path, warehouse)
-    is_assigning = warehouse / "_staging" / "assign" / "_temporary"
-    wait_until(lambda: is_assigning.exists() or not driver.is_running(), "the stage assign")
+
+    def is_assigning() -> bool:
+        return any(warehouse.glob("_staging/*/assign/_temporary"))
+
+    wait_until(lambda: is_assigning() or not driver.is_running(), "the stage assign")
     assert executors(cluster.workers[0]), "there is an executor to kill"
     cluster.workers[0].kill()
     assert driver.end() == 0, driver.said()

@@ -201,12 +201,46 @@ def test_the_note_of_the_session_is_put_back(spark: SparkSession, tmp_path: Path
         spark.conf.unset(COMMIT_NOTE)
 
 
-def test_what_is_written_aside_can_be_read_until_it_is_cleared(warehouse: Warehouse) -> None:
-    for expected in (["a", "b"], ["c"]):
-        assert sorted(row["topics_hash"] for row in warehouse.stage("some", topics(warehouse.spark, *expected)).collect()) == expected
-    assert [path.name for path in (warehouse.folder / "_staging").iterdir()] == ["some"]
+def staged(warehouse: Warehouse, *hashes: str) -> DataFrame:
+    return warehouse.stage("some", topics(warehouse.spark, *hashes))
+
+
+def hashes_of(rows: DataFrame) -> list[str]:
+    return sorted(row["topics_hash"] for row in rows.collect())
+
+
+@pytest.fixture(params=["folder", "store", "catalog"])
+def place(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """Each kind of location; the store is a folder under a name that only Hadoop knows."""
+    if request.param == "folder":
+        yield str(tmp_path)
+    elif request.param == "store":
+        spark._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.store.link./warehouse", tmp_path.as_uri())
+        yield "viewfs://store/warehouse"
+    else:
+        spark.sql("CREATE SCHEMA evenkeel_staged")
+        yield "spark_catalog.evenkeel_staged"
+        spark.sql("DROP SCHEMA evenkeel_staged CASCADE")
+
+
+def test_what_is_written_aside_can_be_read_until_it_is_cleared(spark: SparkSession, place: str) -> None:
+    warehouse = Warehouse(spark, place)
+    assert hashes_of(staged(warehouse, "a", "b")) == ["a", "b"]
+    again = staged(warehouse, "c")
+    assert hashes_of(again) == ["c"]
     warehouse.clear_staging()
-    assert not (warehouse.folder / "_staging").exists()
+    with pytest.raises(Exception, match="FILE_NOT_EXIST|DELTA_TABLE_NOT_FOUND"):
+        hashes_of(again)
+
+
+def test_what_a_run_that_lost_its_lease_writes_aside_stays_out(spark: SparkSession, place: str) -> None:
+    """Its executors go on after it was suspended, when the heir has written its own rows aside and reads them."""
+    dead, heir = Warehouse(spark, place), Warehouse(spark, place)
+    staged(dead, "dead")
+    own = staged(heir, "heir")
+    staged(dead, "dead again")
+    assert hashes_of(own) == ["heir"]
+    heir.clear_staging()
 
 
 # -- publishing and mending
