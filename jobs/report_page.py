@@ -26,7 +26,7 @@ from jobs.reporting.figures import EN_DASH, Figure, count, cut, moment, visible,
 from jobs.reporting.groups import finding_views, group_lines, group_views, worst_first
 from jobs.reporting.strategies import FLEET_COLUMNS, compare
 from jobs.reporting.timeline import CONFORMANCE_MARKS
-from jobs.reporting.view import Count, GroupLine, GroupView, Page, ReportRows
+from jobs.reporting.view import Count, GroupLine, GroupView, Page, ReportRows, reasons
 from schemas.vocabulary import Outcome
 
 MOST_BYTES = 8_000_000
@@ -198,6 +198,7 @@ def _environment() -> Environment:
         "dash": EN_DASH,
         "words": words,
         "cut": cut,
+        "reasons": reasons,
     }
     return environment
 

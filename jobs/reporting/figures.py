@@ -22,7 +22,7 @@ class Figure:
         text: the value, or an en dash when it is not known: a reader must never take unknown for 0.
         note: why it is unknown, or what it leaves out; empty for a plain value.
         value: the number to sort by; None when unknown.
-        known: of how many generations it is the sum, where not of all.
+        known: of how many generations or partitions it is the sum, where not of all.
     """
 
     text: str

@@ -245,7 +245,8 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
             "pause_partition_ms": seconds(row["pause_partition_ms"], "no next generation tells how long"),
         },
         parts=_parts(row),
-        conformance=row["conformance"] or "none",
+        conformance=Figure(EN_DASH, WHY["none"]) if row["conformance"] is None else Figure(words(row["conformance"])),
+        mark=row["conformance"] or "none",
         flows=tuple(_flow(flow, names) for flow in ordered),
         exchange=draw_exchange(ordered, names, sum(row[name] or 0 for name in _CHANGES)) if is_drawn else None,
     )
@@ -307,7 +308,7 @@ def _resume(flow: Row) -> Figure:
     parts += [f"{flow['reset_count']:,} reset"] if flow["reset_count"] else []
     known, number = flow["resume_known"], flow["partition_count"]
     note = "" if known == number else f"known for {known:,} of {number:,} partitions"
-    return Figure(", ".join(parts) or "lag not known", note, flow["lag"])
+    return Figure(", ".join(parts) or "lag not known", note, flow["lag"], known if note else None)
 
 
 def _cuts(generations_shown: int, generation_count: int, flows: Sequence[Row]) -> tuple[str, ...]:

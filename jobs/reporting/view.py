@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,31 @@ WHY = {
     "none": "nothing to compare: a first known generation, or one without members",
 }
 """Why a figure can be unknown, by column."""
+
+_HEADINGS = {
+    "movement_count": "movements",
+    "avoidable_movement_count": "avoidable movements",
+    "actual_revocation_count": "actual revocations",
+    "eager_revocation_count": "eager",
+    "cooperative_revocation_count": "cooperative",
+    "imbalance_ratio": "imbalance by count",
+    "lag_imbalance_ratio": "by lag",
+    "throughput_imbalance_ratio": "by throughput",
+    "follow_up_ms": "seconds to follow-up",
+    "pause_partition_ms": "seconds unowned",
+    "rebalance_count": "calls",
+    "imbalance_ratio_mean": "mean imbalance",
+    "imbalance_ratio_max": "worst imbalance",
+    "spread_max": "largest spread",
+}
+"""What the page calls a column of figures; others by their own name."""
+
+Cell = tuple[str, Figure]
+"""A figure, and what the page calls it."""
+
+
+def _cells(figures: Mapping[str, Figure]) -> Iterator[Cell]:
+    return ((_HEADINGS.get(name, name), figure) for name, figure in figures.items())
 
 
 @dataclass(frozen=True)
@@ -105,6 +130,10 @@ class ConformanceLine:
     total: int
     counts: tuple[Count, ...]
 
+    def cells(self) -> Iterator[Cell]:
+        """Yield the figures that may not be known."""
+        yield "leader", self.flavour
+
 
 @dataclass(frozen=True)
 class StatusLine:
@@ -145,6 +174,10 @@ class StrategyLine:
     figures: Mapping[str, Figure]
     least: frozenset[str]
 
+    def cells(self) -> Iterator[Cell]:
+        """Yield the figures that may not be known."""
+        return _cells(self.figures)
+
 
 @dataclass(frozen=True)
 class FindingView:
@@ -175,6 +208,13 @@ class CauseLine:
     avoidable: Figure
     revocations: Figure
 
+    def cells(self) -> Iterator[Cell]:
+        """Yield the figures that may not be known."""
+        yield "what changed", self.cause
+        yield "movements", self.movements
+        yield "avoidable", self.avoidable
+        yield "actual revocations", self.revocations
+
 
 @dataclass(frozen=True)
 class Flow:
@@ -204,9 +244,17 @@ class GenerationLine:
     triggers: Figure
     figures: Mapping[str, Figure]
     parts: str
-    conformance: str
+    conformance: Figure
+    mark: str
     flows: tuple[Flow, ...]
     exchange: Exchange | None
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the figures that may not be known, also of what moved."""
+        yield "what changed", self.triggers
+        yield from _cells(self.figures)
+        yield "conformance", self.conformance
+        yield from (("still to read", flow.resume) for flow in self.flows)
 
 
 @dataclass(frozen=True)
@@ -278,3 +326,12 @@ class Page:
     worst: tuple[GroupView, ...]
     findings: tuple[FindingView, ...]
     finding_total: int
+
+
+def reasons(lines: Iterable[ConformanceLine | StrategyLine | CauseLine | GenerationLine]) -> str:
+    """Return why figures of a table are not known, or only nearly, each reason once: their notes show only to those who point at them."""
+    told: dict[str, dict[str, None]] = {}
+    for name, figure in (cell for line in lines for cell in line.cells()):
+        if figure.note and figure.known is None:
+            told.setdefault(figure.note, {})[name] = None
+    return "; ".join(f"{', '.join(names)} ({note})" for note, names in told.items())

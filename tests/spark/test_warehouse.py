@@ -229,7 +229,7 @@ def test_what_is_written_aside_can_be_read_until_it_is_cleared(spark: SparkSessi
     again = staged(warehouse, "c")
     assert hashes_of(again) == ["c"]
     warehouse.clear_staging()
-    with pytest.raises(Exception, match="FILE_NOT_EXIST|DELTA_TABLE_NOT_FOUND"):
+    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|DELTA_TABLE_NOT_FOUND"):
         hashes_of(again)
 
 

@@ -165,6 +165,31 @@ def test_a_groups_sum_over_a_part_of_its_generations_says_over_how_many_in_sight
     assert page.groups[1].avoidable.note == "known for 1,200 of 1,500 generations"
 
 
+def test_no_table_keeps_a_reason_for_those_who_point_at_a_figure():
+    """A keyboard, a finger and paper show no titles: every reason stands below its table too, with the columns that it is of."""
+    history = [
+        generation_row(3, 2, conformance=None, avoidable_movement_count=3, is_lower_bound=True),
+        generation_row(2, 1, triggers=None),
+        generation_row(1, None, movement_count=None, eager_revocation_count=None),
+    ]
+    tallies = [tally_row("range", "observed", flavour=None, movement_count_known=2, generations=history), tally_row("sticky")]
+    flows = [flow_row(resume_known=2, lag=7), flow_row(member_id=None, kind="lost", cause="withheld")]
+    html = render(build_page(replace(sample(("orders",)), tallies=tallies, flows=flows), AS_OF)).html
+    parts = re.findall(r'<section id="(?:fleet|group-).*?</section>', html, re.DOTALL)
+    seen = []
+    for part in parts:
+        notes = " ".join(re.findall('<p class="note">(.*?)</p>', part, re.DOTALL))
+        for tag, text in re.findall(r'<(td|th)[^>]*><abbr[^>]* title="([^"]+)"', part):
+            assert text in notes or re.search(rf'<{tag}[^>]* data-known="[^"]+"><abbr[^>]* title="{re.escape(text)}"', part), text
+            seen.append(text)
+    assert len(parts) == 2
+    assert len(set(seen)) > 10
+    assert "movements, eager (its predecessor is not known)" in parts[1]
+    assert "avoidable movements (subscriptions differ too much to tell exactly)" in parts[1]
+    assert "still to read (nobody reads on)" in parts[1]
+    assert "leader (the leader&#39;s bytes do not tell its client library)" in parts[0]
+
+
 def test_a_generation_without_predecessor_shows_dashes_in_its_bars():
     columns = draw([generation_row(5, None, movement_count=None, eager_revocation_count=None)]).columns
     assert [bar.label for bar in columns[0].bars if bar.style == "unknown"] == [DASH, DASH]
