@@ -1,4 +1,4 @@
-"""Kafka's partition assignors, result for result, in pure Python.
+"""Kafka's partition assignors, result for result, without a JVM.
 
 >>> problem = GroupProblem({"t": Topic(3)}, (Member("c1", ("t",)), Member("c2", ("t",))))
 >>> assign("range", problem)
