@@ -34,6 +34,7 @@ LONGEST_FIRST = (
     *("test_pieces.py", "test_run_demo.py", "test_report.py", "test_formatter_json.py", "test_migrations.py", "test_transactions.py"),
 )
 """The files that take minutes: begun last, one of them would leave the other process idle."""
+TABLES_IN_MEMORY = 100
 
 
 def jars_folder() -> Path:
@@ -52,14 +53,22 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The session of this run, with the settings of a local run; where the slow tests run too, with the JVM's second compiler.
 
     That makes the first two runs in a session dearer by 64 CPU s together, and from then on each cheaper by 15 to 20 of 65.
+
+    Delta keeps the plans of every table for an hour after its last use, 2 MB each: those of a hundred warehouses, of which tests make more,
+    fill the heap, and half of the time goes into collecting garbage.
     """
     from jobs.session import open_session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    options = [f"-Ddelta.log.cacheSize={TABLES_IN_MEMORY}"]  # the larger of this and the setting counts
+    if "not slow" not in request.config.option.markexpr:
+        options.append("-XX:TieredStopAtLevel=4")
+    arguments = (
+        f"--conf spark.databricks.delta.delta.log.cacheSize={TABLES_IN_MEMORY} --driver-java-options '{' '.join(options)}' pyspark-shell"
+    )
     with pytest.MonkeyPatch.context() as patch:
-        if "not slow" not in request.config.option.markexpr:
-            patch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-java-options -XX:TieredStopAtLevel=4 pyspark-shell")
+        patch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
         session = open_session(ROOT / "conf", jars_folder())
     yield session
     session.stop()

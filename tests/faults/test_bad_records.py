@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import re
+from bisect import bisect_right
 from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -16,19 +18,26 @@ from tests.spark.tables import COMPARED, content, rows
 SEED = int(os.environ.get("EVENKEEL_SEED", "20261121"))
 
 
-def line_at(place: str, file: bytes) -> bytes:
-    """Return the line that a place in quarantine names: the so-manieth of a file, or of those that begin behind a byte."""
-    number, behind = re.fullmatch(r"log\.jsonl line (\d+)(?: behind byte (\d+))?", place).groups()
-    start = file.index(b"\n", int(behind)) + 1 if behind else 0
-    return file[start:].split(b"\n", int(number))[int(number) - 1]
+class Lines:
+    """The lines of a file, as places in quarantine name them."""
+
+    def __init__(self, file: bytes) -> None:
+        self.lines = file.split(b"\n")
+        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+
+    def at(self, place: str) -> bytes:
+        """Return the so-manieth line of the file, or of those that begin behind a byte."""
+        number, behind = re.fullmatch(r"log\.jsonl line (\d+)(?: behind byte (\d+))?", place).groups()
+        first = bisect_right(self.starts, int(behind)) if behind is not None else 0
+        return self.lines[first + int(number) - 1]
 
 
 def check_quarantine(warehouse: Path, log: Log, capture: Path) -> None:
-    file = (capture / "log.jsonl").read_bytes()
+    lines = Lines((capture / "log.jsonl").read_bytes())
     strange, found = [], []
     for row in rows(warehouse, "quarantine"):
         if row["reason"] == "malformed_line":
-            line = line_at(row["source_position"], file)
+            line = lines.at(row["source_position"])
             assert row["payload"] == line[: len(row["payload"])] and len(row["payload"]) == min(len(line), 64 * 1024)
             strange.append((row["source_position"], line))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -38,5 +39,5 @@ def assert_equal_warehouses(found: Path, expected: Path) -> None:
     """Fail with the first rows that only one of two warehouses has."""
     for name in COMPARED:
         ours, theirs = content(found, name), content(expected, name)
-        strange = [row for row in ours if row not in set(theirs)][:2]
+        strange = list(Counter(ours) - Counter(theirs))[:2]
         assert ours == theirs, f"{name}: {len(ours)} rows, expected {len(theirs)}; not expected: {json.dumps(strange)[:1500]}"
