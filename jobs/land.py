@@ -232,7 +232,9 @@ def _count(context: RunContext, staged: DataFrame) -> _Tally:
         CountsDoNotBalanceError: a record is unaccounted for.
     """
     is_conflict, is_displacing = F.col("reason").eqNullSafe(CONFLICT), F.col("displaced").isNotNull()
-    is_first = (F.col("source") == str(Source.CONSUMER_OFFSETS)) & F.col("source_position").endswith("@0")
+    # One that could not be read may have been a commit of any of the partition's groups.
+    is_read = (F.col("source") == str(Source.CONSUMER_OFFSETS)) & (F.col("outcome") != str(Outcome.QUARANTINED))
+    is_first = is_read & F.col("source_position").endswith("@0")
     origin = F.when(is_first, F.concat_ws(" ", "cluster_id", F.substring_index("source_position", "@", 1))).alias("origin")
     is_conflict, is_displacing = is_conflict.alias("is_conflict"), is_displacing.alias("is_displacing")
     kinds = ("source", "kind", "outcome", "target", "is_new", is_conflict, is_displacing, origin)
