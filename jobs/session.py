@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import socket
 import sys
@@ -26,6 +27,8 @@ except ImportError:  # Spark Connect does without
 else:
     SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises; the second where PySpark has no class for what happened in the JVM, such as a full disk, or where the JVM is gone."""
+
+logger = logging.getLogger(__name__)
 
 SUPPORTED_SPARK = ("4.0", "4.1")
 DELTA_VERSION = "4.4.0"
@@ -184,6 +187,18 @@ def jvm_pid(spark: SparkSession) -> int | None:
         return int(spark._jvm.java.lang.ProcessHandle.current().pid())
     except PySparkException:
         return None
+
+
+def remove_stored(spark: SparkSession, folder: str) -> None:
+    """Remove a folder of any file system that Hadoop knows, and what is in it; says so where it cannot.
+
+    That is over Spark Connect, where there is no JVM to ask, and where the store lets nobody delete.
+    """
+    try:
+        path = spark._jvm.org.apache.hadoop.fs.Path(folder)
+        path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+    except SPARK_ERRORS as error:
+        logger.info("%s stays: %s", folder, explain(error))
 
 
 def is_of_one_machine(spark: SparkSession) -> bool:

@@ -29,7 +29,7 @@ from jobs.lease import LEASE
 from jobs.location import address, is_path, is_shared, local_folder
 from jobs.lock import COMMIT_LOCK, RUN_LOCK
 from jobs.reach import MARK
-from jobs.session import settings
+from jobs.session import remove_stored, settings
 from jobs.sql_text import quoted
 from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, TABLES, TableSpec
 from schemas.vocabulary import RunStatus
@@ -424,17 +424,10 @@ class Warehouse:
         if self.folder is not None:
             shutil.rmtree(self.folder / STAGING, ignore_errors=True)
         elif is_path(self.location):
-            self._remove_from_store(self._path(STAGING))
+            remove_stored(self.spark, self._path(STAGING))
         else:
             for row in self.spark.sql(f"SHOW TABLES IN {self.location} LIKE '{STAGED_TABLES}*'").collect():
                 self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")
-
-    def _remove_from_store(self, folder: str) -> None:
-        try:
-            path = self.spark._jvm.org.apache.hadoop.fs.Path(folder)
-            path.getFileSystem(self.spark._jsc.hadoopConfiguration()).delete(path, True)
-        except Exception as error:  # over Connect there is no JVM to ask, and a store may let nobody delete
-            logger.info("%s stays, with what was written aside: %s", folder, explain(error))
 
 
 def column_definition(column: StructField) -> str:
