@@ -23,7 +23,7 @@ def local_folder(location: str) -> Path | None:
     >>> local_folder("file:///tmp/w") == local_folder("file:/tmp/w") == local_folder("/tmp/w")
     True
     """
-    path = re.sub("^file:(//(?=/))?", "", location)
+    path = re.sub("^/+(?=/)", "", re.sub("^file:", "", location))  # Hadoop reads a host behind two slashes
     return Path(path).absolute() if is_path(location) and "://" not in path else None
 
 
@@ -47,6 +47,7 @@ def address(location: str) -> str:
 _NOT_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _SPARKS_OWN_IN_PATHS, _SPARKS_OWN_IN_SCHEMAS = re.compile(r"[*?\[\]{}\\`]"), re.compile("[{}]")
 _USER = re.compile("://[^/]*@")
+_SCHEME_WITHOUT_HOST = re.compile("(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")
 
 
 def is_text(name: str) -> bool:
@@ -60,6 +61,8 @@ def objection(location: str) -> str | None:
     >>> objection("data/2026-11")
     >>> objection("data/[ab]")
     "found '[' in its name, which Spark does not take as it stands; name another, or rename it"
+    >>> objection("dbfs:/w")
+    "found 'dbfs:/'; name a place in an object store or another file system as dbfs://..., this machine's as file:/..."
     """
     if not re.sub("^file:(//)?", "", location).strip():
         return "expected a name, found none"
@@ -67,6 +70,9 @@ def objection(location: str) -> str | None:
         return "found a control character, or bytes that are not UTF-8, in its name; name another, or rename it"
     if _USER.search(location):
         return "found a user or password in an address, which logs would repeat; give them to Spark by its settings or the environment"
+    scheme = _SCHEME_WITHOUT_HOST.match(location)
+    if scheme is not None:  # it would be a folder of that name on the driver's own disk
+        return f"found {scheme[0]!r}; name a place in an object store or another file system as {scheme[0]}/..., this machine's as file:/..."
     odd = (_SPARKS_OWN_IN_PATHS if is_path(location) else _SPARKS_OWN_IN_SCHEMAS).search(location)
     return None if odd is None else f"found {odd[0]!r} in its name, which Spark does not take as it stands; name another, or rename it"
 
@@ -89,8 +95,11 @@ def on_one_line(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-SHARED_FILE_SYSTEMS = ("afs", "beegfs", "ceph", "cifs", "fuse", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "ocfs2", "smb")
-"""First letters of the types of file systems that several machines mount, or that need not keep locks at all."""
+SHARED_FILE_SYSTEMS = (
+    *("9p", "acfs", "afs", "beegfs", "ceph", "cifs", "fuse", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "ocfs2", "orangefs"),
+    *("panfs", "prl_fs", "pvfs2", "smb", "vboxsf", "virtiofs", "vmhgfs", "wekafs"),
+)
+"""First letters of the types of file systems that several machines mount, a host and its guests too, or that need not keep locks."""
 OF_ONE_MACHINE = ("fuse.fuse-overlayfs",)
 """What starts with these letters all the same."""
 

@@ -41,6 +41,7 @@ class Holder:
         started_at: when the run began, ISO 8601 with a zone.
         jvm: process id of Spark's JVM and when it started, which tells it from a later process of that id; None where the JVM is
             elsewhere.
+        driver_start: likewise when the process ``pid`` started; None where nobody noted it.
     """
 
     run_id: str
@@ -48,6 +49,7 @@ class Holder:
     pid: int
     started_at: str
     jvm: tuple[int, str] | None = None
+    driver_start: str | None = None
 
     def told(self, now: datetime) -> str:
         """Return what a loser is told."""
@@ -59,7 +61,7 @@ def this_process(run_id: str, started_at: datetime, jvm_pid: int | None = None) 
     """Return this process as a holder; ``jvm_pid`` is that of its Spark, None where that runs on another machine."""
     start = None if jvm_pid is None else process_start(jvm_pid)
     jvm = None if jvm_pid is None or start is None else (jvm_pid, start)
-    return Holder(run_id, socket.gethostname(), os.getpid(), started_at.isoformat(), jvm)
+    return Holder(run_id, socket.gethostname(), os.getpid(), started_at.isoformat(), jvm, process_start(os.getpid()))
 
 
 @contextmanager
@@ -140,9 +142,14 @@ def read_holder(path: Path) -> Holder | None:
 
 
 def _outwait_jvm(path: Path) -> None:
-    """Wait for the end of the JVM of a driver that was killed: a name still stands in the file, though nobody holds it."""
+    """Wait for the end of the JVM of a driver that was killed: a name still stands in the file, though nobody holds it.
+
+    In a copy of a warehouse it stands there too, with the lock of the one that is in use: that driver lives, and writes elsewhere.
+    """
     left = read_holder(path)
     if left is None or left.jvm is None or left.host != socket.gethostname():
+        return
+    if left.driver_start is not None and process_start(left.pid) == left.driver_start:
         return
     pid, start = left.jvm
     waited = 0.0

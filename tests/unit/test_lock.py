@@ -20,7 +20,7 @@ import pytest
 
 from jobs import lock
 from jobs.errors import PlatformError, WarehouseBusyError
-from jobs.location import is_path, is_shared, local_folder
+from jobs.location import is_path, is_shared, local_folder, objection
 from jobs.lock import COMMIT_LOCK, RUN_LOCK, exclusive, process_start, read_holder, shared, this_process
 
 ROOT = Path(__file__).parents[2]
@@ -140,17 +140,31 @@ def test_the_jvm_of_a_killed_run_is_waited_for(tmp_path: Path, monkeypatch: pyte
 
 
 def test_another_process_of_the_jvms_number_is_not_the_jvm(tmp_path: Path) -> None:
-    left = replace(this_process("killed", NOW, os.getpid()), jvm=(os.getpid(), "another start"))
+    left = replace(this_process("killed", NOW, os.getpid()), jvm=(os.getpid(), "another start"), driver_start=None)
     (tmp_path / RUN_LOCK).write_text(json.dumps(asdict(left)))
     with hold(tmp_path, "second"):
         pass
 
 
 def test_a_jvm_on_another_machine_is_not_looked_for(tmp_path: Path) -> None:
-    left = replace(this_process("killed", NOW, os.getpid()), host="elsewhere")
+    left = replace(this_process("killed", NOW, os.getpid()), host="elsewhere", driver_start=None)
     (tmp_path / RUN_LOCK).write_text(json.dumps(asdict(left)))
     with hold(tmp_path, "second"):
         pass
+
+
+def test_a_copy_of_a_warehouse_in_use_is_free(tmp_path: Path) -> None:
+    """The lock's file is copied with its holder, whose driver and Spark are well and at work on the original."""
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    with subprocess.Popen(["sleep", "60"]) as jvm:
+        with hold(original, "first", jvm_pid=jvm.pid):
+            shutil.copytree(original, copy)
+            with hold(copy, "second"), pytest.raises(WarehouseBusyError, match="run first"), hold(original, "third"):
+                pass
+            shutil.copytree(original, tmp_path / "another")
+            with look(tmp_path / "another"):
+                pass
+        jvm.kill()
 
 
 def test_waiting_ends_when_the_other_run_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,6 +223,8 @@ server:/export /mnt/nfs nfs4 rw 0 0
 driver /Workspace fuse.wsfs rw 0 0
 overlay /merged fuse.fuse-overlayfs rw 0 0
 server:/b /with\\040space nfs rw 0 0
+host /guest virtiofs rw 0 0
+host /home/windows 9p rw 0 0
 """
 
 
@@ -224,6 +240,8 @@ server:/b /with\\040space nfs rw 0 0
         ("/Workspace/w", True),
         ("/merged/w", False),
         ("/with space/w", True),
+        ("/guest/w", True),
+        ("/home/windows/w", True),
     ],
 )
 def test_file_systems_that_other_machines_see(folder: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +265,8 @@ def test_without_a_list_of_mounts_a_folder_is_this_machines(tmp_path: Path) -> N
         pytest.param("a.b.c.d", "a.b.c.d", id="no catalog has four parts"),
         pytest.param("file:/tmp/w", "/tmp/w", id="one slash"),
         pytest.param("file:///tmp/w", "/tmp/w", id="three slashes, and not //tmp, which Hadoop reads as a host"),
+        pytest.param("file://tmp/w", "/tmp/w", id="two slashes, which are no host of ours"),
+        pytest.param("//tmp/w", "/tmp/w", id="two slashes and no scheme"),
         pytest.param("s3a://bucket/w", None, id="an object store"),
         pytest.param("hdfs://host/w", None, id="another file system"),
         pytest.param("main.evenkeel", None, id="a schema"),
@@ -257,3 +277,14 @@ def test_what_the_name_of_a_warehouse_says(location: str, expected: str | None, 
     monkeypatch.chdir(tmp_path)
     assert local_folder(location) == (None if expected is None else tmp_path / expected)
     assert is_path(location) == (expected is not None or "://" in location)
+
+
+@pytest.mark.parametrize("location", ["dbfs:/w", "hdfs:/w", "s3a:/bucket/w"])
+def test_another_file_system_is_no_folder_of_that_name(location: str) -> None:
+    assert objection(location).startswith(f"found '{location.partition('/')[0]}/'; name a place")
+    assert objection(location.replace(":/", "://")) is None
+
+
+@pytest.mark.parametrize("location", ["file:/tmp/w", "file:///tmp/w", "10:/w", "w:1"])
+def test_a_colon_may_be_part_of_a_name(location: str) -> None:
+    assert objection(location) is None
