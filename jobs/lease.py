@@ -20,6 +20,7 @@ from pyspark.sql import Row, SparkSession
 from jobs.errors import LeaseLostError, NotAWarehouseError, WarehouseBusyError, explain
 from jobs.location import address, is_path
 from jobs.lock import Holder
+from jobs.session import hurry
 from jobs.sql_text import literal
 
 logger = logging.getLogger(__name__)
@@ -122,7 +123,10 @@ class Lease:
                 return
             except Exception as error:  # another run may be making it at this moment: its folder is there before its first commit
                 if not tries_left:
-                    raise NotAWarehouseError(f"warehouse {self.location}: cannot be opened: {explain(error)}") from error
+                    raise NotAWarehouseError(
+                        f"warehouse {self.location}: cannot be opened: {explain(error)}; if its lease has a log without a commit, which a "
+                        f"run leaves that died while making it, remove {self.table}"
+                    ) from error
                 time.sleep(CREATE_WAIT_SECONDS)
 
     def _take(self) -> bool:
@@ -140,11 +144,16 @@ class Lease:
         return self._read()["nonce"] == self.nonce
 
     def _beat(self) -> None:
-        while not self._ended.wait(HEARTBEAT_SECONDS):
+        hurry(self.spark)
+        pause = HEARTBEAT_SECONDS
+        while not self._ended.wait(pause):
+            began_at = self._now()
             self._renew()
             if self._lost is not None:
                 logger.error("%s", self._lost)
                 return
+            # One that had to wait has written the time at which it began, which may be long ago by now.
+            pause = max(0.0, HEARTBEAT_SECONDS - (self._now() - began_at).total_seconds())
 
     def _renew(self) -> None:
         now = self._now()

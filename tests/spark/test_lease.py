@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -146,6 +147,38 @@ def test_a_lease_that_is_renewed_does_not_end(spark: SparkSession, location: str
     assert all(renewed.acquire(timeout=60) for _ in range(2))
     with pytest.raises(WarehouseBusyError):
         lease_of(spark, location, clock).acquire(0)
+    first.release()
+
+
+def test_a_lease_is_renewed_while_the_runs_own_tasks_wait_for_slots(
+    spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First in, first out, its small jobs would wait until the last of the long ones has begun."""
+    began = spark.sparkContext.accumulator(0)
+
+    def work(_: int) -> None:
+        began.add(1)
+        time.sleep(1)
+
+    first = lease_of(spark, location, clock)
+    first.acquire(0)
+    monkeypatch.setattr(lease_module, "HEARTBEAT_SECONDS", 0.1)
+    count = 60 * spark.sparkContext.defaultParallelism
+    with ThreadPoolExecutor(1) as pool:
+        stage = pool.submit(lambda: spark.sparkContext.parallelize(range(count), count).foreach(work))
+        try:
+            deadline = time.monotonic() + 300
+            while not began.value and time.monotonic() < deadline:
+                time.sleep(0.1)
+            clock.at += timedelta(seconds=1)
+            threading.Thread(target=first._beat, daemon=True).start()
+            while first._renewed_at < clock.at and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert first._renewed_at == clock.at
+            assert not stage.done()
+        finally:
+            first._ended.set()
+            spark.sparkContext.cancelAllJobs()
     first.release()
 
 
