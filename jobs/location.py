@@ -62,7 +62,7 @@ def objection(location: str) -> str | None:
     >>> objection("data/[ab]")
     "found '[' in its name, which Spark does not take as it stands; name another, or rename it"
     >>> objection("dbfs:/w")
-    "found 'dbfs:/'; name a place in an object store or another file system as dbfs://..., this machine's as file:/..."
+    "found 'dbfs:/'; name a place on another file system as dbfs://..., on this machine's as file:/..."
     """
     if not re.sub("^file:(//)?", "", location).strip():
         return "expected a name, found none"
@@ -72,7 +72,7 @@ def objection(location: str) -> str | None:
         return "found a user or password in an address, which logs would repeat; give them to Spark by its settings or the environment"
     scheme = _SCHEME_WITHOUT_HOST.match(location)
     if scheme is not None:  # it would be a folder of that name on the driver's own disk
-        return f"found {scheme[0]!r}; name a place in an object store or another file system as {scheme[0]}/..., this machine's as file:/..."
+        return f"found {scheme[0]!r}; name a place on another file system as {scheme[0]}/..., on this machine's as file:/..."
     odd = (_SPARKS_OWN_IN_PATHS if is_path(location) else _SPARKS_OWN_IN_SCHEMAS).search(location)
     return None if odd is None else f"found {odd[0]!r} in its name, which Spark does not take as it stands; name another, or rename it"
 
