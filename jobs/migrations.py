@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from jobs.errors import NotAWarehouseError
-from jobs.warehouse import KEEP_THE_LOG, Warehouse, column_definition
+from jobs.warehouse import Warehouse, column_definition, declared_properties
 from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, TABLES
 
 logger = logging.getLogger(__name__)
@@ -60,4 +60,4 @@ def migrate(warehouse: Warehouse) -> None:
         missing = [column_definition(column) for column in spec.schema if column.name not in present]
         if missing:
             warehouse.alter(name, f"ADD COLUMNS ({', '.join(missing)})")
-        warehouse.alter(name, f"SET TBLPROPERTIES ('{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}', {KEEP_THE_LOG})")
+        warehouse.alter(name, f"SET TBLPROPERTIES ({declared_properties(spec)})")

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import assign, audit, gates, land, maintain, migrations, report, verify
 from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
-from jobs.errors import GateFailedError, NotAWarehouseError, RunIdReusedError, StageFailedError, explain
+from jobs.errors import GateFailedError, LeaseLostError, NotAWarehouseError, RunIdReusedError, StageFailedError, explain
 from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
 from jobs.reach import check_reach
@@ -97,8 +97,11 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     with _held(warehouse, request, started_at) as check_hold:
         with stage_timer("open"):
             check_reach(warehouse.spark, warehouse.folder, (capture.path for capture in request.captures))
-            _open(warehouse)
-        return _run(warehouse, request, started_at, check_hold)
+            # Asked first: what another run has left is taken back, and tables are migrated, only by a run that says so in ``runs``.
+            before = warehouse.run_named(request.run_id) if warehouse.exists() else None
+            if before is None:
+                _open(warehouse)
+        return _run(warehouse, request, started_at, check_hold) if before is None else _repeat(warehouse, request, before)
 
 
 @contextmanager
@@ -132,20 +135,34 @@ def _open(warehouse: Warehouse) -> None:
         raise StageFailedError(f"open: {explain(error)}; the next run goes on with it") from error
 
 
+def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
+    """Tell of a run that is published already what it told then, and change no table.
+
+    Args:
+        before: its row in ``runs``.
+
+    Raises:
+        RunIdReusedError: it was another run.
+    """
+    if (before["input_fingerprint"], before["settings_fingerprint"]) != (_input_fingerprint(request), _settings_fingerprint(request)):
+        raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
+    logger.info("run %s is already published: nothing to do", request.run_id)
+    warehouse.read_published()
+    _tidy(warehouse)  # it may have been killed before
+    request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
+    return _told(warehouse, request, before["run_sequence"], dict(before["input_counts"]))
+
+
+def _told(warehouse: Warehouse, request: Request, run_sequence: int, input_counts: dict[str, int]) -> str | None:
+    """Return what a published run says at its end: the summary of its report, where it makes one."""
+    told = {"run_id": request.run_id, "input_counts": input_counts}
+    summary = _report(warehouse, request, told) if request.command == "run" else None
+    _check_fail_on(warehouse, request, run_sequence, summary)
+    return summary
+
+
 def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hold: Callable[[], None]) -> str | None:
     newest = warehouse.newest_run()
-    input_fingerprint, settings_fingerprint = _input_fingerprint(request), _settings_fingerprint(request)
-    before = warehouse.run_named(request.run_id) if newest is not None else None
-    if before is not None:
-        if (before["input_fingerprint"], before["settings_fingerprint"]) != (input_fingerprint, settings_fingerprint):
-            raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
-        logger.info("run %s is already published: nothing to do", request.run_id)
-        _tidy(warehouse)  # it may have been killed before
-        request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
-        told = {"run_id": before["run_id"], "input_counts": dict(before["input_counts"])}
-        summary = _report(warehouse, request, told) if request.command == "run" else None
-        _check_fail_on(warehouse, request, before["run_sequence"], summary)
-        return summary
     published = warehouse.newest_run(RunStatus.PUBLISHED) if newest is not None else None
     warehouse.run_sequence = (newest["run_sequence"] if newest is not None else 0) + 1
     warehouse.run_id = request.run_id
@@ -170,8 +187,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "run_sequence": warehouse.run_sequence,
         "command": request.command,
         "started_at": started_at,
-        "input_fingerprint": input_fingerprint,
-        "settings_fingerprint": settings_fingerprint,
+        "input_fingerprint": _input_fingerprint(request),
+        "settings_fingerprint": _settings_fingerprint(request),
     }
     try:
         results = _stages(context, request)
@@ -188,16 +205,20 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     _tidy(warehouse)
     if request.command == "maintain":
         _vacuum(context, request.now())
-    told = {"run_id": request.run_id, "input_counts": context.input_counts}
-    summary = _report(warehouse, request, told) if request.command == "run" else None
-    _check_fail_on(warehouse, request, warehouse.run_sequence, summary)
-    return summary
+    return _told(warehouse, request, warehouse.run_sequence, context.input_counts)
 
 
 def _tidy(warehouse: Warehouse) -> None:
-    """Do what comes behind the published row: let a catalog's views read no more than it names, and remove what was written aside."""
-    settle_views(warehouse)
-    warehouse.clear_staging()
+    """Do what comes behind the published row: let a catalog's views read no more than it names, and remove what was written aside.
+
+    Left to the next run where that has taken over by now: views and what lies aside may be its own.
+    """
+    try:
+        settle_views(warehouse)
+        warehouse.clear_staging()
+    except LeaseLostError as error:
+        logger.warning("published, and left untidied: %s", error)
+        warehouse.read_published()
 
 
 def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
@@ -317,7 +338,7 @@ def _close(
     # By Arrow: from Python rows it would cost a second of class loading more, and a null would have no type.
     row_schema = to_arrow_schema(RUNS.schema)
     request.facts.update({name: complete[name] for name in ("run_id", "run_sequence", "status", "output_counts")})
-    warehouse.append(RUNS.name, context.spark.createDataFrame(pa.Table.from_pylist([complete], row_schema), RUNS.schema))
+    warehouse.close(context.spark.createDataFrame(pa.Table.from_pylist([complete], row_schema), RUNS.schema))
 
 
 def software_versions(spark: SparkSession) -> dict[str, str]:

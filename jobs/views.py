@@ -25,10 +25,10 @@ def prepare_views(warehouse: Warehouse, versions: Mapping[str, int]) -> None:
     for name, version in versions.items():
         before = left.get(name, 0)
         if version == before:
-            replace_view(warehouse, name, query_at(warehouse, name, version))
+            warehouse.replace_view(name, query_at(warehouse, name, version))
         else:
             new = f"{query_at(warehouse, name, version)} WHERE {is_there}"
-            replace_view(warehouse, name, f"{new} UNION ALL {query_at(warehouse, name, before)} WHERE NOT {is_there}")
+            warehouse.replace_view(name, f"{new} UNION ALL {query_at(warehouse, name, before)} WHERE NOT {is_there}")
 
 
 def settle_views(warehouse: Warehouse) -> None:
@@ -36,12 +36,7 @@ def settle_views(warehouse: Warehouse) -> None:
     if is_path(warehouse.location):
         return
     for name, version in dict(warehouse.newest_run(RunStatus.PUBLISHED)["table_versions"]).items():
-        replace_view(warehouse, name, query_at(warehouse, name, version))
-
-
-def replace_view(warehouse: Warehouse, name: str, query: str) -> None:
-    """Make the view of a table show a query's rows."""
-    warehouse.spark.sql(f"CREATE OR REPLACE VIEW {warehouse.identifier(name)}_published AS {query}")
+        warehouse.replace_view(name, query_at(warehouse, name, version))
 
 
 def query_at(warehouse: Warehouse, name: str, version: int) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriterV2, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -40,6 +40,7 @@ STAGING = "_staging"
 STAGED_TABLES = "evenkeel_staging_"
 COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 SIGNATURE = "evenkeel run "
+TRANSACTIONS = "evenkeel runs"
 OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, MARK, "report.html"}
 KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"
 """Property of every table. With each checkpoint Delta would remove the commits that are older than thirty days: also the one that readers
@@ -95,9 +96,10 @@ class Warehouse:
 
     def read(self, name: str) -> DataFrame:
         """Return the rows of a table: the published ones for a reader, inside a run the newest, which are the run's own."""
-        if name in self._published:
-            return self.spark.sql(f"SELECT * FROM {self.identifier(name)} VERSION AS OF {self._published[name]}")
-        return self.spark.table(self.identifier(name))
+        if name not in self._published:
+            return self.spark.table(self.identifier(name))
+        rows = self.spark.sql(f"SELECT * FROM {self.identifier(name)} VERSION AS OF {self._published[name]}")
+        return with_added_columns(rows, TABLES[name])
 
     def read_published(self) -> Row:
         """Make ``read`` give what the newest published run left, whatever a run in progress writes; return that run's row.
@@ -108,7 +110,8 @@ class Warehouse:
         newest = self.newest_run(RunStatus.PUBLISHED)
         if newest is None:
             raise NotAWarehouseError(f"warehouse {self.location}: nothing is published yet; run first")
-        self._published = dict(newest["table_versions"])
+        versions = dict(newest["table_versions"])  # without tables that a later release has added: empty to readers until the next run
+        self._published = {name: versions.get(name, 0) for name in TABLES if name != RUNS.name}
         return newest
 
     def is_empty(self, name: str) -> bool:
@@ -197,7 +200,7 @@ class Warehouse:
                 "name another with --warehouse"
             )
         for name in tables:
-            if not (self.folder / name / "_delta_log").is_dir():
+            if not (self.folder / name / "_delta_log").is_dir() and not self._is_begun_only(name):
                 raise NotAWarehouseError(
                     f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another with --warehouse"
                 )
@@ -238,7 +241,17 @@ class Warehouse:
         for spec in TABLES.values():
             if self.folder is None or not self._local_versions(spec.name):
                 with self._committing():
+                    if self.folder is not None and self._is_begun_only(spec.name):
+                        shutil.rmtree(self.folder / spec.name)  # Delta takes any folder with something in it for a table, and makes none
                     self.spark.sql(create_statement(spec, self.identifier(spec.name)))
+
+    def _is_begun_only(self, name: str) -> bool:
+        """Return whether a table's folder is there without a file: what a run leaves that dies before the table's first commit.
+
+        Files with a dot in front do not count: those are of commits that were never finished, and checksums.
+        """
+        folder = self.folder / name
+        return folder.is_dir() and all(path.is_dir() or path.name.startswith(".") for path in folder.rglob("*"))
 
     def _is_written(self, name: str) -> bool:
         """Return whether a table is there and has more than its creation; for where ``runs`` cannot tell."""
@@ -324,7 +337,25 @@ class Warehouse:
         Raises:
             SchemaMismatchError: the frame's columns are not the table's.
         """
-        info = self._commit(name, aligned(rows, TABLES[name]).writeTo(self.identifier(name)).append)
+        return self._append(name, aligned(rows, TABLES[name]).writeTo(self.identifier(name)))
+
+    def close(self, row: DataFrame) -> None:
+        """Append the one row of the run to ``runs``, unless another run has done so with the same sequence number or a later one.
+
+        A run may be suspended in the middle of this very commit and lose its lease meanwhile. Appends do not conflict; what makes this
+        one do so is Delta's own fence, a transaction of an application that may only go forward.
+
+        Raises:
+            ForeignCommitError: another run has.
+        """
+        fence = {"txnAppId": TRANSACTIONS, "txnVersion": str(self.run_sequence)}
+        if self._append(RUNS.name, aligned(row, RUNS).writeTo(self.identifier(RUNS.name)).options(**fence)) != 1:
+            raise ForeignCommitError(
+                f"{RUNS.name}: run {self.run_sequence} has ended already, by {self._newest_writer(RUNS.name)}; {STOP_IT}"
+            )
+
+    def _append(self, name: str, writer: DataFrameWriterV2) -> int:
+        info = self._commit(name, writer.append)
         written = int(info["operationMetrics"].get("numOutputRows", 0)) if info is not None else 0
         self.rows_written[name] = self.rows_written.get(name, 0) + written
         return written
@@ -420,14 +451,28 @@ class Warehouse:
         return self.spark.table(table)
 
     def clear_staging(self) -> None:
-        """Remove what ``stage`` wrote aside, in this run or in one that died; over Spark Connect it stays in an object store."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder / STAGING, ignore_errors=True)
-        elif is_path(self.location):
-            remove_stored(self.spark, self._path(STAGING))
-        else:
-            for row in self.spark.sql(f"SHOW TABLES IN {self.location} LIKE '{STAGED_TABLES}*'").collect():
-                self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")
+        """Remove what ``stage`` wrote aside, in this run or in one that died; over Spark Connect it stays in an object store.
+
+        Raises:
+            LeaseLostError: what lies there may be another run's by now.
+        """
+        with self._committing():
+            if self.folder is not None:
+                shutil.rmtree(self.folder / STAGING, ignore_errors=True)
+            elif is_path(self.location):
+                remove_stored(self.spark, self._path(STAGING))
+            else:
+                for row in self.spark.sql(f"SHOW TABLES IN {self.location} LIKE '{STAGED_TABLES}*'").collect():
+                    self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")
+
+    def replace_view(self, name: str, query: str) -> None:
+        """Make the view of a table show a query's rows.
+
+        Raises:
+            LeaseLostError: it may show another run by now.
+        """
+        with self._committing():
+            self.spark.sql(f"CREATE OR REPLACE VIEW {self.identifier(name)}_published AS {query}")
 
 
 def column_definition(column: StructField) -> str:
@@ -441,9 +486,14 @@ def create_statement(spec: TableSpec, identifier: str) -> str:
     partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {quoted(spec.comment)}\n"
-        f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{','.join(spec.skipping_columns)}', "
-        f"'{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}', {KEEP_THE_LOG})"
+        f"TBLPROPERTIES ({declared_properties(spec)})"
     )
+
+
+def declared_properties(spec: TableSpec) -> str:
+    """Return the properties that every table of this release has, as CREATE and ALTER TABLE name them."""
+    skipping = ",".join(spec.skipping_columns)
+    return f"'delta.dataSkippingStatsColumns' = '{skipping}', '{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}', {KEEP_THE_LOG}"
 
 
 def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
@@ -458,6 +508,12 @@ def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
     order = [column for column in SORT_COLUMNS if column in spec.schema.names]
     selected = rows.select(*spec.schema.names)
     return selected.sortWithinPartitions(*order) if order else selected
+
+
+def with_added_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Return the rows of a table that an older release has made, with null in the columns that it got since."""
+    known = set(rows.columns)
+    return rows.withColumns({column.name: F.lit(None).cast(column.dataType) for column in spec.schema if column.name not in known})
 
 
 def shape_problems(schema: StructType, spec: TableSpec) -> list[str]:

@@ -60,7 +60,7 @@ def test_the_row_in_runs_switches_all_views_at_once(
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
     seen: list[dict[str, tuple[int, int]]] = []
-    replace_view, close = views.replace_view, pipeline._close
+    replace_view, close = Warehouse.replace_view, pipeline._close
 
     def replace_and_look(warehouse: Warehouse, name: str, query: str) -> None:
         replace_view(warehouse, name, query)
@@ -72,7 +72,7 @@ def test_the_row_in_runs_switches_all_views_at_once(
         close(*arguments)
         seen.append(published(spark, schema))
 
-    monkeypatch.setattr(views, "replace_view", replace_and_look)
+    monkeypatch.setattr(Warehouse, "replace_view", replace_and_look)
     monkeypatch.setattr(pipeline, "_close", close_and_look)
     assert evenkeel("land", *warehouse, "--input", few(tmp_path, "b.parquet", 4, 8)) == 0
     everything = by_version(spark, schema)
@@ -93,7 +93,7 @@ def test_views_of_a_table_that_has_got_a_column_since(spark: SparkSession, schem
     warehouse.create()
     declared = TABLES["findings"].schema.names
     spark.sql(f"CREATE OR REPLACE TABLE {schema}.findings USING delta AS SELECT 'early' AS {declared[0]}")
-    views.replace_view(warehouse, "findings", views.query_at(warehouse, "findings", warehouse.version("findings")))
+    warehouse.replace_view("findings", views.query_at(warehouse, "findings", warehouse.version("findings")))
     view = spark.table(f"{schema}.findings_published")
     assert (view.columns, [tuple(row) for row in view.collect()]) == (declared, [("early", *[None] * (len(declared) - 1))])
 

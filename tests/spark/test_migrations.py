@@ -17,6 +17,7 @@ from tests.spark.tables import rows, versions
 PROPERTY = "evenkeel.contractVersion"
 ADDED = ("retained_from", "counterfactuals_from", "positions", "origins")
 CLEANUP = "delta.enableExpiredLogCleanup"
+SKIPPING = "delta.dataSkippingStatsColumns"
 
 
 @pytest.fixture
@@ -69,6 +70,29 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy:
     assert dict(runs[1]["table_versions"]) == {name: version for name, version in migrated.items() if name != "runs"}
     assert evenkeel("run", "--warehouse", copy) == 0
     assert versions(copy) == {**migrated, "runs": migrated["runs"] + 1}
+
+
+def test_a_reader_of_an_older_warehouse_sees_null_in_columns_that_it_lacks(evenkeel, copy: Path) -> None:
+    """Where no run of this release has migrated it yet; and one that does brings every property up to date."""
+
+    def of_an_older_release(line: str) -> str:
+        action = json.loads(without_contract(line))
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            schema["fields"] = [field for field in schema["fields"] if field["name"] != "is_lower_bound"]
+            action["metaData"]["schemaString"] = json.dumps(schema)
+            action["metaData"]["configuration"][SKIPPING] = "run_sequence"
+        return json.dumps(action)
+
+    forget_checksums(copy)
+    declared_before = declared(copy, SKIPPING)
+    for log in copy.glob(f"*/_delta_log/{0:020}.json"):
+        log.write_text("".join(of_an_older_release(line) + "\n" for line in log.read_text().splitlines()))
+    before = versions(copy)
+    assert evenkeel("report", "--warehouse", copy) == 0
+    assert versions(copy) == before
+    assert evenkeel("run", "--warehouse", copy) == 0
+    assert declared(copy, SKIPPING) == declared_before
 
 
 @pytest.fixture(params=["checksums", "no checksums"])

@@ -171,6 +171,17 @@ def test_what_a_dead_run_left_is_taken_back_first(land, spark: SparkSession, war
     assert len(rows(warehouse, LANDED)) == 2
 
 
+def test_a_repeated_run_takes_back_nothing(land, spark: SparkSession, warehouse: Path) -> None:
+    """It writes no row that would say where the tables stand since: the next run that does takes back what another one has left."""
+    assert land("first", 1) == 0
+    table = f"delta.`{warehouse / LANDED}`"
+    spark.sql(f"INSERT INTO {table} SELECT * FROM {table}")
+    before = versions(warehouse)
+    assert land("first", 1) == 0
+    assert land("first", 2) == 4
+    assert versions(warehouse) == before
+
+
 def test_the_log_tells_where_records_went(land, capsys: pytest.CaptureFixture[str]) -> None:
     connect = {"key_b64": group_key("g"), "value_b64": group_value(1, protocol_type="connect")}
     line = record_line(offset=8, **{name: base64.b64encode(part).decode() for name, part in connect.items()}) + "\n"

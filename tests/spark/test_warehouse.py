@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from jobs.errors import ForeignCommitError, LeaseLostError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
 from jobs.warehouse import COMMIT_NOTE, Warehouse
 from schemas.tables import GENERATION_TOPICS, RUNS, TABLES
 from tests.spark.frames import frame
@@ -87,6 +87,35 @@ def test_only_missing_tables_are_made_and_runs_comes_last(warehouse: Warehouse, 
         warehouse.create()
     assert committed == ["findings", "runs"]
     assert warehouse.exists()
+
+
+UNFINISHED = "_delta_log/.00000000000000000000.json.8c3b.tmp"
+
+
+@pytest.mark.parametrize("name", [NAME, RUNS.name])
+@pytest.mark.parametrize("left", ["", "_delta_log/", UNFINISHED], ids=["a folder", "a log", "a commit that was not finished"])
+def test_a_table_whose_first_commit_never_came_is_made(warehouse: Warehouse, name: str, left: str) -> None:
+    """As after a run that died while it made the first tables, or had no room for them."""
+    for table in (name, RUNS.name):
+        shutil.rmtree(warehouse.folder / table, ignore_errors=True)
+    place = warehouse.folder / name / left
+    (place if not place.suffix else place.parent).mkdir(parents=True)
+    if place.suffix:
+        place.touch()
+    warehouse.check_location()
+    warehouse.create()
+    assert versions(warehouse.folder) == dict.fromkeys(TABLES, 0)
+    assert warehouse.append(NAME, topics(warehouse.spark, "a")) == 1
+
+
+def test_files_without_a_log_are_not_taken_for_a_beginning(warehouse: Warehouse) -> None:
+    warehouse.append(NAME, topics(warehouse.spark, "a"))
+    shutil.rmtree(warehouse.folder / NAME / "_delta_log")
+    before = sorted(warehouse.folder.rglob("*"))
+    with pytest.raises(NotAWarehouseError, match="generation_topics is not a Delta table"):
+        warehouse.check_location()
+    warehouse.create()
+    assert sorted(warehouse.folder.rglob("*")) == before
 
 
 def test_a_log_without_commits_is_damage_and_no_empty_table(warehouse: Warehouse) -> None:
@@ -169,6 +198,52 @@ def test_a_run_does_not_build_upon_a_commit_that_came_between_two_of_its_own(war
         publish(zombie, 1)
     with pytest.raises(ForeignCommitError, match="runs: expected version 0, as this run found or left it, found version 1"):
         publish(warehouse, 2)
+
+
+def close(warehouse: Warehouse, run_id: str, sequence: int) -> None:
+    warehouse.run_sequence = sequence
+    row = {"run_id": run_id, "run_sequence": sequence, "status": "published", "table_versions": warehouse.versions()}
+    warehouse.close(frame(warehouse.spark, RUNS.schema, [row]))
+
+
+def test_a_run_that_is_overtaken_in_its_last_commit_does_not_publish(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine suspended between the last look and the commit, for longer than its lease: the heir has published meanwhile."""
+    heir, check_left = Warehouse(warehouse.spark, str(warehouse.folder)), Warehouse._check_left
+
+    def look_and_sleep(self: Warehouse, name: str, version: int) -> None:
+        check_left(self, name, version)
+        if self is warehouse:
+            with heir.signed("heir", nullcontext):
+                close(heir, "heir", 1)
+
+    monkeypatch.setattr(Warehouse, "_check_left", look_and_sleep)
+    with pytest.raises(ForeignCommitError, match="runs: expected version 1 by this run, found version 1 by evenkeel run heir"):
+        close(warehouse, "asleep", 1)
+    assert [run["run_id"] for run in rows(warehouse.folder, "runs")] == ["heir"]
+    monkeypatch.setattr(Warehouse, "_check_left", check_left)
+    with pytest.raises(ForeignCommitError, match="runs: run 1 has ended already, by evenkeel run heir"):
+        close(warehouse, "late", 1)
+    close(warehouse, "next", 2)
+    assert sorted(run["run_id"] for run in rows(warehouse.folder, "runs")) == ["heir", "next"]
+
+
+def test_what_may_be_the_heirs_is_left_alone(spark: SparkSession, place: str) -> None:
+    """Views, and what was written aside, of a warehouse that a run has lost."""
+
+    @contextmanager
+    def lost() -> Iterator[None]:
+        raise LeaseLostError("lost")
+        yield
+
+    dead, heir = Warehouse(spark, place), Warehouse(spark, place)
+    own = staged(heir, "heir")
+    with dead.signed("dead", lost):
+        with pytest.raises(LeaseLostError):
+            dead.clear_staging()
+        with pytest.raises(LeaseLostError):
+            dead.replace_view(NAME, "SELECT 1")
+    assert hashes_of(own) == ["heir"]
+    heir.clear_staging()
 
 
 def test_every_commit_is_made_while_nobody_else_commits(warehouse: Warehouse) -> None:
