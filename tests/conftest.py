@@ -24,12 +24,14 @@ settings.load_profile("evenkeel")
 ROOT = Path(__file__).resolve().parents[1]
 SHARING = {
     **dict.fromkeys(("test_crashes.py", "test_disk_full.py"), "two runs"),
+    **dict.fromkeys(("test_landing_crashes.py", "test_two_writers.py"), "two landings"),
     **dict.fromkeys(("test_verify.py", "test_verify_rows.py", "test_recovery_page.py"), "full warehouse"),
 }
 """File -> those with the same word run in one process."""
 LONGEST_FIRST = (
     *("test_docs.py", "test_report_in_browser.py"),
-    *("test_crashes.py", "test_verify.py", "test_invariance.py", "test_hostile.py", "test_workers.py", "test_interrupt.py"),
+    *("test_crashes.py", "test_landing_crashes.py", "test_two_writers.py", "test_verify.py", "test_invariance.py", "test_hostile.py"),
+    *("test_workers.py", "test_interrupt.py"),
     *("test_histories.py", "test_bad_input.py", "test_maintain.py", "test_four_inputs.py", "test_pipeline.py", "test_catalog.py"),
     *("test_pieces.py", "test_run_demo.py", "test_report.py", "test_formatter_json.py", "test_migrations.py", "test_transactions.py"),
 )

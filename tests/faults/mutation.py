@@ -1,6 +1,6 @@
 """Whether the tests notice small faults of the core: several hundred mutants of it, of which nine in ten have to be killed.
 
-    python tests/faults/mutation.py --seed 1 --count 240
+    python tests/faults/mutation.py --seed 1 --count 200
 
 Needs the extra ``mutation`` besides ``test``. The seed chooses the mutants, each in a place of its own, see ``mutants``; a third seed tells
 no more than the first two, but finds other gaps. All happens in copies of the checkout. Assignors and what judges and compares their
@@ -266,7 +266,7 @@ def main() -> int:
     """Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1, help="chooses the mutants (default: %(default)s)")
-    parser.add_argument("--count", type=int, default=240, help="how many (default: %(default)s)")
+    parser.add_argument("--count", type=int, default=200, help="how many (default: %(default)s)")
     parser.add_argument("--only", choices=[part.name for part in PARTS], help="of these only those of one part")
     arguments = parser.parse_args()
     started = time.monotonic()

@@ -1,0 +1,52 @@
+"""Landings whose driver, or whose Spark, dies anywhere; see ``crashes``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import TwoRuns, commits
+from tests.faults.crashes import STEPS_OF_ANY_RUN, check_crashes, instants
+from tests.faults.readers import published_state
+
+
+def test_any_instant_of_landing(evenkeel, two_landings: TwoRuns, tmp_path: Path) -> None:
+    """The first three of the instants below. The run behind a killed one is killed too, and the one behind that, on one warehouse."""
+    check_crashes(evenkeel, two_landings, tmp_path, [tuple(instants(two_landings, 3))])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 30, 10))
+def test_any_instant_of_landing_at_length(first: int, evenkeel, two_landings: TwoRuns, tmp_path: Path) -> None:
+    check_crashes(evenkeel, two_landings, tmp_path, instants(two_landings, 10, first))
+
+
+@pytest.mark.slow
+def test_steps_of_landing(evenkeel, two_landings: TwoRuns, tmp_path: Path) -> None:
+    check_crashes(evenkeel, two_landings, tmp_path, STEPS_OF_ANY_RUN)
+
+
+def test_a_log_without_a_commit_is_no_warehouse(
+    evenkeel, two_landings: TwoRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a run leaves it that was killed while it made ``runs``; the next one goes on with that."""
+    warehouse = tmp_path / "warehouse"
+    (warehouse / "runs" / "_delta_log").mkdir(parents=True)
+    assert evenkeel("report", "--warehouse", warehouse) == 2
+    assert "no tables here" in capsys.readouterr().err
+    assert evenkeel(*two_landings.first_run(warehouse)) == 0
+    assert published_state(warehouse) == two_landings.before
+
+
+def test_written_tables_without_runs_are_left_alone(
+    evenkeel, two_landings: TwoRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warehouse = tmp_path / "warehouse"
+    shutil.copytree(two_landings.first, warehouse)
+    shutil.rmtree(warehouse / "runs")
+    before = commits(warehouse)
+    assert evenkeel(*two_landings.second_run(warehouse)) == 1
+    assert "runs: no commit in the Delta log, while runs have written" in capsys.readouterr().err
+    assert sorted(commits(warehouse)) == sorted(before)
