@@ -10,6 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+MOST_INFERRED = 100_000
+"""The most partitions that a topic is taken to have on the word of members alone. A controller makes 10,000 at once, and refuses more; a
+damaged or forged record may name any number up to 2147483647, and all partitions below it would be assigned and missed one by one."""
+
 
 class LookBasis(str, Enum):
     """Where a topic's partitions were taken from."""
@@ -72,7 +76,8 @@ class ClusterLooks:
 
         A look fits when it has every needed partition; and if it has others, its neighbour in time does not lack exactly these, as it
         would when they were added behind the generation, or the topic was deleted before it. When none fits the last look before
-        is taken. Without any look of the topic its partitions are inferred from what is needed.
+        is taken. Without any look of the topic its partitions are inferred from what is needed; numbers that no topic has are passed
+        over, so that whoever has them has what does not exist.
 
         Args:
             joined_at_ms: when the members had joined.
@@ -86,7 +91,8 @@ class ClusterLooks:
         """
         runs = self._runs.get(topic, ())
         if not self._times_ms or (not runs and (needed or is_abandoned)):
-            return ResolvedTopic(topic, max(needed, default=-1) + 1, None, None, LookBasis.INFERRED, is_uncertain=True)
+            count = max((partition + 1 for partition in needed if 0 <= partition < MOST_INFERRED), default=0)
+            return ResolvedTopic(topic, count, None, None, LookBasis.INFERRED, is_uncertain=True)
         before = bisect_right(self._times_ms, joined_at_ms) - 1
         candidates = (
             (before, before + 1, LookBasis.BEFORE),

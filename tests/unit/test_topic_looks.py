@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.topic_looks import ClusterLooks, LookBasis, TopicRun
+from assignors.topic_looks import MOST_INFERRED, ClusterLooks, LookBasis, TopicRun
 
 BEFORE, AFTER, EARLIER, INFERRED = LookBasis.BEFORE, LookBasis.AFTER, LookBasis.EARLIER, LookBasis.INFERRED
 JOINED_AT = 25
@@ -76,6 +76,14 @@ def test_without_any_look_the_partitions_are_inferred(looks: ClusterLooks) -> No
     found = looks.resolve("t", JOINED_AT, {0, 4})
     assert (found.partition_count, found.topic_id, found.basis, found.is_uncertain) == (5, None, INFERRED, True)
     assert ClusterLooks([], {}).resolve("t", JOINED_AT, set()).partition_count == 0
+
+
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [({0, -1}, 1), ({-2}, 0), ({-(2**31), 2**31 - 1}, 0), ({3, 99_000_000}, 4), ({MOST_INFERRED}, 0), ({MOST_INFERRED - 1}, MOST_INFERRED)],
+)
+def test_numbers_that_no_topic_has_are_not_inferred_from(needed: set[int], expected: int) -> None:
+    assert ClusterLooks([], {}).resolve("t", JOINED_AT, needed).partition_count == expected
 
 
 def test_a_run_stands_for_every_look_from_its_first_to_its_last() -> None:
