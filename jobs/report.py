@@ -23,6 +23,7 @@ from jobs.exports import write_exports
 from jobs.report_page import Document, build_page, build_views, render, render_group, to_text
 from jobs.reporting.groups import worst_first
 from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, MOST_RANKED, WEIGHTS, Page, ReportRows
+from jobs.resumption import MOST_LAG
 from jobs.text_file import write_text
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
@@ -264,12 +265,13 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
         .agg(
             F.count("*").alias("partition_count"),
             F.sort_array(F.collect_list("partition")).alias("partitions"),
-            F.sum("lag").alias("lag"),
+            F.sum(F.col("lag").cast("decimal(38,0)")).alias("lag"),
             F.count_if(F.col("resume_outcome").isin(_RESETS)).alias("reset_count"),
             F.count_if(F.col("resume_outcome") != str(ResumeOutcome.UNKNOWN)).alias("resume_known"),
         )
         .withColumns(
             {
+                "lag": F.when(F.col("lag") > MOST_LAG, MOST_LAG).otherwise(F.col("lag")).cast("bigint"),
                 "partitions": F.slice("partitions", 1, PARTITIONS_LISTED),
                 "flow_total": F.count("*").over(group),
                 "rank": F.row_number().over(newest),

@@ -35,6 +35,9 @@ ORIGINS_READ_HERE = f"origins for {MOVEMENTS.name}"
 Stage = Callable[[str, DataFrame], DataFrame]
 """What ``Warehouse.stage`` does."""
 
+MOST_LAG = 2**63 - 1
+"""What a lag has room for; a capture may hold offsets that no log reaches, and commits below 0."""
+
 CLOCKS_DIFFER = timedelta(days=1)
 """How far the times of commits, looks and generations may be from what they would be by one clock."""
 
@@ -129,7 +132,8 @@ def _resume_columns() -> dict[str, Column]:
         .when(begin.isNotNull(), str(ResumeOutcome.COMMITTED))
         .otherwise(str(ResumeOutcome.UNKNOWN))
     )
-    lag = F.when(committed.isNotNull() & end.isNotNull(), F.greatest(end - committed, F.lit(0).cast("bigint")))
+    waiting = F.coalesce(F.try_subtract(end, committed), F.when(committed < 0, F.lit(MOST_LAG)))  # greatest passes over what is left null
+    lag = F.when(committed.isNotNull() & end.isNotNull(), F.greatest(waiting, F.lit(0).cast("bigint")))
     told = (committed, begin, end, outcome, lag, _committed("committed_at"))
     return dict(zip(RESUME_COLUMNS, told, strict=True))
 

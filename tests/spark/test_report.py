@@ -255,6 +255,13 @@ def test_movements_become_lines_newest_first(spark: SparkSession) -> None:
     assert (oldest["lag"], oldest["reset_count"], oldest["resume_known"]) == (None, 0, 0)
 
 
+def test_lags_that_no_sum_has_room_for(spark: SparkSession) -> None:
+    """Offsets come from captures, which may hold any."""
+    line = {"strategy": "range", "topic": "t", "previous_member_id": "a", "member_id": "b", "kind": "revoked", "lag": 2**63 - 1}
+    (row,) = collected(condense_movements(frame(spark, MOVEMENTS, *({**line, "partition": number} for number in (0, 1))), limit=9))
+    assert (row["partition_count"], row["lag"]) == (2, 2**63 - 1)
+
+
 def test_findings_show_the_last_text_and_no_rule_is_missing(spark: SparkSession) -> None:
     found = {"rule_id": "differs", "severity": "warning", "evidence": {"figure": "1"}, "advice": "look"}
     findings = frame(

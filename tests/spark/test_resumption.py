@@ -87,6 +87,13 @@ CASES = {
     ),
     "a tombstone": ([commit(5, 50), commit(6, None)], [look(1, 10, 60)], (None, 10, None, "reset_none", None)),
     "the source says that there is none": ([commit(5, None, is_deleted=False)], [look(1, 10, 60)], (None, 10, None, "reset_none", None)),
+    "a commit below every log": (
+        [commit(5, -(2**63))], [look(1, 10, 60), look(20, 10, 80)], (-(2**63), 10, 80, "reset_out_of_range", 2**63 - 1)
+    ),
+    "a commit just below 0": ([commit(5, -1)], [look(1, 10, 60), look(20, 10, 80)], (-1, 10, 80, "reset_out_of_range", 81)),
+    "a log that ends below 0": (
+        [commit(5, 2**63 - 1)], [look(1, 10, 60), look(20, 10, -(2**63))], (2**63 - 1, 10, -(2**63), "reset_out_of_range", 0)
+    ),
     "no look": ([commit(5, 50)], [], (50, None, None, "unknown", None)),
     "a look of the same instant": ([commit(5, 50)], [look(10, 10, 60)], (50, 10, 60, "committed", 10)),
     "the last commit counts, up to the movement": (

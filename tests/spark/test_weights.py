@@ -90,6 +90,12 @@ CASES = {
         [look(5, 0, 0, -9), look(15, *[2**63 - 1] * 3)],
         (pytest.approx(4 / 3), 2),
     ),
+    "commits below every log": (
+        [given("a", 0, 1), given("b", 2)],
+        commits(p0=-(2**63), p1=2**63 - 1, p2=-(2**63)),
+        [look(5, 0, 0, 0), look(15, 2**63 - 1, -(2**63), 5)],
+        (1, pytest.approx(2)),
+    ),
     "nobody": ([], commits(p0=90), [look(5, 90), look(15, 99)], (None, None)),
     # One record an hour is not nothing: both members have as much of it.
     "a slow topic beside a fast one": ([given("a", 0), given("b", 1)], [], [look(0, 0, 0), look(3_600, 1, 1)], (None, 1)),
