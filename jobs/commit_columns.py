@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from jobs.sources.consumer_offsets import LAST_OFFSET
 from jobs.sources.decoded import LAST_MS
 from schemas.staging import DECODED_ROWS
 from schemas.vocabulary import Outcome
@@ -76,7 +77,7 @@ def split_commits(records: pa.Table) -> tuple[list[pa.RecordBatch], pa.Table]:
         place.is_valid(),
         pc.is_valid(values),
         pc.greater_equal(records["partition"], 0),
-        pc.greater_equal(records["offset"], 0),
+        pc.and_(pc.greater_equal(records["offset"], 0), pc.less_equal(records["offset"], LAST_OFFSET)),
         pc.and_(pc.greater_equal(records["timestamp_ms"], 0), pc.less(records["timestamp_ms"], LAST_MS)),
     ]
     candidates = pc.fill_null(reduce(pc.and_, is_placed), False)
@@ -103,9 +104,10 @@ def _names(keys: pa.Array) -> tuple[pa.Array, pa.StructArray]:
     topic_at = group_at + np.clip(group_size, 0, np.maximum(sizes - _KEY_SIZE, 0)) + 2
     topic_size = _numbers_at(text, topic_at - 2, ">i2")
     is_whole = (_numbers_at(text, starts, ">i2") == _OFFSET_COMMIT) & (sizes == _KEY_SIZE + group_size + topic_size)
-    whole = np.flatnonzero(is_whole & (group_size >= 0) & (topic_size >= 0))
+    partitions = _numbers_at(text, ends - 4, ">i4")
+    whole = np.flatnonzero(is_whole & (group_size >= 0) & (topic_size >= 0) & (partitions >= 0))
     groups, topics = (_cut(content, at[whole], size[whole]) for at, size in ((group_at, group_size), (topic_at, topic_size)))
-    names = pa.StructArray.from_arrays([groups, topics, pa.array(_numbers_at(text, ends[whole] - 4, ">i4"))], fields=list(_NAME))
+    names = pa.StructArray.from_arrays([groups, topics, pa.array(partitions[whole])], fields=list(_NAME))
     is_plain = pc.and_(pc.string_is_ascii(groups), pc.string_is_ascii(topics))
     return pc.index_in(pa.array(np.arange(len(keys))), pa.array(whole).filter(is_plain)), names.filter(is_plain)
 

@@ -10,17 +10,17 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
-from jobs.sources.consumer_group_fold import RECORD_TYPES
+from jobs.sources.consumer_group_fold import RECORD_TYPES, TARGET_EPOCH
 from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped
 from jobs.sources.leader_flavour import Form, UserData, leader_flavour
 from schemas.vocabulary import GroupState, GroupType
 from schemas.wire import (
     VALUE_DECODERS,
     GroupMember,
+    GroupMetadata,
     Key,
     WireError,
     decode_assignment,
-    decode_group_metadata,
     decode_key,
     decode_offset_commit,
     decode_subscription,
@@ -29,10 +29,14 @@ from schemas.wire.classic_group import decode_legacy_offset_commit
 
 OFFSETS_TOPIC = "__consumer_offsets"
 PARQUET_COLUMNS = {"key": "binary", "value": "binary", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+LAST_OFFSET = (1 << 63) - 2
+"""A log ends one behind its last record, so that no record is at the last number of 64 bits."""
 COMMITTED_COLUMN = "isCommitted"
 """A boolean that a file may have besides: records were read with ``read_committed``, so that none is of an aborted transaction."""
 CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA = 2, 3
 """Types of the records whose tombstones end a group."""
+GENERATION_FIELDS = {CLASSIC_GROUP_METADATA: "generation", CONSUMER_GROUP_METADATA: "epoch", TARGET_EPOCH: "assignment_epoch"}
+"""Type of a record -> the field that tells a generation: coordinators count it from 0, and int32 holds the gap between any two such."""
 
 CONSUMER_PROTOCOL_TYPES = ("consumer", "")
 REMEMBERED_VALUES, REMEMBERED_BYTES = 4096, 1024
@@ -71,7 +75,7 @@ def _decode(key: bytes | None, value: bytes | None, partition: int | None, offse
     payload = (key or b"") + (value or b"")
     if key is None:
         return quarantined("no_key", "missing_key", "found a record without key", payload)
-    if partition is None or offset is None or partition < 0 or offset < 0:
+    if partition is None or offset is None or partition < 0 or not 0 <= offset <= LAST_OFFSET:
         return quarantined("no_position", "missing_position", f"found partition {partition}, offset {offset}, expected both", payload)
     try:
         parsed = decode_key(key)
@@ -98,14 +102,21 @@ def decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | 
 def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
     kind = parsed.kind if value is not None else f"{parsed.kind}_tombstone"
     if parsed.kind == "offset_commit":
+        if parsed.partition < 0:  # brokers refuse a commit for a partition that their metadata do not have
+            detail = f"group '{parsed.group_id}', topic '{parsed.topic}': found partition {parsed.partition}, expected 0 or more"
+            return quarantined(parsed.kind, "negative_partition", detail, key + (value or b""))
         return landed(kind, "offset_commit", _offset_commit(parsed, value, partition, offset, timestamp_ms))
-    if parsed.record_type == CLASSIC_GROUP_METADATA and value is not None:
-        return _group_metadata(parsed, key, value, partition, offset, timestamp_ms)
-    if parsed.record_type == CLASSIC_GROUP_METADATA or parsed.record_type in RECORD_TYPES:
-        if value is not None:
-            VALUE_DECODERS[parsed.record_type](value)  # what cannot be read now could not be folded later
-        return landed(kind, "group_record", _group_record(parsed, key, value, partition, offset, timestamp_ms))
-    return skipped(kind)
+    if parsed.record_type != CLASSIC_GROUP_METADATA and parsed.record_type not in RECORD_TYPES:
+        return skipped(kind)
+    if value is not None:
+        content = VALUE_DECODERS[parsed.record_type](value)  # what cannot be read now could not be folded later
+        generation = getattr(content, GENERATION_FIELDS[parsed.record_type]) if parsed.record_type in GENERATION_FIELDS else 0
+        if generation < 0:
+            detail = f"group '{parsed.group_id}': found generation {generation}, expected 0 or more"
+            return quarantined(parsed.kind, "negative_generation", detail, key + value)
+        if parsed.record_type == CLASSIC_GROUP_METADATA:
+            return _group_metadata(parsed, content, key, value, partition, offset, timestamp_ms)
+    return landed(kind, "group_record", _group_record(parsed, key, value, partition, offset, timestamp_ms))
 
 
 def _group_record(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
@@ -121,8 +132,9 @@ def _group_record(parsed: Key, key: bytes, value: bytes | None, partition: int |
     }
 
 
-def _group_metadata(parsed: Key, key: bytes, value: bytes, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
-    group = decode_group_metadata(value)
+def _group_metadata(
+    parsed: Key, group: GroupMetadata, key: bytes, value: bytes, partition: int | None, offset: int, timestamp_ms: int | None
+) -> Row:
     if group.protocol_type not in CONSUMER_PROTOCOL_TYPES:
         # Kept all the same: it tells that the group's empty snapshots are not of consumers either.
         known = _group_record(parsed, key, value, partition, offset, timestamp_ms)

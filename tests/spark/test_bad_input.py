@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.tables import rows, versions
-
-DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
-LOOKS = DEMO / "cluster_metadata.jsonl.gz"
+from tests.spark.captures import LOOKS, few
+from tests.spark.tables import COMPARED, OF_THE_RUN, rows, versions
+from tests.unit import records
 
 
 @pytest.fixture
@@ -141,6 +140,81 @@ def test_damaged_records_end_in_quarantine(evenkeel, tmp_path: Path) -> None:
     before = versions(warehouse)
     assert evenkeel("run", "--config", settings, "--warehouse", warehouse, "--input", capture) == 0
     assert {name for name, version in versions(warehouse).items() if version != before[name]} == {"runs"}
+
+
+def hostile_captures(folder: Path) -> Path:
+    """Write captures of a cluster of their own, well formed all of them, with numbers that Kafka gives to nothing."""
+    at_ms, offset = 1_795_228_071_804, -(2**63)
+    subscribed, given = records.subscription("t", version=0), records.assignment(t=[0, -1])
+    value = records.group_value(1, records.group_member("a", subscribed, given), at_ms=at_ms)
+    member = records.group_member("b", subscribed, records.assignment(t=[0]))
+    contents = [
+        (records.group_key("some partition"), value),
+        (records.commit_key("some partition", "t", -5), records.commit_value(5, at_ms)),
+        (records.commit_key("some partition", "t", 0), records.commit_value(offset, at_ms)),
+        (records.group_key("generations"), records.group_value(-2_147_483_643, at_ms=at_ms)),
+        (records.group_key("generations"), records.group_value(6, member, at_ms=at_ms)),
+        (records.group_key("generations"), records.group_value(2**31 - 1, member, at_ms=at_ms)),
+        (records.commit_key("generations", "t", 0), records.commit_value(2**63 - 1, at_ms)),
+    ]
+    folder.mkdir()
+    with (folder / "records.jsonl").open("w") as lines:
+        for place, (key, content) in enumerate(contents, 1):
+            told = {"key_b64": base64.b64encode(key).decode(), "value_b64": base64.b64encode(content).decode()}
+            lines.write(json.dumps({"partition": 1, "offset": place, "timestamp_ms": at_ms + place, **told}) + "\n")
+        last = {"partition": 1, "offset": 2**63 - 1, "timestamp_ms": at_ms, "key_b64": told["key_b64"], "value_b64": told["value_b64"]}
+        lines.write(json.dumps(last) + "\n")
+    with (folder / "looks.jsonl").open("w") as lines:
+        for past, end in ((-9, 2**63 - 1), (9_000, offset)):
+            topics = [{"topic": "t", "partitions": [{"partition": 0, "begin_offset": offset, "end_offset": end}]}]
+            topics.append({"topic": "without partitions", "partitions": []})
+            look = {"observed_at_ms": at_ms + past, "cluster_id": "hostile", "brokers": [], "topics": topics}
+            lines.write(json.dumps(look) + "\n")
+    with (folder / "snapshots.jsonl").open("w") as lines:
+        for number in (2**31 - 1, 99_000_000, 5):
+            entry = {"topic": f"in no look {number}", "partitions": [number]}
+            told = {"member_id": "m", "topics": [entry["topic"]], "assigned": [entry]}
+            group = {"group_id": f"far {number}", "group_type": "classic", "state": "Stable", "strategy": "range"}
+            lines.write(json.dumps({**group, "observed_at_ms": at_ms, "cluster_id": "hostile", "members": [told]}) + "\n")
+    return folder
+
+
+def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel, tmp_path: Path) -> None:
+    """Neither at a gate, nor in the arithmetic of the audit, nor in what has to be kept in memory a partition."""
+    good, bad = tmp_path / "good captures", hostile_captures(tmp_path / "hostile captures")
+    good.mkdir()
+    few(good, "log.parquet", 0, 8)
+    shutil.copy(LOOKS, good)
+    (good / "id.jsonl").write_text('{"observed_at_ms": 1, "cluster_id": "good", "brokers": [], "topics": []}\n')
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("quality:\n  max_quarantined_ratio: 1.0\n")
+    for name, inputs in (("alone", ()), ("beside", (bad,))):
+        code = evenkeel("run", "--config", settings, "--warehouse", tmp_path / name, "--input", good, *inputs)
+        assert code == 0, name
+    for table in COMPARED:
+        theirs, ours = (
+            sorted(
+                json.dumps({key: value for key, value in row.items() if key not in OF_THE_RUN}, sort_keys=True, default=repr)
+                for row in rows(tmp_path / name, table)
+                if row["cluster_id"] != "hostile"
+            )
+            for name in ("alone", "beside")
+        )
+        assert ours == theirs, table
+    found = {row["source_position"]: row["reason"] for row in rows(tmp_path / "beside", "quarantine")}
+    assert found == {"1@2": "negative_partition", "1@4": "negative_generation", f"1@{2**63 - 1}": "missing_position"}
+    observed = {
+        (row["group_id"], row["generation"]): row
+        for row in rows(tmp_path / "beside", "generation_audits")
+        if (row["cluster_id"], row["basis"]) == ("hostile", "observed")
+    }
+    assert observed["some partition", 1]["violations"] == ["not_existing t--1"]
+    assert observed["generations", 2**31 - 1]["generation_gap"] == 2**31 - 8
+    for number in (2**31 - 1, 99_000_000):
+        assert observed[f"far {number}", 1]["violations"] == [f"not_existing in no look {number}-{number}"]
+    assert observed["far 5", 1]["violations"] == [f"unassigned in no look 5-{number}" for number in range(5)]
+    looks = [row for row in rows(tmp_path / "beside", "topic_snapshots") if row["cluster_id"] == "hostile"]
+    assert {row["topic"]: row["partition_count"] for row in looks} == {"t": 1, "without partitions": 0}
 
 
 def test_too_much_damage_publishes_nothing(told, demo_warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,37 @@ def test_every_kind_of_record_has_its_outcome(key: bytes, value: bytes | None, e
             id="a time after 2199",
         ),
         pytest.param(
+            (records.commit_key("g", "t", -5), records.commit_value(5, 1)),
+            "offset_commit",
+            "negative_partition",
+            "group 'g', topic 't': found partition -5, expected 0 or more",
+            id="a commit for no partition",
+        ),
+        pytest.param(
+            (records.commit_key("g", "t", -1), None), "offset_commit", "negative_partition", "group 'g', topic 't'", id="nor its end"
+        ),
+        pytest.param(
+            (records.group_key("g"), records.group_value(-(2**31))),
+            "classic_group_metadata",
+            "negative_generation",
+            f"group 'g': found generation {-(2**31)}, expected 0 or more",
+            id="a generation below 0",
+        ),
+        pytest.param(
+            (records.group_key("g", 3), b"\0\0\xff\xff\xff\xff\0"),
+            "consumer_group_metadata",
+            "negative_generation",
+            "group 'g': found generation -1",
+            id="an epoch below 0",
+        ),
+        pytest.param(
+            (records.group_key("g", 6), b"\0\0\x80\0\0\0\0"),
+            "consumer_group_target_assignment_metadata",
+            "negative_generation",
+            f"group 'g': found generation {-(2**31)}",
+            id="a target of an epoch below 0",
+        ),
+        pytest.param(
             (records.group_key("g"), None, 3, 9, -1), "classic_group_metadata", "timestamp_out_of_range", "found -1 ms", id="no time"
         ),
     ],
