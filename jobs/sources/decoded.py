@@ -8,6 +8,8 @@ from typing import Any
 from schemas.vocabulary import Outcome
 
 PAYLOAD_BYTES = 64 * 1024
+DETAIL_BYTES = 64 * 1024
+"""More than the longest id that a record can name, and what is said about it."""
 LAST_MS = 7_258_118_400_000
 """2200-01-01: a later time is damage, and some readers of the tables could not show it."""
 
@@ -25,12 +27,12 @@ def skipped(kind: str) -> Row:
 
 
 def quarantined(kind: str, reason: str, detail: str, payload: bytes) -> Row:
-    """Return the row of a record that cannot be used."""
+    """Return the row of a record that cannot be used; of a detail that is too long, or that no column can hold, what can be kept."""
     return {
         "outcome": Outcome.QUARANTINED.value,
         "kind": kind,
         "reason": reason,
-        "detail": detail,
+        "detail": detail.encode(errors="backslashreplace")[:DETAIL_BYTES].decode(errors="ignore"),
         "payload": payload[:PAYLOAD_BYTES],
         "payload_hash": hashlib.sha256(payload).hexdigest(),
     }

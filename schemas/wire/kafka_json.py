@@ -66,8 +66,9 @@ def encode_key(record_type: int, data: Mapping[str, Any]) -> bytes:
     Raises:
         ValueError: a field is missing, of another kind, or too large; a type that the tool does not print.
     """
-    if record_type not in _KEYS:
-        raise ValueError(f"found record type {record_type}, expected {OFFSET_COMMIT} (offset commit) or {GROUP_METADATA} (group metadata)")
+    if type(record_type) is not int or record_type not in _KEYS:  # True and 2.0 are keys of the table too
+        found = repr(record_type)[:100]
+        raise ValueError(f"found record type {found}, expected {OFFSET_COMMIT} (offset commit) or {GROUP_METADATA} (group metadata)")
     return struct.pack(">h", record_type) + _encode(_KEYS[record_type], data, 0, is_flexible=False)
 
 
@@ -78,7 +79,7 @@ def encode_value(record_type: int, version: int, data: Mapping[str, Any]) -> byt
         ValueError: a field is missing, of another kind, or too large; a version that no broker writes.
     """
     if type(version) is not int or not 0 <= version <= _LAST_VERSION:
-        raise ValueError(f"found value version {version!r}, expected 0 to {_LAST_VERSION}")
+        raise ValueError(f"found value version {repr(version)[:100]}, expected 0 to {_LAST_VERSION}")
     return struct.pack(">h", version) + _encode(_VALUES[record_type], data, version, is_flexible=version >= _FIRST_FLEXIBLE)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jobs.sources import cluster_metadata, consumer_offsets
-from jobs.sources.decoded import LAST_MS, PAYLOAD_BYTES, micros, quarantined
+from jobs.sources import cluster_metadata, consumer_offsets, formatter_json
+from jobs.sources.decoded import DETAIL_BYTES, LAST_MS, PAYLOAD_BYTES, micros, quarantined
 from schemas.vocabulary import Outcome
 from tests.unit import records
 
@@ -52,6 +52,41 @@ def test_any_line_of_looks_has_exactly_one_outcome_a_topic(line: bytes) -> None:
     for row in rows:
         assert_has_one_outcome(row)
     assert rows or json.loads(line)["topics"] == [], "only a look without topics says nothing"
+
+
+FORMATTED = {
+    "key": {"type": 2, "data": {"group": "g"}},
+    "value": {
+        "version": 3,
+        "data": {
+            **{"protocolType": "consumer", "generation": 1, "protocol": "range", "leader": "a", "currentStateTimestamp": 1},
+            "members": [
+                {
+                    **{"memberId": "a", "groupInstanceId": None, "clientId": "c", "clientHost": "/h", "rebalanceTimeout": 1},
+                    **{"sessionTimeout": 1, "subscription": base64.b64encode(records.subscription("t")).decode(), "assignment": ""},
+                }
+            ],
+        },
+    },
+}
+
+
+@given(records.lines(FORMATTED))
+def test_any_printed_object_has_exactly_one_outcome(line: bytes) -> None:
+    assert formatter_json.decode_object(json.dumps(FORMATTED).encode(), 1)["outcome"] == "landed"
+    row = formatter_json.decode_object(line, 1)
+    assert_has_one_outcome(row)
+    assert_is_text(row.get("detail"))
+
+
+def assert_is_text(detail: str | None) -> None:
+    """Check that a column can hold a detail."""
+    assert detail is None or len(detail.encode()) <= DETAIL_BYTES
+
+
+def test_a_detail_is_cut_where_it_is_too_long_and_escaped_where_no_column_can_hold_it() -> None:
+    assert quarantined("kind", "reason", "found \ud800", b"")["detail"] == "found \\ud800"
+    assert quarantined("kind", "reason", "x" + "é" * DETAIL_BYTES, b"")["detail"] == "x" + "é" * (DETAIL_BYTES // 2 - 1)
 
 
 # -- raw records
