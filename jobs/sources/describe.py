@@ -77,7 +77,7 @@ _NOTICE = re.compile(
     r"Consumer group '(?P<empty>.*)' has no active members\.|Warning: Consumer group '(?P<rebalancing>.*)' is rebalancing\."
     r"|Error: (?:The c|C)onsumer group '(?P<absent>.*)' does not exist\.|Error: (?P<failed>.*)"
 )
-_COMMAND = re.compile(r".*\bkafka-consumer-groups\b.*|\[?[\w.-]+@[\w.-]+[^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
+_COMMAND = re.compile(r".*\bkafka-consumer-groups\b.*|\[?[\w.-]+@[\w.-][^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
 _LOG = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d.*|log4j:.*|SLF4J.*|WARNING: .*|.* VM warning: .*|Picked up \w+: .*"
     r"|\s+at \S+\(.*\)|\s*\.\.\. \d+ more|(?:Caused by: )?[\w$]+(?:\.[\w$]+)+(?:Exception|Error)(?:: .*)?"

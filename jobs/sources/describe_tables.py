@@ -220,6 +220,11 @@ def _count(cells: Cells, name: str) -> int:
     return integer(int(_shaped(cells, name, _COUNT, "a whole number")), 32)
 
 
+def _generation(cells: Cells, name: str) -> int | None:
+    """Return an epoch of the group; unlike that of a member who is about to leave, it is never below 0."""
+    return None if cells[name] == "-" else _count(cells, name)
+
+
 def _assignment(cells: Cells, name: str) -> Assignment:
     """Return topics and partitions of a cell: ``orders(0,1), payments(0)`` in ASSIGNMENT, else ``orders:0,1;payments:0``."""
     if cells[name] == "-":
@@ -270,7 +275,7 @@ def _counted(cells: Cells, name: str, expected: int) -> Assignment:
 def _epochs(cells: Cells, held: Assignment) -> Row:
     """Return what the columns of Kafka 4.0 tell of a member that holds these partitions."""
     target = _assignment(cells, "TARGET-ASSIGNMENT")
-    epoch, target_epoch = _number(cells, "CURRENT-EPOCH", 32), _number(cells, "TARGET-EPOCH", 32)
+    epoch, target_epoch = _number(cells, "CURRENT-EPOCH", 32), _generation(cells, "TARGET-EPOCH")
     if target_epoch is None:
         if target or epoch is not None:
             raise ValueError("TARGET-EPOCH: expected a number beside a CURRENT-EPOCH or a TARGET-ASSIGNMENT, found '-'")
@@ -306,7 +311,7 @@ def _state(cells: Cells) -> tuple[Key, Row]:
     if cells["ASSIGNMENT-STRATEGY"] not in ("", "-"):
         facts["strategy"] = cells["ASSIGNMENT-STRATEGY"]
     if "GROUP-EPOCH" in cells:
-        epochs = {"group_epoch": _number(cells, "GROUP-EPOCH", 32), "target_epoch": _number(cells, "TARGET-ASSIGNMENT-EPOCH", 32)}
+        epochs = {"group_epoch": _generation(cells, "GROUP-EPOCH"), "target_epoch": _generation(cells, "TARGET-ASSIGNMENT-EPOCH")}
         facts["group_type"] = (GroupType.CLASSIC if epochs["group_epoch"] is None else GroupType.CONSUMER).value
         facts.update((name, epoch) for name, epoch in epochs.items() if epoch is not None)
     return (), facts

@@ -417,6 +417,8 @@ def test_rows_of_members_that_do_not_fit(header, count, cells, reason):
         ),
         (("3", "t:0", "4", "t:0;t:1"), "TARGET-ASSIGNMENT: expected topic:0,1;... or -, each topic once, found 't:1'"),
         (("-", "t:0", "-", "t:0"), "TARGET-EPOCH: expected a number beside a CURRENT-EPOCH or a TARGET-ASSIGNMENT, found '-'"),
+        (("3", "t:0", "-4", "t:0"), "TARGET-EPOCH: expected a whole number, found '-4'"),
+        (("-2", "t:0", "4", "t:0"), None),
         (("3", "t:0,0", "4", "-"), None),
     ],
 )
@@ -451,6 +453,12 @@ def test_rows_of_states_that_do_not_fit():
     rows = ["g               b:9092                    range                Stable               2", "g               b:9092  (1)   Stable"]
     expected_reason = "expected a group, its coordinator as host:port (id), and the columns after it"
     assert reasons(STATE, *rows) == [expected_reason, expected_reason]
+    told = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE GROUP-EPOCH TARGET-ASSIGNMENT-EPOCH #MEMBERS"
+    found = [f"g b:9092 (1) uniform Stable {epochs} 2" for epochs in ("-1 0", "1 -2147483648")]
+    assert [reason for row in found for reason in reasons(told, row)] == [
+        "GROUP-EPOCH: expected a whole number, found '-1'",
+        "TARGET-ASSIGNMENT-EPOCH: expected a whole number, found '-2147483648'",
+    ]
 
 
 def test_rows_of_lists_tell_states_that_kafka_has():
@@ -496,6 +504,7 @@ def test_a_long_line_is_judged_in_time():
     """Patterns for log and command lines would go over it again and again."""
     for letter in ("a@", "a.", " ", ":9 ", "(", "GROUP "):
         parse(f"{MEMBERS}ASSIGNMENT\n{letter * 200_000}\n{STATE}\n{letter * 200_000}")
+    parse("\n".join(["x@" + "y" * 4_000] * 5_000))
 
 
 def test_contradictions_between_files_name_the_file():
