@@ -5,16 +5,19 @@ from __future__ import annotations
 import gzip
 import hashlib
 import logging
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow
+import pyarrow.compute
 import pyarrow.parquet
 
 from jobs.errors import InputError
-from jobs.location import objection, told
+from jobs.location import objection, on_one_line, told
 from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
 from jobs.sources.describe import find_lost_topic_names, looks_like_describe
 from jobs.sources.formatter_json import find_separator
@@ -30,6 +33,14 @@ LONGEST_TEXT_BYTES = 1 << 28
 """The most that is read at once, a line or a description: more than a look at a million partitions has."""
 _KINDS = ", ".join(map(str, Source))
 _AGAIN = "it may have been cut short: copy or collect it again, or leave it out"
+_SPARK_PASSES_OVER = (".", "_")
+"""What the names of files begin with that Spark takes for hidden ones, or for marks of its own."""
+_UNFINISHED = "._COPYING_"
+"""What the names of files end with that Hadoop's tools are still writing; Spark passes over them."""
+_UNPACKED_BY_SPARK = (".bz2", ".deflate", ".lz4", ".snappy", ".zst")
+_TIME = "timestamp"
+_LAST_MS = ((1 << 63) - 1) // 1000
+"""Milliseconds beyond are more microseconds than Spark has room for: it would give up on the file."""
 _ARROW_TYPES = {"binary": ("binary", "large_binary"), "int": ("int32",), "bigint": ("int64",), "timestamp": ("timestamp",)}
 
 
@@ -44,6 +55,7 @@ class Capture:
         size_bytes: size of the file.
         cluster_id: the capture's own id, or that of the captures beside it; None when there is none.
         separator: the text with which each of the ``objects`` begins; None for other encodings.
+        has_odd_times: its timestamps are milliseconds, some of them too large for a timestamp of Spark's.
     """
 
     path: str
@@ -52,6 +64,7 @@ class Capture:
     size_bytes: int
     cluster_id: str | None = None
     separator: str | None = None
+    has_odd_times: bool = False
 
 
 def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tuple[Capture, ...]:
@@ -104,6 +117,8 @@ def _readable_by_spark(path: Path) -> str:
     problem = objection(str(path))
     if problem is None and ":" in path.name:
         problem = "Spark cannot read a file with ':' in its name; rename it"
+    if problem is None and (path.name.startswith(_SPARK_PASSES_OVER) or path.name.endswith(_UNFINISHED)):
+        problem = f"Spark passes over files whose name begins with '.' or '_' or ends with {_UNFINISHED}; rename it"
     if problem is not None:
         raise InputError(f"input {told(str(path))}: {problem}")
     return str(path)
@@ -145,16 +160,35 @@ def _digest(path: Path) -> bytes:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder by name; Spark's own marks and hidden files are none."""
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        if path.is_file() and not any(part.startswith((".", "_")) for part in parts):
-            yield path
+    """Yield the files of a folder by name; Spark's own marks and hidden files are none.
+
+    Raises:
+        InputError: a folder in it cannot be read: passed over, its captures would be missing.
+    """
+    try:
+        yield from sorted(_walked(folder))
+    except OSError as error:
+        raise InputError(
+            f"input {told(error.filename or str(folder))}: cannot be read ({error.strerror or error}); let us read it, or move it elsewhere"
+        ) from None
+
+
+def _walked(folder: Path) -> Iterator[Path]:
+    def give_up(error: OSError) -> None:
+        raise error
+
+    for parent, folders, names in os.walk(folder, onerror=give_up):
+        folders[:] = [name for name in folders if not name.startswith(_SPARK_PASSES_OVER)]
+        for path in (Path(parent, name) for name in names if not name.startswith(_SPARK_PASSES_OVER)):
+            if path.name.endswith(_UNFINISHED):
+                logger.warning("passed over %s: still being copied, by its name", path)
+            elif path.is_file():
+                yield path
 
 
 def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture | None:
-    size = path.stat().st_size
     try:
+        size = path.stat().st_size
         if size == 0:
             raise InputError(f"input {path}: the file is empty; write the capture again, or leave the file out")
         with path.open("rb") as file:
@@ -184,28 +218,76 @@ class _OtherKindError(Exception):
 
 def _parquet_capture(path: Path, size: int) -> Capture:
     try:
-        columns = {field.name: str(field.type) for field in pyarrow.parquet.read_schema(path)}
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"input {path}: not a readable Parquet file ({str(error).splitlines()[0]}); {_AGAIN}") from None
+        with pyarrow.parquet.ParquetFile(path) as file:
+            return _capture_of_columns(path, size, file)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        found = "the name of a column is not UTF-8" if isinstance(error, UnicodeDecodeError) else on_one_line(str(error)[:300])
+        raise InputError(f"input {path}: not a readable Parquet file ({found}); {_AGAIN}") from None
+
+
+def _capture_of_columns(path: Path, size: int, file: pyarrow.parquet.ParquetFile) -> Capture:
+    columns = {field.name: str(field.type) for field in file.schema_arrow}
+    if len({name.lower() for name in file.schema_arrow.names}) < len(file.schema_arrow.names):
+        raise InputError(
+            f"input {path}: found columns whose names differ in nothing but case, which Spark does not tell apart; rename them"
+        )
     found = Source.SNAPSHOT if SNAPSHOT_MARKS <= columns.keys() else Source.CONSUMER_OFFSETS
     if found is Source.SNAPSHOT:
+        _refuse_types(path, file, lambda name: True)
         return Capture(_readable_by_spark(path), found, PARQUET, size)
     missing = [f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items() if not columns.get(name, "").startswith(_ARROW_TYPES[kind])]
     if columns.get(COMMITTED_COLUMN, "bool") != "bool":
         missing.append(f"{COMMITTED_COLUMN} boolean")
     if missing:
+        told_columns = on_one_line(", ".join(f"{name} {kind}" for name, kind in columns.items()))[:1000]
         raise InputError(
             f"input {path}: expected the columns of Spark's Kafka source, missing or of another type: {', '.join(missing)}; "
-            f"found {', '.join(f'{name} {kind}' for name, kind in columns.items())}"
+            f"found {told_columns}"
         )
-    return Capture(_readable_by_spark(path), found, PARQUET, size)
+    _refuse_types(path, file, lambda name: name == _TIME)
+    has_odd_times = columns[_TIME].startswith("timestamp[ms") and _has_odd_times(file)
+    return Capture(_readable_by_spark(path), found, PARQUET, size, has_odd_times=has_odd_times)
 
 
-def _read_through(path: Path) -> None:
-    """Unpack a whole gzip file: one that was cut short would else end the run in the middle, with Spark's words."""
-    with gzip.open(path, "rb") as content:
-        while content.read(1 << 20):
-            pass
+def _refuse_types(path: Path, file: pyarrow.parquet.ParquetFile, is_read: Callable[[str], bool]) -> None:
+    """Refuse columns, or fields within them, of types that Spark has not; Arrow shows times of 96 bits, which Spark has, as the same.
+
+    Args:
+        is_read: whether Spark has to read the column of a name.
+    """
+    for column in map(file.schema.column, range(len(file.schema))):
+        kind = column.logical_type.type
+        is_in_ns = kind == "TIMESTAMP" and '"nanoseconds"' in column.logical_type.to_json()
+        if is_read(column.path.partition(".")[0]) and (is_in_ns or kind in ("TIME", "FLOAT16")):
+            found = "nanoseconds" if is_in_ns else kind
+            remedy = "write it in microseconds (pyarrow: coerce_timestamps='us')" if is_in_ns else "write the file without it"
+            raise InputError(f"input {path}: column {on_one_line(column.path)[:200]} is of {found}, which Spark cannot read; {remedy}")
+
+
+def _has_odd_times(file: pyarrow.parquet.ParquetFile) -> bool:
+    for batch in file.iter_batches(columns=[_TIME]):
+        times = batch.column(0).cast(pyarrow.int64())
+        ends = pyarrow.compute.min_max(times).as_py()
+        if ends["min"] is not None and not -_LAST_MS <= ends["min"] <= ends["max"] <= _LAST_MS:
+            return True
+    return False
+
+
+def _read_through(path: Path, content: BinaryIO, ends: tuple[bytes, ...]) -> None:
+    """Read a text to its end: a gzip file that was cut short would else end the run in the middle, with Spark's words.
+
+    Args:
+        ends: what may end a line; one that lies across two blocks is overlooked, which adds two lines up.
+
+    Raises:
+        InputError: a line is longer than ``LONGEST_TEXT_BYTES``, such as the zeros to which some packed files unpack without end.
+    """
+    before = 0
+    while block := content.read(1 << 20):
+        found = [(block.find(end), block.rfind(end)) for end in ends if end in block]
+        if before + min((first for first, _ in found), default=len(block)) > LONGEST_TEXT_BYTES:
+            raise InputError(f"input {path}: a line is longer than {LONGEST_TEXT_BYTES} bytes; {_AGAIN}")
+        before = len(block) - max(last for _, last in found) if found else before + len(block)
 
 
 def _first_line(begin: bytes) -> str:
@@ -235,8 +317,9 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
             else:
                 content.seek(0)
                 capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)))
-        if is_gzip:
-            _read_through(path)
+            if capture.encoding != TEXT and (is_gzip or size > LONGEST_TEXT_BYTES):
+                content.seek(0)
+                _read_through(path, content, (b"\n", b"\r") if separator is None else (separator.encode(),))
     except (EOFError, zlib.error) as error:
         raise InputError(f"input {path}: damaged gzip data ({error}); {_AGAIN}") from None
     except UnicodeDecodeError as error:
@@ -244,6 +327,8 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
     if is_gzip != (path.suffix == ".gz"):
         found = "gzip data under another name" if is_gzip else "a file called .gz that is not gzip"
         raise InputError(f"input {path}: found {found}; Spark goes by the name: rename it")
+    if path.name.endswith(_UNPACKED_BY_SPARK):
+        raise InputError(f"input {path}: found text under the name of a packed file; Spark goes by the name: rename it")
     return replace(capture, path=_readable_by_spark(path))
 
 

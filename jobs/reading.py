@@ -34,7 +34,7 @@ def decode_captures(
         as_of: when sources were taken that do not tell it.
     """
     frames: list[DataFrame] = []
-    for (source, encoding, separator, own), paths in sorted(_grouped(captures).items(), key=str):
+    for (source, encoding, separator, own, has_odd_times), paths in sorted(_grouped(captures).items(), key=str):
         cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
         if source is Source.FORMATTER_JSON:
             udf = partial(decode_udfs.decode_formatter_objects, separator=separator)
@@ -43,7 +43,8 @@ def decode_captures(
             udf = partial(decode_udfs.decode_described_texts, as_of_ms=int(as_of.timestamp() * 1000))
             decoded = _read_looks(spark, paths).mapInArrow(udf, DECODED_ROWS)
         else:
-            read = _read_lines if encoding == NDJSON else _read_rows if source is Source.SNAPSHOT else _read_records
+            read_records = partial(_read_records, has_odd_times=has_odd_times)
+            read = _read_lines if encoding == NDJSON else _read_rows if source is Source.SNAPSHOT else read_records
             decoded = read(spark, paths).mapInArrow(decode_udfs.DECODERS[source, encoding], DECODED_ROWS)
         frames.append(decoded.withColumns({"cluster_id": cluster_id, "source": F.lit(str(source))}))
     return united(frames)
@@ -67,17 +68,19 @@ def united(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
 
-def _grouped(captures: tuple[Capture, ...]) -> dict[tuple[Source, str, str | None, str | None], list[str]]:
-    grouped: dict[tuple[Source, str, str | None, str | None], list[str]] = {}
+def _grouped(captures: tuple[Capture, ...]) -> dict[tuple[Source, str, str | None, str | None, bool], list[str]]:
+    grouped: dict[tuple[Source, str, str | None, str | None, bool], list[str]] = {}
     for capture in captures:
-        grouped.setdefault((capture.source, capture.encoding, capture.separator, capture.cluster_id), []).append(address(capture.path))
+        kind = (capture.source, capture.encoding, capture.separator, capture.cluster_id, capture.has_odd_times)
+        grouped.setdefault(kind, []).append(address(capture.path))
     return grouped
 
 
-def _read_records(spark: SparkSession, paths: list[str]) -> DataFrame:
-    columns = {**PARQUET_COLUMNS, COMMITTED_COLUMN: "boolean"}
+def _read_records(spark: SparkSession, paths: list[str], *, has_odd_times: bool) -> DataFrame:
+    columns = {**PARQUET_COLUMNS, COMMITTED_COLUMN: "boolean", **({"timestamp": "bigint"} if has_odd_times else {})}
     declared = ", ".join(f"{name} {kind}" for name, kind in columns.items())  # inferring them would cost a job
-    told = (F.unix_millis("timestamp").alias("timestamp_ms"), F.col(COMMITTED_COLUMN).alias("is_committed"))
+    time_ms = F.col("timestamp") if has_odd_times else F.unix_millis("timestamp")
+    told = (time_ms.alias("timestamp_ms"), F.col(COMMITTED_COLUMN).alias("is_committed"))
     return spark.read.schema(declared).parquet(*paths).select("key", "value", "partition", "offset", *told)
 
 

@@ -283,6 +283,14 @@ def test_a_capture_that_spark_would_not_find_is_refused_by_its_name(name: str, t
         assert line.startswith(f"evenkeel: input {tmp_path}/") and "name" in line
 
 
+@pytest.mark.parametrize("name", ["_a.jsonl", ".a.jsonl", "a.jsonl._COPYING_"])
+def test_a_capture_that_spark_would_pass_over_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
+    """In a folder such files are passed over; one that was named is wanted."""
+    (tmp_path / name).write_text(record_line())
+    (line,) = run("land", "--input", tmp_path / name)
+    assert line.startswith(f"evenkeel: input {tmp_path}/{name}: ") and line.endswith("rename it")
+
+
 @pytest.mark.parametrize("name", ["a b.jsonl", "it's.jsonl", "p%20c.jsonl", "h#f.jsonl", "é😀.jsonl", "-.jsonl", "$x.jsonl"])
 def test_other_captures_are_fine(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(record_line())

@@ -164,6 +164,14 @@ def hostile_captures(folder: Path) -> Path:
             lines.write(json.dumps({"partition": 1, "offset": place, "timestamp_ms": at_ms + place, **told}) + "\n")
         last = {"partition": 1, "offset": 2**63 - 1, "timestamp_ms": at_ms, "key_b64": told["key_b64"], "value_b64": told["value_b64"]}
         lines.write(json.dumps(last) + "\n")
+    columns = {
+        "key": pa.array([key, key], pa.binary()),
+        "value": pa.array([content, content], pa.binary()),
+        "partition": pa.array([2, 2], pa.int32()),
+        "offset": pa.array([1, 2], pa.int64()),
+        "timestamp": pa.array([at_ms, 2**63 - 1], pa.timestamp("ms", "UTC")),  # the second is more microseconds than there is room for
+    }
+    pq.write_table(pa.table(columns), folder / "records.parquet")
     with (folder / "looks.jsonl").open("w") as lines:
         for past, end in ((-9, 2**63 - 1), (9_000, offset)):
             topics = [{"topic": "t", "partitions": [{"partition": 0, "begin_offset": offset, "end_offset": end}]}]
@@ -202,7 +210,12 @@ def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel,
         )
         assert ours == theirs, table
     found = {row["source_position"]: row["reason"] for row in rows(tmp_path / "beside", "quarantine")}
-    assert found == {"1@2": "negative_partition", "1@4": "negative_generation", f"1@{2**63 - 1}": "missing_position"}
+    assert found == {
+        "1@2": "negative_partition",
+        "1@4": "negative_generation",
+        f"1@{2**63 - 1}": "missing_position",
+        "2@2": "timestamp_out_of_range",
+    }
     observed = {
         (row["group_id"], row["generation"]): row
         for row in rows(tmp_path / "beside", "generation_audits")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,6 +21,7 @@ from jobs.errors import InputError
 from schemas.vocabulary import Source
 from tests.unit import records
 
+ROOT = Path(__file__).resolve().parents[2]
 RAW_RECORDS = {
     "key": pyarrow.array([b"k"], pyarrow.binary()),
     "value": pyarrow.array([None], pyarrow.binary()),
@@ -151,6 +155,116 @@ def test_what_is_no_capture_is_refused_by_name(tmp_path: Path, make: Callable[[P
 def test_without_any_input() -> None:
     with pytest.raises(InputError, match="no input: name captures with --input"):
         find_captures(())
+
+
+def odd_parquet(path: Path, *columns: tuple[str, pyarrow.Array], **options: object) -> Path:
+    """Write columns that may have one name, or none that is text."""
+    names, arrays = zip(*RAW_RECORDS.items(), strict=True)
+    more = [pyarrow.field(name, array.type) for name, array in columns]
+    fields = [pyarrow.field(name, array.type) for name, array in RAW_RECORDS.items()]
+    table = pyarrow.Table.from_arrays([*arrays, *(array for _, array in columns)], schema=pyarrow.schema([*fields, *more]))
+    kept = [place for place, name in enumerate(names) if name not in dict(columns)]
+    pyarrow.parquet.write_table(table.select([*kept, *range(len(names), len(names) + len(columns))]), path, **options)
+    return path
+
+
+NOW_NS = pyarrow.array([1_795_000_000_000_000_001], pyarrow.timestamp("ns", "UTC"))
+
+
+def test_times_in_nanoseconds_are_refused_unless_spark_can_read_them(tmp_path: Path) -> None:
+    """Arrow shows both as the same; what pandas writes by itself is the one that Spark has no type for."""
+    with pytest.raises(InputError, match="f: column timestamp is of nanoseconds, which Spark cannot read; write it in microseconds"):
+        find_captures((str(odd_parquet(tmp_path / "f", ("timestamp", NOW_NS))),))
+    path = odd_parquet(tmp_path / "g", ("timestamp", NOW_NS), use_deprecated_int96_timestamps=True)
+    assert found(path) == {"g": ("consumer-offsets", "parquet", None)}
+    path = odd_parquet(tmp_path / "h", ("at", NOW_NS), ("of_day", pyarrow.array([1], pyarrow.time64("us"))))
+    assert found(path) == {"h": ("consumer-offsets", "parquet", None)}, "columns that are not read"
+
+
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [
+        (NOW_NS, "column at is of nanoseconds, which Spark cannot read; write it in microseconds"),
+        (pyarrow.array([1], pyarrow.time32("ms")), "column at is of TIME, which Spark cannot read; write the file without it"),
+        (
+            pyarrow.array([[{"x": 1}]], pyarrow.list_(pyarrow.struct({"x": pyarrow.time64("ns")}))),
+            r"column at\.list\.element\.x is of TIME",
+        ),
+    ],
+)
+def test_snapshots_have_no_columns_that_spark_cannot_read(tmp_path: Path, column: pyarrow.Array, what: str) -> None:
+    """All columns are read: they become one object, of which what is not known is passed over."""
+    marks = (("group_id", pyarrow.array(["g"])), ("group_type", pyarrow.array(["classic"])))
+    with pytest.raises(InputError, match=what):
+        find_captures((str(odd_parquet(tmp_path / "f", *marks, ("at", column))),))
+
+
+def test_columns_that_differ_in_case_alone_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="differ in nothing but case, which Spark does not tell apart; rename them"):
+        find_captures((str(odd_parquet(tmp_path / "f", ("Key", pyarrow.array([b"k"])))),))
+
+
+def test_a_column_whose_name_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = odd_parquet(tmp_path / "f", ("xxxxxxxx", pyarrow.array([1])), store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"xxxxxxxx", b"xxx\xff\xfexxx"))
+    with pytest.raises(InputError, match="the name of a column is not UTF-8"):
+        find_captures((str(path),))
+
+
+@pytest.mark.parametrize(("last", "is_odd"), [(9_223_372_036_854_775, False), (9_223_372_036_854_776, True), (-(2**63), True)])
+def test_milliseconds_that_spark_has_no_room_for_are_noticed(tmp_path: Path, last: int, is_odd: bool) -> None:
+    times = pyarrow.array([last], pyarrow.timestamp("ms", "UTC"))
+    (capture,) = find_captures((str(parquet(tmp_path / "f", timestamp=times)),))
+    assert capture.has_odd_times == is_odd
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("end", ["\n", "\r\n", PRINTED_BEGIN := '{"key":'])
+def test_a_line_without_end_is_refused_wherever_it_stands(tmp_path: Path, pack: bool, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(captures, "LONGEST_TEXT_BYTES", 3 << 20)
+    first = PRINTED if end == PRINTED_BEGIN else records.record_line()
+    lines = [first, " " * (2 << 20), first, " " * (2 << 20), first]
+    if end == PRINTED_BEGIN:
+        lines = [line + PRINTED for line in lines]
+    path = tmp_path / ("f.gz" if pack else "f")
+    for more, is_refused in (([], False), ([" " * (4 << 20)], True)):
+        text = ("" if end == PRINTED_BEGIN else end).join([*lines, *more, first]).encode()
+        path.write_bytes(gzip.compress(text) if pack else text)
+        if is_refused:
+            with pytest.raises(InputError, match="a line is longer than 3145728 bytes"):
+                find_captures((str(path),))
+        else:
+            assert len(find_captures((str(path),))) == 1
+
+
+def test_what_is_still_being_copied_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines(tmp_path / "f", records.record_line())
+    lines(tmp_path / "g._COPYING_", records.record_line())
+    assert found(tmp_path).keys() == {"f"}
+    assert [record.getMessage() for record in caplog.records] == [f"passed over {tmp_path}/g._COPYING_: still being copied, by its name"]
+
+
+def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become somebody who may not read a folder")
+    lines(tmp_path / "f", records.record_line())
+    lines(tmp_path / "closed" / "g", records.record_line())
+    for folder in (*tmp_path.parents, tmp_path):
+        if folder.is_relative_to(tmp_path.parents[2]):
+            folder.chmod(0o755)
+    for mode in (0o000, 0o444):
+        (tmp_path / "closed").chmod(mode)
+        code = "import os, sys; from jobs.captures import find_captures; os.setuid(65534); find_captures((sys.argv[1],))"
+        ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT)
+        last = ended.stderr.strip().splitlines()[-1]
+        assert last.startswith(f"jobs.errors.InputError: input {tmp_path}/closed") and "cannot be read (Permission denied)" in last
+    (tmp_path / "closed").chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["f.bz2", "f.zst", "f.jsonl.snappy"])
+def test_text_under_the_name_of_a_packed_file_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="text under the name of a packed file; Spark goes by the name: rename it"):
+        find_captures((str(lines(tmp_path / name, records.record_line())),))
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_versions_that_no_broker_writes(version: Any) -> None:
 
 @pytest.mark.parametrize("record_type", [3, 2.0, 1.0, True, "2", "\ud800", None, "x" * 100_000])
 def test_types_that_the_tool_does_not_print(record_type: Any) -> None:
-    with pytest.raises(ValueError, match="found record type .*, expected 1") as raised:
+    with pytest.raises(ValueError, match="found record type ") as raised:
         encode_key(record_type, {"group": "g"})
     assert len(str(raised.value).encode()) < 300
 
