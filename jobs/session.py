@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import socket
 import sys
 import tempfile
@@ -36,6 +37,7 @@ DELTA_VERSION = "4.4.0"
 CLIENT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 """What PySpark needs as a client of a Spark Connect server, beyond what we need in any case."""
 CONNECT_SECONDS = 30.0
+_HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
 def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSession:
@@ -110,16 +112,24 @@ def _check_reachable(address: str) -> None:
     """Refuse an address at which nobody listens: PySpark would go on trying for more than ten minutes.
 
     Raises:
-        PlatformError: naming host and port only, since an address may hold a token.
+        PlatformError: naming host and port only, since an address may hold a token; nothing of one that cannot be taken apart.
     """
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
-    endpoint = DefaultChannelBuilder(address).endpoint
-    host, _, port = endpoint.rpartition(":")
+    try:
+        host, _, port = DefaultChannelBuilder(address).endpoint.rpartition(":")
+    except (PySparkException, ValueError):
+        host = ""
+    if not _HOST.fullmatch(host):
+        raise PlatformError(
+            "the address of the Spark Connect server (--remote, or SPARK_REMOTE) cannot be read, and is not repeated, since it may hold "
+            "a token; expected sc://HOST:PORT, behind it perhaps /;NAME=VALUE;NAME=VALUE with %3D for an = in a value"
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        raise PlatformError(f"no Spark Connect server at {endpoint} ({error.strerror or error}); correct the address") from None
+    except (OSError, UnicodeError) as error:
+        told = getattr(error, "strerror", None) or error
+        raise PlatformError(f"no Spark Connect server at {host}:{port} ({told}); correct the address") from None
 
 
 def _is_there(module: str) -> bool:

@@ -67,6 +67,27 @@ def test_settings_that_a_session_may_choose_are_ours_whatever_the_server_has(ser
     assert done.stdout == "['123', 'io.delta.sql.DeltaSparkSessionExtension', 'UTC']\n", done
 
 
+CANARY = "c2VjcmV0"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(f"sc://host:15002/;token={CANARY}==", f"sc://host:15002;token={CANARY}", f"sc://host;token={CANARY}", f"sc:///;token={CANARY}"),
+        *(f"sc://host:x/;token={CANARY}", f"sc://host:99999/;token={CANARY}", f"sc://host:1/{CANARY}", f"sc://[::1/;token={CANARY}"),
+        *(f"https://host/;token={CANARY}", f"sc://127.0.0.1:1/;token={CANARY}", f"sc://u:{CANARY}@a..b/"),
+    ],
+)
+def test_an_address_is_never_repeated_with_the_token_in_it(address: str, tmp_path: Path) -> None:
+    need_extra("connect", "grpc_status")
+    arguments = (sys.executable, "-m", "jobs", "report", "--warehouse", tmp_path)
+    for log_format in ("text", "json"):
+        done = call(*arguments, "--log-format", log_format, PYTHONPATH=str(ROOT), SPARK_REMOTE=address)
+        assert done.returncode == 2, done
+        assert "address" in done.stderr and "Traceback" not in done.stderr
+        assert CANARY.lower() not in (done.stdout + done.stderr).lower()
+
+
 def test_a_server_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     need_extra("connect", "grpc_status")
     done = call(LAUNCHER, "--remote", "sc://127.0.0.1:1", "run", "--warehouse", tmp_path / "warehouse")
