@@ -120,7 +120,7 @@ class Guard:
                 yield from rows
                 if is_done:
                     return
-        except EOFError:
+        except (EOFError, OSError):  # the latter where it ended in the middle of what it sent
             child.join()
             raise GroupFailedError(
                 f"{where}: its process ended with {_name_of_end(child.exitcode)}; an assignor that is not Evenkeel's runs in it too"
@@ -159,5 +159,6 @@ def _limit_memory(more: int) -> None:
 
 def _name_of_end(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
-        return f"signal {signal.Signals(-exit_code).name}"
+        names = {one.value: one.name for one in signal.Signals}  # real-time signals have numbers alone
+        return f"signal {names.get(-exit_code, -exit_code)}"
     return f"exit code {exit_code}"

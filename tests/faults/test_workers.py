@@ -5,8 +5,10 @@ The harm is done by an assignor of the user's, which is called in the worker: th
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -164,3 +166,18 @@ def test_an_error_on_a_second_try_is_told_once_and_names_the_group() -> None:
             list(guard.compute("g", iter([1]), work))
         with pytest.raises(GroupFailedError, match=r"^g: KeyError: 'y'$"):
             list(guard.compute("g", iter([1]), surprise))
+
+
+@pytest.mark.usefixtures("second_try")
+@pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\x64half a message"])
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGKILL, "SIGKILL"), (signal.SIGRTMIN + 3, signal.SIGRTMIN + 3)])
+def test_a_process_that_ends_while_it_sends_is_told_with_its_group(
+    sent: bytes, number: int, name: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hand_over(work: object, writer: Any) -> None:
+        os.write(writer.fileno(), sent)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("jobs.worker_guard._hand_over", hand_over)
+    with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=rf"^g: its process ended with signal {name}; an assignor"):
+        list(guard.compute("g", iter([1]), lambda numbers: iter(())))
