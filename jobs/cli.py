@@ -258,7 +258,7 @@ def _read_yaml(path: Path) -> Any:
 
 
 def _check_names(settings: Settings) -> None:
-    """Refuse names that Spark would read as something else, or that logs must not repeat.
+    """Refuse names that Spark would read as something else, or that logs must not repeat, and places of another kind than is needed.
 
     Raises:
         UsageError: naming the setting.
@@ -271,6 +271,13 @@ def _check_names(settings: Settings) -> None:
     for setting, name in (("cluster_id", settings.cluster_id), *((f"report.{key}", place) for key, place in places.items())):
         if name is not None and not is_text(name):
             raise UsageError(f"{setting}: expected UTF-8 without control characters, found {name!r}")
+    output = report.output
+    if output is not None and (Path(output).name in ("", "..") or (os.path.exists(output) and not os.path.isfile(output))):
+        # A device, too: the finished report is moved to its place, and would take that of the device.
+        raise UsageError(f"report.output: expected the name of a file, found {output}, which is a folder or a device")
+    for key in ("details", "export_dir"):
+        if places[key] is not None and os.path.exists(places[key]) and not os.path.isdir(places[key]):
+            raise UsageError(f"report.{key}: expected the name of a folder, found the file {places[key]}")
 
 
 def _beside(settings_file: Path, name: str) -> str:

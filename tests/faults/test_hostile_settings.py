@@ -283,6 +283,25 @@ def test_a_capture_that_spark_would_not_find_is_refused_by_its_name(name: str, t
         assert line.startswith(f"evenkeel: input {tmp_path}/") and "name" in line
 
 
+@pytest.mark.parametrize("place", ["/", ".", "..", "nowhere/..", "folder", "/dev/null"])
+def test_a_report_goes_where_a_file_can_be(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told before anything runs: the report is what a run ends with."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (line,) = run("run", "--output", place)
+    assert line.startswith("evenkeel: report.output: expected the name of a file, found /")
+    (tmp_path / "folder" / "old.html").touch()
+    assert run("run", "--output", "folder/old.html") == run("run", "--output", "folder/new/report.html") == []
+
+
+@pytest.mark.parametrize(("option", "setting"), [("--details", "details"), ("--export-dir", "export_dir")])
+def test_pages_and_exports_go_where_a_folder_can_be(option: str, setting: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (line,) = run("report", option, tmp_path / "file")
+    assert line == f"evenkeel: report.{setting}: expected the name of a folder, found the file {tmp_path}/file"
+    assert run("report", option, tmp_path) == run("report", option, tmp_path / "new") == []
+
+
 @pytest.mark.parametrize("name", ["_a.jsonl", ".a.jsonl", "a.jsonl._COPYING_"])
 def test_a_capture_that_spark_would_pass_over_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
     """In a folder such files are passed over; one that was named is wanted."""
