@@ -37,6 +37,8 @@ DELTA_VERSION = "4.4.0"
 CLIENT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 """What PySpark needs as a client of a Spark Connect server, beyond what we need in any case."""
 CONNECT_SECONDS = 30.0
+_LOCAL_WITHOUT_RETRIES = re.compile(r"local(?:\[([0-9]+|\*)\])?")
+"""Local masters with no number of tries; no setting adds one."""
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
@@ -61,6 +63,9 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
     else:
         spark = _open_classic(conf_folder, extra_jars)
     _check(spark)
+    advice = advice_on_master(spark.conf.get("spark.master", ""))
+    if advice is not None:
+        logger.warning("%s", advice)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     return spark
@@ -190,6 +195,22 @@ def _check(spark: SparkSession) -> None:
             "Spark was started without Delta: pass --jars with Delta's jars and "
             "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, or use ./spark-submit.sh"
         )
+
+
+def advice_on_master(master: str) -> str | None:
+    """Return what to choose in place of a local master on which nothing is tried again; None for any other.
+
+    >>> advice_on_master("local[2]")
+    'master local[2] gives up when one worker is killed, and cannot tell which group it was at; local[2,4] tries again'
+    >>> advice_on_master("local[*,4]"), advice_on_master("yarn")
+    (None, None)
+    """
+    match = _LOCAL_WITHOUT_RETRIES.fullmatch(master)
+    if match is None:
+        return None
+    return (
+        f"master {master} gives up when one worker is killed, and cannot tell which group it was at; local[{match[1] or 1},4] tries again"
+    )
 
 
 def jvm_pid(spark: SparkSession) -> int | None:
