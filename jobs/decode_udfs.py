@@ -18,6 +18,7 @@ from jobs.sources import cluster_metadata, consumer_offsets, describe_rows, form
 from jobs.sources.consumer_group_fold import Record, fold
 from jobs.sources.decoded import Row
 from jobs.sources.sequences import Event, UnalignableError, align, positions
+from jobs.worker_guard import named
 from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, FOLDED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
 
@@ -118,16 +119,23 @@ def fold_groups(batches: Batches, topic_names: Mapping[str, Mapping[str, str]]) 
 
     Args:
         topic_names: cluster id -> topic id -> name.
+
+    Raises:
+        GroupFailedError: anything unexpected, with the cluster and group it happened in.
     """
 
     def rows() -> Iterator[dict[str, Any]]:
         records = (row for batch in batches for row in batch.to_pylist())
         for (cluster_id, group_id), of_group in groupby(records, key=lambda row: (row["cluster_id"], row["group_id"])):
             in_order = (Record(*(row[name] for name in Record._fields)) for row in of_group)
-            for snapshot in fold(group_id, in_order, topic_names.get(cluster_id, {})):
+            for snapshot in named(_where(cluster_id, group_id), fold(group_id, in_order, topic_names.get(cluster_id, {}))):
                 yield {"cluster_id": cluster_id, **snapshot}
 
     return to_batches(rows(), to_arrow_schema(FOLDED_ROWS), 500)
+
+
+def _where(cluster_id: str, group_id: str) -> str:
+    return f"cluster {cluster_id}, group {group_id}"
 
 
 SEQUENCE = ("cluster_id", "group_id", "sequence")
@@ -139,23 +147,29 @@ def align_groups(batches: Batches) -> Batches:
     """Put the parts of groups together; records of one part come one after another, in order, and all of a group in one partition.
 
     Columns: cluster_id, group_id, sequence, part, place, token, is_end, time_ms. A group has several sequences, each on its own.
+
+    Raises:
+        GroupFailedError: anything unexpected, with the cluster and group it happened in.
     """
 
     def rows() -> Iterator[Row]:
         records = (row for batch in batches for row in batch.to_pylist())
         for key, of_sequence in groupby(records, key=lambda row: tuple(row[name] for name in SEQUENCE)):
-            parts = {part: list(of_part) for part, of_part in groupby(of_sequence, key=lambda row: row["part"])}
-            group = dict(zip(SEQUENCE, key, strict=True))
-            try:
-                placed = align([[Event(row["token"], row["is_end"], row["time_ms"]) for row in part] for part in parts.values()])
-            except UnalignableError as error:
-                yield {**group, "problem": str(error), "part": ", ".join(part or "what has landed" for part in parts)}
-                continue
-            # The empty name sorts first.
-            stored = {place.index: row["place"] for row, place in zip(parts[STORED], placed[0], strict=True)} if STORED in parts else {}
-            found = positions(stored, 1 + max(place.index for part in placed for place in part))
-            for part, in_part, places in zip(parts, parts.values(), placed, strict=True):
-                for row, place in zip(in_part, places, strict=True):
-                    yield {**group, "part": part, "place": row["place"], "position": found[place.index], "time_ms": place.time_ms}
+            yield from named(_where(*key[:2]), _aligned(dict(zip(SEQUENCE, key, strict=True)), of_sequence))
 
     return to_batches(rows(), to_arrow_schema(ALIGNED_ROWS), 5_000)
+
+
+def _aligned(group: Row, of_sequence: Iterable[Row]) -> Iterator[Row]:
+    parts = {part: list(of_part) for part, of_part in groupby(of_sequence, key=lambda row: row["part"])}
+    try:
+        placed = align([[Event(row["token"], row["is_end"], row["time_ms"]) for row in part] for part in parts.values()])
+    except UnalignableError as error:
+        yield {**group, "problem": str(error), "part": ", ".join(part or "what has landed" for part in parts)}
+        return
+    # The empty name sorts first.
+    stored = {place.index: row["place"] for row, place in zip(parts[STORED], placed[0], strict=True)} if STORED in parts else {}
+    found = positions(stored, 1 + max(place.index for part in placed for place in part))
+    for part, in_part, places in zip(parts, parts.values(), placed, strict=True):
+        for row, place in zip(in_part, places, strict=True):
+            yield {**group, "part": part, "place": row["place"], "position": found[place.index], "time_ms": place.time_ms}

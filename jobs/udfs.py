@@ -25,7 +25,7 @@ from assignors.ordering import coordinator_partition
 from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED, Replay, State, Step
 from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from assignors.verdicts import Alternative, judge
-from jobs.batches import Batches, to_batches, to_rows
+from jobs.batches import Batches, table_of, to_batches, to_rows
 from jobs.carry import decode_state, encode_state
 from jobs.findings import COMMIT_RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
@@ -46,20 +46,23 @@ def _to_frames(rows: Iterable[dict[str, Any]], schema: StructType) -> Iterator[p
     """Yield data frames of the declared columns and types; an absent key is a null.
 
     Typed, since pandas would turn integers beside a null into floats, and an untyped empty column into nothing that Arrow knows.
+
+    Raises:
+        GroupFailedError: a row does not fit the types.
     """
     types = {column.name: _PANDAS_TYPES.get(column.dataType.typeName(), "object") for column in schema}
     batch: list[dict[str, Any]] = []
 
-    def frame() -> pd.DataFrame:
+    def frame(batch: list[dict[str, Any]]) -> pd.DataFrame:
         return pd.DataFrame({name: pd.Series([row.get(name) for row in batch], dtype=kind) for name, kind in types.items()})
 
     for row in rows:
         batch.append(row)
         if len(batch) == FRAME_ROWS:
-            yield frame()
+            yield table_of(batch, frame)
             batch.clear()
     if batch:
-        yield frame()
+        yield table_of(batch, frame)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,18 @@ class GroupFailedError(RuntimeError):
     """A group could not be computed; says which, and what happened."""
 
 
+def named(where: str, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows of one group that needs no limits, since nobody else's code runs for it.
+
+    Raises:
+        GroupFailedError: anything unexpected, with the words that name the group.
+    """
+    try:
+        yield from rows
+    except Exception as error:
+        raise GroupFailedError(f"{where}: {type(error).__name__}: {error}") from error
+
+
 class Guard:
     """Holds one task to its limits, as a context manager around all that it does.
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from jobs.reporting.view import Row
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula begins with, or what is dropped before one; the wide forms are the same to spreadsheets with some East Asian settings."""
 
 
 def to_csv(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:

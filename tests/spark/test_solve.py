@@ -211,6 +211,12 @@ def test_large_numbers_and_absent_ones_share_a_column() -> None:
     assert list(frame_.columns) == SOLVED_ROWS.names
 
 
+def test_a_row_that_does_not_fit_a_frame_is_told_with_its_group() -> None:
+    other, odd = {"group_id": "other", "generation": 1}, {"cluster_id": "c", "group_id": "g", "position": 3, "generation": 2**31}
+    with pytest.raises(GroupFailedError, match=r"^cluster c, group g, generation 2147483648, position 3: a row does not fit its columns"):
+        list(udfs._to_frames([other, odd, other], SOLVED_ROWS))
+
+
 @pytest.mark.parametrize(
     ("cluster", "group", "client", "expected"),
     [

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
-from jobs.batches import to_rows
+from jobs.batches import to_batches, to_rows
+from jobs.worker_guard import GroupFailedError, named
 
 ROWS = [
     {"name": "a", "lists": [[1, 2], [], [3]]},
@@ -27,3 +31,35 @@ def test_lists_of_lists_stay_arrays(first: int, count: int) -> None:
             continue
         assert row["lists"].lengths.tolist() == [len(one) for one in expected["lists"]]
         assert row["lists"].values.tolist() == [number for one in expected["lists"] for number in one]
+
+
+PLACE = {"cluster_id": "c", "group_id": "g", "position": 7}
+AUDITED = pa.schema([("audit", pa.struct([("group_id", pa.string()), ("position", pa.int64()), ("gap", pa.int32())]))])
+STEP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string()), ("position", pa.int64()), ("detail", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("row", "schema", "what"),
+    [
+        pytest.param({"audit": {**PLACE, "gap": 2**31}}, AUDITED, "cluster c, group g, position 7: a row does not fit", id="too large"),
+        pytest.param({"audit": {**PLACE, "gap": 2**70}}, AUDITED, "cluster c, group g, position 7: a row does not fit", id="far too large"),
+        pytest.param({"audit": {**PLACE, "gap": "x"}}, AUDITED, "cluster c, group g, position 7: a row does not fit", id="no number"),
+        pytest.param({**PLACE, "detail": "\ud800"}, STEP, "cluster c, group g, position 7: a row does not fit", id="no text"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_told_with_its_group(row: dict[str, Any], schema: pa.Schema, what: str) -> None:
+    """Rows of many groups go into one batch; the others fit."""
+    others = [{"audit": {"group_id": "other", "gap": 1}}] * 3 if schema is AUDITED else [{"group_id": "other"}] * 3
+    with pytest.raises(GroupFailedError, match=f"^{what} its columns"):
+        list(to_batches([*others, row, *others], schema, 10))
+
+
+def test_what_fails_within_a_group_is_told_with_it() -> None:
+    def rows() -> Iterator[dict[str, Any]]:
+        yield {"n": 1}
+        raise KeyError("x")
+
+    found = named("group g", rows())
+    assert next(found) == {"n": 1}
+    with pytest.raises(GroupFailedError, match=r"^group g: KeyError: 'x'$"):
+        next(found)

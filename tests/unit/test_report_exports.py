@@ -133,6 +133,12 @@ def test_csv_is_read_back_and_runs_no_formula():
     ]
 
 
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+def test_no_cell_begins_as_a_formula(begin: str):
+    told = "".join(to_csv(("a",), [{"a": f"{begin}1+1"}]))
+    assert list(csv.reader(io.StringIO(told, newline=""))) == [["a"], [f"'{begin}1+1"]]
+
+
 def test_csv_without_rows_has_its_heading():
     assert "".join(to_csv(("a", "b"), [])) == "a,b\r\n"
 
