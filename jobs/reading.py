@@ -16,6 +16,7 @@ from jobs.captures import NDJSON, Capture
 from jobs.location import address
 from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
 from jobs.sources.offsets_topic import read_offsets_topic
+from schemas.snapshot import GroupSnapshot
 from schemas.staging import DECODED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
 
@@ -85,9 +86,13 @@ def _read_records(spark: SparkSession, paths: list[str], *, has_odd_times: bool)
 
 
 def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """Return rows of Parquet as if they were lines of JSON; files may lack columns that others have."""
+    """Return rows of Parquet as if they were lines of JSON; files may lack columns that others have.
+
+    Columns that no snapshot has are not read: a value in one of them for which Spark has no room would end the run.
+    """
     rows = spark.read.option("mergeSchema", "true").parquet(*paths)
-    return rows.select(F.to_json(F.struct("*")).cast("binary").alias("value"), *_places())
+    known = [name for name in rows.columns if name in GroupSnapshot.model_fields]
+    return rows.select(F.to_json(F.struct(*known)).cast("binary").alias("value"), *_places())
 
 
 def _read_lines(spark: SparkSession, paths: list[str]) -> DataFrame:

@@ -172,6 +172,15 @@ def hostile_captures(folder: Path) -> Path:
         "timestamp": pa.array([at_ms, 2**63 - 1], pa.timestamp("ms", "UTC")),  # the second is more microseconds than there is room for
     }
     pq.write_table(pa.table(columns), folder / "records.parquet")
+    snapshot = {
+        "group_id": ["of a row"],
+        "group_type": ["classic"],
+        "state": ["Empty"],
+        "observed_at_ms": [at_ms],
+        "cluster_id": ["hostile"],
+    }
+    unknown = {"at": pa.array([2**63 - 1], pa.timestamp("ms", "UTC"))}
+    pq.write_table(pa.table({**snapshot, **unknown, "members": pa.array([[]], pa.list_(pa.string()))}), folder / "snapshots.parquet")
     with (folder / "looks.jsonl").open("w") as lines:
         for past, end in ((-9, 2**63 - 1), (9_000, offset)):
             topics = [{"topic": "t", "partitions": [{"partition": 0, "begin_offset": offset, "end_offset": end}]}]
@@ -226,6 +235,7 @@ def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel,
     for number in (2**31 - 1, 99_000_000):
         assert observed[f"far {number}", 1]["violations"] == [f"not_existing in no look {number}-{number}"]
     assert observed["far 5", 1]["violations"] == [f"unassigned in no look 5-{number}" for number in range(5)]
+    assert observed["of a row", 1]["member_count"] == 0
     looks = [row for row in rows(tmp_path / "beside", "topic_snapshots") if row["cluster_id"] == "hostile"]
     assert {row["topic"]: row["partition_count"] for row in looks} == {"t": 1, "without partitions": 0}
 
