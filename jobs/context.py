@@ -115,8 +115,9 @@ class RunContext:
 
     @property
     def sources(self) -> set[Source]:
-        """Return the kinds of the inputs; a live cluster's records are those of its captures."""
-        return {capture.source for capture in self.captures} | ({Source.CONSUMER_OFFSETS} if self.live is not None else set())
+        """Return the kinds of the inputs; a live cluster's records and looks are those of its captures."""
+        of_live = {Source.CONSUMER_OFFSETS, Source.CLUSTER_METADATA} if self.live is not None else set()
+        return {capture.source for capture in self.captures} | of_live
 
     @property
     def worker_limits(self) -> WorkerLimits:

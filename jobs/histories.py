@@ -18,6 +18,7 @@ from jobs import decode_udfs
 from jobs.assign import forget_results
 from jobs.context import RunContext
 from jobs.packing import GROUP
+from jobs.settling import disputed_places, is_folded
 from jobs.sources.consumer_group_fold import RECORD_TYPES
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
 from schemas.staging import FOLDED_ROWS
@@ -149,12 +150,6 @@ def _fold(context: RunContext, records: DataFrame) -> DataFrame:
     return folded if context.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.retained_from))
 
 
-def _is_folded() -> Column:
-    """Return whether a snapshot was folded out of records; other sources tell a KIP-848 group's as a whole."""
-    is_consumer = F.col("group_type").eqNullSafe(str(GroupType.CONSUMER))
-    return is_consumer & (F.col("source") == str(Source.CONSUMER_OFFSETS))
-
-
 def _groups_of(frames: list[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, [frame.select(*GROUP) for frame in frames]).distinct()
 
@@ -172,19 +167,25 @@ def newly_named_groups(context: RunContext) -> DataFrame:
     named = looks.select("cluster_id", F.concat(F.lit(UNRESOLVED), "topic_id").alias("topic")).distinct()
     members = F.col("members")
     entries = F.flatten(F.concat(members["assigned"], members["current"], members["pending_revocation"]))
-    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(_is_folded())
+    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
     unresolved = snapshots.select(*GROUP, F.explode(entries["topic"]).alias("topic")).where(F.col("topic").startswith(UNRESOLVED))
     return unresolved.join(named, ["cluster_id", "topic"], "left_semi").select(*GROUP).distinct()
 
 
+def groups_named_by(context: RunContext, looks: DataFrame) -> DataFrame:
+    """Return (cluster_id, group_id) of the snapshots whose topics may have got their names from looks that are gone."""
+    snapshots = context.warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
+    return snapshots.join(looks.select("cluster_id").distinct(), ["cluster_id"], "left_semi").select(*GROUP).distinct()
+
+
 def rewrite_histories(
-    context: RunContext, snapshots: DataFrame, disputed: DataFrame | None, touched: list[DataFrame], folded: list[DataFrame]
+    context: RunContext, snapshots: DataFrame, displaced: DataFrame | None, touched: list[DataFrame], folded: list[DataFrame]
 ) -> int:
     """Write what the new records of this run make of their groups' histories; return how many of ``snapshots`` were written.
 
     Args:
         snapshots: new snapshots as they landed; none of them is folded.
-        disputed: cluster_id, group_id, position where other contents were found; None when there are none.
+        displaced: cluster_id, group_id, position, target of stored records that had to make room; None when there are none.
         touched: frames of further groups with stored snapshots that may change.
         folded: frames of the groups whose KIP-848 records have to be folded.
     """
@@ -195,14 +196,15 @@ def rewrite_histories(
             number_generations(snapshots.unionByName(_fold(context, records), allowMissingColumns=True) if folded else snapshots),
             ends_of_groups(records, snapshots),
         )
-        written = warehouse.append(name, _mark_disputed(named, disputed).withColumns(context.run_columns))
-        return written if not folded else warehouse.read(name).where(~_is_folded()).count()
+        marked = mark_disputed(named, disputed_places(warehouse, snapshots))
+        written = warehouse.append(name, marked.withColumns(context.run_columns))
+        return written if not folded else warehouse.read(name).where(~is_folded()).count()
     fresh = records.where(F.col("run_sequence") == context.run_sequence)
     groups = warehouse.stage("touched_groups", _groups_of([snapshots, fresh, *touched, *folded]))
     folds = warehouse.stage("folded_groups", _groups_of(folded)) if folded else None
-    named, vanished = _histories(context, snapshots, disputed, groups, folds)
+    named, vanished = _histories(context, snapshots, displaced, groups, folds)
     is_new = F.col("old_fingerprint").isNull()
-    counted = named.groupBy(is_new.alias("is_new"), _is_folded().alias("is_folded")).count().collect()
+    counted = named.groupBy(is_new.alias("is_new"), is_folded().alias("is_folded")).count().collect()
     counts = {(row["is_new"], row["is_folded"]): row["count"] for row in counted}
     rewritten = sum(count for (is_first, _), count in counts.items() if not is_first)
     if rewritten:
@@ -215,48 +217,54 @@ def rewrite_histories(
 
 
 def _histories(
-    context: RunContext, snapshots: DataFrame, disputed: DataFrame | None, groups: DataFrame, folds: DataFrame | None
+    context: RunContext, snapshots: DataFrame, displaced: DataFrame | None, groups: DataFrame, folds: DataFrame | None
 ) -> tuple[DataFrame, DataFrame | None]:
     """Return the snapshots of the groups that are new or not as they are stored, and the places of stored ones that are none any more."""
     warehouse = context.warehouse
     records = warehouse.read(GROUP_RECORDS.name).join(groups, list(GROUP), "left_semi")
     stored = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP), "left_semi")
     old = {column: f"old_{column}" for column in COMPARED}
-    vanished = None
+    stored = stored.withColumns({alias: F.col(column) for column, alias in old.items()})
+    stored = stored.withColumn("old_is_disputed", F.coalesce("old_is_disputed", F.lit(False)))  # of older releases
+    gone = []
     if folds is None:
-        events = stored.withColumns({alias: F.col(column) for column, alias in old.items()}).unionByName(
-            snapshots, allowMissingColumns=True
-        )
+        events = stored.unionByName(snapshots, allowMissingColumns=True)
     else:
-        is_folded = _is_folded()
+        is_stale = is_folded()
         if context.retained_from is not None:  # what maintenance has left of the records before it gives these no more
-            is_folded &= F.col("observed_month") >= F.lit(context.retained_from)
+            is_stale &= F.col("observed_month") >= F.lit(context.retained_from)
         stored = stored.join(folds.withColumn("is_refolded", F.lit(True)), list(GROUP), "left")
-        is_folded &= F.coalesce("is_refolded", F.lit(False))
-        kept = stored.where(~is_folded).withColumns({alias: F.col(column) for column, alias in old.items()})
-        before = stored.where(is_folded).select(*KEY, *[F.col(column).alias(alias) for column, alias in old.items()])
+        is_stale &= F.coalesce("is_refolded", F.lit(False))
+        kept = stored.where(~is_stale)
+        before = stored.where(is_stale).select(*KEY, *old.values())
         folded = warehouse.stage("folded", _fold(context, records.join(folds, list(GROUP), "left_semi")))
         events = (
             kept.drop("is_refolded")
             .unionByName(snapshots, allowMissingColumns=True)
             .unionByName(folded.join(before, list(KEY), "left"), allowMissingColumns=True)
         )
-        vanished = warehouse.stage("vanished", before.join(folded, list(KEY), "left_anti").select(*KEY))
-        vanished = None if vanished.isEmpty() else vanished
-    events = events.withColumn("is_disputed", F.coalesce("is_disputed", "old_is_disputed"))
+        gone.append(before.join(folded, list(KEY), "left_anti").select(*KEY, F.lit("snapshot").alias("target")))
+    if displaced is not None:
+        gone.append(displaced.select(*KEY, "target"))
     events = number_generations(events, context.retained_from)
     classic = events.where(F.col("group_type") == str(GroupType.CLASSIC))
-    named = _mark_disputed(name_incarnations(events, ends_of_groups(records, classic), context.retained_from), disputed)
+    named = name_incarnations(events, ends_of_groups(records, classic), context.retained_from)
+    named = mark_disputed(named, disputed_places(warehouse, snapshots, groups), context.retained_from)
     is_changed = reduce(Column.__or__, [~F.col(now).eqNullSafe(F.col(then)) for now, then in old.items()])
-    if vanished is not None:
-        # Nothing tells later stages that a generation is gone: so the one before it counts as written anew, and all behind it.
-        gone = vanished.groupBy(*GROUP).agg(F.min("position").alias("gone_from"))
-        named = named.join(gone, list(GROUP), "left")
-        is_before = F.col("position") < F.col("gone_from")
-        last_before = F.max(F.when(is_before, F.col("position"))).over(Window.partitionBy(*GROUP))
-        named = named.withColumn("redo_from", F.when(F.col("gone_from").isNotNull(), F.coalesce(last_before, F.lit(-1))))
-        is_changed |= F.coalesce(F.col("position") >= F.col("redo_from"), F.lit(False))
-    return warehouse.stage("snapshots", named.where(is_changed).withColumns(context.run_columns)), vanished
+    missing = warehouse.stage("gone", reduce(DataFrame.unionByName, gone)) if gone else None
+    if missing is None or missing.isEmpty():
+        return warehouse.stage("snapshots", named.where(is_changed).withColumns(context.run_columns)), None
+    # Nothing tells later stages that something is gone: so the generation before it counts as written anew, and all behind it.
+    first = missing.groupBy(*GROUP).agg(F.min("position").alias("gone_from"))
+    named = named.join(first, list(GROUP), "left")
+    is_before = F.col("position") < F.col("gone_from")
+    last_before = F.max(F.when(is_before, F.col("position"))).over(Window.partitionBy(*GROUP))
+    named = named.withColumn("redo_from", F.when(F.col("gone_from").isNotNull(), F.coalesce(last_before, F.lit(-1))))
+    is_changed |= F.coalesce(F.col("position") >= F.col("redo_from"), F.lit(False))
+    vanished = missing.where(F.col("target") == "snapshot").select(*KEY).distinct().join(events, list(KEY), "left_anti")
+    vanished = warehouse.stage("vanished", vanished)
+    changed = warehouse.stage("snapshots", named.where(is_changed).withColumns(context.run_columns))
+    return changed, None if vanished.isEmpty() else vanished
 
 
 def _take_back(context: RunContext, vanished: DataFrame) -> None:
@@ -266,8 +274,22 @@ def _take_back(context: RunContext, vanished: DataFrame) -> None:
     forget_results(context.warehouse, vanished, KEY)
 
 
-def _mark_disputed(snapshots: DataFrame, disputed: DataFrame | None) -> DataFrame:
-    if disputed is None:
-        return snapshots
-    marked = snapshots.join(disputed.withColumn("is_found", F.lit(True)), list(KEY), "left")
-    return marked.withColumn("is_disputed", F.coalesce("is_found", "is_disputed")).drop("is_found")
+def mark_disputed(snapshots: DataFrame, places: DataFrame | None, retained_from: date | None = None) -> DataFrame:
+    """Return the snapshots with ``is_disputed``: the first one at or behind a place where contents differed, else the group's last.
+
+    Args:
+        snapshots: all of the groups concerned.
+        places: as ``disputed_places`` returns them.
+        retained_from: first month that retention keeps; snapshots before it keep what they have, since quarantine may have lost its rows.
+    """
+    is_disputed = F.lit(False)
+    if places is not None:
+        in_order = Window.partitionBy(*GROUP).orderBy("position")
+        of_group = places.groupBy(*GROUP).agg(F.collect_set("position").alias("disputes"))
+        around = {"before": F.coalesce(F.lag("position").over(in_order), F.lit(-1)), "behind": F.lead("position").over(in_order)}
+        snapshots = snapshots.withColumns(around).join(of_group, list(GROUP), "left")
+        is_near = F.exists("disputes", lambda place: (place > F.col("before")) & ((place <= F.col("position")) | F.col("behind").isNull()))
+        is_disputed = F.coalesce(is_near, F.lit(False))
+    if retained_from is not None:
+        is_disputed = F.when(F.col("observed_month") < F.lit(retained_from), F.col("old_is_disputed")).otherwise(is_disputed)
+    return snapshots.withColumn("is_disputed", is_disputed).drop("before", "behind", "disputes")

@@ -28,6 +28,7 @@ from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
 from jobs.reach import check_reach
 from jobs.session import SPARK_ERRORS, jvm_pid
+from jobs.settling import EXPIRED
 from jobs.views import prepare_views, settle_views
 from jobs.warehouse import Warehouse
 from schemas.config import Settings
@@ -260,7 +261,7 @@ def _log_input(context: RunContext) -> None:
         outcome, _, kind = rest.partition(".")
         if outcome == "skipped" and kind.startswith("classic_group_metadata:"):
             logger.info("%s: skipped %d records of groups with protocol type '%s'", source, count, kind.partition(":")[2])
-        if outcome == "skipped" and kind == land.EXPIRED:
+        if outcome == "skipped" and kind == EXPIRED:
             logger.info("%s: skipped %d records from before %s, which maintain no longer keeps", source, count, context.retained_from)
         if outcome == "quarantined" and kind:
             logger.warning("%s: %d records of kind %s went to quarantine; see its reason and detail", source, count, kind)

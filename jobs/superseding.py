@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 from jobs.assign import forget_results
 from jobs.context import RunContext
 from jobs.packing import GROUP
+from jobs.settling import CONFLICT, conflict_places
 from schemas.staging import TARGETS
-from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, RUNS, SUBSCRIPTION_SNAPSHOTS
+from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, QUARANTINE, RUNS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import SOURCES_OF_GROUPS, Outcome, Source
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,8 @@ def sources_in_play(context: RunContext) -> set[Source]:
 def supersede(context: RunContext, decoded: DataFrame, is_expired: Column) -> DataFrame:
     """Return the decoded rows, those that a better source has told of their group as duplicates without content.
 
-    Groups of which a lesser source has landed, and the rows now have a better one, lose all that is stored of them.
+    Groups of which a lesser source has landed, and the rows now have a better one, lose all that is stored of them, and quarantine loses
+    what contradicted it.
 
     Args:
         decoded: staged rows.
@@ -52,6 +54,9 @@ def supersede(context: RunContext, decoded: DataFrame, is_expired: Column) -> Da
     count = replaced.count()
     if count:
         logger.info("%d groups are told of by a better source than the one that had landed: beginning them anew", count)
+        if not warehouse.is_empty(QUARANTINE.name):
+            places = warehouse.stage("replaced_places", conflict_places(warehouse, replaced))
+            warehouse.delete(QUARANTINE.name, places, tuple(places.columns), f"t.reason = '{CONFLICT}'")
         for spec in OF_GROUPS.values():
             warehouse.delete(spec.name, replaced, GROUP)
         forget_results(warehouse, replaced, GROUP)

@@ -15,26 +15,25 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext
+from jobs.settling import is_raw
 from jobs.warehouse import Warehouse
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
-from schemas.vocabulary import Outcome, Source
+from schemas.vocabulary import Outcome
 
 logger = logging.getLogger(__name__)
 
 PARTITION = ("cluster_id", "offsets_partition")
 PLACE = (*PARTITION, "position")
 """A place in a log: ``position`` is the offset there."""
-
-
-def _is_raw() -> Column:
-    return F.col("source") == str(Source.CONSUMER_OFFSETS)
+_NAMES = ("group_id", "topic", "partition")
+"""What a commit is of."""
 
 
 def _places(rows: DataFrame, *others: Column) -> DataFrame:
     """Return the places in the log of rows with a ``source_position``, without what has none."""
     parts = F.split("source_position", "@")
-    told = rows.where(_is_raw() & F.col("source_position").rlike("^[0-9]+@[0-9]+$"))
+    told = rows.where(is_raw() & F.col("source_position").rlike("^[0-9]+@[0-9]+$"))
     partition, offset = parts[0].try_cast("int").alias("offsets_partition"), parts[1].try_cast("bigint").alias("position")
     return told.select("cluster_id", partition, offset, *others)
 
@@ -83,7 +82,7 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
         .join(F.broadcast(last), list(PARTITION), "left")
     )
     in_order = Window.partitionBy(*PARTITION).orderBy("position")
-    behind, made = (F.struct((F.col("position") + more).alias("position"), "group_id", "observed_at") for more in (1, 0))
+    behind, made = (F.struct(F.try_add("position", F.lit(more)).alias("position"), "group_id", "observed_at") for more in (1, 0))
     open_made = F.when(F.col("is_told").isNull(), made)
     goes_on = F.coalesce(F.lead(open_made).over(in_order) == behind, F.lit(False))
     own = F.when(F.col("is_followed"), F.lit(False)).when(F.col("position") < F.col("last"), F.lit(True))
@@ -107,31 +106,31 @@ class Verdicts:
         self._run_columns = context.run_columns
         read, stored = _read_places(staged), _stored_places(warehouse)
         is_commit = F.col("is_new") & (F.col("target") == "offset_commit") & (F.col("outcome") == str(Outcome.LANDED))
-        made = [F.col(f"offset_commit.{name}").alias(name) for name in ("group_id", "observed_at")]
+        made = [F.col(f"offset_commit.{name}").alias(name) for name in (*_NAMES, "observed_at")]
         was = F.lit(None).cast("boolean").alias("was_uncertain")
         commits = _places(staged.where(is_commit), *made, was, F.lit(False).alias("is_stored"))
         self._has_stored = not warehouse.is_empty(OFFSET_SNAPSHOTS.name)
         if self._has_stored:
-            open_commits = warehouse.read(OFFSET_SNAPSHOTS.name).where(_is_raw() & F.coalesce("is_uncertain", F.lit(True)))
+            open_commits = warehouse.read(OFFSET_SNAPSHOTS.name).where(is_raw() & F.coalesce("is_uncertain", F.lit(True)))
             open_commits = open_commits.join(F.broadcast(read.select(*PARTITION).distinct()), list(PARTITION), "left_semi")
             of_stored = (F.col("is_uncertain").alias("was_uncertain"), F.lit(True).alias("is_stored"))
-            commits = commits.unionByName(open_commits.select(*PLACE, "group_id", "observed_at", *of_stored))
+            commits = commits.unionByName(open_commits.select(*PLACE, *_NAMES, "observed_at", *of_stored))
         self._rows = judged(commits, read, stored)
         if self._has_stored:  # asked twice
             self._rows = warehouse.stage("uncertain", self._rows)
 
     def of_new(self, rows: DataFrame) -> DataFrame:
         """Return new rows of ``offset_snapshots`` with ``is_uncertain``."""
-        told = self._rows.where("NOT is_stored").select(*PLACE, "is_uncertain")
-        return rows.drop("is_uncertain").join(told, list(PLACE), "left")
+        told = self._rows.where("NOT is_stored").select(*OFFSET_SNAPSHOTS.key, "is_uncertain")
+        return rows.drop("is_uncertain").join(told, list(OFFSET_SNAPSHOTS.key), "left")
 
     def rewrite_stored(self) -> None:
         """Write stored commits again of which the run's records tell otherwise."""
         if not self._has_stored:
             return
         news = self._rows.where(F.col("is_stored") & ~F.col("is_uncertain").eqNullSafe(F.col("was_uncertain")))
-        told = news.select(*PLACE, F.col("is_uncertain").alias("told"))
-        rows = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(_is_raw()).join(F.broadcast(told), list(PLACE))
+        told = news.select(*OFFSET_SNAPSHOTS.key, F.col("is_uncertain").alias("told"))
+        rows = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_raw()).join(F.broadcast(told), list(OFFSET_SNAPSHOTS.key))
         changed = rows.withColumns({**self._run_columns, "is_uncertain": F.col("told")}).select(*OFFSET_SNAPSHOTS.schema.names)
         changed = self._warehouse.stage("uncertain_otherwise", changed)
         if changed.isEmpty():

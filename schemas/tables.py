@@ -215,7 +215,7 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             RECONCILED_AT,
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             _column("is_conversion", BOOLEAN, "written by the coordinator when it turned the group to the other protocol: no assignor ran"),
-            _column("is_disputed", BOOLEAN, "another content was found at the same place of the log, and is in quarantine"),
+            _column("is_disputed", BOOLEAN, "another content was found at its place or at one since the snapshot before, and quarantined"),
             _column(
                 "is_numbered", BOOLEAN, "the source has no generation: it counts the group's snapshots that differ from the one before"
             ),

@@ -62,8 +62,9 @@ EXITS = {"jobs.cli", "jobs.__main__"}
 ACTIONS_IN = {
     f"jobs.{name}"
     for name in (
-        *("warehouse", "lease", "reach", "context", "land", "alignment", "superseding", "transactions", "histories"),
-        *("assign", "audit", "resumption", "weights", "commit_findings", "retention", "report", "exports", "gates", "pipeline"),
+        *("warehouse", "lease", "reach", "context", "land", "settling", "alignment", "superseding", "transactions", "histories"),
+        *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "retention"),
+        *("report", "exports", "gates", "pipeline"),
         *("verification.invariants", "verification.remote"),
     )
 }

@@ -14,7 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.captures import DEMO, LOOKS
+from tests.spark.raw_logs import Row, commit, foreign, generation, look, raw, tombstone, written, written_text
 from tests.spark.tables import assert_equal_warehouses, rows
+from tests.unit import records
+from tests.unit.consumer_group_records import TOPIC_IDS, Log
 
 GROUP_METADATA, OFFSET_COMMIT = b"\x00\x02", b"\x00\x01"
 
@@ -64,3 +67,71 @@ def test_it_does_not_matter_which_content_lands_first(evenkeel, captures: tuple[
     before = len(rows(expected, "quarantine"))
     assert evenkeel("run", "--warehouse", expected, "--input", *a) == 0
     assert len(rows(expected, "quarantine")) == before
+
+
+# -- every kind of record against every other
+
+
+def folded(partition: int, *values: dict[str, list[int]]) -> list[Row]:
+    """Return the records of a KIP-848 group ``g`` of one member, a target for each of the values."""
+    log = Log()
+    log.member("a", "t")
+    for number, held in enumerate(values, 1):
+        log.epoch(number)
+        log.target("a", **held)
+        log.target_epoch(number)
+        log.current("a", number, **held)
+    return [raw(partition, record.offset, record.key, record.value) for record in log.records]
+
+
+def sound() -> list[Row]:
+    """Return what all of the captures have: of each group a beginning and an end."""
+    log = [
+        generation(place, offset, f"g{place}", offset, a=[0], **more) for place in range(8) for offset, more in ((1, {}), (2, {"b": [1]}))
+    ]
+    return [*log, *[generation(place, 6, f"g{place}", 3, a=[0]) for place in range(7)], *folded(9, {"t": [0, 1]}, {"t": [0]})]
+
+
+CONTESTED = [
+    *([commit(0, 4, "g0", number, 7)] for number in (0, 1, 2)),  # of three keys
+    *([foreign(1, 4, "f", at_ms)] for at_ms in (1, 2, 3)),  # of a group of another type, in three versions
+    *([tombstone(2, 4, "g2")], [foreign(2, 4, "g2", 5)], [commit(2, 4, "g2", 0, 5)]),
+    *([generation(3, 4, "g3", 5, a=[0])], [generation(3, 4, "g3", 5, a=[0], b=[1])], [generation(3, 4, "h3", 5, a=[0])]),
+    *([tombstone(4, 4, "g4")], [generation(4, 4, "g4", 5, a=[0])], [generation(4, 4, "g4", 5, at=9, a=[0])]),
+    *([commit(5, 4, "g5", 0, 7)], [commit(5, 4, "g5", 0, 8)], [commit(5, 4, "h5", 0, 9)]),
+    *([tombstone(7, 8, "g7")], [foreign(7, 8, "g7", 5)], [commit(7, 8, "g7", 0, 5)]),  # behind all it has
+    *([generation(9, 7, "g", 9, a=[0])], [raw(9, 7, records.group_key("g", 6), None)], [commit(9, 7, "g", 0, 1)]),  # at a target epoch
+    *([raw(9, 2, folded(9, {"t": [0]})[2]["key"], None)], [], []),  # at a target
+]
+"""Of each place three contents, one a capture."""
+
+
+@pytest.fixture(scope="module")
+def contested(tmp_path_factory: pytest.TempPathFactory) -> list[list[Path]]:
+    """Three captures of which no two hold the same at the contested places, nor the same id of the topic."""
+    folder, captures = tmp_path_factory.mktemp("contested"), []
+    for number, topic_id in enumerate(TOPIC_IDS.values()):
+        of_capture = [row for place in CONTESTED[number::3] for row in place]
+        log = written(folder / f"{number}.parquet", *sound(), *of_capture)
+        captures.append([log, written_text(folder / f"{number}.jsonl", look(0, topic_id, t=[None, None]))])
+    return captures
+
+
+@pytest.mark.parametrize("order", ["210", *[pytest.param(order, marks=pytest.mark.slow) for order in ("012", "120", "201")]])
+def test_any_kinds_of_records_at_one_place_end_the_same_in_any_order(
+    order: str, evenkeel, contested: list[list[Path]], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    settings, expected = tmp_path / "any.yaml", tmp_path_factory.getbasetemp() / "contested at once"
+    settings.write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
+
+    def run(warehouse: Path, captures: list[Path]) -> None:
+        assert evenkeel("run", "--config", settings, "--warehouse", warehouse, "--input", *captures) == 0
+
+    if not expected.exists():
+        run(expected, [path for capture in contested for path in capture])
+    for number in order:
+        run(tmp_path / "warehouse", contested[int(number)])
+    assert_equal_warehouses(tmp_path / "warehouse", expected)
+    disputed = {(row["group_id"], row["position"]) for row in rows(expected, "subscription_snapshots") if row["is_disputed"]}
+    # Behind the place where there is a generation, else the last; of the groups whose records stayed.
+    assert disputed == {("g", 3), ("g0", 6), ("g2", 6), ("g3", 4), ("g4", 4), ("g7", 2)}

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.histories import ends_of_groups, name_incarnations, number_generations
-from jobs.land import told_members
+from jobs.settling import told_members
 from schemas.tables import GROUP_RECORDS
 from tests.spark.frames import EPOCH, entries, frame, member_row, snapshot_row, snapshots
 from tests.spark.tables import COMPARED, content, rows
@@ -57,7 +57,7 @@ def test_subscriptions_that_are_not_told_are_all_that_the_group_holds(spark: Spa
     held = [member_row("a", topics=None, owned=None, assigned=entries(u=[1], t=[0])), member_row("b", topics=None)]
     held += [member_row("c", topics=["x"], owned=entries(x=[4]))]
     rows = snapshots(spark, snapshot_row("g", 1, *held), snapshot_row("h", 1, member_row("a")), snapshot_row("i", 1))
-    found = rows.withColumns(told_members()).orderBy("group_id").collect()
+    found = rows.withColumns(told_members(rows["members"])).orderBy("group_id").collect()
     assert [row["has_subscriptions"] for row in found] == [False, True, True]
     assert [member["topics"] for member in found[0]["members"]] == [["t", "u"], ["t", "u"], ["x"]]
     assert [member["member_id"] for member in found[0]["members"]] == ["a", "b", "c"]

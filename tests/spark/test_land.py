@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import date
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.land import place_of, settle_outcomes
+from jobs.settling import CONFLICT, identified, place_of, settle_outcomes
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
-from tests.spark.frames import decoded, moment
+from tests.spark.frames import decoded, member_row, moment
 
 # -- outcomes
 
 
 def commit(offset: int, content: str, **changes: Any) -> dict[str, Any]:
     place = {"group_id": "g", "topic": "t", "partition": 0, "position": offset, "fingerprint": content}
-    position = changes.pop("source_position", f"3@{offset}")
-    return {"outcome": "landed", "kind": "offset_commit", "source_position": position, "offset_commit": {**place, **changes}}
+    of_row = {name: changes.pop(name) for name in ("source", "source_position") if name in changes}
+    row = {"outcome": "landed", "kind": "offset_commit", "source_position": f"3@{offset}", **of_row}
+    return {**row, "offset_commit": {**place, **changes}}
+
+
+def printed(offset: int, content: str, **changes: Any) -> dict[str, Any]:
+    """Return a commit of a source that tells no places in a log, so that the key is what tells records apart."""
+    return commit(offset, content, source="formatter-json", source_position=f"f line {offset}", **changes)
+
+
+def record(offset: int, content: str, group: str = "g", value: bytes | None = b"v", **changes: Any) -> dict[str, Any]:
+    """Return a record of a group that is of another protocol type."""
+    noted = {"offsets_partition": 3, "offset": offset, "group_id": group, "value": value, "fingerprint": content}
+    row = {"outcome": "skipped", "kind": "classic_group_metadata:connect", "source_position": f"3@{offset}"}
+    return {**row, "group_record": {**noted, **changes}}
+
+
+def tombstone(offset: int, content: str, **changes: Any) -> dict[str, Any]:
+    landed = {"outcome": "landed", "kind": "classic_group_metadata_tombstone"}
+    return {**record(offset, content, value=None, **changes), **landed}
+
+
+def snapshot(offset: int, content: str, source: str = "consumer-offsets", **changes: Any) -> dict[str, Any]:
+    told = {"group_id": "g", "position": offset, "generation": 1, "fingerprint": content, "members": [], **changes}
+    return {"outcome": "landed", "kind": "group", "source": source, "source_position": f"3@{offset}", "snapshot": told}
 
 
 def bad(position: str, payload_hash: str, reason: str = "truncated") -> dict[str, Any]:
@@ -33,7 +57,8 @@ def settled(
     """Return (place in the capture, outcome, whether it is written, reason) of each record, in a fixed order."""
     found = settle_outcomes(decoded(spark, *rows), known, quarantined)
     assert found.where("is_new is null").isEmpty()
-    return sorted((row["source_position"], row["outcome"], row["is_new"], row["reason"] or "") for row in found.collect())
+    read = found.where("outcome is not null").collect()
+    return sorted((row["source_position"], row["outcome"], row["is_new"], row["reason"] or "") for row in read)
 
 
 def kept(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
@@ -43,12 +68,9 @@ def kept(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
 
 
 def landed_before(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
-    """Return the keys that the tables hold after these rows landed."""
-    commits = decoded(spark, *rows).select("cluster_id", "offset_commit.*")
-    place = place_of("offset_commit", commits.__getitem__)
-    return commits.selectExpr("cluster_id", "'offset_commit' AS target", "*").select(
-        "cluster_id", "target", place.alias("place"), commits["fingerprint"].alias("known_fingerprint")
-    )
+    """Return what the tables tell of these rows when they have landed."""
+    columns = ("cluster_id", "source", "target", "group_id", "position", "place", "group_place", "content")
+    return identified(decoded(spark, *rows)).select(*columns)
 
 
 def test_the_same_record_twice_lands_once(spark: SparkSession) -> None:
@@ -70,14 +92,88 @@ def test_a_record_that_landed_before_is_a_duplicate(spark: SparkSession) -> None
     [{"group_id": "h"}, {"topic": "u"}, {"partition": 1}, {"position": 9}],
 )
 def test_every_part_of_the_key_makes_another_record(spark: SparkSession, changes: dict[str, Any]) -> None:
-    found = settled(spark, commit(1, "x"), commit(1, "y", **changes))
+    """Where a log's places are not told; where they are, one place has one record, whatever its key."""
+    found = settled(spark, printed(1, "x"), printed(1, "y", **changes))
     assert [outcome for _, outcome, _, _ in found] == ["landed", "landed"]
 
 
 def test_keys_cannot_imitate_each_other(spark: SparkSession) -> None:
     """Group ids may hold spaces: the topic 'a' of 'b c' is not the topic 'a b' of 'c'."""
-    found = settled(spark, commit(1, "x", topic="a", group_id="b c"), commit(1, "y", topic="a b", group_id="c"))
+    found = settled(spark, printed(1, "x", topic="a", group_id="b c"), printed(1, "y", topic="a b", group_id="c"))
     assert [outcome for _, outcome, _, _ in found] == ["landed", "landed"]
+
+
+def test_places_of_sources_and_tables_cannot_imitate_each_other(spark: SparkSession) -> None:
+    """A printed tombstone of the group '5', its third record, is not the record 3@5; nor is it the group's third snapshot."""
+    of_group = {"source": "formatter-json", "source_position": "f line 3"}
+    printed_end = {**tombstone(3, "x", group="5"), **of_group}
+    printed_value = {**snapshot(3, "y", group_id="5"), **of_group}
+    found = settled(spark, printed_end, printed_value, record(5, "z"), commit(3, "c", group_id="5", source_position="4@3"))
+    assert {outcome for _, outcome, _, _ in found} == {"landed", "skipped"}
+
+
+RAW = {
+    "a commit": commit(1, "b"),
+    "another one's": commit(1, "c", group_id="h"),
+    "another topic's": commit(1, "b", topic="u"),
+    "at another time": commit(1, "b", observed_at=moment(5)),
+    "a snapshot": snapshot(1, "d"),
+    "a foreign group's": record(1, "e"),
+    "another foreign one's": record(1, "f", group="h"),
+    "a tombstone": tombstone(1, "a"),
+    "of another partition": tombstone(1, "g", offsets_partition=4) | {"source_position": "4@1"},
+}
+
+
+def test_a_place_of_the_log_has_one_record_whatever_it_tells(spark: SparkSession) -> None:
+    """At once and in two runs the same one of two stays; each two in a cluster of their own."""
+    of_h = {"another one's", "another foreign one's"}
+    pairs = [(one, other) for one, other in itertools.combinations(RAW, 2) if one not in of_h or other != "of another partition"]
+    clusters = [f"{one} and {other}" for one, other in pairs]
+    firsts, seconds = (
+        [{**RAW[pair[which]], "cluster_id": cluster} for pair, cluster in zip(pairs, clusters, strict=True)] for which in (0, 1)
+    )
+
+    def lost(*rows: dict[str, Any], known: DataFrame | None = None) -> list[tuple[str, str]]:
+        found = settle_outcomes(decoded(spark, *rows), known, None)
+        return sorted((row["cluster_id"], row["payload_hash"]) for row in found.where(f"reason = '{CONFLICT}'").collect())
+
+    at_once = lost(*firsts, *seconds)
+    assert [cluster for cluster, _ in at_once] == sorted(clusters)
+    assert lost(*seconds, known=landed_before(spark, *firsts)) == at_once
+    assert lost(*firsts, known=landed_before(spark, *seconds)) == at_once
+    again = settled(spark, *firsts, known=landed_before(spark, *firsts))
+    assert {(outcome, is_new) for _, outcome, is_new, _ in again} == {("duplicate", False), ("skipped", False)}
+
+
+TOLD = {
+    "group_type": "classic",
+    "state": "Stable",
+    "strategy": "range",
+    "observed_at": moment(1),
+    "joined_at": moment(1),
+    "members": [member_row("a"), member_row("b")],
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"strategy": "sticky"},
+        {"generation": 2},
+        {"generation": None},
+        {"joined_at": moment(2)},
+        {"observed_at": moment(2)},
+        {"members": [member_row("b"), member_row("a")]},
+        {"members": [member_row("a", topics=None), member_row("b", topics=None)]},
+    ],
+    ids=str,
+)
+def test_all_that_is_told_of_a_snapshot_is_its_content(changes: dict[str, Any], spark: SparkSession) -> None:
+    """Its fingerprint is of what members hold, in whatever order; what else is stored must not depend on which of two came first."""
+    one, other = (snapshot(1, "x", source="snapshot", **told) for told in (TOLD, {**TOLD, **changes}))
+    assert [outcome for _, outcome, _, _ in settled(spark, one, one)] == ["duplicate", "landed"]
+    assert [outcome for _, outcome, _, _ in settled(spark, one, other)] == ["landed", "quarantined"]
 
 
 def test_other_clusters_have_the_same_places(spark: SparkSession) -> None:
@@ -96,7 +192,7 @@ def test_another_content_at_the_same_place_is_a_conflict(spark: SparkSession) ->
     assert settled(spark, *rows) == settled(spark, *rows[::-1]) == expected
     (conflict,) = settle_outcomes(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'").collect()
     assert conflict["detail"] == "another content was found at the same place and kept; this one's fingerprint is y"
-    assert (conflict["payload_hash"], conflict["displaced"]) == ("y", None)
+    assert not conflict["is_displaced"]
 
 
 def test_a_conflict_is_kept_once_however_often_it_is_landed(spark: SparkSession) -> None:
@@ -106,10 +202,11 @@ def test_a_conflict_is_kept_once_however_often_it_is_landed(spark: SparkSession)
 
 
 def test_which_content_stays_does_not_depend_on_which_landed_first(spark: SparkSession) -> None:
+    """A stored one that has to go is put into quarantine where it is deleted, not for the equal one of the input."""
     y_was_first = settled(spark, commit(1, "x"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
-    assert y_was_first == [("3@1", "landed", True, ""), ("3@1", "quarantined", True, "conflicting_content")]
-    displaced = settle_outcomes(decoded(spark, commit(1, "x")), landed_before(spark, commit(1, "y")), None).select("displaced").collect()
-    assert [row["displaced"] for row in displaced] == ["y"]
+    assert y_was_first == [("3@1", "landed", True, ""), ("3@1", "quarantined", False, "conflicting_content")]
+    found = settle_outcomes(decoded(spark, commit(1, "x")), landed_before(spark, commit(1, "y")), None).where("is_displaced").collect()
+    assert [row["place"] for row in found] == ["3@1"]
     x_was_first = settled(spark, commit(1, "y"), known=landed_before(spark, commit(1, "x")))
     assert x_was_first == [("3@1", "quarantined", True, "conflicting_content")]
 
@@ -162,6 +259,6 @@ def test_every_target_has_a_key(spark: SparkSession) -> None:
         {"look": {"topic": "t", "observed_at": moment(1_000)}},
     ]
     assert {name for row in rows for name in row} == set(TARGETS)
-    frame_ = decoded(spark, *rows)
+    frame_ = decoded(spark, *({"source": "formatter-json", **row} for row in rows))
     places = [frame_.where(frame_[name].isNotNull()).select(place_of(name, frame_[name].getField)).collect()[0][0] for name in TARGETS]
-    assert sorted(places) == sorted(["3 9", "9 g", "9 0 1 t g", "1000 t"])
+    assert places == ["group_record 9 g", "snapshot 9 g", "offset_commit 9 0 1 t g", "look 1000 t"]
