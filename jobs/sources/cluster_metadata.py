@@ -7,15 +7,16 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, text
+from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped, text
 
-KIND = "topic_look"
+KIND, KIND_WITHOUT_TOPICS = "topic_look", "look_without_topics"
 
 
 def decode_line(line: bytes) -> Iterator[Row]:
     """Yield one decoded row for each topic of a look; a single quarantined one for a line that is no look.
 
-    Raises nothing, whatever the line is.
+    A look without topics is skipped as such: it says of no topic that it was not there, since who looked may not have been allowed to see
+    any, and generations are not resolved by it. Raises nothing, whatever the line is.
     """
     try:
         look = json.loads(line.decode())
@@ -29,7 +30,13 @@ def decode_line(line: bytes) -> Iterator[Row]:
         detail = f"expected a look at the cluster, found {type(error).__name__}: {error}"
         yield quarantined("unreadable_line", "malformed_line", detail, line)
         return
+    if not rows:
+        yield {**skipped(KIND_WITHOUT_TOPICS), **_cluster(cluster_id), "source_position": str(observed_at_ms)}
     yield from rows
+
+
+def _cluster(cluster_id: str | None) -> Row:
+    return {} if cluster_id is None else {"cluster_id": cluster_id}
 
 
 def _topic_row(topic: dict[str, Any], racks: dict[int, str | None], observed_at_ms: int, cluster_id: str | None) -> Row:
@@ -48,11 +55,7 @@ def _topic_row(topic: dict[str, Any], racks: dict[int, str | None], observed_at_
         "partitions": partitions,
         "fingerprint": hashlib.sha256(described.encode()).hexdigest(),
     }
-    row = landed(KIND, "look", content)
-    row["source_position"] = f"{observed_at_ms} {name}"
-    if cluster_id is not None:
-        row["cluster_id"] = cluster_id
-    return row
+    return {**landed(KIND, "look", content), **_cluster(cluster_id), "source_position": f"{observed_at_ms} {name}"}
 
 
 def _partition(partition: dict[str, Any], racks: dict[int, str | None]) -> Row:
