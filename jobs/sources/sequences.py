@@ -46,16 +46,19 @@ class _Part:
 
     def __init__(self, events: Sequence[Event]) -> None:
         seen: Counter[str] = Counter()
+        in_run: Counter[str] = Counter()
         self.values: list[Key] = []
         self.times: dict[Key, int] = {}
         self.runs: dict[int, list[Key]] = defaultdict(list)
         self._places: list[tuple[int, Key | None]] = []
         for event in events:
             if event.is_end:
-                run = self.runs[len(self.values)]
-                run.append((event.token, sum(token == event.token for token, _ in run)))
-                self._places.append((len(self.values), run[-1]))
+                end = (event.token, in_run[event.token])
+                in_run[event.token] += 1
+                self.runs[len(self.values)].append(end)
+                self._places.append((len(self.values), end))
                 continue
+            in_run.clear()
             key = (event.token, seen[event.token])
             seen[event.token] += 1
             self._places.append((len(self.values), None))

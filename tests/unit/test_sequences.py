@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from jobs.sources.sequences import Event, UnalignableError, align, positions
@@ -85,6 +85,64 @@ def test_parts_without_times_need_a_common_record() -> None:
 def test_a_record_without_time_has_the_one_before_it_else_the_one_behind() -> None:
     places = align([[Event("+", True, None), Event("a", False, 5), Event("+", True, None), Event("b", False, 9), Event("c", False, None)]])
     assert [place.time_ms for place in places[0]] == [5, 5, 5, 9, 9]
+
+
+def folded(*parts: list[Event]) -> dict[int, Event]:
+    """Return the records by position when each part comes in a run of its own, with times that tombstones have of others."""
+    stored: dict[int, Event] = {}
+    times: dict[int, int | None] = {}
+    for part in parts:
+        known = [stored[position] for position in sorted(stored)]
+        placed = align([known, part] if known else [part])
+        kept = dict(zip((place.index for place in placed[0]), sorted(stored), strict=True)) if known else {}
+        found = positions(kept, 1 + max(place.index for places in placed for place in places))
+        together = [(event, place) for events, places in zip(([known] if known else []) + [part], placed, strict=True)
+                    for event, place in zip(events, places, strict=True)]  # fmt: skip
+        stored = {found[place.index]: event for event, place in together}
+        times = {found[place.index]: place.time_ms for _, place in together}
+    return {position: event._replace(time_ms=times[position]) for position, event in stored.items()}
+
+
+@given(st.data())
+def test_parts_one_by_one_make_what_they_make_at_once(data: st.DataObject) -> None:
+    """Windows of a log with tombstones of one key, handed over in any order; some records tell no time."""
+    letters = "".join(chr(ord("a") + number) for number in range(data.draw(st.integers(1, 4))))
+    text = "".join(letter + "+" * data.draw(st.integers(0, 3)) for letter in letters)
+    silent = data.draw(st.sets(st.sampled_from(letters), max_size=2))
+    log = [event._replace(time_ms=None) if event.token in silent else event for event in events(text)]
+    cuts = st.tuples(st.integers(0, len(log)), st.integers(0, len(log))).map(sorted)
+    windows = [log[first:last] for first, last in data.draw(st.lists(cuts, min_size=1, max_size=4))]
+    windows = [part for part in windows if any(not event.is_end for event in part)] or [log]
+    try:
+        one_by_one, placed = folded(*data.draw(st.permutations(windows))), align(windows)
+    except UnalignableError:  # parts without a common record, as long as those between them are missing
+        reject()
+    at_once = {place.index: event._replace(time_ms=place.time_ms) for part, places in zip(windows, placed, strict=True)
+               for event, place in zip(part, places, strict=True)}  # fmt: skip
+    assert one_by_one == at_once
+
+
+def test_a_tombstone_gets_its_time_when_it_is_told() -> None:
+    end, value = Event("+", True, None), Event("a", False, 5)
+    assert folded([end], [end, value]) == {0: end._replace(time_ms=5), 1: value}
+
+
+def test_many_tombstones_in_a_row_are_counted_once_each() -> None:
+    """A token is compared with no other one: how many equal ones stand before it is counted along."""
+
+    class Token(str):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Token.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    tokens = [Token(number % 5) for number in range(10_000)]
+    (places,) = align([[Event(token, True, None) for token in tokens]])
+    assert sorted(place.index for place in places) == list(range(len(tokens)))
+    assert Token.compared < 100 * len(tokens)
 
 
 @given(st.data())
