@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.triggers import RETURN_MS
-from jobs import commit_findings, resumption, udfs, weights
+from jobs import commit_findings, coordinators, resumption, udfs, weights
 from jobs.context import RunContext
 from jobs.packing import GROUP, PLACE, flatten_snapshots
 from jobs.warehouse import Warehouse
@@ -181,41 +181,48 @@ def with_pauses(observed: DataFrame) -> DataFrame:
 PAUSES = ("follow_up_ms", "pause_partition_ms")
 
 
-def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | None) -> None:
-    """Write the audits that were made; and again the one before them, of each group in which they changed what it tells of its pauses."""
+def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | None) -> DataFrame | None:
+    """Write the audits that were made; and again the one before them, of each group in which they changed what it tells of its pauses.
+
+    Returns the keys of the latter; None when there are none.
+    """
     warehouse, name = context.warehouse, GENERATION_AUDITS.name
     is_observed = F.col("basis") == str(Basis.OBSERVED)
     observed = audits.where(is_observed)
     if groups is None:
         warehouse.append(name, with_pauses(observed).unionByName(audits.where(~is_observed)))
-        return
+        return None
     stored = warehouse.read(name).where(is_observed).join(F.broadcast(groups.select(*GROUP)), list(GROUP), "left_semi")
     newest = stored.withColumn("newest", F.max("position").over(Window.partitionBy(*GROUP))).where("position = newest").drop("newest")
     before = newest.select("*", *[F.col(column).alias(f"stored_{column}") for column in PAUSES])
     told = warehouse.stage("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
     is_before = F.col("run_sequence") != context.run_sequence
     changed = told.where(is_before & resumption.is_told_otherwise(PAUSES)).withColumns(context.run_columns)
-    if not changed.isEmpty():
-        warehouse.delete(name, changed.select(*PLACE, "basis"), (*PLACE, "basis"))
+    rewritten = None if changed.isEmpty() else changed.select(*weights.ROW)
+    if rewritten is not None:
+        warehouse.delete(name, rewritten, weights.ROW)
     parts = (told.where(~is_before), changed, audits.where(~is_observed))
     warehouse.append(name, reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts]))
+    return rewritten
 
 
 def run(context: RunContext) -> None:
     """Audit what has been assigned since the last time, and see to older movements that new commits or looks tell more of."""
-    consumed = context.unread(SOLUTIONS.name)
+    consumed, rewritten = context.unread(SOLUTIONS.name), None
     if consumed is not None:
-        _audit(context, consumed)
+        rewritten = _audit(context, consumed)
         context.consumed[SOLUTIONS.name] = context.run_sequence
     news = resumption.read_news(context)
     if news is not None:
         resumption.refresh(context, news)
-        weights.refresh(context, news)
+        weights.refresh(context, news, rewritten)
+        coordinators.refresh(context, news)
     if consumed is not None or news is not None:
         commit_findings.refresh(context)
 
 
-def _audit(context: RunContext, consumed: int) -> None:
+def _audit(context: RunContext, consumed: int) -> DataFrame | None:
+    """Audit new solutions; return as ``_append_audits`` does."""
     warehouse, groups = context.warehouse, None
     if not warehouse.is_empty(GENERATION_AUDITS.name):
         audits = warehouse.read(GENERATION_AUDITS.name)
@@ -236,6 +243,7 @@ def _audit(context: RunContext, consumed: int) -> None:
     complete = resumption.complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.origins)
     answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage))
     audits, movements = weights.with_weights(audits, held, answered), resumption.with_resumption(movements, answered)
-    _append_audits(context, audits, groups)
+    rewritten = _append_audits(context, audits, groups)
     warehouse.append(MOVEMENTS.name, movements)
     warehouse.append(FINDINGS.name, made[FINDINGS.name])
+    return rewritten

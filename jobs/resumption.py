@@ -289,17 +289,29 @@ class News:
     newly_complete: DataFrame | None
     since: datetime | None
 
-    def rows_to_ask(self, context: RunContext, name: str) -> DataFrame:
-        """Return the rows of a table, written by earlier runs, that may be concerned by their time."""
-        stored = _earlier_rows(context, name)
+    def rows_to_ask(self, context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
+        """Return the rows of a table that earlier runs have made and that may be concerned by their time.
+
+        Args:
+            rewritten: keys of those that this run has written again, for something else; None when there are none.
+        """
+        stored = _earlier_rows(context, name, rewritten)
         return stored if self.since is None else stored.where(F.col("observed_month") >= F.trunc(F.lit(self.since), "month"))
 
 
-def _earlier_rows(context: RunContext, name: str) -> DataFrame:
-    stored = context.warehouse.read(name).where(F.col("run_sequence") < context.run_sequence)
-    if context.retained_from is not None:  # what maintenance has left of older commits and looks would tell less than is stored
-        stored = stored.where(F.col("observed_month") >= F.lit(context.retained_from))
-    return stored
+def retained_rows(context: RunContext, name: str) -> DataFrame:
+    """Return the rows of a table but for those of which what maintenance has left of commits and looks would tell less than is stored."""
+    rows = context.warehouse.read(name)
+    return rows if context.retained_from is None else rows.where(F.col("observed_month") >= F.lit(context.retained_from))
+
+
+def _earlier_rows(context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
+    rows = retained_rows(context, name)
+    earlier = rows.where(F.col("run_sequence") < context.run_sequence)
+    if rewritten is None:
+        return earlier
+    again = rows.where(F.col("run_sequence") == context.run_sequence).join(F.broadcast(rewritten), rewritten.columns, "left_semi")
+    return earlier.unionByName(again)
 
 
 def read_news(context: RunContext) -> News | None:

@@ -32,7 +32,7 @@ from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, Un
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.time_limit import TimeLimit
 from jobs.worker_guard import GroupFailedError, Guard, WorkerLimits
-from schemas.staging import AUDITED_ROWS, FOUND_ROWS, SOLVED_ROWS
+from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PLACED_GROUPS, SOLVED_ROWS
 
 # -- assign
 
@@ -236,6 +236,16 @@ def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], li
     """
     with Guard(limits) as guard:
         yield from to_batches(_audited_rows(batches, offsets_partition_counts, guard), to_arrow_schema(AUDITED_ROWS), 2_000)
+
+
+def place_groups(batches: Batches, offsets_partition_counts: dict[str, int]) -> Batches:
+    """Tell for groups of clusters whose number of partitions of ``__consumer_offsets`` is known which of them holds each."""
+    rows = (
+        {**row, "offsets_partition": coordinator_partition(row["group_id"], offsets_partition_counts[row["cluster_id"]])}
+        for batch in batches
+        for row in batch.to_pylist()
+    )
+    yield from to_batches(rows, to_arrow_schema(PLACED_GROUPS), 2_000)
 
 
 def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:

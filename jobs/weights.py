@@ -65,10 +65,14 @@ def with_weights(audits: DataFrame, held: DataFrame, answered: DataFrame) -> Dat
     return audits.drop(*WEIGHTS).join(shares, list(PLACE), "left").withColumns(ratios).select(*audits.columns)
 
 
-def refresh(context: RunContext, news: resumption.News) -> None:
-    """Weigh generations of earlier runs again, where commits or looks have landed since that concern what members had."""
+def refresh(context: RunContext, news: resumption.News, rewritten: DataFrame | None = None) -> None:
+    """Weigh generations of earlier runs again, where commits or looks have landed since that concern what members had.
+
+    Args:
+        rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
+    """
     warehouse, name = context.warehouse, GENERATION_AUDITS.name
-    stored = _observed(news.rows_to_ask(context, name))
+    stored = _observed(news.rows_to_ask(context, name, rewritten))
     held = held_partitions(warehouse.read(ASSIGNMENTS.name), stored)
     places = resumption.concerned(held, news.late_commits, news.late_looks, resumption.CLOCKS_DIFFER).select(*PLACE).distinct()
     again = warehouse.stage("concerned_audits", stored.join(places, list(PLACE), "left_semi"))

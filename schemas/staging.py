@@ -142,6 +142,9 @@ AUDITED_TABLES = {"audit": GENERATION_AUDITS, "movement": MOVEMENTS, "finding": 
 AUDITED_ROWS = StructType([StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()])
 """One row an audit, a movement or a finding."""
 
+PLACED_GROUPS = StructType([StructField("cluster_id", STRING), StructField("group_id", STRING), StructField("offsets_partition", INT)])
+"""One row a group: the partition of ``__consumer_offsets`` that holds it."""
+
 FOUND_ROWS = _audited(FINDINGS)
 """One row a finding."""
 

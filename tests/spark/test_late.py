@@ -1,0 +1,64 @@
+"""What arrives late changes what earlier runs have told of other records: the tables are those of timely arrival."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.spark.raw_logs import commit, generation, look, written, written_text
+from tests.spark.tables import assert_equal_warehouses, rows
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def test_what_a_run_writes_again_for_one_reason_is_asked_for_others_too(evenkeel, tmp_path: Path) -> None:
+    """Run 2 brings the end of the pause behind generation 2 and a commit from before it; and the size of the offsets topic."""
+    late, timely = commit(3, 1, "g", 0, 5), commit(3, 2, "g", 1, 5)
+    first, second, third = (
+        generation(3, 0, "g", 1, a=[0, 1]),
+        generation(3, 3, "g", 2, a=[0], b=[]),  # t-1 is held back
+        generation(3, 4, "g", 3, a=[0], b=[1]),
+    )
+    before, after = look(2_500, t=[8, 8]), look(3_500, t=[10, 10])
+    sized = look(9_000, **{OFFSETS_TOPIC: [None] * 7})
+    pieces = [
+        [written(tmp_path / "1.parquet", first, timely, second), written_text(tmp_path / "1.jsonl", before, after)],
+        [written(tmp_path / "2.parquet", late, third), written_text(tmp_path / "2.jsonl", sized)],
+    ]
+    assert evenkeel("run", "--warehouse", tmp_path / "at once", "--input", *pieces[0], *pieces[1]) == 0
+    for piece in pieces:
+        assert evenkeel("run", "--warehouse", tmp_path / "pieces", "--input", *piece) == 0
+    for name in ("at once", "pieces"):
+        observed = [row for row in rows(tmp_path / name, "generation_audits") if row["basis"] == "observed"]
+        [middle] = [row for row in observed if row["generation"] == 2]
+        assert (middle["pause_partition_ms"], middle["lag_imbalance_ratio"]) == (1_000, 2.0)
+        # "g" is 103 in Java; what the records say is 3.
+        assert {row["coordinator_partition"] for row in observed} == {103 % 7}
+    assert_equal_warehouses(tmp_path / "pieces", tmp_path / "at once")
+
+
+def told(**changes: Any) -> str:
+    members = [{"member_id": name, "assigned": [{"topic": "t", "partitions": [number]}]} for number, name in enumerate("ab")]
+    line = {"group_id": "g", "observed_at_ms": 1_000, "group_type": "classic", "state": "Stable", "strategy": "range", "members": members}
+    return json.dumps({**line, **changes}) + "\n"
+
+
+def test_lines_that_contradict_each_other_do_so_until_a_better_source_comes(evenkeel, tmp_path: Path) -> None:
+    """The members are the same in both, so that their fingerprints are too; lines that are landed again add nothing."""
+    (tmp_path / "any.yaml").write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
+    x, y = (written_text(tmp_path / f"{name}.jsonl", told(strategy=name)) for name in ("range", "sticky"))
+    log = written(tmp_path / "log.parquet", generation(3, 0, "g", 1, a=[0, 1]))
+
+    def land(name: str, *pieces: list[Path]) -> Path:
+        for piece in pieces:
+            assert evenkeel("land", "--config", tmp_path / "any.yaml", "--warehouse", tmp_path / name, "--input", *piece) == 0
+        return tmp_path / name
+
+    one, other, at_once = land("one", [x], [x, y], [x, y]), land("other", [y], [x]), land("at once", [x, y])
+    assert_equal_warehouses(one, at_once)
+    assert_equal_warehouses(other, at_once)
+    last = dict(max(rows(one, "runs"), key=lambda run: run["run_sequence"])["input_counts"])
+    assert (last["duplicate"], last["quarantined"], len(rows(one, "quarantine"))) == (1, 1, 1)
+    assert_equal_warehouses(land("one", [log]), land("all", [x, y, log]))
+    assert rows(one, "quarantine") == []
