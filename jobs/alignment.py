@@ -34,6 +34,7 @@ class _Target:
     Attributes:
         sequence: which sequence they belong to.
         position, time: the columns that say where and when a record was.
+        told: the column with the time that the record tells itself; None where it tells none, and ``time`` is that of another record.
         token: the columns that are its content.
         is_end: whether it is a tombstone.
     """
@@ -42,26 +43,38 @@ class _Target:
     sequence: str
     position: str
     time: str
+    told: str | None
     token: tuple[str, ...]
     is_end: Callable[[Callable[[str], Column]], Column]
 
     def event(self, field: Callable[[str], Column]) -> list[Column]:
         """Return the columns that ``decode_udfs.align_groups`` wants, but for part and place."""
-        is_end = self.is_end(field)
         return [
             field("group_id").alias("group_id"),
             F.lit(self.sequence).alias("sequence"),
             F.concat_ws(" ", *[field(name) for name in self.token]).alias("token"),
-            is_end.alias("is_end"),
-            F.when(~is_end, F.unix_millis(field(self.time))).alias("time_ms"),
+            self.is_end(field).alias("is_end"),
+            F.unix_millis(self.told_time(field)).alias("time_ms"),
         ]
+
+    def told_time(self, field: Callable[[str], Column]) -> Column:
+        """Return the time that a record tells itself; null for one that tells none."""
+        return F.lit(None).cast("timestamp") if self.told is None else field(self.told)
 
 
 _TARGETS = {
-    "group_record": _Target(GROUP_RECORDS, OF_GROUP, "offset", "timestamp", ("fingerprint",), lambda field: field("value").isNull()),
-    "snapshot": _Target(SUBSCRIPTION_SNAPSHOTS, OF_GROUP, "position", "observed_at", ("fingerprint",), lambda field: F.lit(False)),
+    "group_record": _Target(GROUP_RECORDS, OF_GROUP, "offset", "timestamp", None, ("fingerprint",), lambda field: field("value").isNull()),
+    "snapshot": _Target(
+        SUBSCRIPTION_SNAPSHOTS, OF_GROUP, "position", "observed_at", "joined_at", ("fingerprint",), lambda field: F.lit(False)
+    ),
     "offset_commit": _Target(
-        OFFSET_SNAPSHOTS, OF_COMMITS, "position", "observed_at", ("partition", "topic", "fingerprint"), lambda field: field("is_deleted")
+        OFFSET_SNAPSHOTS,
+        OF_COMMITS,
+        "position",
+        "observed_at",
+        "committed_at",
+        ("partition", "topic", "fingerprint"),
+        lambda field: field("is_deleted"),
     ),
 }
 
@@ -70,7 +83,8 @@ def align_records(context: RunContext, decoded: DataFrame) -> tuple[DataFrame, D
     """Return the decoded rows with positions and times, and the groups of which stored rows had to move; None when none had to.
 
     The columns ``part`` and ``place`` are gone. A stored record keeps its position, unless older ones that were not known turn up: then
-    the group's rows get others, and all that was worked out of them is forgotten.
+    the group's rows get others, and all that was worked out of them is forgotten. One that tells no time has that of the last one before it
+    that does, and gets another where that turns up.
 
     Args:
         decoded: staged rows of all sources; those with a ``part`` are to be placed.
@@ -89,12 +103,13 @@ def align_records(context: RunContext, decoded: DataFrame) -> tuple[DataFrame, D
             "or leave one out"
         )
     is_stored = F.col("part") == STORED
-    moved = warehouse.stage("moved", aligned.where(is_stored & (F.col("position") != F.col("place"))))
+    is_retimed = F.coalesce(F.col("time_ms") != F.col("stored_ms"), F.lit(False))
+    moved = warehouse.stage("moved", aligned.where(is_stored & ((F.col("position") != F.col("place")) | is_retimed)))
     groups = None
     if not moved.isEmpty():
         # A commit that moves changes nothing that was worked out of snapshots.
         groups = warehouse.stage("moved_groups", moved.where(F.col("sequence") == OF_GROUP).select(*GROUP).distinct())
-        _move(context, moved, groups)
+        _move(context, moved)
     places = aligned.where(~is_stored).select("part", "place", "position", "time_ms")
     placed = decoded.join(places, ["part", "place"], "left")
     time = F.coalesce(F.timestamp_millis("time_ms"), F.lit(context.as_of))
@@ -109,7 +124,11 @@ def align_records(context: RunContext, decoded: DataFrame) -> tuple[DataFrame, D
 def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
     new = [
         decoded.where(F.col("part").isNotNull() & F.col(name).isNotNull()).select(
-            "cluster_id", *target.event(lambda field, row=name: F.col(row)[field]), "part", "place"
+            "cluster_id",
+            *target.event(lambda field, row=name: F.col(row)[field]),
+            "part",
+            "place",
+            F.lit(None).cast("bigint").alias("stored_ms"),
         )
         for name, target in _TARGETS.items()
     ]
@@ -123,6 +142,7 @@ def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
             *target.event(F.col),
             F.lit(STORED).alias("part"),
             F.col(target.position).alias("place"),
+            F.when(target.told_time(F.col).isNull(), F.unix_millis(target.time)).alias("stored_ms"),
         )
         for target in _TARGETS.values()
         if not context.warehouse.is_empty(target.spec.name)
@@ -136,19 +156,20 @@ def _stored(context: RunContext, target: _Target) -> DataFrame:
     return context.warehouse.read(target.spec.name).where(F.col("source") == str(Source.FORMATTER_JSON))
 
 
-def _move(context: RunContext, moved: DataFrame, groups: DataFrame) -> None:
-    """Give stored rows their new positions, as rows of this run."""
+def _move(context: RunContext, moved: DataFrame) -> None:
+    """Give stored rows their new positions and times, as rows of this run."""
     warehouse = context.warehouse
-    logger.info("older records than the stored ones turned up: %d of these get other positions", moved.count())
+    logger.info("older records than the stored ones turned up: %d of these get other positions or times", moved.count())
     for name, target in _TARGETS.items():
         key = (*GROUP, target.position)
         places = moved.where(F.col("sequence") == target.sequence).withColumnRenamed("position", "position_now")
         places = places.select(*GROUP, F.col("place").alias(target.position), "position_now", "time_ms")
-        time = F.when(target.is_end(F.col), F.timestamp_millis("time_ms")).otherwise(F.col(target.time))
+        time = F.coalesce(target.told_time(F.col), F.timestamp_millis("time_ms"), target.time)
         columns = {target.time: time, target.position: F.col("position_now"), **context.run_columns}
         rows = _stored(context, target).join(places, list(key)).withColumns(columns)
         rows = rows.withColumn("observed_month", F.trunc(target.time, "month")).select(*target.spec.schema.names)
         rows = warehouse.stage(f"moved_{name}", rows)
         warehouse.delete(target.spec.name, places, key)
         warehouse.append(target.spec.name, rows)
-    forget_results(warehouse, groups, GROUP)
+        if target.spec is SUBSCRIPTION_SNAPSHOTS:
+            forget_results(warehouse, rows.select(*GROUP).distinct(), GROUP)

@@ -146,7 +146,7 @@ STORED = ""
 def align_groups(batches: Batches) -> Batches:
     """Put the parts of groups together; records of one part come one after another, in order, and all of a group in one partition.
 
-    Columns: cluster_id, group_id, sequence, part, place, token, is_end, time_ms. A group has several sequences, each on its own.
+    Columns: cluster_id, group_id, sequence, part, place, token, is_end, time_ms, stored_ms. A group has several sequences, each on its own.
 
     Raises:
         GroupFailedError: anything unexpected, with the cluster and group it happened in.
@@ -172,4 +172,5 @@ def _aligned(group: Row, of_sequence: Iterable[Row]) -> Iterator[Row]:
     found = positions(stored, 1 + max(place.index for part in placed for place in part))
     for part, in_part, places in zip(parts, parts.values(), placed, strict=True):
         for row, place in zip(in_part, places, strict=True):
-            yield {**group, "part": part, "place": row["place"], "position": found[place.index], "time_ms": place.time_ms}
+            told = {"part": part, "place": row["place"], "stored_ms": row["stored_ms"]}
+            yield {**group, **told, "position": found[place.index], "time_ms": place.time_ms}

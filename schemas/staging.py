@@ -70,10 +70,14 @@ ALIGNED_ROWS = StructType(
         StructField("place", BIGINT),
         StructField("position", BIGINT),
         StructField("time_ms", BIGINT),
+        StructField("stored_ms", BIGINT),
         StructField("problem", STRING),
     ]
 )
-"""One row a record of a part: the position it has in its group; one row with a ``problem`` for a group whose parts do not fit."""
+"""One row a record of a part: the position it has in its group; one row with a ``problem`` for a group whose parts do not fit.
+
+``stored_ms`` is the time that is stored of a record that tells none itself.
+"""
 
 FOLDED_ROWS = StructType(
     [StructField("cluster_id", STRING), StructField("source_position", STRING), *_decoded(SUBSCRIPTION_SNAPSHOTS).fields]

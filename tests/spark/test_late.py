@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.spark.raw_logs import commit, generation, look, written, written_text
 from tests.spark.tables import assert_equal_warehouses, rows
+from tests.spark.test_formatter_json import GROUPS, printed, write
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -36,6 +37,18 @@ def test_what_a_run_writes_again_for_one_reason_is_asked_for_others_too(evenkeel
         # "g" is 103 in Java; what the records say is 3.
         assert {row["coordinator_partition"] for row in observed} == {103 % 7}
     assert_equal_warehouses(tmp_path / "pieces", tmp_path / "at once")
+
+
+def test_a_printed_tombstone_gets_its_time_from_what_is_printed_behind_it(evenkeel, tmp_path: Path) -> None:
+    value = printed(GROUPS)[0]
+    end = json.dumps({"key": json.loads(value)["key"], "value": None}, separators=(",", ":"))
+    alone, both = write(tmp_path, "1.txt", [end]), write(tmp_path, "2.txt", [end, value])
+    for name, pieces in {"at once": [[alone, both]], "pieces": [[alone], [both]]}.items():
+        for piece in pieces:
+            assert evenkeel("land", "--warehouse", tmp_path / name, "--input", *piece, "--as-of", "2026-11-22T00:00:00Z") == 0
+    assert_equal_warehouses(tmp_path / "pieces", tmp_path / "at once")
+    [record], [snapshot] = (rows(tmp_path / "pieces", name) for name in ("group_records", "subscription_snapshots"))
+    assert record["timestamp"] == snapshot["joined_at"]
 
 
 def told(**changes: Any) -> str:
