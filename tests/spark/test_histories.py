@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.histories import ends_of_groups, name_incarnations, number_generations
+from jobs.histories import ends_of_groups, mark_disputed, name_incarnations, number_generations
 from jobs.settling import told_members
 from schemas.tables import GROUP_RECORDS
 from tests.spark.frames import EPOCH, entries, frame, member_row, snapshot_row, snapshots
@@ -194,6 +194,36 @@ def test_classic_values_are_in_the_snapshots(spark: SparkSession) -> None:
     records = frame(spark, GROUP_RECORDS.schema, [{"cluster_id": "c", "group_id": "g", "offset": 4, "type": 3, "value": None}])
     turned = [{"cluster_id": "c", "group_id": "g", "position": 5}]
     assert [row["is_handover"] for row in ends_of_groups(records, snapshots(spark, *turned)).collect()] == [True]
+
+
+# -- disputes
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([5], [5], id="at a snapshot"),
+        pytest.param([3, 4], [5], id="before one"),
+        pytest.param([0], [2], id="before all"),
+        pytest.param([9], [8], id="behind all"),
+        pytest.param([2, 6, 30], [2, 8], id="several"),
+    ],
+)
+def test_the_next_snapshot_carries_a_dispute(places: list[int], expected: list[int], spark: SparkSession) -> None:
+    told = snapshots(spark, *[snapshot_row(group, 1, position=position) for group in "gh" for position in (2, 5, 8)])
+    found = spark.createDataFrame([("c", "g", place) for place in places], "cluster_id string, group_id string, position bigint")
+    marked = mark_disputed(told.drop("is_disputed"), found).where("is_disputed").collect()
+    assert sorted((row["group_id"], row["position"]) for row in marked) == [("g", place) for place in expected]
+
+
+def test_what_retention_left_keeps_its_disputes(spark: SparkSession) -> None:
+    """What contradicted them may be gone from quarantine."""
+    months = {1: date(2026, 1, 1), 2: date(2026, 1, 1), 3: date(2026, 2, 1)}
+    told = snapshots(spark, *[snapshot_row("g", number, observed_month=month) for number, month in months.items()])
+    told = told.drop("is_disputed").withColumn("old_is_disputed", told["position"] != 2)
+    marked = mark_disputed(told, None, months[3]).orderBy("position").collect()
+    assert [row["is_disputed"] for row in marked] == [True, False, False]
 
 
 # -- records in any order

@@ -62,6 +62,16 @@ def test_what_follows_tells(spark: SparkSession) -> None:
     assert len(told) == len(expected) and set(expected.values()) == {True, False, None}
 
 
+def test_nothing_is_behind_the_last_offset_that_there_can_be(spark: SparkSession) -> None:
+    """A damaged dump may hold any offset; a number that has no room for one more must not end the run."""
+    last = 2**63 - 1
+    places = [{"cluster_id": "c", "offsets_partition": 3, "position": offset} for offset in (last - 1, last)]
+    commits = [{**place, "group_id": "g", "observed_at": moment(number)} for number, place in enumerate(places)]
+    read = frame(spark, READ, [{**place, "is_told": False} for place in places])
+    told = judged(frame(spark, COMMITS, commits), read, None).collect()
+    assert {row["position"]: row["is_uncertain"] for row in told} == {last - 1: False, last: None}
+
+
 def commit(offset: int, at: int, group: str = "g", number: int = 0) -> Row:
     key, value = records.commit_key(group, "t", number), records.commit_value(offset, 1_000)
     return {"key": key, "value": value, "partition": 3, "offset": offset, "timestamp": moment(at)}
