@@ -17,16 +17,17 @@ _FILE_OF_VERSIONS = re.compile(r"\.?(\d{20})\.(?:(\d{20})\.)?.+")
 def local_properties(log: Path, version: int) -> dict[str, str]:
     """Return the properties that a table has at a version: from the newest checksum, or commit, that tells them.
 
-    Spark writes a checksum with every commit, so that this reads one file; other writers need not.
+    Spark writes a checksum with every commit, so that this reads one file; other writers need not, and nothing depends on one: where it
+    cannot be read the commit is.
 
     Raises:
         WarehouseDamagedError: a commit is no JSON, or none of those left tells the properties.
     """
     for number in range(version, -1, -1):
-        for suffix, field in ((".crc", "metadata"), (".json", "metaData")):
-            for action in _actions(log / f"{number:020}{suffix}"):
-                if field in action:
-                    return action[field].get("configuration", {})
+        noted = _noted_metadata(log / f"{number:020}.crc")
+        metadata = noted or next((action["metaData"] for action in _actions(log / f"{number:020}.json") if "metaData" in action), None)
+        if metadata is not None:
+            return metadata.get("configuration", {})
     raise WarehouseDamagedError(f"{log}: no commit tells the table's properties; restore the folder from a copy, or rebuild the warehouse")
 
 
@@ -44,16 +45,27 @@ def checkpoint_before(log: Path, moment: float) -> int | None:
 def cut_before(log: Path, version: int) -> int:
     """Remove everything about versions before one that has a checkpoint; return how many commits went.
 
-    Oldest first: wherever this is interrupted, what is left is the end of the log, with the checkpoint in it.
+    Oldest first, and of each version the commit last: wherever this is interrupted, what is left is the end of the log, with the checkpoint
+    in it, and there is no trace of a commit that is gone.
     """
     doomed = []
     for path in log.iterdir():
         match = _FILE_OF_VERSIONS.fullmatch(path.name)
         if match and int(match[2] or match[1]) < version:
-            doomed.append((int(match[1]), not path.name.endswith(".json"), path.name, path))
+            doomed.append((int(match[1]), path.name.endswith(".json"), path.name, path))
     for *_, path in sorted(doomed):
         path.unlink()
     return sum(path.name == f"{number:020}.json" for number, _, _, path in doomed)
+
+
+def _noted_metadata(path: Path) -> dict[str, Any] | None:
+    """Return the table's metadata as a version's checksum tells it, None where there is none that can be read."""
+    try:
+        noted = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    metadata = noted.get("metadata") if isinstance(noted, dict) else None
+    return metadata if isinstance(metadata, dict) else None
 
 
 def _actions(path: Path) -> list[dict[str, Any]]:
