@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -10,13 +11,15 @@ from pathlib import Path
 from jobs.errors import NotAWarehouseError, WarehouseDamagedError
 from jobs.lease import outwait
 from jobs.lock import RUN_LOCK, shared
-from jobs.verification.damage import LEAVES_ROWS_READABLE, in_order
+from jobs.verification.damage import LEAVES_ROWS_READABLE, in_order, unreadable
 from jobs.verification.folder import Checked, check_folder
 from jobs.verification.invariants import check_rows
 from jobs.verification.remote import check_tables
 from jobs.warehouse import Warehouse
-from schemas.tables import TABLES
+from schemas.tables import CONTRACT_VERSION, RUNS, TABLES
 from schemas.vocabulary import RunStatus
+
+logger = logging.getLogger(__name__)
 
 ADVICE_PAGE = "docs/recovery.md"
 
@@ -61,18 +64,41 @@ def _undisturbed(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds
 def _is_there(warehouse: Warehouse) -> bool:
     """Return whether any table is there: one that lost its table ``runs`` is damaged, not missing."""
     folder: Path | None = warehouse.folder
-    return warehouse.exists() if folder is None else any((folder / name).is_dir() for name in TABLES)
+    if folder is not None:
+        return any((folder / name / "_delta_log").is_dir() for name in TABLES)
+    return warehouse.exists() or any(_has_history(warehouse, name) for name in TABLES)
+
+
+def _has_history(warehouse: Warehouse, name: str) -> bool:
+    try:
+        return warehouse.version(name) >= 0
+    except Exception as error:  # the class differs between classic Spark, Connect and file systems
+        logger.debug("no table %s at %s: %s", name, warehouse.location, error)
+        return False
 
 
 def _check_invariants(warehouse: Warehouse, checked: Checked) -> None:
+    what = "what the rows say about each other"
+    others = sorted(checked.contracts - {str(CONTRACT_VERSION)})
     if any(damage.code not in LEAVES_ROWS_READABLE for damage in checked.damages):
-        checked.skipped.append("what the rows say about each other: log or files are damaged, mend these first")
-    elif warehouse.newest_run(RunStatus.PUBLISHED) is None:
-        checked.skipped.append("what the rows say about each other: nothing is published yet")
-    else:
-        damages, count = check_rows(warehouse, warehouse.read_published())
-        checked.damages += damages
-        checked.count("invariants", count)
+        checked.skipped.append(f"{what}: log or files are damaged, mend these first")
+        return
+    if others:
+        migrated = "; the next run brings older ones up to it" if all(map(str.isdecimal, others)) else ""
+        checked.skipped.append(f"{what}: tables of contract version {', '.join(others)}, this release has {CONTRACT_VERSION}{migrated}")
+        return
+    try:
+        published = None if warehouse.newest_run(RunStatus.PUBLISHED) is None else warehouse.read_published()
+    except Exception as error:  # as above
+        checked.damages.append(unreadable(RUNS.name, None, "", error))
+        checked.skipped.append(f"{what}: {RUNS.name} cannot be read")
+        return
+    if published is None:
+        checked.skipped.append(f"{what}: nothing is published yet")
+        return
+    damages, count = check_rows(warehouse, published)
+    checked.damages += damages
+    checked.count("invariants", count)
 
 
 def summary_of(checked: Checked) -> str:

@@ -48,7 +48,7 @@ ADVICE = {
     Code.TORN_COMMIT: _RESTORE,
     Code.CHANGED_COMMIT: _RESTORE,
     Code.FOREIGN_COMMIT: "find out who wrote to the table; RESTORE it to the version before, then run again",
-    Code.DAMAGED_CHECKPOINT: "restore the file from a copy, or delete it where all commits are there",
+    Code.DAMAGED_CHECKPOINT: "delete the file, unless missing_commit is found too: then restore it from a copy",
     Code.DAMAGED_VERSION_CHECKSUM: "delete the file: Delta does without it",
     Code.WRONG_SCHEMA: _RESTORE,
     Code.WRONG_PROPERTIES: "set the property back with ALTER TABLE, or rebuild the warehouse from its captures",
@@ -80,6 +80,7 @@ class Damage:
     Attributes:
         version: of the table; None where it does not belong to one.
         place: file within the table's folder, or the key of a row; empty for the table as a whole.
+        advice: what to do where that of the code does not fit.
     """
 
     code: Code
@@ -88,11 +89,24 @@ class Damage:
     place: str
     found: str
     expected: str
+    advice: str = ""
 
     def __str__(self) -> str:
         version = "" if self.version is None else f" version {self.version}"
         place = f", {self.place}" if self.place else ""
-        return f"{self.code} {self.table}{version}{place}: found {self.found}, expected {self.expected}; {ADVICE[self.code]}"
+        return f"{self.code} {self.table}{version}{place}: found {self.found}, expected {self.expected}; {self.advice or ADVICE[self.code]}"
+
+
+def unreadable(table: str, version: int | None, place: str, error: BaseException) -> Damage:
+    """Return what is told where something cannot be read, whatever it is that keeps it from being read."""
+    is_forbidden = isinstance(error, PermissionError)
+    advice = "let the user who runs verify read it" if is_forbidden else ""
+    return Damage(Code.UNREADABLE_TABLE, table, version, place, first_line(error)[:500], "something that can be read", advice)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def in_order(damages: Iterable[Damage]) -> list[Damage]:

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from jobs.verification.damage import Code, Damage
-from jobs.verification.log import Action, first_line
+from jobs.verification.damage import Code, Damage, first_line, unreadable
 from jobs.verification.sidecars import checksum_problem
+from jobs.verification.state import Action
 from schemas.tables import TableSpec
 
 BATCH_ROWS = 10_000
@@ -46,11 +46,13 @@ def check_file(spec: TableSpec, folder: Path, version: int, add: Action) -> Dama
     size = path.stat().st_size
     if size != expected_size:
         return damage(Code.TRUNCATED_FILE if size < expected_size else Code.CHANGED_FILE, f"{size} bytes", f"{expected_size} bytes")
-    problem = checksum_problem(path)
-    if problem is not None:
-        return damage(Code.CHANGED_FILE, problem, "the file as it was written")
     try:
+        problem = checksum_problem(path)
+        if problem is not None:
+            return damage(Code.CHANGED_FILE, problem, "the file as it was written")
         problem = _content_problem(spec, path, add.get("stats"))
+    except PermissionError as error:
+        return unreadable(spec.name, version, place, error)
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"no readable Parquet ({first_line(error)})"
     return None if problem is None else damage(Code.CHANGED_FILE, problem, "the rows that the log tells of")
@@ -69,7 +71,10 @@ def _content_problem(spec: TableSpec, path: Path, stats_text: str | None) -> str
         bounds.take(batch)
     if stats_text is None:
         return None
-    return next(bounds.problems(json.loads(stats_text)), None)
+    try:
+        return next(bounds.problems(json.loads(stats_text)), None)
+    except (ValueError, TypeError, AttributeError) as error:
+        return f"statistics in the log that are none ({error})"
 
 
 class _Bounds:

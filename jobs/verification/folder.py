@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from jobs.verification.damage import Damage
+from jobs.verification.damage import Code, Damage, unreadable
 from jobs.verification.files import check_file
-from jobs.verification.log import TableLog, TableState, read_log
-from jobs.verification.shape import check_state
-from jobs.verification.versions import LastRun, check_versions
+from jobs.verification.log import TableLog, read_log
+from jobs.verification.shape import Shape, check_shape, shape_of
+from jobs.verification.state import TableState
+from jobs.verification.versions import LastRun, check_signatures, check_versions
 from schemas.tables import RUNS, TABLES, TableSpec
 from schemas.vocabulary import RunStatus
+
+RUN_AGAIN = "no run has ended here: run, which makes the tables that are missing"
 
 
 @dataclass
@@ -25,11 +29,19 @@ class Checked:
     Attributes:
         counts: by what was counted, for the summary.
         skipped: what was not checked, each with its reason.
+        contracts: the contract versions of the tables.
     """
 
     damages: list[Damage] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
+    contracts: set[str] = field(default_factory=set)
+
+    def check_shape(self, spec: TableSpec, version: int, shape: Shape | None) -> None:
+        """Take note of what is wrong with the shape of a table, where its log tells it."""
+        if shape is not None:
+            self.contracts.add(shape.contract)
+            self.damages += check_shape(spec, version, shape)
 
     def count(self, what: str, more: int = 1) -> None:
         """Add to what was looked at."""
@@ -39,23 +51,42 @@ class Checked:
 def check_folder(folder: Path) -> Checked:
     """Return what is wrong with the logs and files of a warehouse; reads every file that readers or the next run need."""
     checked = Checked()
-    log = _check_table(RUNS, folder / RUNS.name, None, checked)
+    logs = {RUNS.name: _check_table(RUNS, folder / RUNS.name, None, checked)}
     last = published = None
-    if checked.damages:
+    if not checked.damages:
+        with _told(checked, RUNS.name, logs[RUNS.name].newest):
+            last, published = _last_runs(folder / RUNS.name, logs[RUNS.name].states[logs[RUNS.name].newest])
+    is_told = not checked.damages
+    if not is_told:
         checked.skipped.append(f"the tables' versions against {RUNS.name}, which is damaged")
-    else:
-        last, published = _last_runs(folder / RUNS.name, log.states[log.newest])
-    newest = {}
     for spec in TABLES.values():
-        if spec is RUNS:
-            continue
-        wanted = published.table_versions.get(spec.name, 0) if published is not None else None
-        log = _check_table(spec, folder / spec.name, wanted, checked)
-        if log.newest >= 0:
-            newest[spec.name] = log.newest
-    if not any(damage.table == RUNS.name for damage in checked.damages):
-        checked.damages += check_versions(newest, last)
+        if spec is not RUNS:
+            wanted = published.table_versions.get(spec.name, 0) if published is not None else None
+            logs[spec.name] = _check_table(spec, folder / spec.name, wanted, checked)
+    if is_told:
+        checked.damages += check_versions({name: log.newest for name, log in logs.items() if log.newest >= 0}, last)
+        checked.damages += strange_commits(logs, last)
+    if all(log.newest <= 0 for log in logs.values()):
+        checked.damages = [replace(damage, advice=RUN_AGAIN) if damage.code is Code.MISSING_TABLE else damage for damage in checked.damages]
     return checked
+
+
+@contextmanager
+def _told(checked: Checked, table: str, version: int, place: str = "") -> Iterator[None]:
+    """Make a finding of whatever error nobody has foreseen, so that what else is wrong with the warehouse is still told."""
+    try:
+        yield
+    except Exception as error:  # what a damaged file makes a library raise may be of any class
+        checked.damages.append(unreadable(table, version, place, error))
+
+
+def strange_commits(logs: dict[str, TableLog], last: LastRun | None) -> Iterator[Damage]:
+    """Yield the tables with commits of runs that are none of this warehouse; nothing where the log of ``runs`` does not name all."""
+    if logs[RUNS.name].oldest != 0 or last is None:
+        return
+    known = set(logs[RUNS.name].signatures.values())
+    for name, log in logs.items():
+        yield from check_signatures(name, log.signatures, log.restores, known, last.table_versions.get(name, 0))
 
 
 def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Checked) -> TableLog:
@@ -67,14 +98,15 @@ def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Che
     checked.count("checkpoints", log.checkpoint_count)
     seen: set[str] = set()
     for version, state in sorted(log.states.items(), reverse=True):
-        checked.damages += check_state(spec, version, state)
+        with _told(checked, spec.name, version):
+            checked.check_shape(spec, version, shape_of(state))
         for path in sorted(state.files.keys() - seen):
             seen.add(path)
             checked.count("files")
-            checked.count("bytes", int(state.files[path]["size"]))
-            damage = check_file(spec, folder, version, state.files[path])
-            if damage is not None:
-                checked.damages.append(damage)
+            checked.count("bytes", state.files[path]["size"])
+            with _told(checked, spec.name, version, path):
+                damage = check_file(spec, folder, version, state.files[path])
+                checked.damages += [damage] if damage is not None else []
     return log
 
 

@@ -13,8 +13,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from jobs.verification import recount
-from jobs.verification.damage import Code, Damage
-from jobs.verification.log import first_line
+from jobs.verification.damage import Code, Damage, first_line
 from jobs.verification.recount import SOLUTION, offenders
 from jobs.warehouse import Warehouse
 from schemas.tables import (

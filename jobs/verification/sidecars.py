@@ -21,6 +21,8 @@ def checksum_problem(path: Path) -> str | None:
         content = sidecar.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        return f"an unreadable checksum file {sidecar.name} ({error.strerror})"
     size = path.stat().st_size
     if len(content) < _HEADER.size or content[: len(_MAGIC)] != _MAGIC:
         return f"an unreadable checksum file {sidecar.name}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from jobs.verification.damage import Code, Damage
 from schemas.tables import RUNS
+
+_EXCHANGED = "the table, or runs, is another warehouse's: restore all tables from one copy, or rebuild the warehouse from its captures"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,29 @@ def check_versions(newest: Mapping[str, int], last: LastRun | None) -> Iterator[
             yield Damage(Code.BEHIND_RUNS, name, version, "", f"version {version} as the newest", ended)
         elif version > expected:
             yield Damage(Code.AHEAD_OF_RUNS, name, version, "", f"version {version} as the newest", ended)
+
+
+def check_signatures(
+    table: str, signatures: Mapping[int, str], restores: Iterable[tuple[int, int]], known: Set[str], left: int
+) -> Iterator[Damage]:
+    """Yield that a table has commits of runs which have left none in ``runs``, as after an exchange for another warehouse's table.
+
+    A run signs all its commits alike, and its row in ``runs`` is the last of them. What a run that died has committed is taken back by the
+    next one; creation does not count, since that run may have died before it had a row.
+
+    Args:
+        signatures, restores: of the table's commits by version.
+        known: the signatures in the log of ``runs``.
+        left: the version at which the last run left the table.
+    """
+    strange = [version for version, signature in signatures.items() if 0 < version <= left and signature not in known]
+    strange = standing(strange, restores)
+    if strange:
+        first, others = strange[0], len(strange) - 1
+        found = f"the signature {signatures[first]!r}" + (f", and {others} more that {RUNS.name} does not know" if others else "")
+        place = f"_delta_log/{first:020}.json"
+        expected = f"one that is in the log of {RUNS.name} too"
+        yield Damage(Code.FOREIGN_COMMIT, table, first, place, found, expected, _EXCHANGED)
 
 
 def standing(foreign: Iterable[int], restores: Iterable[tuple[int, int]]) -> list[int]:

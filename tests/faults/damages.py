@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
+
+from schemas.tables import CONTRACT_PROPERTY
 
 Place = str
 """What ``verify`` is expected to name: a file within the table's folder, or a part of it."""
@@ -33,6 +36,12 @@ def forget_checksums(table: Path) -> None:
 def flip_bit(path: Path, offset: int, bit: int = 0) -> None:
     content = bytearray(path.read_bytes())
     content[offset] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def invert(path: Path, offset: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 0xFF
     path.write_bytes(content)
 
 
@@ -67,6 +76,12 @@ def rewrite_rows(table: Path, change: Callable[[pa.Table], pa.Table], stats: dic
     pq.write_table(change(pq.read_table(path, partitioning=None)), path)
     change_add(table, path, size=path.stat().st_size, stats=stats and json.dumps(stats))
     return path
+
+
+def without_values(rows: pa.Table, name: str) -> pa.Table:
+    """Return rows with nulls in one column."""
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, rows.schema.field(place), pa.nulls(rows.num_rows, rows.schema.field(place).type))
 
 
 # -- the log
@@ -122,20 +137,129 @@ def foreign_commit_without_info(table: Path) -> Place:
     return f"_delta_log/{version:020}.json"
 
 
-def damaged_checkpoint(table: Path) -> Place:
+def commit_of_another_run(table: Path) -> Place:
+    """Do as an exchange for another warehouse's table of the same version does."""
+    forget_checksums(table)
+    path = log_file(table, newest(table))
+    path.write_text(re.sub(r"evenkeel run \S+ \w+", "evenkeel run full 0123456789abcdef", path.read_text()))
+    return f"_delta_log/{path.name}"
+
+
+def commit_is_a_directory(table: Path) -> Place:
+    path = log_file(table, newest(table))
+    path.unlink()
+    path.mkdir()
+    return f"_delta_log/{path.name}"
+
+
+def dangling_commit(table: Path) -> Place:
+    path = log_file(table, newest(table))
+    path.unlink()
+    path.symlink_to("nowhere")
+    return f"_delta_log/{path.name}"
+
+
+def sidecar_is_a_directory(table: Path) -> Place:
+    path = log_file(table, newest(table))
+    sidecar = path.with_name(f".{path.name}.crc")
+    sidecar.unlink()
+    sidecar.mkdir()
+    return f"_delta_log/{path.name}"
+
+
+def commit_far_away(table: Path) -> Place:
+    version = newest(table)
+    shutil.copy(log_file(table, version), log_file(table, 10**20 - 1))
+    return f"_delta_log/{version + 1:020}.json"
+
+
+def mistyped_action(table: Path) -> Place:
+    forget_checksums(table)
+    actions = actions_of(table, 0)
+    next(action["metaData"] for action in actions if "metaData" in action)["configuration"] = None
+    write_actions(table, 0, actions)
+    return f"_delta_log/{0:020}.json"
+
+
+def commit_that_makes_no_table(table: Path) -> Place:
+    forget_checksums(table)
+    write_actions(table, 0, [action for action in actions_of(table, 0) if "commitInfo" in action])
+    return f"_delta_log/{0:020}.json"
+
+
+def file_of_another_partition(table: Path) -> Place:
+    forget_checksums(table)
+    version = newest(table)
+    actions = actions_of(table, version)
+    next(action["add"] for action in actions if "add" in action)["partitionValues"] = {"observed_month": "1970-01-01"}
+    write_actions(table, version, actions)
+    return f"_delta_log/{version:020}.json"
+
+
+def make_checkpoint(table: Path) -> Path:
     DeltaTable(str(table)).create_checkpoint()
     (path,) = (table / "_delta_log").glob("*.checkpoint.parquet")
+    return path
+
+
+def missing_first_commit_behind_a_checkpoint(table: Path) -> Place:
+    make_checkpoint(table)
+    return missing_first_commit(table)
+
+
+def damaged_checkpoint(table: Path) -> Place:
+    path = make_checkpoint(table)
     path.write_bytes(path.read_bytes()[:-9])
     return f"_delta_log/{path.name}"
 
 
+def flipped_checkpoint(table: Path) -> Place:
+    """Invert a byte of the stored columns, which no checksum covers: deltalake writes none."""
+    path = make_checkpoint(table)
+    columns = pq.ParquetFile(path).metadata.row_group(0)
+    (schema,) = [chunk for chunk in map(columns.column, range(columns.num_columns)) if chunk.path_in_schema == "metaData.schemaString"]
+    invert(path, (schema.dictionary_page_offset or schema.data_page_offset) + schema.total_compressed_size // 2)
+    return f"_delta_log/{path.name}"
+
+
+def change_checkpoint(table: Path, change: Callable[[dict[str, Any]], None]) -> Place:
+    """Change the actions of a checkpoint that fits the commits."""
+    path = make_checkpoint(table)
+    stored = pq.read_table(path)
+    actions = stored.to_pylist()
+    for action in actions:
+        change(action)
+    pq.write_table(pa.Table.from_pylist(actions, stored.schema), path)
+    return f"_delta_log/{path.name}"
+
+
 def checkpoint_of_another_state(table: Path) -> Place:
-    DeltaTable(str(table)).create_checkpoint()
-    (path,) = (table / "_delta_log").glob("*.checkpoint.parquet")
+    path = make_checkpoint(table)
     stored = pq.read_table(path)
     is_kept = [row["add"] is None or row["add"].get("path") is None for row in stored.select(["add"]).to_pylist()]
     pq.write_table(stored.filter(pa.array(is_kept)), path)
     return f"_delta_log/{path.name}"
+
+
+def checkpoint_without_statistics(table: Path) -> Place:
+    return change_checkpoint(table, lambda action: action["add"] and action["add"].update(stats=None))
+
+
+def checkpoint_of_other_partitions(table: Path) -> Place:
+    changed = [("observed_month", "1970-01-01")]
+    return change_checkpoint(table, lambda action: action["add"] and action["add"].update(partitionValues=changed))
+
+
+def checkpoint_of_other_metadata(table: Path) -> Place:
+    return change_checkpoint(table, lambda action: action["metaData"] and action["metaData"].update(configuration=[("a", "b")]))
+
+
+def checkpoint_of_another_table(table: Path) -> Place:
+    return change_checkpoint(table, lambda action: action["metaData"] and action["metaData"].update(id="another"))
+
+
+def checkpoint_of_another_protocol(table: Path) -> Place:
+    return change_checkpoint(table, lambda action: action["protocol"] and action["protocol"].update(minWriterVersion=99))
 
 
 def dangling_checkpoint_pointer(table: Path) -> Place:
@@ -147,6 +271,15 @@ def damaged_version_checksum(table: Path) -> Place:
     path = log_file(table, newest(table), ".crc")
     path.write_bytes(path.read_bytes()[:100])
     return f"_delta_log/{path.name}"
+
+
+def version_checksum_of_other_metadata(table: Path) -> Place:
+    path = log_file(table, newest(table), ".crc")
+    noted = json.loads(path.read_text())
+    noted["metadata"]["configuration"] = {}
+    path.write_text(json.dumps(noted))
+    path.with_name(f".{path.name}.crc").unlink()
+    return f"_delta_log/{log_file(table, newest(table)).name}"
 
 
 # -- files
@@ -244,6 +377,30 @@ def wrong_schema(table: Path) -> Place:
 def wrong_properties(table: Path) -> Place:
     _change_metadata(table, lambda metadata: metadata.update(configuration={}))
     return "delta.dataSkippingStatsColumns"
+
+
+def newer_contract(table: Path) -> Place:
+    _change_metadata(table, lambda metadata: metadata["configuration"].update({CONTRACT_PROPERTY: "99"}))
+    return CONTRACT_PROPERTY
+
+
+def older_contract(table: Path) -> None:
+    """Do as a release from before there were contract versions, which had not the last column of any table."""
+
+    def forget(metadata: dict[str, Any]) -> None:
+        metadata["configuration"].pop(CONTRACT_PROPERTY)
+        schema = json.loads(metadata["schemaString"])
+        schema["fields"].pop()
+        metadata["schemaString"] = json.dumps(schema)
+
+    _change_metadata(table, forget)
+
+
+def empty(table: Path) -> None:
+    """Leave of a table what its creation left."""
+    for path in (table / "_delta_log").iterdir():
+        if path.name.lstrip(".")[:20].isdigit() and int(path.name.lstrip(".")[:20]) > 0:
+            path.unlink()
 
 
 def behind_runs(table: Path) -> Place:

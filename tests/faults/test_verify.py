@@ -14,7 +14,7 @@ import pytest
 from jobs.lock import RUN_LOCK, exclusive, this_process
 from jobs.verification.damage import Code, Damage
 from jobs.verification.folder import check_folder
-from jobs.verification.versions import LastRun, check_versions, standing
+from jobs.verification.versions import LastRun, check_signatures, check_versions, standing
 from schemas.tables import RUNS, TABLES
 from tests.faults import damages
 
@@ -29,8 +29,24 @@ KINDS: list[tuple[Inflict, Code]] = [
     (damages.commit_cut_between_lines, Code.CHANGED_COMMIT),
     (damages.foreign_commit, Code.FOREIGN_COMMIT),
     (damages.foreign_commit_without_info, Code.FOREIGN_COMMIT),
+    (damages.commit_of_another_run, Code.FOREIGN_COMMIT),
+    (damages.commit_is_a_directory, Code.MISSING_COMMIT),
+    (damages.dangling_commit, Code.MISSING_COMMIT),
+    (damages.sidecar_is_a_directory, Code.CHANGED_COMMIT),
+    (damages.commit_far_away, Code.MISSING_COMMIT),
+    (damages.mistyped_action, Code.TORN_COMMIT),
+    (damages.commit_that_makes_no_table, Code.CHANGED_COMMIT),
+    (damages.file_of_another_partition, Code.CHANGED_COMMIT),
+    (damages.version_checksum_of_other_metadata, Code.CHANGED_COMMIT),
+    (damages.missing_first_commit_behind_a_checkpoint, Code.MISSING_COMMIT),
     (damages.damaged_checkpoint, Code.DAMAGED_CHECKPOINT),
+    (damages.flipped_checkpoint, Code.DAMAGED_CHECKPOINT),
     (damages.checkpoint_of_another_state, Code.DAMAGED_CHECKPOINT),
+    (damages.checkpoint_without_statistics, Code.DAMAGED_CHECKPOINT),
+    (damages.checkpoint_of_other_partitions, Code.DAMAGED_CHECKPOINT),
+    (damages.checkpoint_of_other_metadata, Code.DAMAGED_CHECKPOINT),
+    (damages.checkpoint_of_another_table, Code.DAMAGED_CHECKPOINT),
+    (damages.checkpoint_of_another_protocol, Code.DAMAGED_CHECKPOINT),
     (damages.dangling_checkpoint_pointer, Code.DAMAGED_CHECKPOINT),
     (damages.damaged_version_checksum, Code.DAMAGED_VERSION_CHECKSUM),
     (damages.missing_file, Code.MISSING_FILE),
@@ -48,17 +64,31 @@ KINDS: list[tuple[Inflict, Code]] = [
     (damages.folder_without_commits, Code.MISSING_TABLE),
     (damages.wrong_schema, Code.WRONG_SCHEMA),
     (damages.wrong_properties, Code.WRONG_PROPERTIES),
+    (damages.newer_contract, Code.WRONG_PROPERTIES),
     (damages.behind_runs, Code.BEHIND_RUNS),
     (damages.ahead_of_runs, Code.AHEAD_OF_RUNS),
 ]
 AGAINST_RUNS = {Code.BEHIND_RUNS, Code.AHEAD_OF_RUNS}
+NEEDS_ROWS = {
+    *(damages.foreign_commit, damages.commit_of_another_run, damages.file_of_another_partition),
+    *(damages.checkpoint_of_another_state, damages.checkpoint_without_statistics, damages.checkpoint_of_other_partitions),
+}
+"""Damage to the log that there is only where rows have been written."""
+
+
+def applies(table: str, inflict: Inflict, code: Code) -> bool:
+    if table == RUNS.name and (code in AGAINST_RUNS or inflict is damages.commit_of_another_run):
+        return False  # runs is what the others are compared with
+    return bool(TABLES[table].partitioning) or "partition" not in inflict.__name__
+
+
 SHORT_PROFILE = 4
 """Each kind of damage is inflicted on every fourth table, each time others; on every table by ``-m slow`` as well."""
 CASES = [
     pytest.param(table, inflict, code, id=f"{table}-{inflict.__name__}", marks=[pytest.mark.slow] if (place + kind) % SHORT_PROFILE else [])
     for place, table in enumerate(TABLES)
     for kind, (inflict, code) in enumerate(KINDS)
-    if table != RUNS.name or code not in AGAINST_RUNS  # runs is what the others are compared with
+    if applies(table, inflict, code)
 ]
 
 
@@ -73,6 +103,25 @@ def test_each_damage_in_each_table(table: str, inflict: Inflict, code: Code, cop
     found = check_folder(warehouse).damages
     assert place in of_kind(found, code, table), found
     assert all(damage.table == table for damage in found if damage.code not in AGAINST_RUNS), found
+
+
+@pytest.mark.parametrize(
+    "table", [pytest.param(name, marks=[pytest.mark.slow] if place % SHORT_PROFILE else []) for place, name in enumerate(TABLES)]
+)
+def test_damage_to_the_log_of_an_empty_table(table: str, copied: Callable[..., Path]) -> None:
+    warehouse = copied(table)
+    damages.empty(warehouse / table)
+    shutil.copytree(warehouse / table, warehouse.parent / "empty")
+    assert [damage.code for damage in check_folder(warehouse).damages if damage.code not in AGAINST_RUNS] == []
+    of_files = (Code.MISSING_FILE, Code.TRUNCATED_FILE, Code.CHANGED_FILE, *AGAINST_RUNS)
+    for inflict, code in KINDS:
+        if code in of_files or inflict in NEEDS_ROWS or not applies(table, inflict, code):
+            continue
+        place = inflict(warehouse / table)
+        found = check_folder(warehouse).damages
+        assert place in of_kind(found, code, table), (inflict.__name__, found)
+        shutil.rmtree(warehouse / table, ignore_errors=True)
+        shutil.copytree(warehouse.parent / "empty", warehouse / table)
 
 
 def test_each_kind_of_damage_to_log_and_files_is_inflicted() -> None:
@@ -100,7 +149,8 @@ def test_a_log_may_begin_with_a_checkpoint(table: str, copied: Callable[..., Pat
     warehouse = copied(table)
     damages.DeltaTable(str(warehouse / table)).create_checkpoint()
     assert check_folder(warehouse).damages == []
-    damages.log_file(warehouse / table, 0).unlink()
+    for path in (warehouse / table / "_delta_log").glob(f"*{0:020}.*"):
+        path.unlink()
     assert check_folder(warehouse).damages == []
 
 
@@ -172,6 +222,98 @@ def test_any_single_bit(copied: Callable[..., Path], full_warehouse: Path) -> No
 @pytest.mark.slow
 def test_any_single_bit_at_length(copied: Callable[..., Path], full_warehouse: Path) -> None:
     check_flips(copied(), full_warehouse, 2_000)
+
+
+def test_any_byte_of_a_checkpoint(copied: Callable[..., Path], full_warehouse: Path) -> None:
+    """Of a checkpoint without checksums: what lies in the footer and its indexes may change no value; nothing raises, the rest goes on."""
+    warehouse = copied("movements", "findings")
+    damages.missing_file(warehouse / "findings")
+    path = damages.make_checkpoint(warehouse / "movements")
+    content = path.read_bytes()
+    for offset in range(4, len(content), len(content) // 60):
+        damages.invert(path, offset)
+        found = {(damage.code, damage.table) for damage in check_folder(warehouse).damages}
+        assert found - {(Code.DAMAGED_CHECKPOINT, "movements")} == {(Code.MISSING_FILE, "findings")}, offset
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"add": {"path": None, "partitionValues": {}, "size": 1, "modificationTime": 1}},
+        {"add": {"path": "x", "partitionValues": {}, "size": "1", "modificationTime": 1}},
+        {"add": {"path": "x", "partitionValues": {}, "size": 1, "modificationTime": 1, "stats": {}}},
+        {"add": {"path": "x", "partitionValues": {}, "size": 1, "modificationTime": 1, "stats": "[1]"}},
+        {"remove": {"path": 1}},
+        {"commitInfo": {"operation": "RESTORE", "operationParameters": None, "userMetadata": "evenkeel run full x"}},
+        {"protocol": {"minReaderVersion": None}},
+        7,
+    ],
+    ids=str,
+)
+def test_json_of_other_types_ends_no_check(action: object, copied: Callable[..., Path]) -> None:
+    warehouse = copied("movements", "findings")
+    damages.missing_file(warehouse / "findings")
+    damages.write_actions(warehouse / "movements", 2, [action])
+    assert {damage.table for damage in check_folder(warehouse).damages} == {"movements", "findings"}
+
+
+def test_what_nobody_has_foreseen_ends_no_check(copied: Callable[..., Path]) -> None:
+    """A row of ``runs`` that names no versions."""
+    warehouse = copied("movements", "findings", "runs")
+    damages.missing_file(warehouse / "findings")
+    damages.rewrite_rows(warehouse / "runs", lambda rows: damages.without_values(rows, "table_versions"))
+    checked = check_folder(warehouse)
+    assert {(damage.code, damage.table) for damage in checked.damages} == {
+        (Code.UNREADABLE_TABLE, "runs"),
+        (Code.MISSING_FILE, "findings"),
+    }
+    assert checked.skipped == ["the tables' versions against runs, which is damaged"]
+
+
+def test_each_gap_is_told_once(copied: Callable[..., Path]) -> None:
+    warehouse = copied("movements")
+    commit = damages.log_file(warehouse / "movements", 1)
+    for version in (5, 9):
+        shutil.copy(commit, damages.log_file(warehouse / "movements", version))
+    missing = [damage for damage in check_folder(warehouse).damages if damage.code is Code.MISSING_COMMIT]
+    assert [(damage.version, damage.found) for damage in missing] == [(2, "none of the commits 2 to 4"), (6, "none of the commits 6 to 8")]
+
+
+def test_a_first_run_that_died_is_run_again(copied: Callable[..., Path]) -> None:
+    warehouse = copied()
+    for table in TABLES:
+        damages.empty(warehouse / table)
+    for table in ("quarantine", "runs"):
+        shutil.rmtree(warehouse / table)
+    told = check_folder(warehouse).damages
+    assert [(damage.code, damage.table) for damage in told] == [(Code.MISSING_TABLE, "runs"), (Code.MISSING_TABLE, "quarantine")]
+    assert all("run, which makes the tables" in str(damage) for damage in told)
+
+
+def test_an_older_contract_is_no_damage(copied: Callable[..., Path]) -> None:
+    warehouse = copied()
+    for table in TABLES:
+        damages.older_contract(warehouse / table)
+    checked = check_folder(warehouse)
+    assert checked.damages == []
+    assert checked.contracts == {"0"}
+
+
+# -- signatures
+
+
+def test_which_signatures_are_strange() -> None:
+    signed = {0: "c", 1: "a", 2: "b", 3: "a", 4: "z"}
+
+    def strange(known: str, restores: tuple[tuple[int, int], ...] = (), left: int = 3) -> list[int | None]:
+        return [damage.version for damage in check_signatures("movements", signed, restores, set(known), left)]
+
+    assert strange("ab") == [], "who made the table may have died, and what came behind the last run is told as such"
+    assert strange("a") == [2]
+    assert strange("a", ((3, 1),)) == [], "a run that died, taken back"
+    assert strange("b") == [1], "the first of two"
+    assert strange("ab", left=4) == [4]
 
 
 # -- the command
