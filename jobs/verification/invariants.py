@@ -5,15 +5,15 @@ Each check is a frame of offenders with the columns ``place``, ``found`` and ``e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from jobs.verification import recount
-from jobs.verification.damage import Code, Damage, first_line
+from jobs.verification.damage import Code, Damage, first_line, unreadable
 from jobs.verification.recount import SOLUTION, offenders
 from jobs.warehouse import Warehouse
 from schemas.tables import (
@@ -53,16 +53,23 @@ def check_rows(warehouse: Warehouse, published: Row) -> tuple[list[Damage], int]
         warehouse: set to what is published.
         published: the row of ``runs`` that publishes.
     """
-    damages, versions, count = [], dict(published["table_versions"]), 0
-    for check in _checks(warehouse, published):
-        count += 1
+    tables, damages, versions = {}, [], dict(published["table_versions"])
+    for name in TABLES:
         try:
-            found = _first_offenders(check)
+            tables[name] = warehouse.read(name)
         except Exception as error:  # the class differs between classic Spark, Connect and file systems
+            damages.append(unreadable(name, versions.get(name), "", error))
+    if damages:
+        return damages, 0
+    checks = list(_checks(tables, published))
+    for check in checks:
+        try:
+            damages += [replace(damage, version=versions.get(check.table)) for damage in _first_offenders(check)]
+        except Exception as error:  # as above
+            found = f"{first_line(error)[:500]} (checking {check.code})"
             readable = "rows that Spark can read"
-            found = [Damage(Code.UNREADABLE_TABLE, check.table, None, "", f"{first_line(error)[:500]} (checking {check.code})", readable)]
-        damages += [Damage(d.code, d.table, versions.get(d.table), d.place, d.found, d.expected) for d in found]
-    return damages, count
+            damages.append(Damage(Code.UNREADABLE_TABLE, check.table, versions.get(check.table), "", found, readable))
+    return damages, len(checks)
 
 
 def _first_offenders(check: Check) -> list[Damage]:
@@ -75,9 +82,10 @@ def _first_offenders(check: Check) -> list[Damage]:
     return damages
 
 
-def _checks(warehouse: Warehouse, published: Row) -> Iterator[Check]:
-    tables = {name: warehouse.read(name) for name in TABLES}
+def _checks(tables: Mapping[str, DataFrame], published: Row) -> Iterator[Check]:
     yield Check(Code.UNBALANCED_INPUT, RUNS.name, unbalanced_input(tables[RUNS.name]))
+    yield Check(Code.DUPLICATE_KEY, RUNS.name, repeated_numbers(tables[RUNS.name]))
+    yield Check(Code.UNKNOWN_RUN, RUNS.name, missing_numbers(tables[RUNS.name]))
     for spec in TABLES.values():
         yield Check(Code.DUPLICATE_KEY, spec.name, duplicate_keys(tables[spec.name], spec))
         if spec is not RUNS:
@@ -93,16 +101,20 @@ def _checks(warehouse: Warehouse, published: Row) -> Iterator[Check]:
     problems = recount.problems(snapshots, observed, tables[GENERATION_TOPICS.name])
     # Missing topics are told as such, not as partitions that do not exist.
     countable = audits_of_now.join(problems.select(*recount.PLACE), list(recount.PLACE), "left_semi")
+    # Landing writes stored snapshots again of which it learns more: until assign has run, the results are of what they were.
+    landed = snapshots.where(~assigned).select(*GROUP).distinct()
+    countable = countable.join(landed, list(GROUP), "left_anti")
+    solutions_of_now = solutions.join(landed, list(GROUP), "left_anti")
     # A group that speaks another protocol has no solution at all.
     due = snapshots.where(assigned).join(solutions, list(GROUP), "left_semi")
     topics_key = ("cluster_id", "topics_hash")
     bound = published.asDict().get("counterfactuals_from")
     dropped = recount.dropped_assignments(solutions, assignments, bound)
     countable = countable.join(dropped, list(SOLUTION), "left_anti")
-    listed = solutions.join(dropped, list(SOLUTION), "left_anti")
+    listed = solutions_of_now.join(dropped, list(SOLUTION), "left_anti")
     for table, code, rows, others, key, found, expected in (
         (SOLUTIONS, Code.MISSING_ROWS, due, observed, (*GROUP, "position"), "a snapshot without one", "an observed solution"),
-        (SOLUTIONS, Code.STRAY_ROWS, solutions, snapshots, (*GROUP, "position"), "a solution", "its snapshot"),
+        (SOLUTIONS, Code.STRAY_ROWS, solutions_of_now, snapshots, (*GROUP, "position"), "a solution", "its snapshot"),
         (GENERATION_TOPICS, Code.MISSING_ROWS, solutions, tables[GENERATION_TOPICS.name], topics_key, "a solution of them", "the topics"),
         (ASSIGNMENTS, Code.STRAY_ROWS, assignments, solutions, SOLUTION, "a member's partitions", "the solution they belong to"),
         (GENERATION_AUDITS, Code.MISSING_ROWS, solutions.where(audited), audits, SOLUTION, "a solution without one", "an audit"),
@@ -112,10 +124,17 @@ def _checks(warehouse: Warehouse, published: Row) -> Iterator[Check]:
     ):
         yield Check(code, table.name, without_counterpart(rows, others, key, found, expected))
     yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recount.wrong_partition_counts(assignments))
+    recorded = recount.unlike_the_record(listed.where(F.col("basis") == str(Basis.OBSERVED)), snapshots, assignments)
+    yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recorded)
     yield Check(Code.MISSING_ROWS, ASSIGNMENTS.name, recount.wrong_member_counts(listed, snapshots, assignments))
     yield Check(Code.WRONG_COUNT, GENERATION_AUDITS.name, recount.wrong_balance(countable, assignments, problems))
     yield Check(Code.WRONG_VIOLATIONS, GENERATION_AUDITS.name, recount.wrong_violations(countable, assignments, problems))
-    yield Check(Code.WRONG_MOVEMENTS, GENERATION_AUDITS.name, recount.wrong_movements(audits, tables[MOVEMENTS.name]))
+    yield Check(Code.WRONG_COUNT, GENERATION_AUDITS.name, recount.unlike_the_solution(audits_of_now, solutions))
+    movements = tables[MOVEMENTS.name]
+    yield Check(Code.WRONG_MOVEMENTS, GENERATION_AUDITS.name, recount.wrong_movements(audits, movements))
+    yield Check(Code.WRONG_MOVEMENTS, GENERATION_AUDITS.name, recount.wrong_exact_movements(audits))
+    movements_of_now = movements.join(audits_of_now.select(*SOLUTION), list(SOLUTION), "left_semi")
+    yield Check(Code.WRONG_MOVEMENTS, MOVEMENTS.name, recount.wrong_owners(movements_of_now, assignments))
 
 
 def unbalanced_input(runs: DataFrame) -> DataFrame:
@@ -138,6 +157,20 @@ def duplicate_keys(rows: DataFrame, spec: TableSpec) -> DataFrame:
         rows = rows.where(F.col("status") == str(RunStatus.PUBLISHED))
     repeated = rows.groupBy(*spec.key).count().where(F.col("count") > 1)
     return offenders(repeated, spec.key, F.format_string("%d rows", "count"), F.lit("one row"))
+
+
+def repeated_numbers(runs: DataFrame) -> DataFrame:
+    """Return the numbers that more than one run has, of whatever status."""
+    repeated = runs.groupBy("run_sequence").count().where(F.col("count") > 1)
+    return offenders(repeated, ("run_sequence",), F.format_string("%d runs", "count"), F.lit("one run"))
+
+
+def missing_numbers(runs: DataFrame) -> DataFrame:
+    """Return the numbers up to the newest run's that no run has: each run takes the next one, and its row stays."""
+    last = runs.agg(F.max("run_sequence").alias("last")).where("last > 0")
+    numbers = last.select(F.explode(F.expr("sequence(1L, last)")).alias("run_sequence"))
+    missing = numbers.join(runs.select("run_sequence"), ["run_sequence"], "left_anti")
+    return offenders(missing, ("run_sequence",), F.lit("no row"), F.lit("a row of each run, the failed ones too"))
 
 
 def rows_of_unknown_runs(rows: DataFrame, runs: DataFrame) -> DataFrame:

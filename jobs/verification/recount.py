@@ -89,6 +89,28 @@ def wrong_partition_counts(assignments: DataFrame) -> DataFrame:
     return offenders(rows, (*SOLUTION, "member_id"), F.col("partition_count").cast("string"), F.format_string("%d listed", "counted"))
 
 
+def unlike_the_record(observed: DataFrame, snapshots: DataFrame, assignments: DataFrame) -> DataFrame:
+    """Return the members whose observed partitions are not those of the snapshot, whatever the order.
+
+    Args:
+        observed: the observed solutions that are to be compared.
+    """
+
+    def pairs(lists: Column) -> Column:
+        def of_topic(entry: Column) -> Column:
+            return F.transform(entry["partitions"], lambda number: F.struct(entry["topic"].alias("topic"), number.alias("partition")))
+
+        return F.coalesce(F.to_json(F.sort_array(F.flatten(F.transform(lists, of_topic)))), F.lit("[]"))
+
+    members = snapshots.select(*PLACE, F.explode("members").alias("member"))
+    recorded = members.select(*PLACE, F.col("member.member_id").alias("member_id"), pairs(F.col("member.assigned")).alias("expected"))
+    held = assignments.join(observed.where(has_assignment()).select(*SOLUTION), list(SOLUTION), "left_semi")
+    rows = held.withColumn("found", pairs(F.col("partitions"))).join(recorded, [*PLACE, "member_id"])
+    differing = rows.where(~F.col("found").eqNullSafe(F.col("expected")))
+    count = F.format_string("%d partitions", "partition_count")
+    return offenders(differing, (*SOLUTION, "member_id"), count, F.lit("those that the snapshot records"))
+
+
 def dropped_assignments(solutions: DataFrame, assignments: DataFrame, bound: date | None) -> DataFrame:
     """Return the counterfactual solutions of which maintenance has left no assignment.
 
@@ -195,6 +217,42 @@ def _unbalanced(audits: DataFrame, existing: DataFrame, known: DataFrame, held: 
     claims_even_loads |= F.col("strategy").isin(*EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL) & (F.col("list_count") == 1)
     is_uneven = (F.col("most") - F.col("least") > 1) & (F.col("shortfall") > F.col("withheld_count"))
     return topics.where(claims_even_topics | (claims_even_loads & is_uneven))
+
+
+def unlike_the_solution(audits: DataFrame, solutions: DataFrame) -> DataFrame:
+    """Return the audits that tell otherwise of their solution than it does itself."""
+    columns = ("status", "conformance", "topics_hash")
+    told = solutions.select(*SOLUTION, *[F.col(name).alias(f"own_{name}") for name in columns])
+    rows = audits.join(told, list(SOLUTION))
+    return _differing(rows, {name: F.col(name) for name in columns}, {name: F.col(f"own_{name}") for name in columns})
+
+
+def wrong_exact_movements(audits: DataFrame) -> DataFrame:
+    """Return the exact recomputed audits whose counts are not the observed one's: the same lists, compared with the same ones before."""
+    names = ("retained_count", *[f"{kind}_count" for kind in KINDS])
+    is_observed = F.col("basis") == str(Basis.OBSERVED)
+    observed = audits.where(is_observed).select(*PLACE, *[F.col(name).alias(f"observed_{name}") for name in names])
+    is_exact = (F.col("basis") == str(Basis.RECOMPUTED)) & (F.col("conformance") == str(Conformance.EXACT)) & has_assignment()
+    rows = audits.where(is_exact).join(observed, list(PLACE))
+    return _differing(rows, {name: F.col(name) for name in names}, {name: F.col(f"observed_{name}") for name in names})
+
+
+def wrong_owners(movements: DataFrame, assignments: DataFrame) -> DataFrame:
+    """Return the movements whose new owner does not hold the partition, and those that name whom their kind does not have."""
+    place = (*SOLUTION, "topic", "partition")
+    owners = _held(assignments).groupBy(*place).agg(F.collect_set("member_id").alias("owners"))
+    rows = movements.join(owners, list(place), "left")
+    is_lost, is_taken = F.col("kind").isin("lost", "orphaned"), F.col("kind").isin("revoked", "reassigned")
+    has_new, had_owner = F.col("member_id").isNotNull(), F.col("previous_member_id").isNotNull()
+    is_held = F.when(has_new, F.coalesce(F.array_contains("owners", F.col("member_id")), F.lit(False))).otherwise(F.col("owners").isNull())
+    fits = is_held & (has_new != is_lost) & (had_owner | ~(is_lost | is_taken)) & F.col("kind").isin(*KINDS)
+    found = F.concat_ws(" ", "kind", F.lit("from"), _somebody("previous_member_id"), F.lit("to"), _somebody("member_id"))
+    held = F.when(F.col("owners").isNull(), F.lit("nobody")).otherwise(F.array_join(F.sort_array("owners"), ", "))
+    return offenders(rows.where(~fits), place, found, F.concat(F.lit("a kind that fits, to who holds it: "), held))
+
+
+def _somebody(name: str) -> Column:
+    return F.coalesce(name, F.lit("nobody"))
 
 
 def wrong_movements(audits: DataFrame, movements: DataFrame) -> DataFrame:

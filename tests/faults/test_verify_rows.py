@@ -12,9 +12,12 @@ from pyspark.sql import SparkSession
 
 from jobs.verification.folder import check_folder
 from tests.faults.damages import rewrite_rows
+from tests.spark import test_conflicts
 from tests.spark.tables import rows
 
 Row = dict[str, Any]
+
+disagreeing = test_conflicts.captures
 
 
 def change_rows(warehouse: Path, name: str, change: Callable[[list[Row]], None]) -> None:
@@ -36,6 +39,20 @@ def of_group(listed: list[Row], group_id: str, **wanted: Any) -> Iterator[Row]:
     """Yield the rows of one group, the last position of which there are any."""
     found = [row for row in listed if row["group_id"] == group_id and all(row[name] == value for name, value in wanted.items())]
     yield from (row for row in found if row["position"] == max(row["position"] for row in found))
+
+
+def is_exact(audit: Row) -> bool:
+    return audit["basis"] == "recomputed" and audit["conformance"] == "exact" and audit["retained_count"] is not None
+
+
+def of_owner(movements: list[Row], group_id: str) -> Iterator[Row]:
+    yield from (row for row in movements if row["group_id"] == group_id and row["member_id"] is not None)
+
+
+def moved_group(warehouse: Path, groups: Iterator[str]) -> str:
+    """Return the next group of which a stored movement goes to somebody."""
+    movements = rows(warehouse, "movements")
+    return next(group_id for group_id in groups if any(of_owner(movements, group_id)))
 
 
 def test_contradictions_between_rows(evenkeel, copied: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,16 +86,23 @@ def test_contradictions_between_rows(evenkeel, copied: Callable[..., Path], caps
         "wrong_count assignments",
         f"wrong_count {audit}",
         f"wrong_violations {audit}",
+        "wrong_movements movements",
     )
     change_held(
         lambda row: row["partitions"][0]["partitions"].append(row["partitions"][0]["partitions"][0]),
         "wrong_count assignments",
         f"wrong_violations {audit}",
     )
-    change_held(lambda row: row.update(member_id="stranger"), f"wrong_violations {audit}")
-    change_held(lambda row: row["partitions"][0].update(topic="nowhere"), f"wrong_count {audit}", f"wrong_violations {audit}")
+    change_held(lambda row: row.update(member_id="stranger"), f"wrong_violations {audit}", "wrong_movements movements")
+    change_held(
+        lambda row: row["partitions"][0].update(topic="nowhere"),
+        "wrong_count assignments",
+        f"wrong_count {audit}",
+        f"wrong_violations {audit}",
+        "wrong_movements movements",
+    )
 
-    movement_group, audit_group, solution_group, snapshot_group, finding_group = (next(groups) for _ in range(5))
+    movement_group, audit_group, solution_group, snapshot_group, finding_group, status_group = (next(groups) for _ in range(6))
     key = {"basis": "observed"}
 
     def remove(name: str, group_id: str, **wanted: Any) -> None:
@@ -89,6 +113,8 @@ def test_contradictions_between_rows(evenkeel, copied: Callable[..., Path], caps
 
     remove("movements", movement_group, **key)
     expect("wrong_movements", audit, movement_group)
+    change_rows(warehouse, audit, lambda listed: next(of_group(listed, status_group, basis="counterfactual")).update(status="no_result"))
+    expect("wrong_count", audit, status_group)
     remove(audit, audit_group, basis="counterfactual", strategy="range")
     expect("missing_rows", audit, audit_group)
     remove("solutions", solution_group, basis="counterfactual", strategy="range", position=held[solution_group]["position"])
@@ -104,6 +130,19 @@ def test_contradictions_between_rows(evenkeel, copied: Callable[..., Path], caps
     expect("missing_rows", "generation_topics", "")
     change_rows(warehouse, "runs", lambda listed: listed[0].update(input_counts=recount(listed[0]["input_counts"])))
     expect("unbalanced_input", "runs", "run_id=full source=all sources")
+    exact_group, owner_group = next(groups), moved_group(warehouse, groups)
+    change_rows(
+        warehouse,
+        audit,
+        lambda listed: next(row for row in listed if row["group_id"] == exact_group and is_exact(row)).update(retained_count=99),
+    )
+    expect("wrong_movements", audit, exact_group)
+    change_rows(warehouse, "movements", lambda listed: next(of_owner(listed, owner_group)).update(member_id="stranger"))
+    expect("wrong_movements", "movements", owner_group)
+    failed = {"status": "failed", "run_id": "failed", "input_counts": []}
+    change_rows(warehouse, "runs", lambda listed: listed.extend({**listed[0], **failed, "run_sequence": number} for number in (3, 3)))
+    expect("duplicate_key", "runs", "run_sequence=3")
+    expect("unknown_run", "runs", "run_sequence=2")
 
     assert check_folder(warehouse).damages == []
     assert evenkeel("verify", "--warehouse", warehouse) == 1
@@ -132,7 +171,7 @@ def test_tables_of_a_catalog(evenkeel, spark: SparkSession, schema: str, tmp_pat
     assert evenkeel("verify", "--warehouse", schema) == 0
     unchecked, summary = capsys.readouterr().out.splitlines()
     assert unchecked == "not checked: commits, checkpoints and files one by one: that takes a local folder"
-    assert summary.startswith("checked 13 tables, ") and summary.endswith(" 39 invariants: sound")
+    assert summary.startswith("checked 13 tables, ") and summary.endswith(" 45 invariants: sound")
     spark.sql(f"DELETE FROM {schema}.movements")
     spark.sql(f"ALTER TABLE {schema}.findings UNSET TBLPROPERTIES ('delta.dataSkippingStatsColumns')")
     spark.sql(f"ALTER TABLE {schema}.quarantine ADD COLUMN note string")
@@ -147,3 +186,17 @@ def test_tables_of_a_catalog(evenkeel, spark: SparkSession, schema: str, tmp_pat
         ("not", "checked"),
         ("checked", "13"),
     }
+
+
+@pytest.mark.slow
+def test_snapshots_rewritten_by_land_are_no_damage_before_assign(evenkeel, disagreeing: list[list[Path]], tmp_path: Path) -> None:
+    """Another content at a stored place, of an earlier date, takes its place: results are then of what was stored before."""
+    a, b = disagreeing
+    warehouse, settings = tmp_path / "warehouse", tmp_path / "any.yaml"
+    settings.write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
+    assert evenkeel("run", "--warehouse", warehouse, "--input", *a) == 0
+    assert evenkeel("land", "--config", settings, "--warehouse", warehouse, "--input", *b) == 0
+    results, stored = rows(warehouse, "solutions"), rows(warehouse, "subscription_snapshots")
+    newest = max(row["run_sequence"] for row in stored)
+    assert any(row["run_sequence"] == newest for row in stored) and all(row["run_sequence"] < newest for row in results)
+    assert evenkeel("verify", "--warehouse", warehouse) == 0
