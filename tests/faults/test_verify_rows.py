@@ -186,6 +186,9 @@ def test_tables_of_a_catalog(evenkeel, spark: SparkSession, schema: str, tmp_pat
         ("not", "checked"),
         ("checked", "13"),
     }
+    spark.sql(f"DROP TABLE {schema}.runs")
+    assert evenkeel("verify", "--warehouse", schema) == 1, "the other tables stand"
+    assert "unreadable_table runs: " in capsys.readouterr().out
 
 
 @pytest.mark.slow
