@@ -81,6 +81,7 @@ def test_a_folder_that_is_no_warehouse_stays_untouched(told, tmp_path: Path) -> 
     assert code == 2 and "expected an empty folder or Evenkeel's tables, found cat.jpg" in line
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
     (tmp_path / "half" / "runs").mkdir(parents=True)
+    (tmp_path / "half" / "runs" / "2026.csv").touch()
     code, line = told("run", "--warehouse", tmp_path / "half")
     assert code == 2 and "runs is not a Delta table (no _delta_log)" in line
     code, line = told("audit", "--warehouse", tmp_path / "nothing")
