@@ -246,7 +246,8 @@ def test_too_much_damage_publishes_nothing(told, demo_warehouse: Path, tmp_path:
     warehouse = tmp_path / "warehouse"
     shutil.copytree(demo_warehouse, warehouse)
     capture = tmp_path / "damaged.jsonl"
-    capture.write_text("".join(json.dumps(record) + "\n" for record in damaged_records()))
+    behind = [{**record, "offset": record["offset"] + 1_000_000} for record in damaged_records()]  # no place of the demo's own records
+    capture.write_text("".join(json.dumps(record) + "\n" for record in behind))
     before = {name: rows(warehouse, name) for name in ("quarantine", "subscription_snapshots", "generation_audits")}
     with monkeypatch.context() as patched:
         patched.setattr("jobs.assign.run", lambda *_: pytest.fail("the run went on"))
