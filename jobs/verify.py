@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,8 +17,6 @@ from jobs.verification.remote import check_tables
 from jobs.warehouse import Warehouse
 from schemas.tables import CONTRACT_VERSION, RUNS, TABLES
 from schemas.vocabulary import RunStatus
-
-logger = logging.getLogger(__name__)
 
 ADVICE_PAGE = "docs/recovery.md"
 
@@ -66,15 +63,7 @@ def _is_there(warehouse: Warehouse) -> bool:
     folder: Path | None = warehouse.folder
     if folder is not None:
         return any((folder / name / "_delta_log").is_dir() for name in TABLES)
-    return warehouse.exists() or any(_has_history(warehouse, name) for name in TABLES)
-
-
-def _has_history(warehouse: Warehouse, name: str) -> bool:
-    try:
-        return warehouse.version(name) >= 0
-    except Exception as error:  # the class differs between classic Spark, Connect and file systems
-        logger.debug("no table %s at %s: %s", name, warehouse.location, error)
-        return False
+    return warehouse.exists() or any(warehouse.known_version(name) is not None for name in TABLES)
 
 
 def _check_invariants(warehouse: Warehouse, checked: Checked) -> None:

@@ -214,11 +214,7 @@ class Warehouse:
         if self.folder is not None:
             return bool(self._local_versions(RUNS.name))  # a run killed while making it leaves a log without a commit
         if is_path(self.location):
-            try:
-                return self._history(RUNS.name) is not None
-            except Exception as error:  # the class differs between classic Spark, Connect and file systems
-                logger.debug("no runs table at %s: %s", self.location, error)
-                return False
+            return self.known_version(RUNS.name) is not None
         try:
             return self.spark.catalog.tableExists(self.identifier(RUNS.name))
         except PySparkException as error:
@@ -231,7 +227,7 @@ class Warehouse:
             WarehouseDamagedError: ``runs`` is gone, but not what runs have written: to begin anew would take all of it back.
         """
         if not self.exists():
-            written = [name for name in TABLES if name != RUNS.name and self._is_written(name)]
+            written = [name for name in TABLES if name != RUNS.name and (self.known_version(name) or 0) > 0]
             if written:
                 place = self.identifier(RUNS.name) if self.folder is None else self.folder / RUNS.name
                 raise WarehouseDamagedError(
@@ -253,15 +249,15 @@ class Warehouse:
         folder = self.folder / name
         return folder.is_dir() and all(path.is_dir() or path.name.startswith(".") for path in folder.rglob("*"))
 
-    def _is_written(self, name: str) -> bool:
-        """Return whether a table is there and has more than its creation; for where ``runs`` cannot tell."""
+    def known_version(self, name: str) -> int | None:
+        """Return the newest version of a table, None where there is none that can be read; for where ``runs`` cannot tell."""
         if self.folder is not None:
-            return max(self._local_versions(name), default=0) > 0
+            return max(self._local_versions(name), default=None)
         try:
-            return self.version(name) > 0
+            return self.version(name)
         except Exception as error:  # the class differs between classic Spark, Connect and file systems
             logger.debug("no table %s at %s: %s", name, self.location, error)
-            return False
+            return None
 
     def recover(self) -> dict[str, int]:
         """Bring every table back to where the last finished run left it; return the version that each table but ``runs`` then has.
