@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 RUN_LOCK, COMMIT_LOCK = ".evenkeel.lock", ".evenkeel.commit.lock"
 POLL_SECONDS = 0.5
+NAMELESS_SECONDS = 2.0
+"""How long a holder may be without a name: it writes that once it has the lock, and takes it away before it lets go."""
 JVM_END_SECONDS = 60.0
 """How long a JVM may outlive its killed driver before the next run gives up."""
 LONGEST_COMMIT_SECONDS = 900.0
@@ -122,8 +124,8 @@ def _acquire(descriptor: int, kind: int, path: Path, now: Callable[[], datetime]
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if waited >= wait_seconds:
-                holder = read_holder(path)
+            holder = read_holder(path)
+            if waited >= wait_seconds + (NAMELESS_SECONDS if holder is None else 0):
                 who = "another run, or by verify" if holder is None else holder.told(now())
                 raise WarehouseBusyError(f"warehouse {path.parent} is held by {who}; wait for it with --wait SECONDS") from None
         time.sleep(POLL_SECONDS)

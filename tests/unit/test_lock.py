@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -58,6 +59,18 @@ def test_a_loser_does_not_wipe_the_holders_name(tmp_path: Path) -> None:
         for _ in range(2):
             with pytest.raises(WarehouseBusyError, match="run first"), hold(tmp_path, "second"):
                 pass
+
+
+def test_a_holder_that_has_not_written_its_name_yet_is_named(tmp_path: Path) -> None:
+    """Two that start at the same moment: the loser must not look before the winner has come to write."""
+    path, name = tmp_path / RUN_LOCK, json.dumps(asdict(this_process("first", NOW)))
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        writer = threading.Timer(0.2, path.write_text, [name])
+        writer.start()
+        with pytest.raises(WarehouseBusyError, match="run first"), hold(tmp_path, "second"):
+            pytest.fail("two runs hold one warehouse")
+        writer.join()
 
 
 def test_the_locks_of_a_folder_are_apart(tmp_path: Path) -> None:
@@ -191,7 +204,8 @@ WITHOUT_ZONE = '{"run_id": "x", "pid": 1, "host": "h", "started_at": "2026-11-21
 
 
 @pytest.mark.parametrize("content", ["", "{", "null", '{"run_id": "x"}', WITHOUT_ZONE, WITHOUT_ZONE.replace("null", "[1]")])
-def test_an_unreadable_holder_is_another_run(content: str, tmp_path: Path) -> None:
+def test_an_unreadable_holder_is_another_run(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "NAMELESS_SECONDS", 0.0)
     with hold(tmp_path, "first"):
         (tmp_path / RUN_LOCK).write_text(content)
         with pytest.raises(WarehouseBusyError, match="is held by another run, or by verify; wait"), hold(tmp_path, "second"):
