@@ -21,7 +21,7 @@ def local_properties(log: Path, version: int) -> dict[str, str]:
     cannot be read the commit is.
 
     Raises:
-        WarehouseDamagedError: a commit is no JSON, or none of those left tells the properties.
+        WarehouseDamagedError: a commit cannot be read, is no log's, or none of those left tells the properties.
     """
     for number in range(version, -1, -1):
         noted = _noted_metadata(log / f"{number:020}.crc")
@@ -70,8 +70,17 @@ def _noted_metadata(path: Path) -> dict[str, Any] | None:
 
 def _actions(path: Path) -> list[dict[str, Any]]:
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        actions = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
     except FileNotFoundError:
         return []
     except ValueError as error:
-        raise WarehouseDamagedError(f"{path}: not JSON ({error}); restore the folder from a copy, or rebuild the warehouse") from None
+        raise _damaged(path, f"not JSON ({error})") from None
+    except OSError as error:
+        raise _damaged(path, f"cannot be read ({error.strerror})") from None
+    if not all(isinstance(action, dict) and isinstance(action.get("metaData", {}), dict) for action in actions):
+        raise _damaged(path, "a line is no action of a Delta log")
+    return actions
+
+
+def _damaged(path: Path, problem: str) -> WarehouseDamagedError:
+    return WarehouseDamagedError(f"{path}: {problem}; restore the folder from a copy, or rebuild the warehouse")

@@ -62,7 +62,7 @@ ADVICE = {
     Code.UNKNOWN_RUN: _REBUILD,
     Code.DUPLICATE_KEY: _REBUILD,
     Code.MISSING_ROWS: _RECOMPUTE,
-    Code.STRAY_ROWS: _RECOMPUTE,
+    Code.STRAY_ROWS: f"{_RECOMPUTE}; movements and findings stay where they are: for these {_REBUILD}",
     Code.WRONG_COUNT: _RECOMPUTE,
     Code.WRONG_VIOLATIONS: _RECOMPUTE,
     Code.WRONG_MOVEMENTS: _RECOMPUTE,

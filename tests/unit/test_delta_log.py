@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.delta_log import cut_before, local_properties
+from jobs.errors import WarehouseDamagedError
 
 SUFFIXES = (".json", ".crc", ".checkpoint.parquet")
 
@@ -54,3 +55,24 @@ def test_a_checksum_that_tells_nothing_is_as_none(noted: str, tmp_path: Path) ->
     (tmp_path / f"{0:020}.json").write_text(json.dumps(commit))
     (tmp_path / f"{0:020}.crc").write_text(noted)
     assert local_properties(tmp_path, 0) == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(b"{", "not JSON", id="cut"),
+        pytest.param(b"\xff", "not JSON", id="no text"),
+        *((line, "a line is no action") for line in (b"7", b"null", b"[]", b'"metaData"', b'{"metaData": 7}')),
+    ],
+)
+def test_a_commit_that_is_none_is_told_with_its_file(content: bytes, problem: str, tmp_path: Path) -> None:
+    commit = tmp_path / f"{0:020}.json"
+    commit.write_bytes(content)
+    with pytest.raises(WarehouseDamagedError, match=f"{commit.name}: {problem}"):
+        local_properties(tmp_path, 0)
+
+
+def test_a_commit_that_cannot_be_opened_is_told_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020}.json").mkdir()
+    with pytest.raises(WarehouseDamagedError, match="cannot be read"):
+        local_properties(tmp_path, 0)
