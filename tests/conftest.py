@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +40,7 @@ LONGEST_FIRST = (
 )
 """The files that take minutes: begun last, one of them would leave the other process idle."""
 TABLES_IN_MEMORY = 100
+MEASURED = "measured"
 
 
 def jars_folder() -> Path:
@@ -92,6 +96,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return SHARING.get(Path(path).name, path)
 
     return Scheduling(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what the tests measured, whichever process they ran in."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind) if report.when == "call"]
+    told = [(report.nodeid.rpartition("/")[2], text) for report in reports for name, text in report.user_properties if name == MEASURED]
+    if told:
+        terminalreporter.section("measured")
+    for test, texts in groupby(sorted(told, key=itemgetter(0)), key=itemgetter(0)):
+        terminalreporter.write_line(test)
+        for _, text in texts:
+            terminalreporter.write_line(f"    {text}")
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Takes what a test measured, in words; all of it is told when the last test has ended."""
+    return partial(record_property, MEASURED)
 
 
 Evenkeel = Callable[..., int]

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from bisect import bisect
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -263,7 +263,7 @@ class Case:
                 yield f"a reader saw {seen}"
 
 
-def check_crashes(evenkeel, two_runs: TwoRuns, folder: Path, whats: Iterable[What]) -> None:
+def check_crashes(evenkeel, measured: Callable[[str], None], two_runs: TwoRuns, folder: Path, whats: Iterable[What]) -> None:
     """Let drivers die and run again behind each, while the next is on its way to its end."""
     wrong, started = [], time.monotonic()
     whats_by_crash: dict[Future[Case], What] = {}
@@ -273,7 +273,7 @@ def check_crashes(evenkeel, two_runs: TwoRuns, folder: Path, whats: Iterable[Wha
             found = [str(crash.exception())] if crash.exception() else crash.result().run_again(evenkeel)
             what = whats_by_crash.pop(crash)
             polls = 0 if crash.exception() else len(crash.result().reader.seen)
-            print(f"{time.monotonic() - started:6.1f} s, {polls} polls, {what}: {found or 'as undisturbed'}")
+            measured(f"{what}: {found or 'as undisturbed'}, in {polls} polls, {time.monotonic() - started:.0f} s after the first")
             wrong.extend(f"{what}: {one}" for one in found)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:

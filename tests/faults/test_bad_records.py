@@ -53,7 +53,7 @@ def check_quarantine(warehouse: Path, log: Log, capture: Path) -> None:
     ("command", "good", "bad"),
     [("land", 1_000, 120), pytest.param("run", 100_000, 10_000, marks=pytest.mark.slow)],
 )
-def test_bad_records_among_good_ones(command: str, good: int, bad: int, evenkeel, tmp_path: Path) -> None:
+def test_bad_records_among_good_ones(command: str, good: int, bad: int, evenkeel, measured, tmp_path: Path) -> None:
     """The same log once with its bad records and once without, as if compaction had taken them away."""
     print(f"EVENKEEL_SEED={SEED}")
     chance = random.Random(SEED)
@@ -70,6 +70,7 @@ def test_bad_records_among_good_ones(command: str, good: int, bad: int, evenkeel
     assert (counts["read"], counts["landed"]) == (good + bad, good)
     assert (counts["duplicate"], counts["skipped"], counts["quarantined"]) == (0, skipped, bad - skipped)
     check_quarantine(tmp_path / "mixed", log, tmp_path / "mixed log")
+    measured(f"{bad:,} bad records among {good:,}: {bad - skipped:,} in quarantine once, {skipped:,} of kinds that Kafka's readers skip")
     assert rows(tmp_path / "clean", "quarantine") == []
     begun = {f"c {record.partition}" for record in log.records if record.offset == 0 and record.reason in (None, TRANSPARENT)}
     assert dict(run["origins"]).keys() == begun

@@ -51,7 +51,9 @@ def fill(disk: Path, free_bytes: int) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.65, 0.8, 0.95])
-def test_a_disk_with_some_space(share: float, evenkeel, two_runs: TwoRuns, disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_disk_with_some_space(
+    share: float, evenkeel, measured, two_runs: TwoRuns, disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Run with a share of the space that the run's files take; staging comes on top of that, so that it never is enough."""
     warehouse = disk / "warehouse"
     shutil.copytree(two_runs.first, warehouse)
@@ -60,7 +62,7 @@ def test_a_disk_with_some_space(share: float, evenkeel, two_runs: TwoRuns, disk:
     capsys.readouterr()
     assert evenkeel(*two_runs.second_run(warehouse)) != 0
     messages = capsys.readouterr().err.splitlines()
-    print(f"{free_bytes:,} bytes free: {messages[-1]}")
+    measured(f"{free_bytes:,} bytes free: {messages[-1]}")
     assert all(line.startswith("evenkeel: ") for line in messages), messages
     assert "No space left on device" in messages[-1]
     assert published_state(warehouse) == two_runs.before

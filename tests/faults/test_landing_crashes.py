@@ -12,20 +12,20 @@ from tests.faults.crashes import STEPS_OF_ANY_RUN, check_crashes, instants
 from tests.faults.readers import published_state
 
 
-def test_any_instant_of_landing(evenkeel, two_landings: TwoRuns, tmp_path: Path) -> None:
+def test_any_instant_of_landing(evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
     """The first three of the instants below. The run behind a killed one is killed too, and the one behind that, on one warehouse."""
-    check_crashes(evenkeel, two_landings, tmp_path, [tuple(instants(two_landings, 3))])
+    check_crashes(evenkeel, measured, two_landings, tmp_path, [tuple(instants(two_landings, 3))])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 30, 10))
-def test_any_instant_of_landing_at_length(first: int, evenkeel, two_landings: TwoRuns, tmp_path: Path) -> None:
-    check_crashes(evenkeel, two_landings, tmp_path, instants(two_landings, 10, first))
+def test_any_instant_of_landing_at_length(first: int, evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
+    check_crashes(evenkeel, measured, two_landings, tmp_path, instants(two_landings, 10, first))
 
 
 @pytest.mark.slow
-def test_steps_of_landing(evenkeel, two_landings: TwoRuns, tmp_path: Path) -> None:
-    check_crashes(evenkeel, two_landings, tmp_path, STEPS_OF_ANY_RUN)
+def test_steps_of_landing(evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
+    check_crashes(evenkeel, measured, two_landings, tmp_path, STEPS_OF_ANY_RUN)
 
 
 def test_a_log_without_a_commit_is_no_warehouse(

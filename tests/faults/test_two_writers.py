@@ -64,7 +64,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Other]:
     process.end()
 
 
-def check_commits(spark: SparkSession, other: Other, folder: Path, count: int) -> None:
+def check_commits(spark: SparkSession, measured, other: Other, folder: Path, count: int) -> None:
     folder.mkdir()
     make_table(spark, folder)
     other.ask(folder=str(folder), writer="b", count=count)
@@ -75,26 +75,26 @@ def check_commits(spark: SparkSession, other: Other, folder: Path, count: int) -
     assert sorted(int(path.stem) for path in commits(folder)) == list(range(2 * count + 1))
     signed = [re.search("evenkeel run ([ab])", path.read_text()) for path in sorted(commits(folder))[1:]]
     turns = sum(one[1] != next_one[1] for one, next_one in pairwise(signed))
-    print(f"{2 * count} commits by two processes, who took turns {turns} times")
+    measured(f"{2 * count} commits by two processes, who took turns {turns} times")
     assert turns >= count / 5, "one came after the other, so that nothing was shown"
 
 
-def test_no_commit_of_two_processes_is_lost(spark: SparkSession, other: Other, tmp_path: Path) -> None:
-    check_commits(spark, other, tmp_path / "warehouse", 25)
+def test_no_commit_of_two_processes_is_lost(spark: SparkSession, measured, other: Other, tmp_path: Path) -> None:
+    check_commits(spark, measured, other, tmp_path / "warehouse", 25)
 
 
 @pytest.mark.slow
-def test_no_commit_of_two_processes_is_lost_at_length(spark: SparkSession, other: Other, tmp_path: Path) -> None:
-    check_commits(spark, other, tmp_path / "warehouse", 500)
+def test_no_commit_of_two_processes_is_lost_at_length(spark: SparkSession, measured, other: Other, tmp_path: Path) -> None:
+    check_commits(spark, measured, other, tmp_path / "warehouse", 500)
 
 
-def check_pair(evenkeel, other: Other, two_runs: TwoRuns, warehouse: Path, other_id: str) -> None:
+def check_pair(evenkeel, measured, other: Other, two_runs: TwoRuns, warehouse: Path, other_id: str) -> None:
     """Start a run here and one there at the same moment; one of them publishes."""
     shutil.copytree(two_runs.first, warehouse)
     other.ask(argv=two_runs.second_run(warehouse, other_id))
     ours = run(two_runs.second_run(warehouse, "second"))
     theirs = other.answer()
-    print(f"second and {other_id} ended with {ours['code']} and {theirs['code']}")
+    measured(f"second and {other_id} ended with {ours['code']} and {theirs['code']}")
     ends = {"second": ours, other_id: theirs} if other_id != "second" else {"second": min(ours, theirs, key=lambda end: end["code"])}
     busy = [end for end in (ours, theirs) if end["code"] == 3]
     assert sorted(end["code"] for end in (ours, theirs)) in ([0, 0], [0, 3]), (ours, theirs)
@@ -112,11 +112,11 @@ def check_pair(evenkeel, other: Other, two_runs: TwoRuns, warehouse: Path, other
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(16))
-def test_of_two_landings_at_once_one_lands(number: int, evenkeel, other: Other, two_landings: TwoRuns, tmp_path: Path) -> None:
-    check_pair(evenkeel, other, two_landings, tmp_path / "warehouse", "second" if number % 2 else "rival")
+def test_of_two_landings_at_once_one_lands(number: int, evenkeel, measured, other: Other, two_landings: TwoRuns, tmp_path: Path) -> None:
+    check_pair(evenkeel, measured, other, two_landings, tmp_path / "warehouse", "second" if number % 2 else "rival")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
-def test_of_two_runs_at_once_one_lands(number: int, evenkeel, other: Other, two_runs: TwoRuns, tmp_path: Path) -> None:
-    check_pair(evenkeel, other, two_runs, tmp_path / "warehouse", "second" if number % 2 else "rival")
+def test_of_two_runs_at_once_one_lands(number: int, evenkeel, measured, other: Other, two_runs: TwoRuns, tmp_path: Path) -> None:
+    check_pair(evenkeel, measured, other, two_runs, tmp_path / "warehouse", "second" if number % 2 else "rival")

@@ -207,21 +207,22 @@ def flips(warehouse: Path, count: int) -> list[tuple[Path, int, int]]:
     return [(path.relative_to(warehouse), draw.randrange(path.stat().st_size), draw.randrange(8)) for path in picked]
 
 
-def check_flips(warehouse: Path, full_warehouse: Path, count: int) -> None:
+def check_flips(measured: Callable[[str], None], warehouse: Path, full_warehouse: Path, count: int) -> None:
     for path, offset, bit in flips(full_warehouse, count):
         damages.flip_bit(warehouse / path, offset, bit)
         found = check_folder(warehouse).damages
         assert any(damage.table == path.parts[0] and damage.place.endswith(path.name) for damage in found), (path, offset, bit, found)
         shutil.copy2(full_warehouse / path, warehouse / path)
+    measured(f"{count:,} bits, each found")
 
 
-def test_any_single_bit(copied: Callable[..., Path], full_warehouse: Path) -> None:
-    check_flips(copied(), full_warehouse, 60)
+def test_any_single_bit(measured, copied: Callable[..., Path], full_warehouse: Path) -> None:
+    check_flips(measured, copied(), full_warehouse, 60)
 
 
 @pytest.mark.slow
-def test_any_single_bit_at_length(copied: Callable[..., Path], full_warehouse: Path) -> None:
-    check_flips(copied(), full_warehouse, 2_000)
+def test_any_single_bit_at_length(measured, copied: Callable[..., Path], full_warehouse: Path) -> None:
+    check_flips(measured, copied(), full_warehouse, 2_000)
 
 
 def test_any_byte_of_a_checkpoint(copied: Callable[..., Path], full_warehouse: Path) -> None:
