@@ -151,13 +151,13 @@ def test_a_lease_that_is_renewed_does_not_end(spark: SparkSession, location: str
 
 
 def test_a_lease_is_renewed_while_the_runs_own_tasks_wait_for_slots(
-    spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, location: str, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First in, first out, its small jobs would wait until the last of the long ones has begun."""
-    began = spark.sparkContext.accumulator(0)
+    began = tmp_path / "began"
 
     def work(_: int) -> None:
-        began.add(1)
+        began.touch()
         time.sleep(1)
 
     first = lease_of(spark, location, clock)
@@ -168,7 +168,7 @@ def test_a_lease_is_renewed_while_the_runs_own_tasks_wait_for_slots(
         stage = pool.submit(lambda: spark.sparkContext.parallelize(range(count), count).foreach(work))
         try:
             deadline = time.monotonic() + 300
-            while not began.value and time.monotonic() < deadline:
+            while not began.exists() and time.monotonic() < deadline:
                 time.sleep(0.1)
             clock.at += timedelta(seconds=1)
             threading.Thread(target=first._beat, daemon=True).start()
