@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,6 +53,16 @@ def test_a_second_run_is_told_who_holds_the_warehouse(tmp_path: Path) -> None:
         f"warehouse {folder} is held by run first (process {os.getpid()} on {socket.gethostname()}), started 90 s ago; "
         "wait for it with --wait SECONDS"
     )
+
+
+def test_a_named_holder_is_waited_for_as_long_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(lock, "time", SimpleNamespace(sleep=slept.append))
+    with hold(tmp_path, "first"):
+        for wait_seconds in (0.0, 2.0):
+            with pytest.raises(WarehouseBusyError, match="run first"), hold(tmp_path, "second", wait_seconds=wait_seconds):
+                pass
+    assert sum(slept) == 2.0
 
 
 def test_a_loser_does_not_wipe_the_holders_name(tmp_path: Path) -> None:
@@ -109,6 +120,7 @@ HOLDING = """
 import sys, time
 from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from jobs.lock import RUN_LOCK, exclusive, this_process
 now = datetime.now(timezone.utc)
 with exclusive(Path(sys.argv[1]), RUN_LOCK, this_process('killed', now, int(sys.argv[2])), 0, lambda: now):
