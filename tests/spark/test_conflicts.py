@@ -117,18 +117,15 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> list[list[Path]]:
     return captures
 
 
-@pytest.mark.parametrize(
-    ("command", "order"),
-    [("land", "210"), *[pytest.param("run", order, marks=pytest.mark.slow) for order in ("012", "120", "201", "210")]],
-)
+@pytest.mark.parametrize("order", ["210", *[pytest.param(order, marks=pytest.mark.slow) for order in ("012", "120", "201")]])
 def test_any_kinds_of_records_at_one_place_end_the_same_in_any_order(
-    command: str, order: str, evenkeel, contested: list[list[Path]], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    order: str, evenkeel, contested: list[list[Path]], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    settings, expected = tmp_path / "any.yaml", tmp_path_factory.getbasetemp() / f"contested at once by {command}"
+    settings, expected = tmp_path / "any.yaml", tmp_path_factory.getbasetemp() / "contested at once"
     settings.write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
 
     def run(warehouse: Path, captures: list[Path]) -> None:
-        assert evenkeel(command, "--config", settings, "--warehouse", warehouse, "--input", *captures) == 0
+        assert evenkeel("run", "--config", settings, "--warehouse", warehouse, "--input", *captures) == 0
 
     if not expected.exists():
         run(expected, [path for capture in contested for path in capture])
