@@ -120,7 +120,6 @@ HOLDING = """
 import sys, time
 from datetime import datetime, timezone
 from pathlib import Path
-from types import SimpleNamespace
 from jobs.lock import RUN_LOCK, exclusive, this_process
 now = datetime.now(timezone.utc)
 with exclusive(Path(sys.argv[1]), RUN_LOCK, this_process('killed', now, int(sys.argv[2])), 0, lambda: now):
