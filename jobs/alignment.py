@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -149,7 +149,7 @@ def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
     ]
     together = reduce(DataFrame.unionByName, [events, *stored]).repartition(*GROUP)
     in_order = together.sortWithinPartitions(*decode_udfs.SEQUENCE, "part", "place")
-    return in_order.mapInArrow(decode_udfs.align_groups, ALIGNED_ROWS)
+    return in_order.mapInArrow(partial(decode_udfs.align_groups, limits=context.worker_limits), ALIGNED_ROWS)
 
 
 def _stored(context: RunContext, target: _Target) -> DataFrame:

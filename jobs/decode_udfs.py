@@ -6,8 +6,8 @@ Each is a module-level function over an iterator of batches. Workers import neit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -18,7 +18,7 @@ from jobs.sources import cluster_metadata, consumer_offsets, describe_rows, form
 from jobs.sources.consumer_group_fold import Record, fold
 from jobs.sources.decoded import Row
 from jobs.sources.sequences import Event, UnalignableError, align, positions
-from jobs.worker_guard import named
+from jobs.worker_guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
 from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, FOLDED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
 
@@ -114,24 +114,62 @@ DECODERS: dict[tuple[Source, str], Callable[[Batches], Batches]] = {
 """(kind of capture, encoding) -> the worker function that decodes its rows, where it needs to be told nothing else."""
 
 
-def fold_groups(batches: Batches, topic_names: Mapping[str, Mapping[str, str]]) -> Batches:
+def decode_within(batches: Batches, decode: Callable[[Batches], Batches], memory_mb: int) -> Batches:
+    """Decode with so many MiB beyond what the worker has, and no more.
+
+    Raises:
+        DecodingFailedError: that is not enough; says what it was decoding, or has decoded last.
+    """
+    where = "the first records of a task"
+
+    def watched() -> Batches:
+        nonlocal where
+        for batch in batches:
+            where = _span_of(batch) if batch.num_rows else where
+            yield batch
+
+    with limited_memory(memory_mb):
+        try:
+            yield from decode(watched())
+        except MemoryError as error:
+            raise DecodingFailedError(f"decoding {where}, or what follows: {out_of_memory(memory_mb)}") from error
+
+
+def _span_of(batch: pa.RecordBatch) -> str:
+    """Return which records a batch of undecoded ones has."""
+    columns, last = batch.schema.names, batch.num_rows - 1
+    if "file_name" in columns:
+        return str(batch.column("file_name")[last])
+    if "names" in columns:
+        return ", ".join(batch.column("names")[last].as_py())
+    first, end = (" ".join(f"{name} {batch.column(name)[row]}" for name in ("partition", "offset")) for row in (0, last))
+    return f"records from {first} to {end}"
+
+
+def fold_groups(batches: Batches, topic_names: Mapping[str, Mapping[str, str]], limits: WorkerLimits) -> Batches:
     """Fold the records of KIP-848 groups; a group's records come one after another, by offset, in one partition.
 
     Args:
         topic_names: cluster id -> topic id -> name.
+        limits: what a worker may use.
 
     Raises:
         GroupFailedError: anything unexpected, with the cluster and group it happened in.
     """
 
-    def rows() -> Iterator[dict[str, Any]]:
-        records = (row for batch in batches for row in batch.to_pylist())
-        for (cluster_id, group_id), of_group in groupby(records, key=lambda row: (row["cluster_id"], row["group_id"])):
-            in_order = (Record(*(row[name] for name in Record._fields)) for row in of_group)
-            for snapshot in named(_where(cluster_id, group_id), fold(group_id, in_order, topic_names.get(cluster_id, {}))):
-                yield {"cluster_id": cluster_id, **snapshot}
+    def folded(key: tuple[str, str], of_group: Iterable[Row]) -> Iterator[Row]:
+        cluster_id, group_id = key
+        in_order = (Record(*(row[name] for name in Record._fields)) for row in of_group)
+        for snapshot in fold(group_id, in_order, topic_names.get(cluster_id, {})):
+            yield {"cluster_id": cluster_id, **snapshot}
 
-    return to_batches(rows(), to_arrow_schema(FOLDED_ROWS), 500)
+    def rows(guard: Guard) -> Iterator[Row]:
+        records = (row for batch in batches for row in batch.to_pylist())
+        for key, of_group in groupby(records, key=lambda row: (row["cluster_id"], row["group_id"])):
+            yield from guard.compute(_where(*key), of_group, partial(folded, key))
+
+    with Guard(limits) as guard:
+        yield from to_batches(rows(guard), to_arrow_schema(FOLDED_ROWS), 500)
 
 
 def _where(cluster_id: str, group_id: str) -> str:
@@ -143,21 +181,25 @@ STORED = ""
 """The part that a warehouse holds already."""
 
 
-def align_groups(batches: Batches) -> Batches:
+def align_groups(batches: Batches, limits: WorkerLimits) -> Batches:
     """Put the parts of groups together; records of one part come one after another, in order, and all of a group in one partition.
 
     Columns: cluster_id, group_id, sequence, part, place, token, is_end, time_ms, stored_ms. A group has several sequences, each on its own.
+
+    Args:
+        limits: what a worker may use.
 
     Raises:
         GroupFailedError: anything unexpected, with the cluster and group it happened in.
     """
 
-    def rows() -> Iterator[Row]:
+    def rows(guard: Guard) -> Iterator[Row]:
         records = (row for batch in batches for row in batch.to_pylist())
         for key, of_sequence in groupby(records, key=lambda row: tuple(row[name] for name in SEQUENCE)):
-            yield from named(_where(*key[:2]), _aligned(dict(zip(SEQUENCE, key, strict=True)), of_sequence))
+            yield from guard.compute(_where(*key[:2]), of_sequence, partial(_aligned, dict(zip(SEQUENCE, key, strict=True))))
 
-    return to_batches(rows(), to_arrow_schema(ALIGNED_ROWS), 5_000)
+    with Guard(limits) as guard:
+        yield from to_batches(rows(guard), to_arrow_schema(ALIGNED_ROWS), 5_000)
 
 
 def _aligned(group: Row, of_sequence: Iterable[Row]) -> Iterator[Row]:

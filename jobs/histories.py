@@ -144,7 +144,7 @@ def _fold(context: RunContext, records: DataFrame) -> DataFrame:
     of_protocol = records.where(F.col("type").isin(*RECORD_TYPES))
     columns = (*GROUP, "offsets_partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
     in_order = of_protocol.select(*columns).repartition(*GROUP).sortWithinPartitions(*GROUP, "offset")
-    folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names), FOLDED_ROWS)
+    folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names, limits=context.worker_limits), FOLDED_ROWS)
     added = {"source": F.lit(str(Source.CONSUMER_OFFSETS)), "observed_month": F.trunc("observed_at", "month")}
     folded = folded.withColumns({**added, "is_numbered": F.lit(False), "has_subscriptions": F.lit(True)})
     return folded if context.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.retained_from))

@@ -183,14 +183,15 @@ def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:
 def _decoded(context: RunContext) -> DataFrame:
     """Return the decoded rows of the inputs; a live one is read to its end, and looked at before and after."""
     names, frames = (context.cluster_id_flag, context.settings.cluster_id), []
+    memory_mb = context.settings.workers.memory_mb
     if context.captures:
-        frames.append(decode_captures(context.spark, context.captures, *names, context.as_of))
+        frames.append(decode_captures(context.spark, context.captures, *names, context.as_of, memory_mb))
     if context.live is None:
         return united(frames)
     reading = context.live.begin(context.positions_before, *names)
     frames.append(decode_look(context.spark, reading))
     if reading.work.spans:
-        frames.append(decode_log(context.spark, reading))
+        frames.append(decode_log(context.spark, reading, memory_mb))
     read = context.warehouse.stage("decoded", united(frames))
     context.positions_read = reading.next_positions
     return united([read, decode_look(context.spark, reading)])

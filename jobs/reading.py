@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from jobs import decode_udfs
+from jobs.batches import Batches
 from jobs.captures import NDJSON, Capture
 from jobs.location import address
 from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def decode_captures(
-    spark: SparkSession, captures: tuple[Capture, ...], flag: str | None, fallback: str | None, as_of: datetime
+    spark: SparkSession, captures: tuple[Capture, ...], flag: str | None, fallback: str | None, as_of: datetime, memory_mb: int
 ) -> DataFrame:
     """Return one decoded row for each record of the captures, with ``part`` and ``place`` where a source tells no places.
 
@@ -33,27 +35,32 @@ def decode_captures(
         flag: cluster id that beats the captures' own.
         fallback: cluster id of captures that have none.
         as_of: when sources were taken that do not tell it.
+        memory_mb: see ``decode_udfs.decode_within``.
     """
     frames: list[DataFrame] = []
     for (source, encoding, separator, own, has_odd_times), paths in sorted(_grouped(captures).items(), key=str):
         cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
         if source is Source.FORMATTER_JSON:
-            udf = partial(decode_udfs.decode_formatter_objects, separator=separator)
-            decoded = _read_objects(spark, paths, separator).mapInArrow(udf, PART_ROWS)
+            decode = partial(decode_udfs.decode_formatter_objects, separator=separator)
+            decoded = _decoded(_read_objects(spark, paths, separator), decode, memory_mb, PART_ROWS)
         elif source is Source.DESCRIBE:
-            udf = partial(decode_udfs.decode_described_texts, as_of_ms=int(as_of.timestamp() * 1000))
-            decoded = _read_looks(spark, paths).mapInArrow(udf, DECODED_ROWS)
+            decode = partial(decode_udfs.decode_described_texts, as_of_ms=int(as_of.timestamp() * 1000))
+            decoded = _decoded(_read_looks(spark, paths), decode, memory_mb)
         else:
             read_records = partial(_read_records, has_odd_times=has_odd_times)
             read = _read_lines if encoding == NDJSON else _read_rows if source is Source.SNAPSHOT else read_records
-            decoded = read(spark, paths).mapInArrow(decode_udfs.DECODERS[source, encoding], DECODED_ROWS)
+            decoded = _decoded(read(spark, paths), decode_udfs.DECODERS[source, encoding], memory_mb)
         frames.append(decoded.withColumns({"cluster_id": cluster_id, "source": F.lit(str(source))}))
     return united(frames)
 
 
-def decode_log(spark: SparkSession, reading: Reading) -> DataFrame:
+def _decoded(undecoded: DataFrame, decode: Callable[[Batches], Batches], memory_mb: int, rows: StructType = DECODED_ROWS) -> DataFrame:
+    return undecoded.mapInArrow(partial(decode_udfs.decode_within, decode=decode, memory_mb=memory_mb), rows)
+
+
+def decode_log(spark: SparkSession, reading: Reading, memory_mb: int) -> DataFrame:
     """Return one decoded row for each record of a live log; the executors read it when the rows are asked for."""
-    decoded = read_offsets_topic(spark, reading.work).mapInArrow(decode_udfs.decode_raw_records, DECODED_ROWS)
+    decoded = _decoded(read_offsets_topic(spark, reading.work), decode_udfs.decode_raw_records, memory_mb)
     return decoded.withColumns({"cluster_id": F.lit(reading.cluster_id), "source": F.lit(str(Source.CONSUMER_OFFSETS))})
 
 

@@ -105,15 +105,11 @@ def solve_chunks(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Ite
     """Replay packed chunks; a group's chunks come one after another, in one partition.
 
     Raises:
-        ChunkOrderError: a chunk does not follow the one before; a defect of the packing.
-        GroupFailedError: anything unexpected, with the cluster, group and generation it happened in.
+        GroupFailedError: anything unexpected, with the cluster, group and generation it happened in; also a chunk that does not follow the
+            one before, a defect of the packing.
     """
     with Guard(settings.limits) as guard:
         yield from _to_frames(_solved_rows(frames, settings, guard), SOLVED_ROWS)
-
-
-class ChunkOrderError(RuntimeError):
-    """A chunk of a group is missing, repeated, or out of order."""
 
 
 def _solved_rows(frames: Iterator[pd.DataFrame], settings: SolveSettings, guard: Guard) -> Iterator[dict[str, Any]]:
@@ -135,7 +131,7 @@ def _replay_group(
     count = count_before = first["snapshot_count"]
     for chunk in chain((first,), chunks):
         if chunk["ordinal"] != count - count_before:
-            raise ChunkOrderError(
+            raise GroupFailedError(
                 f"cluster {key[0]}, group {key[1]}: expected the chunk from snapshot {count - count_before}, found {chunk['ordinal']}"
             )
         for snapshot, observed_at_ms in unpack_snapshots(chunk):

@@ -13,6 +13,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -47,41 +48,56 @@ class GroupFailedError(RuntimeError):
     """A group could not be computed; says which, and what happened."""
 
 
-def named(where: str, rows: Iterable[Row]) -> Iterator[Row]:
-    """Yield the rows of one group that needs no limits, since nobody else's code runs for it.
+def out_of_memory(memory_mb: int) -> str:
+    """Return what a MemoryError in a worker means."""
+    return f"out of memory: it takes more than the {memory_mb} MiB that workers.memory_mb allows"
 
-    Raises:
-        GroupFailedError: anything unexpected, with the words that name the group.
+
+class DecodingFailedError(RuntimeError):
+    """Records could not be decoded; says where they are, and what happened."""
+
+
+@contextmanager
+def limited_memory(memory_mb: int) -> Iterator[None]:
+    """Let this process take so many MiB beyond what it has, and no more: an allocation that would raises MemoryError.
+
+    Needs Linux; never lifts a bound that Spark has set (``spark.executor.pyspark.memory``).
     """
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        wanted = int(statm.read_text(encoding="ascii").split()[0]) * resource.getpagesize() + memory_mb * 1024 * 1024
+        known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_AS, (min([wanted, *known]), hard))
     try:
-        yield from rows
-    except Exception as error:
-        raise GroupFailedError(f"{where}: {type(error).__name__}: {error}") from error
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 class Guard:
     """Holds one task to its limits, as a context manager around all that it does.
 
-    A worker that makes no row for ``idle_timeout_s`` ends itself, with its stack on stderr, so that Spark tries the task again. The bound
-    on memory needs Linux; it never lifts one that Spark has set (``spark.executor.pyspark.memory``).
+    A worker that makes no row for ``idle_timeout_s`` ends itself, with its stack on stderr, so that Spark tries the task again. Memory is
+    bound as ``limited_memory`` does.
     """
 
     def __init__(self, limits: WorkerLimits) -> None:
         self._limits = limits
+        self._held = ExitStack()
         context = TaskContext.get()
         self._is_careful = context is not None and context.attemptNumber() > 0
         self._armed_at = 0.0
 
     def __enter__(self) -> Guard:
-        self._limits_before = resource.getrlimit(resource.RLIMIT_AS)
-        _limit_memory(self._limits.memory_mb * 1024 * 1024)
+        self._held.enter_context(limited_memory(self._limits.memory_mb))
+        self._held.callback(faulthandler.cancel_dump_traceback_later)
         if not self._is_careful:
             self._arm()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        faulthandler.cancel_dump_traceback_later()
-        resource.setrlimit(resource.RLIMIT_AS, self._limits_before)
+        self._held.close()
 
     def compute(self, where: str, inputs: Iterator[Input], work: Callable[[Iterable[Input]], Iterator[Row]]) -> Iterator[Row]:
         """Yield the rows of one group.
@@ -92,7 +108,7 @@ class Guard:
             work: makes rows of it.
 
         Raises:
-            GroupFailedError: there is not enough memory; on a second try, the group's process ended, or had to be ended.
+            GroupFailedError: anything unexpected; on a second try also that the group's process ended, or had to be ended.
         """
         try:
             if self._is_careful:
@@ -102,13 +118,15 @@ class Guard:
                 if time.monotonic() - self._armed_at > self._limits.idle_timeout_s / 10:  # arming starts a thread: not for every row
                     self._arm()
                 yield row
-        except MemoryError:
-            raise GroupFailedError(f"{where}: {self.explain(MemoryError())}") from None
+        except GroupFailedError:
+            raise
+        except Exception as error:
+            raise GroupFailedError(f"{where}: {self.explain(error)}") from error
 
     def explain(self, error: Exception) -> str:
         """Return what an error in a worker means."""
         if isinstance(error, MemoryError):
-            return f"out of memory: it takes more than the {self._limits.memory_mb} MiB that workers.memory_mb allows"
+            return out_of_memory(self._limits.memory_mb)
         return f"{type(error).__name__}: {error}"
 
     def _arm(self) -> None:
@@ -117,7 +135,7 @@ class Guard:
 
     def _in_own_process(self, where: str, work: Callable[[], Iterator[Row]]) -> Iterator[Row]:
         reader, writer = _FORK.Pipe(duplex=False)
-        child = _FORK.Process(target=_hand_over, args=(work, writer), daemon=True)
+        child = _FORK.Process(target=_hand_over, args=(work, self.explain, writer), daemon=True)
         child.start()
         writer.close()
         try:
@@ -134,8 +152,9 @@ class Guard:
                     return
         except (EOFError, OSError):  # the latter where it ended in the middle of what it sent
             child.join()
+            end = _name_of_end(child.exitcode)
             raise GroupFailedError(
-                f"{where}: its process ended with {_name_of_end(child.exitcode)}; an assignor that is not Evenkeel's runs in it too"
+                f"{where}: its process ended with {end}, for want of memory on its machine or through an assignor of your own"
             ) from None
         finally:
             child.kill()
@@ -143,7 +162,7 @@ class Guard:
             reader.close()
 
 
-def _hand_over(work: Callable[[], Iterator[Row]], writer: Connection) -> None:
+def _hand_over(work: Callable[[], Iterator[Row]], explain: Callable[[Exception], str], writer: Connection) -> None:
     """Send (rows, failure, is_done) until the work is done; in the group's own process."""
     rows: list[Row] = []
     sent_at = time.monotonic()
@@ -156,17 +175,7 @@ def _hand_over(work: Callable[[], Iterator[Row]], writer: Connection) -> None:
         writer.send((rows, None, True))
     except Exception as error:
         rows.clear()
-        writer.send(([], str(error) if isinstance(error, GroupFailedError) else f"{type(error).__name__}: {error}", True))
-
-
-def _limit_memory(more: int) -> None:
-    statm = Path("/proc/self/statm")
-    if not statm.exists():
-        return
-    wanted = int(statm.read_text(encoding="ascii").split()[0]) * resource.getpagesize() + more
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_AS, (min([wanted, *known]), hard))
+        writer.send(([], str(error) if isinstance(error, GroupFailedError) else explain(error), True))
 
 
 def _name_of_end(exit_code: int | None) -> str:

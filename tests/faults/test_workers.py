@@ -1,22 +1,27 @@
 """Python workers that are killed, crash, hang or run out of memory: the run ends well, or names the group and publishes nothing.
 
-The harm is done by an assignor of the user's, which is called in the worker: the one place where anybody's code can do it.
+The harm is done by an assignor of the user's, which is called in the worker: the one place where anybody's code can do it. For landing it
+is put in the place of what its workers call.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
-from jobs.worker_guard import GroupFailedError, Guard, WorkerLimits
+from jobs import decode_udfs
+from jobs.worker_guard import DecodingFailedError, GroupFailedError, Guard, WorkerLimits
 from tests.faults.harmful_assignors import POISON, crash, die, die_once, fill_memory, hang, leave
 from tests.spark.captures import LOOKS, of_groups
 from tests.spark.tables import content, rows, versions
@@ -127,21 +132,31 @@ def test_rows_come_through_unchanged_and_memory_is_as_before() -> None:
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
+def on_try(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Context:
+        def attemptNumber(self) -> int:  # Spark's name
+            return number
+
+    monkeypatch.setattr("jobs.worker_guard.TaskContext.get", Context)
+
+
+@pytest.fixture
+def second_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_try(1, monkeypatch)
+
+
+@pytest.fixture(params=[0, 1], ids=["first try", "second try"])
+def any_try(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_try(request.param, monkeypatch)
+
+
+@pytest.mark.usefixtures("any_try")
 def test_too_little_memory_is_said_in_place_of_the_error() -> None:
     def work(numbers: object) -> Iterator[dict[str, Any]]:
         yield {"n": len(bytearray(2 * MEMORY_MB * 1024 * 1024))}
 
     with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=r"^g: out of memory: it takes more than the 512 MiB that workers"):
         list(guard.compute("g", iter([1]), work))
-
-
-@pytest.fixture
-def second_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Context:
-        def attemptNumber(self) -> int:  # Spark's name
-            return 1
-
-    monkeypatch.setattr("jobs.worker_guard.TaskContext.get", Context)
 
 
 @pytest.mark.usefixtures("second_try")
@@ -151,8 +166,8 @@ def test_a_second_try_gives_the_same_rows_in_order() -> None:
     assert rows_ == [{"n": number} for number in range(1_001)]
 
 
-@pytest.mark.usefixtures("second_try")
-def test_an_error_on_a_second_try_is_told_once_and_names_the_group() -> None:
+@pytest.mark.usefixtures("any_try")
+def test_an_error_is_told_once_and_names_the_group() -> None:
     def work(numbers: object) -> Iterator[dict[str, Any]]:
         yield {}
         raise GroupFailedError("g, generation 3: KeyError: 'x'")
@@ -174,10 +189,107 @@ def test_an_error_on_a_second_try_is_told_once_and_names_the_group() -> None:
 def test_a_process_that_ends_while_it_sends_is_told_with_its_group(
     sent: bytes, number: int, name: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hand_over(work: object, writer: Any) -> None:
+    def hand_over(work: object, explain: object, writer: Any) -> None:
         os.write(writer.fileno(), sent)
         os.kill(os.getpid(), number)
 
     monkeypatch.setattr("jobs.worker_guard._hand_over", hand_over)
-    with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=rf"^g: its process ended with signal {name}; an assignor"):
+    with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=rf"^g: its process ended with signal {name}, for want"):
         list(guard.compute("g", iter([1]), lambda numbers: iter(())))
+
+
+# -- landing: nobody else's code runs there, but a defect, or a record nobody thought of, can do the same harm
+
+
+def fold_one(limits: WorkerLimits) -> list[dict[str, Any]]:
+    columns = {"cluster_id": ["c"], "group_id": ["g"], "offsets_partition": [0], "offset": [0], "timestamp_ms": [0]}
+    batch = pa.RecordBatch.from_pydict({**columns, "key": [b""], "value": pa.array([None], pa.binary())})
+    return [row for made in decode_udfs.fold_groups(iter([batch]), {}, limits) for row in made.to_pylist()]
+
+
+def align_one(limits: WorkerLimits) -> list[dict[str, Any]]:
+    columns = {"cluster_id": ["c"], "group_id": ["g"], "sequence": ["group"], "part": ["a"], "place": [0], "token": ["x"]}
+    batch = pa.RecordBatch.from_pydict({**columns, "is_end": [False], "time_ms": [0], "stored_ms": pa.array([None], pa.int64())})
+    return [row for made in decode_udfs.align_groups(iter([batch]), limits) for row in made.to_pylist()]
+
+
+def kill(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sleep(*_: object) -> None:
+    time.sleep(60)
+
+
+def fill(*_: object) -> bytes:
+    return bytes(2 * MEMORY_MB * 1024 * 1024)
+
+
+def fail(*_: object) -> None:
+    raise KeyError("x")
+
+
+OF_GROUPS = [pytest.param(fold_one, "fold", id="fold"), pytest.param(align_one, "align", id="align")]
+
+
+@pytest.mark.usefixtures("second_try")
+@pytest.mark.parametrize(("run", "name"), OF_GROUPS)
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        pytest.param(kill, "its process ended with signal SIGKILL", id="killed"),
+        pytest.param(sleep, "no result for 1 s", id="hung"),
+    ],
+)
+def test_a_group_that_takes_a_worker_of_landing_down_is_named(
+    run: Callable[..., object], name: str, harm: Callable[..., object], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode_udfs, name, harm)
+    with pytest.raises(GroupFailedError, match=f"^cluster c, group g: {told}"):
+        run(WorkerLimits(MEMORY_MB, 1))
+
+
+@pytest.mark.usefixtures("any_try")
+@pytest.mark.parametrize(("run", "name"), OF_GROUPS)
+@pytest.mark.parametrize(("harm", "told"), [(fill, "out of memory: it takes more than the 512 MiB"), (fail, "KeyError: 'x'")])
+def test_a_group_that_fails_in_landing_is_named(
+    run: Callable[..., object], name: str, harm: Callable[..., object], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode_udfs, name, harm)
+    with pytest.raises(GroupFailedError, match=f"^cluster c, group g: {told}"):
+        run(LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "where"),
+    [
+        ({"file_name": ["a.json", "b.json"]}, "b.json"),
+        ({"names": [["x.txt"], ["members.txt", "state.txt"]]}, "members.txt, state.txt"),
+        ({"partition": [3, 3], "offset": [7, 9]}, "records from partition 3 offset 7 to partition 3 offset 9"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_decoded_within_memory_is_told_with_its_place(columns: dict[str, Any], where: str) -> None:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            fill()
+            yield batch
+
+    with pytest.raises(DecodingFailedError, match=f"^decoding {where}, or what follows: out of memory: it takes more than the 512 MiB"):
+        list(decode_udfs.decode_within(iter([pa.RecordBatch.from_pydict(columns)]), decode, MEMORY_MB))
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_landing_more_than_fits_names_the_file_and_publishes_nothing(evenkeel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line of 9 MB, which as objects of Python takes thirty times as much, where workers may take 64 MiB and what they have set free."""
+    (tmp_path / "settings.yaml").write_text("workers: {memory_mb: 64}\n", encoding="utf-8")
+    group = {"group_id": "g", "group_type": "classic", "state": "Empty", "observed_at_ms": 1, "members": []}
+    line = {**group, "further": [{"": 0}] * 1_200_000}
+    (tmp_path / "large.ndjson").write_text(json.dumps(line, separators=(",", ":")) + "\n", encoding="utf-8")
+    command = ("land", "--config", tmp_path / "settings.yaml", "--warehouse", tmp_path / "warehouse", "--input", tmp_path / "large.ndjson")
+    assert evenkeel(*command) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "decoding large.ndjson, or what follows: out of memory: it takes more than the 64 MiB that workers.memory_mb allows" in told
+    assert [row["status"] for row in rows(tmp_path / "warehouse", "runs")] == ["failed"]

@@ -19,7 +19,7 @@ from jobs import assign, udfs
 from jobs.carry import decode_state
 from jobs.context import RunContext
 from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
-from jobs.udfs import ChunkOrderError, SolveSettings, solve_chunks
+from jobs.udfs import SolveSettings, solve_chunks
 from jobs.worker_guard import GroupFailedError, WorkerLimits
 from schemas.config import Settings
 from schemas.staging import SOLVED_ROWS
@@ -186,7 +186,7 @@ def test_topics_are_written_once_a_task(chunks: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("is_one_batch", [True, False])
 def test_chunks_that_do_not_follow_stop_the_run(chunks: list[dict[str, Any]], order: list[int], message: str, is_one_batch: bool) -> None:
     chosen = [chunks[place] for place in order]
-    with pytest.raises(ChunkOrderError, match=f"cluster c, group g: {message}"):
+    with pytest.raises(GroupFailedError, match=f"cluster c, group g: {message}"):
         run(chosen) if is_one_batch else run(*[[chunk] for chunk in chosen])
 
 

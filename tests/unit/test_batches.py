@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from jobs.batches import to_batches, to_rows
-from jobs.worker_guard import GroupFailedError, named
+from jobs.worker_guard import GroupFailedError
 
 ROWS = [
     {"name": "a", "lists": [[1, 2], [], [3]]},
@@ -52,14 +51,3 @@ def test_a_row_that_does_not_fit_is_told_with_its_group(row: dict[str, Any], sch
     others = [{"audit": {"group_id": "other", "gap": 1}}] * 3 if schema is AUDITED else [{"group_id": "other"}] * 3
     with pytest.raises(GroupFailedError, match=f"^{what} its columns"):
         list(to_batches([*others, row, *others], schema, 10))
-
-
-def test_what_fails_within_a_group_is_told_with_it() -> None:
-    def rows() -> Iterator[dict[str, Any]]:
-        yield {"n": 1}
-        raise KeyError("x")
-
-    found = named("group g", rows())
-    assert next(found) == {"n": 1}
-    with pytest.raises(GroupFailedError, match=r"^group g: KeyError: 'x'$"):
-        next(found)
