@@ -19,6 +19,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -184,6 +185,7 @@ class TestProcess:
             stdout=subprocess.PIPE,
             stderr=(self._folder / "log").open("a"),
             text=True,
+            start_new_session=True,
         )
         ready = self._answer()
         baseline = self._ask(None, [])
@@ -196,7 +198,8 @@ class TestProcess:
         """Return what became of a mutant, see ``mutation_runner``."""
         answer = self._ask(mutant, first)
         if answer["outcome"] == "timed out" and self._part.with_spark:
-            self.__exit__()
+            os.killpg(self._process.pid, signal.SIGKILL)  # Spark may be blocked by what the mutant has begun, and never end by itself
+            self._process.wait()
             self._start()
         return answer
 
