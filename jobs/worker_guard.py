@@ -154,7 +154,7 @@ class Guard:
             child.join()
             end = _name_of_end(child.exitcode)
             raise GroupFailedError(
-                f"{where}: its process ended with {end}, for want of memory on its machine or through an assignor of your own"
+                f"{where}: its process ended with {end}, perhaps for want of memory on its machine, or through an assignor of your own"
             ) from None
         finally:
             child.kill()

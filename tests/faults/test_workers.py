@@ -194,7 +194,7 @@ def test_a_process_that_ends_while_it_sends_is_told_with_its_group(
         os.kill(os.getpid(), number)
 
     monkeypatch.setattr("jobs.worker_guard._hand_over", hand_over)
-    with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=rf"^g: its process ended with signal {name}, for want"):
+    with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=rf"^g: its process ended with signal {name}, perhaps for want"):
         list(guard.compute("g", iter([1]), lambda numbers: iter(())))
 
 
