@@ -56,9 +56,10 @@ def jars_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """The session of this run, with the settings of a local run; where the slow tests run too, with the JVM's second compiler.
+    """The session of this run, with the settings of a local run; where the slow tests run too, with more memory and the second compiler.
 
-    That makes the first two runs in a session dearer by 64 CPU s together, and from then on each cheaper by 15 to 20 of 65.
+    That makes the first two runs in a session dearer by 64 CPU s together, and from then on each cheaper by 15 to 20 of 65. In 2 GB a
+    session of an hour and a half collects garbage more and more of the time.
 
     Delta keeps the plans of every table for an hour after its last use, 2 MB each: those of a hundred warehouses, of which tests make more,
     fill the heap, and half of the time goes into collecting garbage.
@@ -67,12 +68,12 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    options = [f"-Ddelta.log.cacheSize={TABLES_IN_MEMORY}"]  # the larger of this and the setting counts
+    java = f"-Ddelta.log.cacheSize={TABLES_IN_MEMORY}"  # the larger of this and the setting counts
+    arguments = f"--conf spark.databricks.delta.delta.log.cacheSize={TABLES_IN_MEMORY}"
     if "not slow" not in request.config.option.markexpr:
-        options.append("-XX:TieredStopAtLevel=4")
-    arguments = (
-        f"--conf spark.databricks.delta.delta.log.cacheSize={TABLES_IN_MEMORY} --driver-java-options '{' '.join(options)}' pyspark-shell"
-    )
+        java += " -XX:TieredStopAtLevel=4"
+        arguments += " --driver-memory 5g"
+    arguments += f" --driver-java-options '{java}' pyspark-shell"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
         session = open_session(ROOT / "conf", jars_folder())

@@ -39,6 +39,10 @@ from mutants import Mutant, places
 ROOT = Path(__file__).resolve().parents[2]
 SURVIVORS = Path(__file__).with_name("survivors.md")
 REQUIRED_SHARE = 0.9
+ENDING_S = 120
+JAVA_OPTIONS = "-Xmx8g -XX:TieredStopAtLevel=4"
+"""One JVM runs the tests many times, and keeps something of each: in the 2 GB of a session that runs them once it would collect garbage
+most of the time. The second compiler, too dear for once, pays here."""
 COPIED = ("assignors", "schemas", "jobs", "conf", "docs", "tests", "pyproject.toml", "setup.cfg", "README.md", "spark-submit.sh")
 
 
@@ -57,10 +61,10 @@ ASSIGNOR_TESTS = _unit_tests(
 )
 LOCK_TESTS = ("tests/unit/test_lock.py", "tests/spark/test_lease.py")
 PUBLISHING_TESTS = (
-    "tests/spark/test_warehouse.py",
-    "tests/spark/test_pipeline.py",
     "tests/spark/test_bad_input.py::test_a_folder_that_is_no_warehouse_stays_untouched",
     "tests/spark/test_bad_input.py::test_inputs_that_are_refused_before_anything_is_written",
+    "tests/spark/test_warehouse.py",
+    "tests/spark/test_pipeline.py",
     "tests/spark/test_bad_input.py::test_fail_on_publishes_first",
     "tests/spark/test_migrations.py::test_a_warehouse_from_before_there_were_versions_is_migrated",
     "tests/spark/test_maintain.py::test_files_go_when_no_version_has_named_them_for_long",
@@ -172,7 +176,15 @@ class TestProcess:
 
     def __exit__(self, *_: object) -> None:
         self._process.stdin.close()
-        self._process.wait(120)
+        try:
+            self._process.wait(ENDING_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+
+    def _kill(self) -> None:
+        """End it and all it has started: Spark may be blocked by what a mutant has begun, and never end by itself."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def _start(self) -> None:
         copy = self._folder / "checkout"
@@ -198,8 +210,7 @@ class TestProcess:
         """Return what became of a mutant, see ``mutation_runner``."""
         answer = self._ask(mutant, first)
         if answer["outcome"] == "timed out" and self._part.with_spark:
-            os.killpg(self._process.pid, signal.SIGKILL)  # Spark may be blocked by what the mutant has begun, and never end by itself
-            self._process.wait()
+            self._kill()
             self._start()
         return answer
 
@@ -219,7 +230,8 @@ class TestProcess:
 def _environment(copy: Path) -> dict[str, str]:
     """Return ours with the copy for the workers, without what would make examples differ from run to run."""
     kept = {name: value for name, value in os.environ.items() if name != "EVENKEEL_SEED"}
-    return {**kept, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "PYSPARK_PYTHON": sys.executable}
+    ours = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "PYSPARK_PYTHON": sys.executable}
+    return {**kept, **ours, "_JAVA_OPTIONS": JAVA_OPTIONS}
 
 
 class Progress:
@@ -239,18 +251,16 @@ class Progress:
             print(f"[{self._count:3}/{self._total}] {answer['outcome']} in {answer['seconds']:.1f} s  {place}: {told}", flush=True)
 
 
-def judged(part: Part, mutants: Sequence[Mutant], folder: Path, progress: Progress) -> list[Verdict]:
-    """Return what became of the mutants of one part; a test that has killed one of a file comes first for the next of that file."""
+def judged(part: Part, mutants: Sequence[Mutant], folder: Path, progress: Progress) -> Iterator[Verdict]:
+    """Yield what became of the mutants of one part; a test that has killed one of a file comes first for the next of that file."""
     killers: defaultdict[str, list[str]] = defaultdict(list)
-    verdicts = []
     with TestProcess(part, folder) as process:
         for mutant in mutants:
             answer = process.test(mutant, killers[mutant.path])
             if answer["by"] is not None:
                 killers[mutant.path] = list(dict.fromkeys([answer["by"], *killers[mutant.path]]))
             progress.tell(mutant, answer)
-            verdicts.append(Verdict(mutant, answer["outcome"], answer["by"]))
-    return verdicts
+            yield Verdict(mutant, answer["outcome"], answer["by"])
 
 
 def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -276,16 +286,22 @@ def main() -> int:
     parts = [part for part in PARTS if arguments.only in (None, part.name)]
     mutants = sampled(arguments.seed, arguments.count)
     progress = Progress(sum(len(mutants[part]) for part in parts))
+    verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="evenkeel-mutants-") as scratch, ThreadPoolExecutor(2) as pool:
-        lanes = [[part for part in parts if part.with_spark is with_spark] for with_spark in (False, True)]
-        jobs = [pool.submit(partial(_lane, lane, mutants, Path(scratch), progress)) for lane in lanes]
-        verdicts = [verdict for job in jobs for verdict in job.result()]
-    return told(verdicts, time.monotonic() - started, arguments.seed)
+        lanes = (parts[:-1], parts[-1:])  # the last takes as long as the others together
+        jobs = [pool.submit(partial(_judge, lane, mutants, Path(scratch), progress, verdicts)) for lane in lanes]
+    code = told(verdicts, time.monotonic() - started, arguments.seed) if verdicts else 1
+    for job in jobs:
+        job.result()  # raises what has ended it; the verdicts until then have been told
+    return code
 
 
-def _lane(parts: Sequence[Part], mutants: dict[Part, list[Mutant]], scratch: Path, progress: Progress) -> list[Verdict]:
-    """Return the verdicts of parts that are judged one after the other, so that the two processes share two cores."""
-    return [verdict for part in parts for verdict in judged(part, mutants[part], scratch / part.name, progress)]
+def _judge(
+    parts: Sequence[Part], mutants: dict[Part, list[Mutant]], scratch: Path, progress: Progress, verdicts: list[Verdict]
+) -> None:
+    """Add the verdicts of parts that are judged one after the other, so that the two processes share two cores."""
+    for part in parts:
+        verdicts.extend(judged(part, mutants[part], scratch / part.name, progress))
 
 
 def told(verdicts: Sequence[Verdict], seconds: float, seed: int) -> int:

@@ -41,17 +41,18 @@ OPENS_THE_SESSION = "tests/spark/test_lease.py::test_the_second_is_told_who_hold
 
 
 class Recorder:
-    """Tells which test begins, and which has failed; puts ``first`` before all others, as it is ordered."""
+    """Tells which test begins, and which has failed; puts tests and files of tests into an order, those it does not name last."""
 
-    def __init__(self, pipe: int, first: Iterable[str]) -> None:
+    def __init__(self, pipe: int, order: Iterable[str]) -> None:
         self._pipe = pipe
-        self._rank = {name: rank for rank, name in enumerate(first)}
+        self._rank = {name: rank for rank, name in enumerate(order)}
 
     def tell(self, what: str, value: Any) -> None:
         os.write(self._pipe, json.dumps([what, value]).encode() + b"\n")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda item: self._rank.get(item.nodeid, len(self._rank)))
+        of_files = {item.nodeid: self._rank.get(item.nodeid.partition("::")[0], len(self._rank)) for item in items}
+        items.sort(key=lambda item: self._rank.get(item.nodeid, of_files[item.nodeid]))
 
     def pytest_sessionstart(self) -> None:
         from hypothesis import Phase, settings
@@ -85,23 +86,24 @@ class Runner:
         self._count += 1
         folder = self._scratch / f"tests-{self._count}"  # a new one each time: Delta remembers tables by their paths
         try:
-            return self._forked([*OPTIONS, f"--basetemp={folder}", *tests], self._in_order(first), is_changed=path is not None)
+            return self._forked([*OPTIONS, f"--basetemp={folder}", *tests], self._in_order(first, tests), is_changed=path is not None)
         finally:
             if path is not None:
                 Path(path).write_bytes(original)
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _in_order(self, first: list[str]) -> list[str]:
-        """Return these tests and then the quick ones first; with Spark these alone, since others share what is dear to make."""
-        return first if self._with_spark else [*first, *sorted(self._seconds.keys() - set(first), key=self._seconds.__getitem__)]
+    def _in_order(self, first: list[str], tests: list[str]) -> list[str]:
+        """Return these tests and then the quick ones; with Spark the others as they are given, since they share what is dear to make."""
+        others = tests if self._with_spark else sorted(self._seconds, key=self._seconds.__getitem__)
+        return list(dict.fromkeys([*first, *others]))
 
-    def _forked(self, arguments: list[str], first: list[str], is_changed: bool) -> dict[str, Any]:
+    def _forked(self, arguments: list[str], order: list[str], is_changed: bool) -> dict[str, Any]:
         started = time.monotonic()
         told, telling = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(told)
-            self._test(arguments, Recorder(telling, first))
+            self._test(arguments, Recorder(telling, order))
         os.close(telling)
         code, by = self._watch(told, is_changed)
         os.close(told)
