@@ -24,11 +24,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Lock
@@ -251,16 +250,39 @@ class Progress:
             print(f"[{self._count:3}/{self._total}] {answer['outcome']} in {answer['seconds']:.1f} s  {place}: {told}", flush=True)
 
 
-def judged(part: Part, mutants: Sequence[Mutant], folder: Path, progress: Progress) -> Iterator[Verdict]:
-    """Yield what became of the mutants of one part; a test that has killed one of a file comes first for the next of that file."""
-    killers: defaultdict[str, list[str]] = defaultdict(list)
-    with TestProcess(part, folder) as process:
-        for mutant in mutants:
-            answer = process.test(mutant, killers[mutant.path])
+class Judge:
+    """Finds out what becomes of mutants, in several processes at once.
+
+    Attributes:
+        verdicts: those that there are.
+    """
+
+    def __init__(self, mutants: dict[Part, list[Mutant]], folder: Path) -> None:
+        self._waiting = {part: deque(several) for part, several in mutants.items()}
+        self._killers: defaultdict[str, list[str]] = defaultdict(list)
+        self._folder = folder
+        self._progress = Progress(sum(map(len, mutants.values())))
+        self.verdicts: list[Verdict] = []
+
+    def judge(self, parts: Sequence[Part]) -> None:
+        """Judge the mutants of parts, one part after the other; together with whoever else is at the same part."""
+        for part in parts:
+            if self._waiting[part]:
+                with TestProcess(part, Path(tempfile.mkdtemp(dir=self._folder))) as process:
+                    self._judge(part, process)
+
+    def _judge(self, part: Part, process: TestProcess) -> None:
+        """Judge what waits of one part; a test that has killed a mutant of a file comes first for the next of that file."""
+        while True:
+            try:
+                mutant = self._waiting[part].popleft()
+            except IndexError:
+                return
+            answer = process.test(mutant, self._killers[mutant.path])
             if answer["by"] is not None:
-                killers[mutant.path] = list(dict.fromkeys([answer["by"], *killers[mutant.path]]))
-            progress.tell(mutant, answer)
-            yield Verdict(mutant, answer["outcome"], answer["by"])
+                self._killers[mutant.path] = list(dict.fromkeys([answer["by"], *self._killers[mutant.path]]))
+            self._progress.tell(mutant, answer)
+            self.verdicts.append(Verdict(mutant, answer["outcome"], answer["by"]))
 
 
 def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -284,24 +306,15 @@ def main() -> int:
     arguments = parser.parse_args()
     started = time.monotonic()
     parts = [part for part in PARTS if arguments.only in (None, part.name)]
-    mutants = sampled(arguments.seed, arguments.count)
-    progress = Progress(sum(len(mutants[part]) for part in parts))
-    verdicts: list[Verdict] = []
+    every = sampled(arguments.seed, arguments.count)
     with tempfile.TemporaryDirectory(prefix="evenkeel-mutants-") as scratch, ThreadPoolExecutor(2) as pool:
-        lanes = (parts[:-1], parts[-1:])  # the last takes as long as the others together
-        jobs = [pool.submit(partial(_judge, lane, mutants, Path(scratch), progress, verdicts)) for lane in lanes]
-    code = told(verdicts, time.monotonic() - started, arguments.seed) if verdicts else 1
+        judge = Judge({part: every[part] for part in parts}, Path(scratch))
+        # From both ends, so that each core has work until the last mutant, and Spark one session while there is something else.
+        jobs = [pool.submit(judge.judge, order) for order in (parts, parts[::-1])]
+    code = told(judge.verdicts, time.monotonic() - started, arguments.seed) if judge.verdicts else 1
     for job in jobs:
         job.result()  # raises what has ended it; the verdicts until then have been told
     return code
-
-
-def _judge(
-    parts: Sequence[Part], mutants: dict[Part, list[Mutant]], scratch: Path, progress: Progress, verdicts: list[Verdict]
-) -> None:
-    """Add the verdicts of parts that are judged one after the other, so that the two processes share two cores."""
-    for part in parts:
-        verdicts.extend(judged(part, mutants[part], scratch / part.name, progress))
 
 
 def told(verdicts: Sequence[Verdict], seconds: float, seed: int) -> int:
