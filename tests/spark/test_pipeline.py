@@ -77,6 +77,14 @@ def test_each_run_says_what_it_read_and_wrote_and_which_versions_count(land, war
     assert not (warehouse / "_staging").exists()
 
 
+def test_a_run_hands_on_what_earlier_ones_have_told(land, warehouse: Path) -> None:
+    assert [land("first", 0), land("second", 0)] == [0, 0]
+    first, second = runs(warehouse)
+    assert told(second, "input_counts")["duplicate"] == 1
+    for name in ("written", "origins"):
+        assert told(first, name) and told(second, name) == told(first, name)
+
+
 def test_a_json_log_tells_each_phase_and_at_last_what_was_published(land, capfd: pytest.CaptureFixture[str]) -> None:
     def logged(run_id: str, *offsets: int) -> list[dict[str, Any]]:
         assert land(run_id, *offsets, options=("--log-format", "json")) == 0
