@@ -17,7 +17,7 @@ from jobs.commit_columns import RAW_COLUMNS, split_commits
 from jobs.sources import cluster_metadata, consumer_offsets, describe_rows, formatter_json, snapshot_lines
 from jobs.sources.consumer_group_fold import Record, fold
 from jobs.sources.decoded import Row
-from jobs.sources.sequences import Event, UnalignableError, align, positions
+from jobs.sources.sequences import ADRIFT, Event, UnalignableError, align, positions
 from jobs.worker_guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
 from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, FOLDED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
@@ -205,14 +205,20 @@ def align_groups(batches: Batches, limits: WorkerLimits) -> Batches:
 def _aligned(group: Row, of_sequence: Iterable[Row]) -> Iterator[Row]:
     parts = {part: list(of_part) for part, of_part in groupby(of_sequence, key=lambda row: row["part"])}
     try:
-        placed = align([[Event(row["token"], row["is_end"], row["time_ms"]) for row in part] for part in parts.values()])
+        placed = align([[_event(row) for row in part] for part in parts.values()])
     except UnalignableError as error:
         yield {**group, "problem": str(error), "part": ", ".join(part or "what has landed" for part in parts)}
         return
-    # The empty name sorts first.
-    stored = {place.index: row["place"] for row, place in zip(parts[STORED], placed[0], strict=True)} if STORED in parts else {}
-    found = positions(stored, 1 + max(place.index for part in placed for place in part))
+    kept = zip(parts[STORED], placed[0], strict=True) if STORED in parts else ()  # the empty name sorts first
+    stored = {place.index: row["place"] for row, place in kept if not place.is_adrift and row["place"] < ADRIFT}
+    count = max((1 + place.index for part in placed for place in part if not place.is_adrift), default=0)
+    found = positions(stored, count)
     for part, in_part, places in zip(parts, parts.values(), placed, strict=True):
         for row, place in zip(in_part, places, strict=True):
+            position = ADRIFT + place.index if place.is_adrift else found[place.index]
             told = {"part": part, "place": row["place"], "stored_ms": row["stored_ms"]}
-            yield {**group, **told, "position": found[place.index], "time_ms": place.time_ms}
+            yield {**group, **told, "position": position, "time_ms": place.time_ms}
+
+
+def _event(row: Row) -> Event:
+    return Event(row["token"], row["is_end"], row["time_ms"], row["part"] == STORED and row["place"] >= ADRIFT)

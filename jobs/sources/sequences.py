@@ -16,6 +16,10 @@ Key = tuple[str, int]
 """A record by its content, and by how many equal ones stand before it."""
 
 
+ADRIFT = 1 << 62
+"""The position of the first tombstone of which no part tells where it stands; all others stay below it."""
+
+
 class Event(NamedTuple):
     """One record of a part.
 
@@ -23,18 +27,24 @@ class Event(NamedTuple):
         token: its content; different records have different ones, but for repeated ones and tombstones.
         is_end: a tombstone: alike every other of its key, it goes by the record before it.
         time_ms: the time that the record tells; None where it tells none.
+        is_adrift: a tombstone of which no part has told yet where it stands.
     """
 
     token: str
     is_end: bool
     time_ms: int | None
+    is_adrift: bool = False
 
 
 class Place(NamedTuple):
-    """Where a record stands in the whole; ``time_ms`` is its own, else that of the last one before it, else of the first of all."""
+    """Where a record stands in the whole, or, adrift behind it, among the others that are.
+
+    ``time_ms`` is its own, else that of the last one before it, else of the first of all.
+    """
 
     index: int
     time_ms: int | None
+    is_adrift: bool = False
 
 
 class UnalignableError(ValueError):
@@ -42,44 +52,50 @@ class UnalignableError(ValueError):
 
 
 class _Part:
-    """The records of one part that tell something, and the runs of tombstones between them."""
+    """The records of one part that tell something, the runs of tombstones between them, and how many of each tombstone are adrift."""
 
     def __init__(self, events: Sequence[Event]) -> None:
+        has_values = not all(event.is_end for event in events)
         seen: Counter[str] = Counter()
         in_run: Counter[str] = Counter()
         self.values: list[Key] = []
         self.times: dict[Key, int] = {}
         self.runs: dict[int, list[Key]] = defaultdict(list)
-        self._places: list[tuple[int, Key | None]] = []
+        self.adrift: Counter[str] = Counter()
+        self._places: list[tuple[int | None, Key | None]] = []
         for event in events:
-            if event.is_end:
+            if event.is_adrift or not has_values:
+                self._places.append((None, (event.token, self.adrift[event.token])))
+                self.adrift[event.token] += 1
+            elif event.is_end:
                 end = (event.token, in_run[event.token])
                 in_run[event.token] += 1
                 self.runs[len(self.values)].append(end)
                 self._places.append((len(self.values), end))
-                continue
-            in_run.clear()
-            key = (event.token, seen[event.token])
-            seen[event.token] += 1
-            self._places.append((len(self.values), None))
-            self.values.append(key)
-            if event.time_ms is not None:
-                self.times[key] = event.time_ms
+            else:
+                in_run.clear()
+                key = (event.token, seen[event.token])
+                seen[event.token] += 1
+                self._places.append((len(self.values), None))
+                self.values.append(key)
+                if event.time_ms is not None:
+                    self.times[key] = event.time_ms
 
     def gap(self, number: int, order: Mapping[Key, int]) -> int:
         """Return how many values of the whole stand before the tombstones behind the first ``number`` values of this part."""
         return order[self.values[number - 1]] + 1 if number else order[self.values[0]]
 
-    def places(self) -> Iterable[tuple[int, Key | None]]:
-        """Yield for each record how many values stand before it, and for a tombstone its key within its run."""
+    def places(self) -> Iterable[tuple[int | None, Key | None]]:
+        """Yield for each record how many values stand before it, and for a tombstone its key within its run; None and its key adrift."""
         return self._places
 
 
 def align(parts: Sequence[Sequence[Event]]) -> list[list[Place]]:
     """Return for each part the places of its records in the sequence that all parts together make, counted from 0.
 
-    The same whatever the order of the parts. Parts that share no record follow each other by time. Tombstones of one key that stand between
-    the same two records are the same ones; a part of nothing but tombstones is the end, unless only the beginning has some.
+    The same whatever the order of the parts, and whether some of them were put together before. Parts that share no record follow each
+    other by time. Tombstones of one key that stand between the same two records are the same ones. A part of nothing but tombstones does
+    not tell where they stand: they are those that other parts place, and what there are more of is adrift, behind all.
 
     Raises:
         UnalignableError: two parts have the same records in another order, or share none and their times overlap or are not told.
@@ -88,26 +104,48 @@ def align(parts: Sequence[Sequence[Event]]) -> list[list[Place]]:
     order = {key: index for index, key in enumerate(key for component in _by_time(known) for key in _merged(component))}
     runs: dict[int, list[list[Key]]] = defaultdict(list)
     for part in known:
-        for number, run in part.runs.items() if part.values else ():
+        for number, run in part.runs.items():
             runs[part.gap(number, order)].append(run)
-    end_of_all = 0 if 0 in runs and len(order) not in runs else len(order)
-    runs[end_of_all] += [run for part in known if not part.values for run in part.runs.values()]
-    united = {gap: _united(several) for gap, several in runs.items()}
+    united = {gap: _united(runs[gap]) for gap in sorted(runs)}
     ends_before = [0, *accumulate(len(united.get(gap, ())) for gap in range(len(order) + 1))]
     times: list[int | None] = [None] * (len(order) + ends_before[-1])
     told = {key: time for part in known for key, time in part.times.items()}
     for key, index in order.items():
         times[index + ends_before[index + 1]] = told.get(key)
     times = _filled(times)
+    ends: dict[str, list[int]] = defaultdict(list)
+    for gap, run in united.items():
+        for (token, _), index in run.items():
+            ends[token].append(gap + ends_before[gap] + index)
 
     def index_of(part: _Part, number: int, end: Key | None) -> int:
         if end is None:
             index = order[part.values[number]]
             return index + ends_before[index + 1]
-        gap = part.gap(number, order) if part.values else end_of_all
+        gap = part.gap(number, order)
         return gap + ends_before[gap] + united[gap][end]
 
-    return [[Place(index, times[index]) for number, end in part.places() for index in [index_of(part, number, end)]] for part in known]
+    # What a part has adrift are, in order, the tombstones that it has not placed itself, and then others that nobody has.
+    in_parts = [[(number, end, None if number is None else index_of(part, number, end)) for number, end in part.places()] for part in known]
+    unplaced = []
+    for part, places in zip(known, in_parts, strict=True):
+        own = {index for _, _, index in places}
+        unplaced.append({token: [index for index in ends[token] if index not in own] for token in part.adrift})
+    left = Counter[str]()
+    for part, others in zip(known, unplaced, strict=True):
+        left |= Counter({token: count - len(others[token]) for token, count in part.adrift.items()})
+    first_adrift = dict(zip(sorted(left), accumulate((left[token] for token in sorted(left)), initial=0), strict=False))
+    last_time = times[-1] if times else None
+
+    def place_of(others: Mapping[str, list[int]], end: Key | None, index: int | None) -> Place:
+        if index is None:
+            token, nth = end
+            if nth >= len(others[token]):
+                return Place(first_adrift[token] + nth - len(others[token]), last_time, True)
+            index = others[token][nth]
+        return Place(index, times[index], False)
+
+    return [[place_of(others, end, index) for _, end, index in places] for others, places in zip(unplaced, in_parts, strict=True)]
 
 
 def positions(stored: Mapping[int, int], count: int) -> list[int]:
@@ -158,7 +196,7 @@ def _merged(parts: Sequence[_Part]) -> list[Key]:
     following: dict[Key, set[Key]] = defaultdict(set)
     moments: dict[Key, int] = {}
     for part in parts:
-        moment = 0
+        moment = next(iter(part.times.values()), 0)
         for key in part.values:
             moment = part.times.get(key, moment)
             moments[key] = max(moments.get(key, 0), moment)
