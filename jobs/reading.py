@@ -60,7 +60,7 @@ def _decoded(undecoded: DataFrame, decode: Callable[[Batches], Batches], memory_
 
 def decode_log(spark: SparkSession, reading: Reading, memory_mb: int) -> DataFrame:
     """Return one decoded row for each record of a live log; the executors read it when the rows are asked for."""
-    decoded = _decoded(read_offsets_topic(spark, reading.work), decode_udfs.decode_raw_records, memory_mb)
+    decoded = _decoded(read_offsets_topic(spark, reading.work, memory_mb), decode_udfs.decode_raw_records, memory_mb)
     return decoded.withColumns({"cluster_id": F.lit(reading.cluster_id), "source": F.lit(str(Source.CONSUMER_OFFSETS))})
 
 

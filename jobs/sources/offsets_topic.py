@@ -10,7 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,10 +23,13 @@ from jobs.client_properties import ClientProperties
 from jobs.commit_columns import RAW_COLUMNS
 from jobs.errors import CollectionBrokenError, PlatformError
 from jobs.sources.consumer_offsets import COMMITTED_COLUMN
+from jobs.worker_guard import DecodingFailedError, limited_memory, out_of_memory
 
 NAME = "evenkeel_offsets_topic"
 SCHEMA = "key binary, value binary, partition int, offset bigint, timestamp_ms bigint, is_committed boolean"
 """Of ``commit_columns.RAW_COLUMNS``, in their order: Spark takes Arrow's columns by their places."""
+CLIENT_MB = 256
+"""What librdkafka may take beside the worker: its queue has 64 MiB and a fetch at most 50. Where it gets no memory, it ends the process."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,17 @@ class Work:
     spans: tuple[Span, ...]
 
 
-def read_offsets_topic(spark: SparkSession, work: Work) -> DataFrame:
-    """Return the records, with the columns of ``commit_columns.RAW_COLUMNS``; nothing is read yet."""
-    spark.dataSource.register(_source_of(work))
+def read_offsets_topic(spark: SparkSession, work: Work, memory_mb: int) -> DataFrame:
+    """Return the records, with the columns of ``commit_columns.RAW_COLUMNS``; nothing is read yet.
+
+    Args:
+        memory_mb: MiB that a worker which reads may take.
+    """
+    spark.dataSource.register(_source_of(work, memory_mb))
     return spark.read.format(NAME).load()
 
 
-def _source_of(work: Work) -> type[DataSource]:
+def _source_of(work: Work, memory_mb: int) -> type[DataSource]:
     """Return a data source for this work alone: a class is what can be registered, and it travels as a whole."""
 
     class OffsetsTopic(DataSource):
@@ -71,26 +78,31 @@ def _source_of(work: Work) -> type[DataSource]:
             return SCHEMA
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            return _Reader(work)
+            return _Reader(work, memory_mb)
 
     return OffsetsTopic
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    def __init__(self, work: Work, memory_mb: int) -> None:
+        self._work, self._memory_mb = work, memory_mb
 
     def partitions(self) -> list[Span]:
         return list(self._work.spans)
 
     def read(self, span: Span) -> Iterator[pa.RecordBatch]:
-        return read_span(self._work, span)
+        return read_span(self._work, span, self._memory_mb)
 
 
-def read_span(work: Work, span: Span) -> Iterator[pa.RecordBatch]:
+def read_span(work: Work, span: Span, memory_mb: int) -> Iterator[pa.RecordBatch]:
     """Yield the records of a span, as they come.
 
+    Args:
+        memory_mb: MiB that may be taken from the first records on, beside ``CLIENT_MB``. Not before: for each thread of the client, one a
+            broker and more, address space is set aside of which most is never used.
+
     Raises:
+        DecodingFailedError: that is not enough; says where it was reading.
         PlatformError: confluent-kafka is not there.
         ClusterError: the topic may not be read, or the login is refused.
         CollectionBrokenError: nothing comes, or an offset is gone.
@@ -103,13 +115,21 @@ def read_span(work: Work, span: Span) -> Iterator[pa.RecordBatch]:
         where = f"executor on {platform.node()}, {sys.executable}"
         raise PlatformError(f"{where}: no package confluent-kafka, Evenkeel's extra kafka; install it for all executors") from None
     connection = Connection(work.servers, work.properties, work.timeout_seconds)
-    with closing(Reader(connection, {span.partition: span.begin})) as reader:
-        position, heard_at = span.begin, time.monotonic()
+    with closing(Reader(connection, {span.partition: span.begin})) as reader, ExitStack() as bounds:
+        position, heard_at, is_bound = span.begin, time.monotonic(), False
         while position < span.end:
-            batch = reader.next_batch(span.end - position)  # no waiting for more, which would be most of a short span's time
+            try:
+                batch = reader.next_batch(span.end - position)  # no waiting for more, which would be most of a short span's time
+                records = list(_raw(batch.records, span.end))
+            except MemoryError as error:
+                where = f"{work.servers}: reading partition {span.partition} from offset {position} on"
+                raise DecodingFailedError(f"{where}: {out_of_memory(memory_mb)}") from error
             if batch.next_offsets:
+                if not is_bound:
+                    bounds.enter_context(limited_memory(memory_mb + CLIENT_MB))
+                    is_bound = True
                 position = batch.next_offsets[span.partition]
-                yield from _raw(batch.records, span.end)
+                yield from records
                 heard_at = time.monotonic()  # not before: whoever takes the records may need long
             elif time.monotonic() - heard_at > work.timeout_seconds:
                 why = connection.outage or "the brokers answer, but send no records"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import pickle
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,10 +24,12 @@ from jobs.errors import ClusterError, CollectionBrokenError, InputError, UsageEr
 from jobs.sources import cluster as kafka
 from jobs.sources.cluster import Batch, OffsetsLog
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
-from jobs.sources.offsets_topic import SCHEMA, Span, Work, read_span
+from jobs.sources.offsets_topic import CLIENT_MB, SCHEMA, Span, Work, read_span
+from jobs.worker_guard import DecodingFailedError
 
 ROOT = Path(__file__).parents[2]
 NO_PROPERTIES = ClientProperties({}, {})
+MEMORY_MB = 512
 NOW = datetime(2026, 11, 22, 12, 0, 0, 5000, tzinfo=timezone.utc)
 
 
@@ -204,7 +207,7 @@ def test_a_broker_that_sends_nothing_is_not_waited_for(play: Play) -> None:
 
 def read(*spans: Span) -> list[dict[str, Any]]:
     work = Work("b:1", NO_PROPERTIES, 3.0, spans)
-    return [row for span in spans for part in read_span(work, span) for row in part.to_pylist()]
+    return [row for span in spans for part in read_span(work, span, MEMORY_MB) for row in part.to_pylist()]
 
 
 def test_a_span_ends_before_its_end(play: Play) -> None:
@@ -222,7 +225,7 @@ def test_markers_and_compacted_records_end_a_span_too(play: Play) -> None:
 def test_rows_have_the_columns_that_are_declared(play: Play) -> None:
     play.steps = [batch(4, 3, partition=7)]
     work = Work("b:1", NO_PROPERTIES, 3.0, ())
-    (part,) = read_span(work, Span(7, 3, 4))
+    (part,) = read_span(work, Span(7, 3, 4), MEMORY_MB)
     types = {"binary": "binary", "int": "int32", "bigint": "int64", "boolean": "bool"}
     declared = [tuple(column.split()) for column in SCHEMA.split(", ")]
     assert [(field.name, str(field.type)) for field in part.schema] == [(name, types[kind]) for name, kind in declared]
@@ -242,16 +245,34 @@ def test_silence_is_told(play: Play) -> None:
 def test_who_takes_the_records_may_need_long(play: Play) -> None:
     play.steps = [batch(4, 3), NOTHING, batch(5, 4)]
     taken = []
-    for part in read_span(Work("b:1", NO_PROPERTIES, 3.0, ()), Span(0, 3, 5)):
+    for part in read_span(Work("b:1", NO_PROPERTIES, 3.0, ()), Span(0, 3, 5), MEMORY_MB):
         play.moment += 60
         taken += part["offset"].to_pylist()
     assert taken == [3, 4]
 
 
+def test_what_a_reader_takes_beyond_its_memory_is_told_with_its_place(play: Play) -> None:
+    """Bound from the first records on: before them the client's threads have not all set aside what they may need."""
+    before, bounds = resource.getrlimit(resource.RLIMIT_AS), []
+    steps = [lambda: batch(4, 3), lambda: NOTHING, lambda: bytes((MEMORY_MB + CLIENT_MB) * 2**20)]
+
+    def next_batch(_: int | None = None) -> Batch:
+        bounds.append(resource.getrlimit(resource.RLIMIT_AS))
+        return steps.pop(0)()
+
+    play.next_batch = next_batch
+    with pytest.raises(DecodingFailedError) as failed:
+        read(Span(0, 3, 9))
+    told = "out of memory: it takes more than the 512 MiB that workers.memory_mb allows"
+    assert str(failed.value) == f"b:1: reading partition 0 from offset 4 on: {told}"
+    assert bounds[0] == before and bounds[1][0] != before[0] and resource.getrlimit(resource.RLIMIT_AS) == before
+    assert play.closed == 1
+
+
 def test_an_executor_without_confluent_kafka_says_so() -> None:
     script = (
         "import sys; sys.modules['confluent_kafka'] = None; from jobs.sources.offsets_topic import *;"
-        "work = pickle.loads(sys.stdin.buffer.read()); next(read_span(work, work.spans[0]))"
+        "work = pickle.loads(sys.stdin.buffer.read()); next(read_span(work, work.spans[0], 512))"
     )
     work = Work("b:1", NO_PROPERTIES, 3.0, (Span(0, 3, 9),))
     done = subprocess.run(
