@@ -1,13 +1,15 @@
 """Settling: which records are new, which are there already, and which of different contents at one place stays.
 
-What is decided depends on the set of records only, not on the order in which they came.
+What is decided depends on the set of records only, not on the order in which they came: of the contents at one place the least stays, and
+of a raw log's records only one that is the least at each of its places. Those that lost are compared too, ever after: whether what they had
+lost to came before them or behind them, what they win over is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import date
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -66,12 +68,13 @@ def place_of(target: str, field: Field) -> Column:
 def _identity(target: str, field: Field) -> dict[str, Column]:
     """Return what rows of a table are compared by.
 
-    ``group_place``: of a raw log one offset of a group is one place too, since a group's records are all of one partition. ``content``: all
-    that is stored of a record, but for what only its neighbours tell; its time too, unless that is worked out (formatter-json).
+    ``group_place``: of a raw log one offset of a group is one place too, since a group's records are all of one partition. ``content``: a
+    hash of all that is stored of a record, but for what only its neighbours tell; of its time too, unless that is worked out
+    (formatter-json).
     """
     names = {"snapshot": ("group_id",), "offset_commit": ("partition", "topic", "group_id")}.get(target, ())
     is_printed = F.col("source") == str(Source.FORMATTER_JSON)
-    content = F.concat_ws(
+    told = F.concat_ws(
         " ",
         field("fingerprint"),
         F.lit(target),
@@ -80,13 +83,17 @@ def _identity(target: str, field: Field) -> dict[str, Column]:
         *([_told_as_a_whole(field)] if target == "snapshot" else []),
         *map(field, names),
     )
-    place = place_of(target, field)
+    place, content = place_of(target, field), F.sha2(told, 256)
     if target == "look":
         of_nobody = {"group_id": F.lit(None).cast("string"), "position": F.lit(None).cast("bigint")}
         return {**of_nobody, "place": place, "group_place": place, "content": content}
     group_id, position = field("group_id"), field(position_column(target))
-    group_place = F.when(is_raw(), F.concat_ws(" ", position, group_id)).otherwise(place)
+    group_place = F.when(is_raw(), _group_place(position, group_id)).otherwise(place)
     return {"group_id": group_id, "position": position, "place": place, "group_place": group_place, "content": content}
+
+
+def _group_place(position: Column, group_id: Column) -> Column:
+    return F.concat_ws(" ", position, group_id)
 
 
 def _told_as_a_whole(field: Field) -> Column:
@@ -142,15 +149,39 @@ def stored_rows(warehouse: Warehouse, target: str, source: Source) -> DataFrame:
 
 
 def known_places(warehouse: Warehouse, sources: Collection[Source]) -> DataFrame | None:
-    """Return what is compared of each row that landed from some sources; None in an empty warehouse."""
+    """Return what is compared of each row that landed from some sources, and of each that lost its place; None in an empty warehouse.
+
+    ``is_known`` of the former, ``is_lost`` of the latter.
+    """
     columns = ("cluster_id", "source", "target", "group_id", "position", "place", "group_place", "content")
     frames = [
-        stored_rows(warehouse, target, source).select(*columns)
+        stored_rows(warehouse, target, source).select(*columns, F.lit(True).alias("is_known"), F.lit(False).alias("is_lost"))
         for target, spec in TARGETS.items()
         for source in sorted(sources)
         if (target == "look") == (source is Source.CLUSTER_METADATA) and not warehouse.is_empty(spec.name)
     ]
-    return reduce(DataFrame.unionByName, frames) if frames else None
+    if Source.CONSUMER_OFFSETS in sources and not warehouse.is_empty(QUARANTINE.name):
+        frames.append(_lost_places(warehouse))
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames) if frames else None
+
+
+def _lost_places(warehouse: Warehouse) -> DataFrame:
+    """Return what is compared of the records of a raw log that lost their places; older releases have not noted of which group they were.
+
+    Nothing else is at two places, so that nothing else can have lost one of them and be less than what comes to the other.
+    """
+    place = F.col("source_position")
+    position = F.substring_index(place, "@", -1).cast("bigint")
+    compared = {
+        "position": position,
+        "place": place,
+        "group_place": _group_place(position, F.col("group_id")),
+        "content": F.col("payload_hash"),
+        "is_known": F.lit(False),
+        "is_lost": F.lit(True),
+    }
+    lost = warehouse.read(QUARANTINE.name).where((F.col("reason") == CONFLICT) & is_raw() & F.col("group_id").isNotNull())
+    return lost.select("cluster_id", "source", "group_id", *[column.alias(name) for name, column in compared.items()])
 
 
 def quarantined_keys(warehouse: Warehouse) -> DataFrame | None:
@@ -162,13 +193,13 @@ def conflict_columns() -> dict[str, Column]:
     """Return the columns of ``quarantine`` for a content that lost its place to another.
 
     They do not tell which came first: a stored row that is displaced has no payload any more. ``source_position`` is the place itself, so
-    that the content that stayed is found by it.
+    that the content that stayed is found by it; ``payload_hash`` is the content as it is compared.
     """
-    kept = "another content was found at the same place and kept; this one's fingerprint is "
+    other = "another content was found at the same place, and goes before this one, whose fingerprint is "
     return {
         "reason": F.lit(CONFLICT),
-        "detail": F.concat(F.lit(kept), F.col("fingerprint")),
-        "payload_hash": F.sha2("content", 256),
+        "detail": F.concat(F.lit(other), F.col("fingerprint")),
+        "payload_hash": F.col("content"),
         "payload": F.lit(None).cast("binary"),
         "source_position": F.col("place"),
     }
@@ -196,36 +227,37 @@ def identified(decoded: DataFrame) -> DataFrame:
             "group_place": F.coalesce(first["group_place"], nowhere),
             "content": F.coalesce(first["content"], F.concat_ws(" ", "reason", "payload_hash")),
             "is_known": F.lit(False),
+            "is_lost": F.lit(False),
         }
     )
 
 
 def _compared(rows: DataFrame, retained_from: date | None) -> DataFrame:
-    """Return rows, new ones and known ones, with what the others at their places make of them.
+    """Return rows, new ones and known ones, with what the others at their places make of them; not those that lost before.
 
     ``is_expired``: it is not there, and older than what retention keeps: it would come back with every capture that still has it.
-    ``is_conflict``: a less content is at the place. ``is_contested``: it is the least of several. ``repeat``: 1 for the first of equal
-    contents, which is the known one where there is one.
+    ``is_conflict``: a less content is at the place, or was there. ``is_contested``: it is the least of several. ``repeat``: 1 for the
+    first of equal contents, which is the known one where there is one.
     """
     # One shuffle for all windows: a raw log's places and a group's places at one offset come together.
     bucket = F.when(is_raw(), F.substring_index("place", "@", -1)).otherwise(F.col("place"))
     together = rows.withColumn("bucket", bucket).repartition("cluster_id", "bucket")
     at_place, at_group_place = (Window.partitionBy("cluster_id", "bucket", name) for name in ("place", "group_place"))
-    equal = Window.partitionBy("cluster_id", "bucket", "place", "content").orderBy(F.desc("is_known"), "source_position")
+    equal = Window.partitionBy("cluster_id", "bucket", "place", "content").orderBy("is_lost", F.desc("is_known"), "source_position")
     has_place = (F.col("outcome") == str(Outcome.LANDED)) | F.col("group_record").isNotNull()
     is_expired = has_place & ~F.max("is_known").over(at_place) & is_older(retained_from)
     repeats = together.withColumns({"repeat": F.row_number().over(equal), "is_expired": F.coalesce(is_expired, F.lit(False))})
     competes = F.col("is_known") | F.coalesce(has_place & ~F.col("is_expired"), F.lit(False))
     rivals = repeats.withColumn("competing", F.when(competes, F.col("content")))
+    compared = F.when(F.col("is_lost"), F.col("content")).otherwise(F.col("competing"))
     windows = (at_place, at_group_place)
-    least, most = (
-        combined(*[one("competing").over(window) for window in windows]) for combined, one in ((F.least, F.min), (F.greatest, F.max))
-    )
-    marked = rivals.withColumns({"least": least, "most": most})
+    least = F.least(*[F.min(compared).over(window) for window in windows])
+    most = F.greatest(*[F.max("competing").over(window) for window in windows])  # what lost before has been told of already
+    marked = rivals.withColumns({"least": least, "most": most}).where(~F.col("is_lost"))
     is_conflict, is_contested = F.col("competing") > F.col("least"), F.col("competing") < F.col("most")
     return marked.withColumns(
         {"is_conflict": F.coalesce(is_conflict, F.lit(False)), "is_contested": F.coalesce(is_contested & ~is_conflict, F.lit(False))}
-    ).drop("bucket", "competing", "least", "most")
+    ).drop("bucket", "competing", "least", "most", "is_lost")
 
 
 def settle_outcomes(
@@ -247,7 +279,7 @@ def settle_outcomes(
     """
     rows = identified(decoded)
     if known is not None:
-        rows = rows.unionByName(known.withColumn("is_known", F.lit(True)), allowMissingColumns=True)
+        rows = rows.unionByName(known, allowMissingColumns=True)
     rows = _compared(rows, retained_from)
     is_known, is_conflict, is_expired = F.col("is_known"), F.col("is_conflict"), F.col("is_expired")
     rows = rows.where(~is_known | is_conflict | F.col("is_contested"))
@@ -282,7 +314,9 @@ def settle_outcomes(
 
 
 def disputed_places(warehouse: Warehouse, snapshots: DataFrame, groups: DataFrame | None = None) -> DataFrame | None:
-    """Return cluster_id, group_id, position of the records of groups at whose places other contents are in quarantine; None without any.
+    """Return cluster_id, group_id, position of the records of groups at whose places several contents were found; None without any.
+
+    Of those that stayed, and of those of a raw log that are in quarantine.
 
     Args:
         snapshots: new ones, which are not stored yet.
@@ -290,14 +324,14 @@ def disputed_places(warehouse: Warehouse, snapshots: DataFrame, groups: DataFram
     """
     if warehouse.is_empty(QUARANTINE.name):
         return None
-    conflicts = warehouse.read(QUARANTINE.name).where(F.col("reason") == CONFLICT)
-    conflicts = conflicts.select("cluster_id", "source", F.col("source_position").alias("place")).distinct()
+    lost = warehouse.read(QUARANTINE.name).where(F.col("reason") == CONFLICT)
+    conflicts = lost.select("cluster_id", "source", F.col("source_position").alias("place")).distinct()
     if conflicts.isEmpty():
         return None
-    frames = [_places(snapshots, "snapshot"), *[_places(_landed_rows(warehouse, name), name) for name in OF_GROUPS]]
-    found = reduce(DataFrame.unionByName, frames).join(F.broadcast(conflicts), conflicts.columns, "left_semi")
-    found = found if groups is None else found.join(groups, list(GROUP), "left_semi")
-    return found.select(*GROUP, "position")
+    kept = [_places(snapshots, "snapshot"), *[_places(_landed_rows(warehouse, name), name) for name in OF_GROUPS]]
+    kept = reduce(DataFrame.unionByName, kept).join(F.broadcast(conflicts), conflicts.columns, "left_semi")
+    found = kept.select(*GROUP, "position").unionByName(_lost_places(warehouse).select(*GROUP, "position"))
+    return found if groups is None else found.join(groups, list(GROUP), "left_semi")
 
 
 def conflict_places(warehouse: Warehouse, groups: DataFrame) -> DataFrame:

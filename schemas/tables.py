@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 6
+CONTRACT_VERSION = 7
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -215,7 +215,9 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             RECONCILED_AT,
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             _column("is_conversion", BOOLEAN, "written by the coordinator when it turned the group to the other protocol: no assignor ran"),
-            _column("is_disputed", BOOLEAN, "another content was found at its place or at one since the snapshot before, and quarantined"),
+            _column(
+                "is_disputed", BOOLEAN, "several contents, one of this group, were found at its place or at one since the snapshot before"
+            ),
             _column(
                 "is_numbered", BOOLEAN, "the source has no generation: it counts the group's snapshots that differ from the one before"
             ),
@@ -493,13 +495,14 @@ QUARANTINE = TableSpec(
     StructType(
         [
             CLUSTER,
-            _column("payload_hash", STRING, "SHA-256 of the whole payload"),
+            _column("payload_hash", STRING, "SHA-256 of the whole payload; of a conflicting record that of all that is compared of it"),
             _column("reason", STRING, "reason code"),
             SOURCE_POSITION,
             SEQUENCE,
             SOURCE,
             _column("detail", STRING, "what was found where, and what was expected"),
             _column("payload", BINARY, "first 64 KiB of the payload"),
+            _column("group_id", STRING, "group that a conflicting record tells of; null for others"),
             RUN,
         ]
     ),

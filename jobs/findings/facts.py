@@ -49,7 +49,7 @@ class SnapshotFacts:
 
     Attributes:
         uncertain_topics: names of subscribed topics with partition counts that no look confirms.
-        is_disputed: another content was found at the snapshot's place, or at one of the group's since the snapshot before.
+        is_disputed: several contents were found at the snapshot's place, or at one since the snapshot before, one of them of the group.
         observed: the members with their claims, the topics that exist, and what each member was given.
         is_settled: no partition is withheld until its last owner has given it up.
         evidence: what record and looks show besides: the protocol, whether subscriptions are known, where members run.

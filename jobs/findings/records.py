@@ -169,11 +169,14 @@ def unsound_own_assignors(snapshot: SnapshotFacts) -> Found | None:
     Rule.CONFLICTING_RECORDS,
     Severity.WARNING,
     "Captures contradict each other",
-    when="Two captures hold different records of the group for one place of the log.",
+    when="Two captures hold different records for one place of the log, and one of them is of the group.",
     advice="Most often two clusters were landed under one cluster id: land each with its own --cluster-id into a new warehouse.",
 )
 def conflicting_records(snapshot: SnapshotFacts) -> Found | None:
     """Return that captures disagree on what the log holds."""
     if not snapshot.is_disputed:
         return None
-    return Found("Captures hold different records of this group for one place of the log; one is used here, the others are in quarantine")
+    return Found(
+        "Captures hold different records for one place of the log, and at least one of them is of this group; at most one is used, the "
+        "others are in quarantine"
+    )

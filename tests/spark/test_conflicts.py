@@ -89,7 +89,9 @@ def sound() -> list[Row]:
     log = [
         generation(place, offset, f"g{place}", offset, a=[0], **more) for place in range(8) for offset, more in ((1, {}), (2, {"b": [1]}))
     ]
-    return [*log, *[generation(place, 6, f"g{place}", 3, a=[0]) for place in range(7)], *folded(9, {"t": [0, 1]}, {"t": [0]})]
+    log += [generation(place, 6, f"g{place}", 3, a=[0]) for place in range(7)]
+    log += [generation(first + number, 1, f"{name}{first}", 1, a=[0]) for first in range(20, 32, 2) for number, name in enumerate("ab")]
+    return [*log, *folded(9, {"t": [0, 1]}, {"t": [0]})]
 
 
 CONTESTED = [
@@ -102,8 +104,19 @@ CONTESTED = [
     *([tombstone(7, 8, "g7")], [foreign(7, 8, "g7", 5)], [commit(7, 8, "g7", 0, 5)]),  # behind all it has
     *([generation(9, 7, "g", 9, a=[0])], [raw(9, 7, records.group_key("g", 6), None)], [commit(9, 7, "g", 0, 1)]),  # at a target epoch
     *([raw(9, 2, folded(9, {"t": [0]})[2]["key"], None)], [], []),  # at a target
+    *(
+        [generation(place, 4, f"{name}{first}", 5, a=[0])]
+        for first in range(20, 32, 2)  # chains: the second is at the first one's place, and at the third one's offset of its group
+        for place, name in ((first, "a"), (first, "b"), (first + 1, "b"))
+    ),
 ]
 """Of each place three contents, one a capture."""
+CONTENDERS = [
+    *((group, 4) for group in ("g0", "f", "g2", "g3", "h3", "g4", "g5", "h5")),
+    *((f"{name}{first}", 4) for first in range(20, 32, 2) for name in "ab"),
+    *(("g7", 8), ("g", 7), ("g", 2)),
+]
+"""The groups that these are of, and their offsets."""
 
 
 @pytest.fixture(scope="module")
@@ -133,5 +146,13 @@ def test_any_kinds_of_records_at_one_place_end_the_same_in_any_order(
         run(tmp_path / "warehouse", contested[int(number)])
     assert_equal_warehouses(tmp_path / "warehouse", expected)
     disputed = {(row["group_id"], row["position"]) for row in rows(expected, "subscription_snapshots") if row["is_disputed"]}
-    # Behind the place where there is a generation, else the last; of the groups whose records stayed.
-    assert disputed == {("g", 3), ("g0", 6), ("g2", 6), ("g3", 4), ("g4", 4), ("g7", 2)}
+    positions: dict[str, list[int]] = {}
+    for row in rows(expected, "subscription_snapshots"):
+        positions.setdefault(row["group_id"], []).append(row["position"])
+    # Behind the place where there is a generation, else the last; of the groups whose records stayed, and of those whose did not.
+    told = {
+        (group, min((position for position in positions[group] if position >= place), default=max(positions[group])))
+        for group, place in CONTENDERS
+        if group in positions
+    }
+    assert disputed == told and {group for group, _ in told} >= {"g", "g0", "g2", "g3", "g4", "g5", "g7", "a20", "b20"}

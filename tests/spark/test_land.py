@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.settling import CONFLICT, identified, place_of, settle_outcomes
 from schemas.staging import TARGETS
@@ -70,7 +71,7 @@ def kept(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
 def landed_before(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
     """Return what the tables tell of these rows when they have landed."""
     columns = ("cluster_id", "source", "target", "group_id", "position", "place", "group_place", "content")
-    return identified(decoded(spark, *rows)).select(*columns)
+    return identified(decoded(spark, *rows)).select(*columns, F.lit(True).alias("is_known"), "is_lost")
 
 
 def test_the_same_record_twice_lands_once(spark: SparkSession) -> None:
@@ -183,7 +184,7 @@ def test_other_clusters_have_the_same_places(spark: SparkSession) -> None:
 
 def test_another_content_at_the_same_place_is_a_conflict(spark: SparkSession) -> None:
     """Which of them lands does not depend on their order in the input."""
-    rows = [commit(1, "y"), commit(1, "x"), commit(1, "y")]
+    rows = [commit(1, "y"), commit(1, "v"), commit(1, "y")]
     expected = [
         ("3@1", "landed", True, ""),
         ("3@1", "quarantined", False, "conflicting_content"),
@@ -191,24 +192,24 @@ def test_another_content_at_the_same_place_is_a_conflict(spark: SparkSession) ->
     ]
     assert settled(spark, *rows) == settled(spark, *rows[::-1]) == expected
     (conflict,) = settle_outcomes(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'").collect()
-    assert conflict["detail"] == "another content was found at the same place and kept; this one's fingerprint is y"
+    assert conflict["detail"] == "another content was found at the same place, and goes before this one, whose fingerprint is y"
     assert not conflict["is_displaced"]
 
 
 def test_a_conflict_is_kept_once_however_often_it_is_landed(spark: SparkSession) -> None:
-    rows = [commit(1, "x"), commit(1, "y")]
+    rows = [commit(1, "v"), commit(1, "y")]
     again = settled(spark, *rows, known=landed_before(spark, rows[0]), quarantined=kept(spark, *rows))
     assert again == [("3@1", "duplicate", False, ""), ("3@1", "quarantined", False, "conflicting_content")]
 
 
 def test_which_content_stays_does_not_depend_on_which_landed_first(spark: SparkSession) -> None:
     """A stored one that has to go is put into quarantine where it is deleted, not for the equal one of the input."""
-    y_was_first = settled(spark, commit(1, "x"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
+    y_was_first = settled(spark, commit(1, "v"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
     assert y_was_first == [("3@1", "landed", True, ""), ("3@1", "quarantined", False, "conflicting_content")]
-    found = settle_outcomes(decoded(spark, commit(1, "x")), landed_before(spark, commit(1, "y")), None).where("is_displaced").collect()
+    found = settle_outcomes(decoded(spark, commit(1, "v")), landed_before(spark, commit(1, "y")), None).where("is_displaced").collect()
     assert [row["place"] for row in found] == ["3@1"]
-    x_was_first = settled(spark, commit(1, "y"), known=landed_before(spark, commit(1, "x")))
-    assert x_was_first == [("3@1", "quarantined", True, "conflicting_content")]
+    v_was_first = settled(spark, commit(1, "y"), known=landed_before(spark, commit(1, "v")))
+    assert v_was_first == [("3@1", "quarantined", True, "conflicting_content")]
 
 
 def test_quarantine_keeps_each_content_at_each_place_once(spark: SparkSession) -> None:

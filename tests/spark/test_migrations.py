@@ -38,18 +38,20 @@ def forget_checksums(warehouse: Path) -> None:
 
 
 def without_contract(line: str) -> str:
-    """Return a line of a Delta log as it was before tables told their contract, and ``runs`` what is retained and read."""
+    """Return a line of a Delta log from before tables told their contract, ``runs`` what is retained and read, ``quarantine`` groups."""
     action = json.loads(line)
     if "metaData" in action:
         del action["metaData"]["configuration"][PROPERTY], action["metaData"]["configuration"][CLEANUP]
         schema = json.loads(action["metaData"]["schemaString"])
-        schema["fields"] = [field for field in schema["fields"] if field["name"] not in ADDED]
+        names = {field["name"] for field in schema["fields"]}
+        added = {*ADDED, *(["group_id"] if "payload_hash" in names else [])}
+        schema["fields"] = [field for field in schema["fields"] if field["name"] not in added]
         action["metaData"]["schemaString"] = json.dumps(schema)
     return json.dumps(action)
 
 
 def test_every_table_tells_its_contract(demo_warehouse: Path) -> None:
-    assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, "6")
+    assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, "7")
 
 
 def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy: Path) -> None:
@@ -58,11 +60,12 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy:
         log.write_text("".join(without_contract(line) + "\n" for line in log.read_text().splitlines()))
     assert set(declared(copy, PROPERTY).values()) == {None}
     assert "retained_from" not in rows(copy, "runs")[0]
+    assert "group_id" not in [field.name for field in DeltaTable(str(copy / "quarantine")).schema().fields]
     before = versions(copy)
     assert evenkeel("report", "--warehouse", copy) == 0  # a reader changes nothing, and needs none of it
     assert versions(copy) == before
     assert evenkeel("run", "--warehouse", copy) == 0
-    assert declared(copy, PROPERTY) == dict.fromkeys(TABLES, "6")
+    assert declared(copy, PROPERTY) == dict.fromkeys(TABLES, "7")
     assert declared(copy, CLEANUP) == dict.fromkeys(TABLES, "false")
     runs = sorted(rows(copy, "runs"), key=lambda run: run["run_sequence"])
     assert [(run["status"], run["retained_from"]) for run in runs] == [("published", None)] * 2
@@ -99,7 +102,7 @@ def test_a_reader_of_an_older_warehouse_sees_null_in_columns_that_it_lacks(evenk
 def newer(spark: SparkSession, copy: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A warehouse that a later release has migrated; its newest commit changes something else."""
     for name in TABLES:
-        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '7')")
+        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '8')")
     spark.sql(f"UPDATE delta.`{copy / 'runs'}` SET command = upper(command)")
     if request.param == "no checksums":
         forget_checksums(copy)
@@ -111,7 +114,7 @@ def test_a_newer_contract_is_refused(evenkeel, newer: Path, command: str, capsys
     before = versions(newer)
     assert evenkeel(command, "--warehouse", newer) == 2
     told = capsys.readouterr().err
-    assert "runs has contract version 7, this release of Evenkeel knows versions up to 6; use the release that wrote it" in told
+    assert "runs has contract version 8, this release of Evenkeel knows versions up to 7; use the release that wrote it" in told
     assert versions(newer) == before
 
 
