@@ -27,6 +27,9 @@ from tests.kafka.log_files import Record, read_topic
 from tests.kafka.logins import LOGIN, allowed, log_in
 from tests.spark.tables import COMPARED, content, rows
 
+MEMORY_MB = 64
+"""The least that settings allow."""
+
 
 class Live:
     """Lands the broker's log into one warehouse."""
@@ -193,7 +196,7 @@ def reading(broker: Broker, properties: ClientProperties, servers: str | None = 
 
 
 def test_each_partition_of_the_topic_is_a_partition_of_spark(spark: SparkSession, broker: Broker, history: History) -> None:
-    records = read_offsets_topic(spark, reading(broker, ClientProperties({}, {})).work)
+    records = read_offsets_topic(spark, reading(broker, ClientProperties({}, {})).work, MEMORY_MB)
     found = records.groupBy(F.spark_partition_id().alias("task"), "partition").count().collect()
     counts = {row["partition"]: row["count"] for row in found}
     log = in_log(broker)
@@ -216,8 +219,8 @@ def test_no_secret_is_told(
         assert live.land("--client-properties", file) == 0
         assert live.last()["input_counts"]["consumer-offsets.read"] > 0
         work = reading(broker, cli.read_client_properties(file, {})).work
-        read_offsets_topic(spark, work).explain("extended")
-        read_offsets_topic(spark, work).explain("cost")
+        read_offsets_topic(spark, work, MEMORY_MB).explain("extended")
+        read_offsets_topic(spark, work, MEMORY_MB).explain("cost")
     told = capfd.readouterr()
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()
     shown = "\n".join(executions.apply(number).physicalPlanDescription() for number in range(executions.size()))

@@ -254,7 +254,7 @@ def test_who_takes_the_records_may_need_long(play: Play) -> None:
 def test_what_a_reader_takes_beyond_its_memory_is_told_with_its_place(play: Play) -> None:
     """Bound from the first records on: before them the client's threads have not all set aside what they may need."""
     before, bounds = resource.getrlimit(resource.RLIMIT_AS), []
-    steps = [lambda: batch(4, 3), lambda: NOTHING, lambda: bytes((MEMORY_MB + CLIENT_MB) * 2**20)]
+    steps = [lambda: batch(4, 3), lambda: NOTHING, lambda: bytes(4 * (MEMORY_MB + CLIENT_MB) * 2**20)]
 
     def next_batch(_: int | None = None) -> Batch:
         bounds.append(resource.getrlimit(resource.RLIMIT_AS))
