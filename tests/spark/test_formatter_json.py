@@ -138,6 +138,20 @@ def test_parts_in_one_run_and_again_are_duplicates(evenkeel, spark: SparkSession
     assert dict(last["output_counts"]) == {}
 
 
+def test_a_tombstone_that_lands_alone_finds_its_place(evenkeel, tmp_path: Path) -> None:
+    """First of all, before any record that tells where in the group's history it stands."""
+    objects = [found for found in printed(GROUPS) if '"fraud-upgrade"' in found]
+    ends = [number for number, found in enumerate(objects) if json.loads(found)["value"] is None]
+    assert ends == [3]
+    at_once, in_turn = tmp_path / "at once", tmp_path / "in turn"
+    for number, (first, last) in enumerate([(3, 4), (0, 2), (1, 3), (2, len(objects))]):
+        part = write(tmp_path, f"{number}.txt", objects[first:last])
+        assert evenkeel("land", "--warehouse", in_turn, "--input", part) == 0
+    assert evenkeel("land", "--warehouse", at_once, "--input", write(tmp_path, "whole.txt", objects)) == 0
+    assert_equal_warehouses(in_turn, at_once)
+    assert len({row["incarnation"] for row in rows(in_turn, "subscription_snapshots")}) == 2
+
+
 def test_parts_in_contradiction_are_refused(evenkeel, tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     storm = [found for found in printed(GROUPS) if '"mart-storm"' in found]
     parts = [write(tmp_path, "a", storm), write(tmp_path, "b", [storm[3], storm[1]])]
