@@ -82,9 +82,9 @@ _TARGETS = {
 def align_records(context: RunContext, decoded: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     """Return the decoded rows with positions and times, and the groups of which stored rows had to move; None when none had to.
 
-    The columns ``part`` and ``place`` are gone. A stored record keeps its position, unless older ones that were not known turn up: then
-    the group's rows get others, and all that was worked out of them is forgotten. One that tells no time has that of the last one before it
-    that does, and gets another where that turns up.
+    The columns ``part`` and ``place`` are gone, and ``placed_by`` has come. A stored record keeps its position, unless older ones that were
+    not known turn up: then the group's rows get others, and all that was worked out of them is forgotten. One that tells no time has that
+    of the last one before it that does, and gets another where that turns up.
 
     Args:
         decoded: staged rows of all sources; those with a ``part`` are to be placed.
@@ -102,15 +102,13 @@ def align_records(context: RunContext, decoded: DataFrame) -> tuple[DataFrame, D
             f"{where}: the records in {files} cannot be put in one order: {first['problem']}; land them into different warehouses, "
             "or leave one out"
         )
-    is_stored = F.col("part") == STORED
-    is_retimed = F.coalesce(F.col("time_ms") != F.col("stored_ms"), F.lit(False))
-    moved = warehouse.stage("moved", aligned.where(is_stored & ((F.col("position") != F.col("place")) | is_retimed)))
+    moved = warehouse.stage("moved", aligned.where("is_moved"))
     groups = None
     if not moved.isEmpty():
         # A commit that moves changes nothing that was worked out of snapshots.
         groups = warehouse.stage("moved_groups", moved.where(F.col("sequence") == OF_GROUP).select(*GROUP).distinct())
         _move(context, moved)
-    places = aligned.where(~is_stored).select("part", "place", "position", "time_ms")
+    places = aligned.where(F.col("part") != STORED).select("part", "place", "position", "time_ms", "placed_by")
     placed = decoded.join(places, ["part", "place"], "left")
     time = F.coalesce(F.timestamp_millis("time_ms"), F.lit(context.as_of))
     columns = {}
@@ -129,6 +127,7 @@ def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
             "part",
             "place",
             F.lit(None).cast("bigint").alias("stored_ms"),
+            F.lit(None).cast("string").alias("placed_by"),
         )
         for name, target in _TARGETS.items()
     ]
@@ -143,6 +142,7 @@ def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
             F.lit(STORED).alias("part"),
             F.col(target.position).alias("place"),
             F.when(target.told_time(F.col).isNull(), F.unix_millis(target.time)).alias("stored_ms"),
+            "placed_by",
         )
         for target in _TARGETS.values()
         if not context.warehouse.is_empty(target.spec.name)
@@ -163,10 +163,10 @@ def _move(context: RunContext, moved: DataFrame) -> None:
     for name, target in _TARGETS.items():
         key = (*GROUP, target.position)
         places = moved.where(F.col("sequence") == target.sequence).withColumnRenamed("position", "position_now")
-        places = places.select(*GROUP, F.col("place").alias(target.position), "position_now", "time_ms")
+        places = places.select(*GROUP, F.col("place").alias(target.position), "position_now", "time_ms", "placed_by")
         time = F.coalesce(target.told_time(F.col), F.timestamp_millis("time_ms"), target.time)
         columns = {target.time: time, target.position: F.col("position_now"), **context.run_columns}
-        rows = _stored(context, target).join(places, list(key)).withColumns(columns)
+        rows = _stored(context, target).drop("placed_by").join(places, list(key)).withColumns(columns)
         rows = rows.withColumn("observed_month", F.trunc(target.time, "month")).select(*target.spec.schema.names)
         rows = warehouse.stage(f"moved_{name}", rows)
         warehouse.delete(target.spec.name, places, key)

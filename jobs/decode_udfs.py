@@ -5,6 +5,7 @@ Each is a module-level function over an iterator of batches. Workers import neit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
@@ -20,7 +21,7 @@ from jobs.sources.decoded import Row
 from jobs.sources.sequences import ADRIFT, Event, UnalignableError, align, positions
 from jobs.worker_guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
 from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, FOLDED_ROWS, PART_ROWS
-from schemas.vocabulary import Source
+from schemas.vocabulary import PlacedBy, Source
 
 _DECODED = to_arrow_schema(DECODED_ROWS)
 CHUNK_ROWS, CHUNK_BYTES = 50_000, 32 << 20
@@ -184,7 +185,8 @@ STORED = ""
 def align_groups(batches: Batches, limits: WorkerLimits) -> Batches:
     """Put the parts of groups together; records of one part come one after another, in order, and all of a group in one partition.
 
-    Columns: cluster_id, group_id, sequence, part, place, token, is_end, time_ms, stored_ms. A group has several sequences, each on its own.
+    Columns: cluster_id, group_id, sequence, part, place, token, is_end, time_ms, and of stored records stored_ms and placed_by. A group has
+    several sequences, each on its own.
 
     Args:
         limits: what a worker may use.
@@ -204,21 +206,40 @@ def align_groups(batches: Batches, limits: WorkerLimits) -> Batches:
 
 def _aligned(group: Row, of_sequence: Iterable[Row]) -> Iterator[Row]:
     parts = {part: list(of_part) for part, of_part in groupby(of_sequence, key=lambda row: row["part"])}
+    told = {part: [(row, event) for row in rows for event in _events(row)] for part, rows in parts.items()}
     try:
-        placed = align([[_event(row) for row in part] for part in parts.values()])
+        placed = align([[event for _, event in of_part] for of_part in told.values()])
     except UnalignableError as error:
         yield {**group, "problem": str(error), "part": ", ".join(part or "what has landed" for part in parts)}
         return
-    kept = zip(parts[STORED], placed[0], strict=True) if STORED in parts else ()  # the empty name sorts first
-    stored = {place.index: row["place"] for row, place in kept if not place.is_adrift and row["place"] < ADRIFT}
-    count = max((1 + place.index for part in placed for place in part if not place.is_adrift), default=0)
-    found = positions(stored, count)
-    for part, in_part, places in zip(parts, parts.values(), placed, strict=True):
-        for row, place in zip(in_part, places, strict=True):
-            position = ADRIFT + place.index if place.is_adrift else found[place.index]
-            told = {"part": part, "place": row["place"], "stored_ms": row["stored_ms"]}
-            yield {**group, **told, "position": position, "time_ms": place.time_ms}
+    # A tombstone that comes as two events and still is one has one place.
+    found = [
+        list({(row["place"], place): row for (row, _), place in zip(of_part, places, strict=True)}.items())
+        for of_part, places in zip(told.values(), placed, strict=True)
+    ]
+    kept = found[0] if STORED in parts else ()  # the empty name sorts first
+    stored = {place.index: row["place"] for (_, place), row in kept if not place.is_adrift and row["place"] < ADRIFT}
+    in_order = positions(stored, max((1 + place.index for of_part in placed for place in of_part if not place.is_adrift), default=0))
+    for part, rows in zip(parts, found, strict=True):
+        times_placed = Counter(row["place"] for _, row in rows)
+        for (_, place), row in rows:
+            position = ADRIFT + place.index if place.is_adrift else in_order[place.index]
+            now = {"position": position, "time_ms": place.time_ms, "placed_by": place.placed_by}
+            is_moved = part == STORED and (times_placed[row["place"]] > 1 or _is_moved(row, now))
+            yield {**group, "part": part, "place": row["place"], **now, "is_moved": is_moved}
 
 
-def _event(row: Row) -> Event:
-    return Event(row["token"], row["is_end"], row["time_ms"], row["part"] == STORED and row["place"] >= ADRIFT)
+def _is_moved(row: Row, now: Row) -> bool:
+    """Return whether a stored record stands elsewhere now, by something else, or has another time of a neighbour."""
+    is_retimed = row["stored_ms"] is not None and now["time_ms"] not in (None, row["stored_ms"])
+    return is_retimed or (now["position"], now["placed_by"]) != (row["place"], row["placed_by"])
+
+
+def _events(row: Row) -> list[Event]:
+    """Return what a record tells: a stored tombstone that both its neighbours place is one by each of them.
+
+    Where it was stored before there was ``placed_by``, it is taken to have been told behind the record before.
+    """
+    is_adrift = row["part"] == STORED and row["place"] >= ADRIFT
+    leads = {PlacedBy.NEXT.value: [True], PlacedBy.BOTH.value: [False, True]}.get(row["placed_by"], [False])
+    return [Event(row["token"], row["is_end"], row["time_ms"], is_adrift, leads_so) for leads_so in leads]

@@ -146,7 +146,8 @@ def _fold(context: RunContext, records: DataFrame) -> DataFrame:
     in_order = of_protocol.select(*columns).repartition(*GROUP).sortWithinPartitions(*GROUP, "offset")
     folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names, limits=context.worker_limits), FOLDED_ROWS)
     added = {"source": F.lit(str(Source.CONSUMER_OFFSETS)), "observed_month": F.trunc("observed_at", "month")}
-    folded = folded.withColumns({**added, "is_numbered": F.lit(False), "has_subscriptions": F.lit(True)})
+    added |= {"is_numbered": F.lit(False), "has_subscriptions": F.lit(True), "placed_by": F.lit(None).cast("string")}
+    folded = folded.withColumns(added)
     return folded if context.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.retained_from))
 
 

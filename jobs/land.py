@@ -51,7 +51,8 @@ def first_of_month(moment: str) -> Column:
 def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFrame:
     """Return the new rows of one table, all but incarnations filled in."""
     content = staged.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
-    rows = content.select("cluster_id", "source", "source_position", f"{target}.*")
+    told = ("cluster_id", "source", "source_position", *(["placed_by"] if target in OF_GROUPS else []))
+    rows = content.select(*told, f"{target}.*")
     added = {**context.run_columns, "observed_month": first_of_month(time_column(target))}
     if target == "snapshot":
         added |= {"is_numbered": F.col("generation").isNull(), **told_members(F.col("members"))}
@@ -170,14 +171,12 @@ def run(context: RunContext) -> None:
 def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:
     """Return the decoded rows of the inputs, each group's of one source and with positions; and the groups whose stored rows moved."""
     decoded = _decoded(context)
-    has_several = len(sources_in_play(context)) > 1
-    if not has_several and "part" not in decoded.columns:
-        return decoded, None
-    if context.live is None:  # else it is staged already
+    has_several, has_parts = len(sources_in_play(context)) > 1, "part" in decoded.columns
+    if (has_several or has_parts) and context.live is None:  # else it is staged already
         decoded = context.warehouse.stage("decoded", decoded)
     if has_several:
         decoded = supersede(context, decoded, is_older(context.retained_from))
-    return align_records(context, decoded) if "part" in decoded.columns else (decoded, None)
+    return align_records(context, decoded) if has_parts else (decoded.withColumn("placed_by", F.lit(None).cast("string")), None)
 
 
 def _decoded(context: RunContext) -> DataFrame:

@@ -23,7 +23,7 @@ from schemas.tables import (
 
 ADDED_BY_LAND = (
     *("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position"),
-    *("incarnation", "is_conversion", "is_disputed", "is_numbered", "has_subscriptions"),
+    *("incarnation", "is_conversion", "is_disputed", "is_numbered", "has_subscriptions", "placed_by"),
 )
 """Columns that no worker knows: the landing stage adds them to every row or works them out from its neighbours."""
 
@@ -70,13 +70,14 @@ ALIGNED_ROWS = StructType(
         StructField("place", BIGINT),
         StructField("position", BIGINT),
         StructField("time_ms", BIGINT),
-        StructField("stored_ms", BIGINT),
+        StructField("placed_by", STRING),
+        StructField("is_moved", BOOLEAN),
         StructField("problem", STRING),
     ]
 )
 """One row a record of a part: the position it has in its group; one row with a ``problem`` for a group whose parts do not fit.
 
-``stored_ms`` is the time that is stored of a record that tells none itself.
+``is_moved``: it is stored, and something of this is stored otherwise. A stored tombstone that was two has two rows.
 """
 
 FOLDED_ROWS = StructType(

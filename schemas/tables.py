@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 7
+CONTRACT_VERSION = 8
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -128,6 +128,12 @@ MONTH = _column("observed_month", DATE, "first day of the month of observed_at, 
 RUN = _column("run_id", STRING, "the run that wrote the row")
 SOURCE = _column("source", STRING, "kind of capture")
 SOURCE_POSITION = _column("source_position", STRING, "place in the capture")
+PLACED_BY = _column(
+    "placed_by",
+    STRING,
+    "what the formatters' outputs tell the position by: the record before it (previous), the one behind it (next), or both; null: none "
+    "tells it, or another source",
+)
 FINGERPRINT = _column("fingerprint", STRING, "SHA-256 of the record's content")
 BASIS = _column("basis", STRING, "observed, recomputed or counterfactual")
 STRATEGY = _column("strategy", STRING, "the assignor; the record's own for observed and recomputed, '' when it has none")
@@ -167,6 +173,7 @@ GROUP_RECORDS = TableSpec(
             _column("timestamp", TIMESTAMP, "time of the record, UTC"),
             SOURCE,
             SOURCE_POSITION,
+            PLACED_BY,
             FINGERPRINT,
             RUN,
         ]
@@ -227,6 +234,7 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             FLAVOUR,
             SOURCE,
             SOURCE_POSITION,
+            PLACED_BY,
             FINGERPRINT,
             RUN,
         ]
@@ -296,6 +304,7 @@ OFFSET_SNAPSHOTS = TableSpec(
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             SOURCE,
             SOURCE_POSITION,
+            PLACED_BY,
             FINGERPRINT,
             RUN,
         ]

@@ -111,6 +111,14 @@ class Outcome(Word):
     QUARANTINED = "quarantined"
 
 
+class PlacedBy(Word):
+    """The record beside it by which one that tells no place stands where it does: of the same group, told in the same part."""
+
+    PREVIOUS = "previous"
+    NEXT = "next"
+    BOTH = "both"
+
+
 class Source(Word):
     """Which kind of capture a row came from."""
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
+
+from schemas.vocabulary import PlacedBy
 
 Key = tuple[str, int]
 """A record by its content, and by how many equal ones stand before it."""
@@ -25,69 +27,185 @@ class Event(NamedTuple):
 
     Attributes:
         token: its content; different records have different ones, but for repeated ones and tombstones.
-        is_end: a tombstone: alike every other of its key, it goes by the record before it.
+        is_end: a tombstone: alike every other of its key, it goes by the record beside it.
         time_ms: the time that the record tells; None where it tells none.
         is_adrift: a tombstone of which no part has told yet where it stands.
+        leads: nothing tells which record stands before it, as at the beginning of every part. In what several parts made, a value that
+            leads goes on behind the others by its time alone, and a tombstone that leads stands where it does by the value behind it.
     """
 
     token: str
     is_end: bool
     time_ms: int | None
     is_adrift: bool = False
+    leads: bool = False
 
 
 class Place(NamedTuple):
     """Where a record stands in the whole, or, adrift behind it, among the others that are.
 
-    ``time_ms`` is its own, else that of the last one before it, else of the first of all.
+    ``time_ms`` is its own, else that of the last one before it, else of the first of all. ``placed_by`` is the record beside it by which
+    the parts tell that it stands there; None adrift.
     """
 
     index: int
     time_ms: int | None
-    is_adrift: bool = False
+    placed_by: PlacedBy | None
+
+    @property
+    def is_adrift(self) -> bool:
+        """Whether no part tells where it stands."""
+        return self.placed_by is None
 
 
 class UnalignableError(ValueError):
     """Parts that contradict each other, or of which nothing tells which comes first."""
 
 
+class _Spot(NamedTuple):
+    """Where a part has a record.
+
+    Attributes:
+        value: the record's own key; of a tombstone that of the value beside it, None adrift.
+        end: of a tombstone: its content, and how many equal ones the part has between it and that value; adrift, how many before it.
+        leads: as of an event.
+    """
+
+    value: Key | None
+    end: Key | None
+    leads: bool
+
+
 class _Part:
-    """The records of one part that tell something, the runs of tombstones between them, and how many of each tombstone are adrift."""
+    """The records of one part: where it has them, the chains of its values, and how many of each tombstone are adrift."""
 
     def __init__(self, events: Sequence[Event]) -> None:
-        has_values = not all(event.is_end for event in events)
-        seen: Counter[str] = Counter()
-        in_run: Counter[str] = Counter()
-        self.values: list[Key] = []
+        self.spots: list[_Spot] = []
+        self.chains: list[list[Key]] = []
         self.times: dict[Key, int] = {}
-        self.runs: dict[int, list[Key]] = defaultdict(list)
         self.adrift: Counter[str] = Counter()
-        self._places: list[tuple[int | None, Key | None]] = []
-        for event in events:
-            if event.is_adrift or not has_values:
-                self._places.append((None, (event.token, self.adrift[event.token])))
-                self.adrift[event.token] += 1
+        seen, behind = Counter[str](), Counter[str]()
+        last_value = max((number for number, event in enumerate(events) if not event.is_end), default=-1)
+        waiting: list[int] = []  # the tombstones that lead, up to the next value
+        for number, event in enumerate(events):
+            leads = event.leads or not self.chains
+            if event.is_end and (event.is_adrift or (leads and number > last_value)):
+                self.spots.append(_Spot(None, _counted(event.token, self.adrift), leads))
+            elif event.is_end and leads:
+                waiting.append(number)
+                self.spots.append(_Spot(None, (event.token, 0), leads))
             elif event.is_end:
-                end = (event.token, in_run[event.token])
-                in_run[event.token] += 1
-                self.runs[len(self.values)].append(end)
-                self._places.append((len(self.values), end))
+                self.spots.append(_Spot(self.chains[-1][-1], _counted(event.token, behind), leads))
             else:
-                in_run.clear()
-                key = (event.token, seen[event.token])
-                seen[event.token] += 1
-                self._places.append((len(self.values), None))
-                self.values.append(key)
+                value = _counted(event.token, seen)
+                behind.clear()
+                in_front = Counter[str]()
+                for place in reversed(waiting):
+                    self.spots[place] = _Spot(value, _counted(events[place].token, in_front), True)
+                waiting.clear()
+                self.spots.append(_Spot(value, None, leads))
+                if leads:
+                    self.chains.append([])
+                self.chains[-1].append(value)
                 if event.time_ms is not None:
-                    self.times[key] = event.time_ms
+                    self.times[value] = event.time_ms
 
-    def gap(self, number: int, order: Mapping[Key, int]) -> int:
-        """Return how many values of the whole stand before the tombstones behind the first ``number`` values of this part."""
-        return order[self.values[number - 1]] + 1 if number else order[self.values[0]]
+    def runs(self) -> dict[tuple[Key, bool], list[Key]]:
+        """Return the tombstones beside each value, in order: in front of it (True) or behind it (False)."""
+        found: dict[tuple[Key, bool], list[Key]] = defaultdict(list)
+        for value, end, leads in self.spots:
+            if value is not None and end is not None:
+                found[value, leads].append(end)
+        return found
 
-    def places(self) -> Iterable[tuple[int | None, Key | None]]:
-        """Yield for each record how many values stand before it, and for a tombstone its key within its run; None and its key adrift."""
-        return self._places
+
+def _counted(token: str, so_far: Counter[str]) -> Key:
+    key = (token, so_far[token])
+    so_far[token] += 1
+    return key
+
+
+class _Run:
+    """The tombstones between two values: what parts have behind the first of these, and in front of the next, put together.
+
+    Of each content there are as many as the part with the most of them has. What stands behind the first value is the beginning of the
+    run, what stands in front of the next one is its end.
+
+    Attributes:
+        ends: each with how many equal ones stand before it, in order.
+    """
+
+    def __init__(self, runs: Sequence[tuple[bool, list[Key]]]) -> None:
+        self._counts: Counter[str] = Counter()
+        for _, run in runs:
+            self._counts |= Counter(token for token, _ in run)
+        longest_first = sorted(runs, key=lambda run: (run[0], -len(run[1]), run[1]))
+        self.ends = list(dict.fromkeys(self._counted_from_front(end, leads) for leads, run in longest_first for end in run))
+        self._indices = {end: index for index, end in enumerate(self.ends)}
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def _counted_from_front(self, end: Key, leads: bool) -> Key:
+        token, nth = end
+        return (token, self._counts[token] - 1 - nth) if leads else end
+
+    def index_of(self, end: Key, leads: bool) -> int:
+        """Return where a tombstone stands, by its number behind the value before, or, if it leads, in front of the value behind."""
+        return self._indices[self._counted_from_front(end, leads)]
+
+
+class _Whole:
+    """The sequence that all parts together make, without what is adrift.
+
+    Attributes:
+        times: of each record, filled where it tells none.
+        ends: content of tombstones -> where they stand.
+        placed_by: for each record, what it stands there by.
+    """
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        told = {value: time for part in parts for value, time in part.times.items()}
+        chains = _by_time([chain for part in parts for chain in part.chains], told)
+        self._order = {value: index for index, value in enumerate(value for together in chains for value in _merged(together, told))}
+        runs: dict[int, list[tuple[bool, list[Key]]]] = defaultdict(list)
+        for part in parts:
+            for (value, leads), run in part.runs().items():
+                runs[self._gap(value, leads)].append((leads, run))
+        self._runs = {gap: _Run(runs[gap]) for gap in sorted(runs)}
+        self._ends_before = [0, *accumulate(len(self._runs.get(gap, ())) for gap in range(len(self._order) + 1))]
+        times: list[int | None] = [None] * (len(self._order) + self._ends_before[-1])
+        for value, index in self._order.items():
+            times[index + self._ends_before[index + 1]] = told.get(value)
+        self.times = _filled(times)
+        self.ends: dict[str, list[int]] = defaultdict(list)
+        for gap, run in self._runs.items():
+            for index, (token, _) in enumerate(run.ends):
+                self.ends[token].append(gap + self._ends_before[gap] + index)
+        self.placed_by: list[PlacedBy | None] = [None] * len(times)
+        for spot in (spot for part in parts for spot in part.spots if spot.value is not None):
+            index = self.index_of(spot)
+            self.placed_by[index] = _placed_by(self.placed_by[index], spot)
+
+    def _gap(self, value: Key, leads: bool) -> int:
+        """Return how many values stand before the tombstones in front of a value, or behind it."""
+        return self._order[value] + (not leads)
+
+    def index_of(self, spot: _Spot) -> int:
+        """Return where a record stands that is not adrift."""
+        if spot.end is None:
+            index = self._order[spot.value]
+            return index + self._ends_before[index + 1]
+        gap = self._gap(spot.value, spot.leads)
+        return gap + self._ends_before[gap] + self._runs[gap].index_of(spot.end, spot.leads)
+
+
+def _placed_by(known: PlacedBy | None, spot: _Spot) -> PlacedBy:
+    """Return by what a record stands where it does, when another part tells of it; a value that ever followed another one does not lead."""
+    told = PlacedBy.NEXT if spot.leads else PlacedBy.PREVIOUS
+    if known is None or known is told:
+        return told
+    return PlacedBy.PREVIOUS if spot.end is None else PlacedBy.BOTH
 
 
 def align(parts: Sequence[Sequence[Event]]) -> list[list[Place]]:
@@ -97,55 +215,39 @@ def align(parts: Sequence[Sequence[Event]]) -> list[list[Place]]:
     other by time. Tombstones of one key that stand between the same two records are the same ones. A part of nothing but tombstones does
     not tell where they stand: they are those that other parts place, and what there are more of is adrift, behind all.
 
+    What was put together before is one part. A tombstone of it that was placed by both its neighbours comes as two events: where others
+    stand between these by now, it was two, with a place each.
+
     Raises:
         UnalignableError: two parts have the same records in another order, or share none and their times overlap or are not told.
     """
     known = [_Part(events) for events in parts]
-    order = {key: index for index, key in enumerate(key for component in _by_time(known) for key in _merged(component))}
-    runs: dict[int, list[list[Key]]] = defaultdict(list)
-    for part in known:
-        for number, run in part.runs.items():
-            runs[part.gap(number, order)].append(run)
-    united = {gap: _united(runs[gap]) for gap in sorted(runs)}
-    ends_before = [0, *accumulate(len(united.get(gap, ())) for gap in range(len(order) + 1))]
-    times: list[int | None] = [None] * (len(order) + ends_before[-1])
-    told = {key: time for part in known for key, time in part.times.items()}
-    for key, index in order.items():
-        times[index + ends_before[index + 1]] = told.get(key)
-    times = _filled(times)
-    ends: dict[str, list[int]] = defaultdict(list)
-    for gap, run in united.items():
-        for (token, _), index in run.items():
-            ends[token].append(gap + ends_before[gap] + index)
-
-    def index_of(part: _Part, number: int, end: Key | None) -> int:
-        if end is None:
-            index = order[part.values[number]]
-            return index + ends_before[index + 1]
-        gap = part.gap(number, order)
-        return gap + ends_before[gap] + united[gap][end]
-
+    whole = _Whole(known)
     # What a part has adrift are, in order, the tombstones that it has not placed itself, and then others that nobody has.
-    in_parts = [[(number, end, None if number is None else index_of(part, number, end)) for number, end in part.places()] for part in known]
-    unplaced = []
-    for part, places in zip(known, in_parts, strict=True):
-        own = {index for _, _, index in places}
-        unplaced.append({token: [index for index in ends[token] if index not in own] for token in part.adrift})
+    unplaced = [_others(part, whole) for part in known]
     left = Counter[str]()
     for part, others in zip(known, unplaced, strict=True):
         left |= Counter({token: count - len(others[token]) for token, count in part.adrift.items()})
     first_adrift = dict(zip(sorted(left), accumulate((left[token] for token in sorted(left)), initial=0), strict=False))
-    last_time = times[-1] if times else None
+    last_time = whole.times[-1] if whole.times else None
 
-    def place_of(others: Mapping[str, list[int]], end: Key | None, index: int | None) -> Place:
-        if index is None:
-            token, nth = end
+    def place_of(spot: _Spot, others: Mapping[str, list[int]]) -> Place:
+        if spot.value is not None:
+            index = whole.index_of(spot)
+        else:
+            token, nth = spot.end
             if nth >= len(others[token]):
-                return Place(first_adrift[token] + nth - len(others[token]), last_time, True)
+                return Place(first_adrift[token] + nth - len(others[token]), last_time, None)
             index = others[token][nth]
-        return Place(index, times[index], False)
+        return Place(index, whole.times[index], whole.placed_by[index])
 
-    return [[place_of(others, end, index) for _, end, index in places] for others, places in zip(unplaced, in_parts, strict=True)]
+    return [[place_of(spot, others) for spot in part.spots] for part, others in zip(known, unplaced, strict=True)]
+
+
+def _others(part: _Part, whole: _Whole) -> dict[str, list[int]]:
+    """Return where the tombstones stand of which a part has some adrift, but for those that it places itself."""
+    own = {whole.index_of(spot) for spot in part.spots if spot.value is not None} if part.adrift else ()
+    return {token: [index for index in whole.ends[token] if index not in own] for token in part.adrift}
 
 
 def positions(stored: Mapping[int, int], count: int) -> list[int]:
@@ -164,26 +266,26 @@ def positions(stored: Mapping[int, int], count: int) -> list[int]:
     return [*found, *range(first_free, first_free + count - len(found))]
 
 
-def _by_time(parts: Sequence[_Part]) -> list[list[_Part]]:
-    """Return the parts, those that hang together by equal records as one, in the order of their times."""
-    components: list[tuple[set[Key], list[_Part]]] = []
-    for part in parts:
-        keys, together = set(part.values), [part]
+def _by_time(chains: Sequence[list[Key]], told: Mapping[Key, int]) -> list[list[list[Key]]]:
+    """Return the chains, those that hang together by equal records as one, in the order of their times."""
+    components: list[tuple[set[Key], list[list[Key]]]] = []
+    for chain in chains:
+        keys, together = set(chain), [chain]
         apart = []
         for others, component in components:
             if keys.isdisjoint(others):
                 apart.append((others, component))
             else:
                 keys, together = keys | others, component + together
-        components = [*apart, (keys, together)] if part.values else components
+        components = [*apart, (keys, together)]
     if len(components) == 1:
         return [components[0][1]]
     spans = []
-    for _, component in components:
-        told = [time for part in component for time in part.times.values()]
-        if not told:
+    for keys, _ in components:
+        times = [told[key] for key in keys if key in told]
+        if not times:
             raise UnalignableError("they share no record, and have no times that tell which comes first")
-        spans.append((min(told), max(told), len(spans)))
+        spans.append((min(times), max(times), len(spans)))
     spans.sort()
     for (_, last, _), (first, _, _) in pairwise(spans):
         if first < last:
@@ -191,16 +293,16 @@ def _by_time(parts: Sequence[_Part]) -> list[list[_Part]]:
     return [components[place][1] for _, _, place in spans]
 
 
-def _merged(parts: Sequence[_Part]) -> list[Key]:
-    """Return the records of parts in an order in which each part has them; what no part decides goes by time, then by content."""
+def _merged(chains: Sequence[list[Key]], told: Mapping[Key, int]) -> list[Key]:
+    """Return the records of chains in an order in which each chain has them; what no chain decides goes by time, then by content."""
     following: dict[Key, set[Key]] = defaultdict(set)
     moments: dict[Key, int] = {}
-    for part in parts:
-        moment = next(iter(part.times.values()), 0)
-        for key in part.values:
-            moment = part.times.get(key, moment)
+    for chain in chains:
+        moment = next((told[key] for key in chain if key in told), 0)
+        for key in chain:
+            moment = told.get(key, moment)
             moments[key] = max(moments.get(key, 0), moment)
-        for key, after in pairwise(part.values):
+        for key, after in pairwise(chain):
             following[key].add(after)
     waiting_for = Counter(after for others in following.values() for after in others)
     ready = [(moment, key) for key, moment in moments.items() if not waiting_for[key]]
@@ -216,12 +318,6 @@ def _merged(parts: Sequence[_Part]) -> list[Key]:
     if len(merged) < len(moments):
         raise UnalignableError("they have the same records in different order")
     return merged
-
-
-def _united(runs: Sequence[list[Key]]) -> dict[Key, int]:
-    """Return the tombstones of several runs at one place, the longest run first, each with its index."""
-    longest_first = sorted(runs, key=lambda run: (-len(run), run))
-    return {end: index for index, end in enumerate(dict.fromkeys(end for run in longest_first for end in run))}
 
 
 def _filled(times: Sequence[int | None]) -> list[int | None]:

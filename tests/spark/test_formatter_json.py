@@ -138,18 +138,30 @@ def test_parts_in_one_run_and_again_are_duplicates(evenkeel, spark: SparkSession
     assert dict(last["output_counts"]) == {}
 
 
-def test_a_tombstone_that_lands_alone_finds_its_place(evenkeel, tmp_path: Path) -> None:
-    """First of all, before any record that tells where in the group's history it stands."""
-    objects = [found for found in printed(GROUPS) if '"fraud-upgrade"' in found]
-    ends = [number for number, found in enumerate(objects) if json.loads(found)["value"] is None]
-    assert ends == [3]
+@pytest.mark.parametrize(
+    ("log", "parts"),
+    [
+        pytest.param("012+456", [(3, 4), (0, 2), (1, 3), (2, 7)], id="alone, before any other record", marks=pytest.mark.slow),
+        pytest.param("012+456", [(3, 5), (0, 1), (0, 3), (2, 7)], id="beside one that is not the last before it", marks=pytest.mark.slow),
+        pytest.param("0+1+2", [(0, 2), (3, 5), (0, 3), (1, 5)], id="between two, beside which others turn up"),
+        pytest.param("012+456", [(0, 2), (3, 7), (2, 3), (0, 7)], id="at the beginning of a part, the one before which is late"),
+    ],
+)
+def test_a_tombstone_finds_its_place_in_any_part(log: str, parts: list[tuple[int, int]], evenkeel, tmp_path: Path) -> None:
+    of_group = [found for found in printed(GROUPS) if '"fraud-upgrade"' in found]
+    assert [number for number, found in enumerate(of_group) if json.loads(found)["value"] is None] == [3]
+    objects = [of_group[3 if letter == "+" else int(letter)] for letter in log]
+    inputs = [write(tmp_path, f"{number}.txt", objects[first:last]) for number, (first, last) in enumerate(parts)]
     at_once, in_turn = tmp_path / "at once", tmp_path / "in turn"
-    for number, (first, last) in enumerate([(3, 4), (0, 2), (1, 3), (2, len(objects))]):
-        part = write(tmp_path, f"{number}.txt", objects[first:last])
+    for part in inputs:
         assert evenkeel("land", "--warehouse", in_turn, "--input", part) == 0
-    assert evenkeel("land", "--warehouse", at_once, "--input", write(tmp_path, "whole.txt", objects)) == 0
+    assert evenkeel("land", "--warehouse", at_once, "--input", *inputs) == 0
     assert_equal_warehouses(in_turn, at_once)
-    assert len({row["incarnation"] for row in rows(in_turn, "subscription_snapshots")}) == 2
+    snapshots = sorted(rows(in_turn, "subscription_snapshots"), key=lambda row: row["joined_at"])
+    assert [row["position"] for row in snapshots] == [place for place, letter in enumerate(log) if letter != "+"]
+    ends = sorted(row["offset"] for row in rows(in_turn, "group_records"))
+    assert ends == [place for place, letter in enumerate(log) if letter == "+"]
+    assert len({row["incarnation"] for row in snapshots}) == 1 + len(ends)
 
 
 def test_parts_in_contradiction_are_refused(evenkeel, tmp_path: Path, capfd: pytest.CaptureFixture) -> None:

@@ -15,7 +15,7 @@ from schemas.tables import TABLES
 from tests.spark.tables import rows, versions
 
 PROPERTY = "evenkeel.contractVersion"
-ADDED = ("retained_from", "counterfactuals_from", "positions", "origins")
+ADDED = ("retained_from", "counterfactuals_from", "positions", "origins", "placed_by")
 CLEANUP = "delta.enableExpiredLogCleanup"
 SKIPPING = "delta.dataSkippingStatsColumns"
 
@@ -38,7 +38,7 @@ def forget_checksums(warehouse: Path) -> None:
 
 
 def without_contract(line: str) -> str:
-    """Return a line of a Delta log from before tables told their contract, ``runs`` what is retained and read, ``quarantine`` groups."""
+    """Return a line of a Delta log from before tables told their contract, and had the columns that were added since."""
     action = json.loads(line)
     if "metaData" in action:
         del action["metaData"]["configuration"][PROPERTY], action["metaData"]["configuration"][CLEANUP]
@@ -51,7 +51,7 @@ def without_contract(line: str) -> str:
 
 
 def test_every_table_tells_its_contract(demo_warehouse: Path) -> None:
-    assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, "7")
+    assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, "8")
 
 
 def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy: Path) -> None:
@@ -60,12 +60,13 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, copy:
         log.write_text("".join(without_contract(line) + "\n" for line in log.read_text().splitlines()))
     assert set(declared(copy, PROPERTY).values()) == {None}
     assert "retained_from" not in rows(copy, "runs")[0]
+    assert "placed_by" not in rows(copy, "subscription_snapshots")[0]
     assert "group_id" not in [field.name for field in DeltaTable(str(copy / "quarantine")).schema().fields]
     before = versions(copy)
     assert evenkeel("report", "--warehouse", copy) == 0  # a reader changes nothing, and needs none of it
     assert versions(copy) == before
     assert evenkeel("run", "--warehouse", copy) == 0
-    assert declared(copy, PROPERTY) == dict.fromkeys(TABLES, "7")
+    assert declared(copy, PROPERTY) == dict.fromkeys(TABLES, "8")
     assert declared(copy, CLEANUP) == dict.fromkeys(TABLES, "false")
     runs = sorted(rows(copy, "runs"), key=lambda run: run["run_sequence"])
     assert [(run["status"], run["retained_from"]) for run in runs] == [("published", None)] * 2
@@ -102,7 +103,7 @@ def test_a_reader_of_an_older_warehouse_sees_null_in_columns_that_it_lacks(evenk
 def newer(spark: SparkSession, copy: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A warehouse that a later release has migrated; its newest commit changes something else."""
     for name in TABLES:
-        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '8')")
+        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '9')")
     spark.sql(f"UPDATE delta.`{copy / 'runs'}` SET command = upper(command)")
     if request.param == "no checksums":
         forget_checksums(copy)
@@ -114,7 +115,7 @@ def test_a_newer_contract_is_refused(evenkeel, newer: Path, command: str, capsys
     before = versions(newer)
     assert evenkeel(command, "--warehouse", newer) == 2
     told = capsys.readouterr().err
-    assert "runs has contract version 8, this release of Evenkeel knows versions up to 7; use the release that wrote it" in told
+    assert "runs has contract version 9, this release of Evenkeel knows versions up to 8; use the release that wrote it" in told
     assert versions(newer) == before
 
 
