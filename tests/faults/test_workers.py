@@ -209,7 +209,8 @@ def fold_one(limits: WorkerLimits) -> list[dict[str, Any]]:
 
 def align_one(limits: WorkerLimits) -> list[dict[str, Any]]:
     columns = {"cluster_id": ["c"], "group_id": ["g"], "sequence": ["group"], "part": ["a"], "place": [0], "token": ["x"]}
-    batch = pa.RecordBatch.from_pydict({**columns, "is_end": [False], "time_ms": [0], "stored_ms": pa.array([None], pa.int64())})
+    unknown = {"stored_ms": pa.array([None], pa.int64()), "placed_by": pa.array([None], pa.string())}
+    batch = pa.RecordBatch.from_pydict({**columns, "is_end": [False], "time_ms": [0], **unknown})
     return [row for made in decode_udfs.align_groups(iter([batch]), limits) for row in made.to_pylist()]
 
 
