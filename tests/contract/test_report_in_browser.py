@@ -11,7 +11,7 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from jobs.report_page import MOST_BYTES, Document, build_page, render
 from jobs.reporting.figures import visible
@@ -203,7 +203,7 @@ def test_a_link_by_the_real_name_leads_to_one_that_is_escaped_or_cut(chromium: C
     for name in groups[:4]:
         chromium.get("about:blank")
         chromium.get(f"{address}#group={quote(name, safe='')}")
-        assert chromium.switch_to.active_element.get_attribute("id") == anchor("prod", visible(name))
+        wait_for_focus(chromium, anchor("prod", visible(name)))
 
 
 def test_search_takes_what_is_shown_what_is_real_and_what_is_cut_away(chromium: Chrome, odd_names: tuple[str, list[str]]) -> None:
@@ -234,9 +234,14 @@ def test_a_link_works_again_when_its_place_is_in_the_address_bar(chromium: Chrom
     link = chromium.find_element(By.CSS_SELECTOR, "#finding-list a")
     for _ in range(2):
         link.click()
-        assert chromium.switch_to.active_element.get_attribute("id") == anchor("prod", odd_names[1][-1])
+        wait_for_focus(chromium, anchor("prod", odd_names[1][-1]))
         chromium.find_element(By.ID, "previous").click()
         assert odd_names[1][-1] not in names(chromium)
+
+
+def wait_for_focus(browser: Chrome, name: str) -> None:
+    """Return when an element has the focus; a new place in the address bar is told to the page behind the click."""
+    WebDriverWait(browser, 60).until(lambda _: browser.switch_to.active_element.get_attribute("id") == name, f"the focus is not on {name}")
 
 
 def printed(browser: Chrome) -> list[str]:
