@@ -221,18 +221,6 @@ def jvm_pid(spark: SparkSession) -> int | None:
         return None
 
 
-def remove_stored(spark: SparkSession, folder: str) -> None:
-    """Remove a folder of any file system that Hadoop knows, and what is in it; says so where it cannot.
-
-    That is over Spark Connect, where there is no JVM to ask, and where the store lets nobody delete.
-    """
-    try:
-        path = spark._jvm.org.apache.hadoop.fs.Path(folder)
-        path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
-    except SPARK_ERRORS as error:
-        logger.info("%s stays: %s", folder, explain(error))
-
-
 def hurry(spark: SparkSession) -> None:
     """Give this thread's jobs the next slot that gets free, before the tasks that wait already; over Spark Connect they wait behind them.
 

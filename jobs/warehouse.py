@@ -23,14 +23,16 @@ from pyspark.sql import DataFrame, DataFrameWriterV2, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from jobs.catalog_tables import make_table
 from jobs.delta_log import local_properties
 from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError, explain
 from jobs.lease import LEASE
 from jobs.location import address, is_path, is_shared, local_folder
 from jobs.lock import COMMIT_LOCK, RUN_LOCK
 from jobs.reach import MARK
-from jobs.session import remove_stored, settings
+from jobs.session import SPARK_ERRORS, settings
 from jobs.sql_text import quoted
+from jobs.stored import has_stored_files, remove_stored, stored_names
 from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, TABLES, TableSpec
 from schemas.vocabulary import RunStatus
 
@@ -237,9 +239,22 @@ class Warehouse:
         for spec in TABLES.values():
             if self.folder is None or not self._local_versions(spec.name):
                 with self._committing():
-                    if self.folder is not None and self._is_begun_only(spec.name):
-                        shutil.rmtree(self.folder / spec.name)  # Delta takes any folder with something in it for a table, and makes none
-                    self.spark.sql(create_statement(spec, self.identifier(spec.name)))
+                    self._clear_begun(spec.name)
+                    make_table(self.spark, self.identifier(spec.name), create_statement(spec, self.identifier(spec.name)))
+
+    def _clear_begun(self, name: str) -> None:
+        """Remove what a run has left that died before a table's first commit: Delta takes it for a table, and makes none."""
+        if self.folder is not None:
+            if self._is_begun_only(name):
+                shutil.rmtree(self.folder / name)
+            return
+        if not is_path(self.location):
+            return
+        try:
+            if stored_names(self.spark, self._path(name)) and not has_stored_files(self.spark, self._path(name)):
+                remove_stored(self.spark, self._path(name))
+        except SPARK_ERRORS as error:
+            logger.debug("nobody to ask about %s: %s", self._path(name), explain(error))
 
     def _is_begun_only(self, name: str) -> bool:
         """Return whether a table's folder is there without a file: what a run leaves that dies before the table's first commit.

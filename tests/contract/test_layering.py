@@ -56,13 +56,26 @@ ONLY_IN = {
 }
 ARROW = {"pandas", "pyarrow"}
 SESSION = "jobs.session"
+JVM = {SESSION, "jobs.stored"}
 CLOCK = {"jobs.cli"}
 EXITS = {"jobs.cli", "jobs.__main__"}
 # Stages and what reads tables for them; a frame function, a packer or a worker function never starts a Spark job.
 ACTIONS_IN = {
     f"jobs.{name}"
     for name in (
-        *("warehouse", "lease", "reach", "context", "land", "settling", "alignment", "superseding", "transactions", "histories"),
+        *(
+            "warehouse",
+            "lease",
+            "catalog_tables",
+            "reach",
+            "context",
+            "land",
+            "settling",
+            "alignment",
+            "superseding",
+            "transactions",
+            "histories",
+        ),
         *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "retention"),
         *("report", "exports", "gates", "pipeline"),
         *("verification.invariants", "verification.remote"),
@@ -148,7 +161,7 @@ def one_session_builder(source: Source) -> Iterator[str]:
 
 def works_on_spark_connect(source: Source) -> Iterator[str]:
     for node in source.attributes():
-        if node.attr in NOT_CONNECT and source.package == "jobs" and source.module != SESSION:
+        if node.attr in NOT_CONNECT and source.package == "jobs" and source.module not in JVM:
             yield f"{source.module}:{node.lineno} uses .{node.attr}"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from jobs import pipeline, views
 from jobs.errors import WarehouseDamagedError
+from jobs.lease import Lease
+from jobs.lock import Holder
 from jobs.warehouse import Warehouse
 from schemas.tables import TABLES
 from tests.spark.captures import LOOKS, few
@@ -107,6 +111,33 @@ def test_written_tables_of_a_schema_without_runs_are_left_alone(spark: SparkSess
     with pytest.raises(WarehouseDamagedError, match=r"evenkeel_test\.runs: no commit in the Delta log, while runs have written findings;"):
         warehouse.create()
     assert not warehouse.exists()
+
+
+def test_tables_that_a_dead_run_has_not_entered_into_the_catalog(
+    evenkeel, spark: SparkSession, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A catalog makes a table's folder first; all folders without an entry are every moment of that at once."""
+    warehouse, made, left = Warehouse(spark, schema), tmp_path / "schema", tmp_path / "left"
+    warehouse.create()
+    assert lease_of(spark, schema)._is_made()
+    made.rename(left)
+    for name in (*TABLES, "evenkeel_lease"):
+        spark.sql(f"DROP TABLE {schema}.{name}")
+    shutil.copytree(left, made, dirs_exist_ok=True)
+    assert evenkeel("land", "--warehouse", schema, "--input", few(tmp_path, "a.parquet", 0, 4)) == 0
+    assert capsys.readouterr().err.count("it is entered now") == len(TABLES) + 1
+    assert published(spark, schema, NAMES) == by_version(spark, schema)
+
+    for name in (*TABLES, "evenkeel_lease"):
+        spark.sql(f"DROP TABLE {schema}.{name}")
+    assert evenkeel("land", "--warehouse", schema, "--input", few(tmp_path, "a.parquet", 0, 4)) == 2  # nobody asked for the tables back
+    assert "[DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION]" in capsys.readouterr().err
+    assert not warehouse.exists()
+
+
+def lease_of(spark: SparkSession, schema: str) -> Lease:
+    at = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+    return Lease(spark, schema, Holder("dead", "host-1", 17, at.isoformat()), lambda: at)
 
 
 def test_a_schema_that_is_not_there(evenkeel, capsys: pytest.CaptureFixture[str]) -> None:

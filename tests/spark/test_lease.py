@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -76,6 +78,85 @@ def test_of_many_at_once_one_gets_it(spark: SparkSession, location: str, clock: 
     assert len(winners) == 1
     winners[0].check()
     winners[0].release()
+
+
+def test_while_one_takes_it_nobody_else_can(spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have read that it is free, and the log of an S3 bucket would let either commit stand."""
+    first, second = lease_of(spark, location, clock, "first"), lease_of(spark, location, clock, "second")
+    assert first._is_made()
+    update, tried = first._update, []
+
+    def while_others_try(assignments: str, condition: str) -> None:
+        if not tried:
+            tried.append(second._take())
+        update(assignments, condition)
+
+    monkeypatch.setattr(first, "_update", while_others_try)
+    first.acquire(0)
+    assert tried == [False]
+    with pytest.raises(WarehouseBusyError, match="held by run first"):
+        second.acquire(0)
+    first.release()
+    second.acquire(0)
+    second.release()
+    assert claims(location) == ["2.0"]
+
+
+def claims(location: str) -> list[str]:
+    return sorted(path.name for path in Path(location, "_lease", "_claims").iterdir())
+
+
+def test_a_run_that_dies_before_it_has_what_it_claimed_lets_go(
+    spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its claims to make the table, and to take the lease that it is."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(lease_module, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(lease_module, "TAKING_SECONDS", 2)
+    for token, made in enumerate((False, True)):
+        claim = Path(location, "_lease", "_claims", f"{token}.0")
+        claim.parent.mkdir(parents=True, exist_ok=True)
+        claim.touch()
+        os.utime(claim, (clock.at.timestamp(), clock.at.timestamp()))
+        assert (Path(location, "_lease", "_delta_log").exists()) is made
+        slept.clear()
+        with pytest.raises(WarehouseBusyError, match="another run has been about to take it for 2 s"):
+            lease_of(spark, location, clock).acquire(0)
+        assert slept == [0.5] * 4
+        clock.at += EXPIRY + timedelta(seconds=1)
+        heir = lease_of(spark, location, clock)
+        heir.acquire(0)
+        heir.release()
+        shutil.rmtree(location if not made else claim.parent)
+        if not made:
+            assert lease_of(spark, location, clock)._is_made()
+            shutil.rmtree(claim.parent)
+
+
+def test_a_log_without_a_commit_is_no_lease_yet(spark: SparkSession, location: str, clock: Clock) -> None:
+    """A run leaves it that dies while it makes the lease."""
+    log = Path(location, "_lease", "_delta_log")
+    log.mkdir(parents=True)
+    (log / ".00000000000000000000.json.0c.tmp").write_text('{"commitInfo"')
+    lease = lease_of(spark, location, clock)
+    lease.acquire(0)
+    lease.check()
+    lease.release()
+
+
+def test_a_lease_that_has_ended_is_not_renewed_while_another_run_takes_it(spark: SparkSession, location: str, clock: Clock) -> None:
+    asleep = lease_of(spark, location, clock, "asleep")
+    asleep.acquire(0)
+    clock.at += EXPIRY + timedelta(seconds=1)
+    heir = lease_of(spark, location, clock, "heir")
+    assert heir._claim(2)
+    with pytest.raises(LeaseLostError, match="the lease had ended, and another run is taking it"):
+        asleep.check()
+    asleep.release()
 
 
 def test_the_lease_of_a_dead_run_ends_and_the_dead_cannot_publish(spark: SparkSession, location: str, clock: Clock) -> None:
