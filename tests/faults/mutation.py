@@ -58,7 +58,7 @@ ASSIGNOR_TESTS = _unit_tests(
     *("own_assignor_answers", "conformance", "string_hashes", "coordinator_partition", "vocabulary", "verification", "movement", "optimum"),
     "examples",
 )
-LOCK_TESTS = ("tests/unit/test_lock.py", "tests/spark/test_lease.py")
+LOCK_TESTS = ("tests/unit/test_lock.py", "tests/unit/test_claims.py", "tests/spark/test_stored.py", "tests/spark/test_lease.py")
 PUBLISHING_TESTS = (
     "tests/spark/test_bad_input.py::test_a_folder_that_is_no_warehouse_stays_untouched",
     "tests/spark/test_bad_input.py::test_inputs_that_are_refused_before_anything_is_written",
@@ -96,7 +96,7 @@ JUDGING = (
 PARTS = (
     Part("movement and audit", 30, tuple(f"assignors/{name}.py" for name in JUDGING), JUDGING_TESTS),
     Part("assignors", 57, ("assignors/**/*.py",), ASSIGNOR_TESTS),
-    Part("locks", 7, ("jobs/lock.py", "jobs/lease.py"), LOCK_TESTS, with_spark=True),
+    Part("locks", 7, ("jobs/lock.py", "jobs/lease.py", "jobs/claims.py"), LOCK_TESTS, with_spark=True),
     Part("publishing", 6, ("jobs/pipeline.py", "jobs/warehouse.py", "jobs/views.py"), PUBLISHING_TESTS, with_spark=True),
 )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs import lease as lease_module
@@ -135,6 +136,21 @@ def test_a_run_that_dies_before_it_has_what_it_claimed_lets_go(
         if not made:
             assert lease_of(spark, location, clock)._is_made()
             shutil.rmtree(claim.parent)
+
+
+def test_who_fails_to_take_what_it_claimed_lets_go_at_once(
+    spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(assignments: str, condition: str) -> None:
+        raise PySparkException("the store is away")
+
+    first, second = lease_of(spark, location, clock), lease_of(spark, location, clock)
+    monkeypatch.setattr(first, "_update", refuse)
+    with pytest.raises(PySparkException, match="away"):
+        first.acquire(0)
+    assert claims(location) == []
+    assert second._is_made()
+    assert second._take()
 
 
 def test_a_log_without_a_commit_is_no_lease_yet(spark: SparkSession, location: str, clock: Clock) -> None:
