@@ -36,6 +36,7 @@ LONGEST_FIRST = (
     *("test_crashes.py", "test_landing_crashes.py", "test_two_writers.py", "test_verify.py", "test_invariance.py", "test_hostile.py"),
     *("test_workers.py", "test_interrupt.py"),
     *("test_histories.py", "test_bad_input.py", "test_maintain.py", "test_four_inputs.py", "test_pipeline.py", "test_catalog.py"),
+    *("test_conflicts.py", "test_late.py", "test_lease.py"),
     *("test_pieces.py", "test_run_demo.py", "test_report.py", "test_formatter_json.py", "test_migrations.py", "test_transactions.py"),
 )
 """The files that take minutes: begun last, one of them would leave the other process idle."""
