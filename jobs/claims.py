@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
+from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
 from jobs.errors import explain
@@ -55,8 +56,10 @@ class Claims:
                 return False
             name = f"{token}.{newest + 1}"
             is_made = self._place.make(name)
+        except PySparkAttributeError:  # there is no JVM over Spark Connect
+            return True
         except (*SPARK_ERRORS, OSError) as error:
-            logger.info("the lease is taken without a claim: %s", explain(error))
+            logger.warning("the lease is taken without a claim, as another run may do at this moment: %s", explain(error))
             return True
         self._mine = name if is_made else None
         return is_made

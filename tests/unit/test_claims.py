@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkAttributeError, PySparkException
 
 from jobs import claims as claims_module
 from jobs.claims import Claims
@@ -78,14 +78,26 @@ def test_who_gives_up_lets_the_next_have_it_at_once(tmp_path: Path) -> None:
     assert second.make(1, LONG_AGO)
 
 
-def test_where_no_file_can_be_made_the_log_decides_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    assert claims_in(tmp_path / "file").make(1, LONG_AGO)
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(PySparkAttributeError("there is no JVM over Spark Connect"), 0), (PySparkException("501: A header is not implemented"), 1)],
+)
+def test_where_no_file_can_be_made_the_log_decides_alone(
+    error: Exception, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who can mend it is told: over Spark Connect nobody can."""
 
     def refuse(*_: object) -> None:
-        raise PySparkException("there is no JVM over Spark Connect")
+        raise error
 
     monkeypatch.setattr(claims_module, "stored_names", refuse)
     claims = Claims(None, "s3a://bucket/w/_lease/_claims")
     assert claims.make(1, LONG_AGO)
     claims.give_up()
+    assert len(caplog.messages) == told
+    assert all("501" in message for message in caplog.messages)
+
+
+def test_a_folder_that_cannot_be_read_grants_every_claim(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert claims_in(tmp_path / "file").make(1, LONG_AGO)
