@@ -158,8 +158,8 @@ def test_contradictions_between_rows(evenkeel, copied: Callable[..., Path], caps
 
 
 @pytest.fixture
-def schema(spark: SparkSession) -> Iterator[str]:
-    spark.sql("CREATE SCHEMA evenkeel_verify")
+def schema(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    spark.sql(f"CREATE SCHEMA evenkeel_verify LOCATION '{tmp_path / 'schema'}'")
     yield "spark_catalog.evenkeel_verify"
     spark.sql("DROP SCHEMA evenkeel_verify CASCADE")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timezone
@@ -290,12 +291,27 @@ def place(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
     if request.param == "folder":
         yield str(tmp_path)
     elif request.param == "store":
-        spark._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.store.link./warehouse", tmp_path.as_uri())
-        yield "viewfs://store/warehouse"
+        name = f"store{uuid.uuid4().hex}"  # Hadoop remembers where a name leads
+        spark._jsc.hadoopConfiguration().set(f"fs.viewfs.mounttable.{name}.link./warehouse", tmp_path.as_uri())
+        yield f"viewfs://{name}/warehouse"
     else:
-        spark.sql("CREATE SCHEMA evenkeel_staged")
+        spark.sql(f"CREATE SCHEMA evenkeel_staged LOCATION '{tmp_path}'")  # its own, beside another process with this test
         yield "spark_catalog.evenkeel_staged"
         spark.sql("DROP SCHEMA evenkeel_staged CASCADE")
+
+
+@pytest.mark.parametrize("place", ["store"], indirect=True)
+def test_a_table_of_a_store_that_was_only_begun_is_made(spark: SparkSession, place: str, tmp_path: Path) -> None:
+    """A run has died before the first commit. Where data lies, but no log, it stays, and no table is made on top of it."""
+    log, data = tmp_path / "movements" / "_delta_log", tmp_path / "findings" / "part-0.parquet"
+    log.mkdir(parents=True)
+    (log / ".00000000000000000000.json.6e.tmp").touch()
+    data.parent.mkdir()
+    data.touch()
+    warehouse = Warehouse(spark, place)
+    warehouse.create()
+    assert warehouse.version("movements") == 0
+    assert os.listdir(data.parent) == [data.name]
 
 
 def test_what_is_written_aside_can_be_read_until_it_is_cleared(spark: SparkSession, place: str) -> None:
