@@ -77,7 +77,7 @@ class Lease:
             NotAWarehouseError: there is no place for it, such as a schema that does not exist.
         """
         waited = 0.0
-        while not (self._is_made() and self._take()):
+        while not (self._ensure_made() and self._take()):
             row = self._held()
             limit = max(wait_seconds, TAKING_SECONDS) if row is None else wait_seconds
             if waited >= limit:
@@ -125,7 +125,7 @@ class Lease:
         except Exception as error:  # what the block ended with counts more, and the lease ends by itself
             logger.warning("the lease could not be given back: %s", explain(error))
 
-    def _is_made(self) -> bool:
+    def _ensure_made(self) -> bool:
         """Return whether the lease's table is there, made now if need be; False while another run is making it."""
         for tries_left in reversed(range(CREATE_TRIES)):
             if self._row() is not None:
@@ -174,7 +174,8 @@ class Lease:
         is_taken = False
         try:
             self._update(assignments, f"token = {row['token']} AND NOT ({_is_held(now)})")
-            is_taken = self._read()["nonce"] == self.nonce
+            after = self._read()
+            is_taken = (after["nonce"], after["token"]) == (self.nonce, token)
         finally:
             if not is_taken:
                 self._give_up()
@@ -204,15 +205,16 @@ class Lease:
                 else:
                     self._update(f"renewed_at = {literal(now)}", f"nonce = {literal(self.nonce)}")
                     is_ours = self._read()["nonce"] == self.nonce
+                if is_ours:
+                    self._renewed_at = now
+                    return
                 row = self._read()
             except Exception as error:  # the store may be away for a moment; what counts is whether the lease has run out
                 logger.warning("the lease could not be renewed: %s", str(error).splitlines()[0])
                 if has_ended:
                     self._lost = f"the lease could not be renewed for {(now - self._renewed_at).total_seconds():.0f} s"
                 return
-            if is_ours:
-                self._renewed_at = now
-            elif row["nonce"] == self.nonce:
+            if row["nonce"] == self.nonce:
                 self._lost = "the lease had ended, and another run is taking it"
             else:
                 self._lost = f"run {row['run_id']} on {row['host']} has taken the lease"

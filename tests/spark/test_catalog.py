@@ -119,7 +119,7 @@ def test_tables_that_a_dead_run_has_not_entered_into_the_catalog(
     """A catalog makes a table's folder first; all folders without an entry are every moment of that at once."""
     warehouse, made, left = Warehouse(spark, schema), tmp_path / "schema", tmp_path / "left"
     warehouse.create()
-    assert lease_of(spark, schema)._is_made()
+    assert lease_of(spark, schema)._ensure_made()
     made.rename(left)
     for name in (*TABLES, "evenkeel_lease"):
         spark.sql(f"DROP TABLE {schema}.{name}")

@@ -84,7 +84,7 @@ def test_of_many_at_once_one_gets_it(spark: SparkSession, location: str, clock: 
 def test_while_one_takes_it_nobody_else_can(spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have read that it is free, and the log of an S3 bucket would let either commit stand."""
     first, second = lease_of(spark, location, clock, "first"), lease_of(spark, location, clock, "second")
-    assert first._is_made()
+    assert first._ensure_made()
     update, tried = first._update, []
 
     def while_others_try(assignments: str, condition: str) -> None:
@@ -134,7 +134,7 @@ def test_a_run_that_dies_before_it_has_what_it_claimed_lets_go(
         heir.release()
         shutil.rmtree(location if not made else claim.parent)
         if not made:
-            assert lease_of(spark, location, clock)._is_made()
+            assert lease_of(spark, location, clock)._ensure_made()
             shutil.rmtree(claim.parent)
 
 
@@ -149,7 +149,7 @@ def test_who_fails_to_take_what_it_claimed_lets_go_at_once(
     with pytest.raises(PySparkException, match="away"):
         first.acquire(0)
     assert claims(location) == []
-    assert second._is_made()
+    assert second._ensure_made()
     assert second._take()
 
 
