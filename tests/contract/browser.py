@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
+
+from tests.needs import need_programs
 
 PACKAGES = ("chromium", "chromium-driver")
 PROGRAMS = ("chromium", "chromedriver")
@@ -21,18 +20,7 @@ PROGRAMS = ("chromium", "chromedriver")
 
 def require_chromium() -> None:
     """Make sure that there is a chromium; without one skip, and fail where CI counts on it."""
-    if all(map(shutil.which, PROGRAMS)):
-        return
-    told = "no apt-get here, or not root"
-    if shutil.which("apt-get") and os.geteuid() == 0:
-        command = ["sh", "-c", f"apt-get update && apt-get install -y --no-install-recommends {' '.join(PACKAGES)}"]
-        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-        if done.returncode == 0:
-            return
-        told = done.stderr.strip().rpartition("\n")[2]
-    reason = f"NO BROWSER, so nothing shows that the report works in one: apt-get install {' '.join(PACKAGES)} ({told})"
-    (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    need_programs(PROGRAMS, PACKAGES, "NO BROWSER, so nothing shows that the report works in one")
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def test_a_machine_without_a_browser_is_told_loudly_and_fails_where_it_counts(
     ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", ci)
-    monkeypatch.setattr("tests.contract.browser.shutil.which", lambda name: None)
+    monkeypatch.setattr("tests.needs.shutil.which", lambda name: None)
     with pytest.raises(outcome, match=r"NO BROWSER.*apt-get install chromium chromium-driver \(no apt-get here, or not root\)"):
         require_chromium()
 

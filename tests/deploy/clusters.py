@@ -14,21 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-import pytest
-
 from jobs.session import read_conf_file
 from tests.conftest import jars_folder
+from tests.needs import skip_loudly
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = ROOT / "spark-submit.sh"
 LONGEST_SECONDS = 1_800.0
 """What anything here may take on a busy machine before a test fails."""
 AS_DEMO = ("--run-id", "demo", "--as-of", "2026-11-22T00:00:00Z")
-
-
-def skip_loudly(reason: str) -> None:
-    """Skip the test, or fail it where nothing may be left out."""
-    (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
 
 
 def need_extra(extra: str, module: str) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.clusters import AS_DEMO, Process, Standalone, packed_environment, skip_loudly, wait_until
+from tests.deploy.clusters import AS_DEMO, Process, Standalone, packed_environment, wait_until
+from tests.needs import skip_loudly
 from tests.spark.tables import assert_equal_warehouses
 
 pytestmark = pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.broker_jars import JarsNotThereError
 from tests.kafka.groups import PARTITION_COUNT, TOPIC, Commits, Groups, Member, Owned, Transactions
 from tests.kafka.log_files import TopicLog, read_topic
+from tests.needs import skip_loudly
 
 CLASSIC, COOPERATIVE, STATIC, NEXT_GENERATION = "classic", "cooperative", "static", "next-generation"
 TRANSACTIONAL, COMMITTING = "transactional", "committing"
@@ -53,9 +53,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     try:
         running = Broker(tmp_path_factory.mktemp("broker"))
     except JarsNotThereError as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        skip_loudly(str(error))
     yield running
     running.stop()
 

@@ -1,0 +1,85 @@
+"""A warehouse in a folder that two machines mount: a FUSE file system, mounted twice, through which no file lock of the other is seen."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from jobs.claims import Claims
+from jobs.location import is_shared
+from tests.deploy.clusters import AS_DEMO, LAUNCHER, Process, bare_environment
+from tests.needs import need_programs, skip_loudly
+from tests.spark.tables import assert_equal_warehouses
+
+pytestmark = pytest.mark.slow
+
+LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
+ROUNDS, THREADS = 20, 4
+
+
+@pytest.fixture
+def mounts(tmp_path: Path) -> Iterator[list[Path]]:
+    """One folder under two names, each a mount of its own, as two machines have it."""
+    need_programs(["bindfs"], ["bindfs"], "NO FUSE, so nothing shows that leases work there")
+    (tmp_path / "server").mkdir()
+    mounted = []
+    try:
+        for name in ("machine-0", "machine-1"):
+            place = tmp_path / name
+            place.mkdir()
+            made = subprocess.run(["bindfs", tmp_path / "server", place], capture_output=True, text=True, check=False)
+            if made.returncode:
+                skip_loudly(f"NO FUSE, so nothing shows that leases work there: {made.stderr.strip()}; it takes root and /dev/fuse")
+            mounted.append(place)
+        yield mounted
+    finally:
+        for place in mounted:
+            subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_lock_does_not_reach_the_other_machine(mounts: list[Path]) -> None:
+    """Otherwise the tests below would pass without a lease."""
+    assert all(is_shared(place / "warehouse") for place in mounts)
+    with (mounts[0] / "lock").open("w") as ours, (mounts[1] / "lock").open("w") as theirs:
+        fcntl.flock(ours, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def run_on(machine: Path, folder: Path, run_id: str) -> Process:
+    """Start a run of the demo; its warehouse is in the folder that both machines mount."""
+    folder.mkdir()
+    command = [LAUNCHER, "run", *AS_DEMO, "--run-id", run_id, "--warehouse", machine / "warehouse", "--output", folder / "report.html"]
+    return Process(command, folder / "log", bare_environment(), folder)
+
+
+def test_of_two_runs_at_once_one_lands_what_a_local_run_does(mounts: list[Path], demo_warehouse: Path, tmp_path: Path) -> None:
+    """And the other may, once the lease was given back."""
+    drivers = [run_on(place, tmp_path / f"driver-{place.name}", place.name) for place in mounts]
+    ends = [driver.end() for driver in drivers]
+    told = "\n".join(driver.said() for driver in drivers)
+    assert sorted(ends) == [0, 3], told
+    winner, loser = ends.index(0), ends.index(3)
+    assert f"held by run {mounts[winner].name} (process" in drivers[loser].said()
+    assert_equal_warehouses(tmp_path / "server" / "warehouse", demo_warehouse)
+    again = run_on(mounts[loser], tmp_path / "again", "again")
+    assert again.end() == 0, again.said()
+    assert_equal_warehouses(tmp_path / "server" / "warehouse", demo_warehouse)
+
+
+def test_of_many_who_claim_the_lease_at_once_one_has_it(mounts: list[Path]) -> None:
+    def contend(token: int, number: int, ready: threading.Barrier) -> bool:
+        claims = Claims(None, str(mounts[number % 2] / "claims"))
+        ready.wait()
+        return claims.make(token, LONG_AGO)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for token in range(ROUNDS):
+            ready = threading.Barrier(THREADS)
+            assert sum(pool.map(contend, [token] * THREADS, range(THREADS), [ready] * THREADS)) == 1
