@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs.verification.damage import first_line
+from jobs.verification.footers import footer_problem
 from jobs.verification.sidecars import checksum_problem
 from jobs.verification.state import MAPS, Action, TableState, is_action
 
@@ -20,7 +21,11 @@ def read_checkpoint(path: Path) -> tuple[list[Action], str | None]:
         problem = checksum_problem(path)
         if problem is not None:
             return [], problem
-        rows = pq.ParquetFile(path, page_checksum_verification=True).read().to_pylist()
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        problem = footer_problem(file)
+        if problem is not None:
+            return [], problem
+        rows = file.read().to_pylist()
         actions = [{kind: _as_committed(content) for kind, content in row.items() if content is not None} for row in rows]
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return [], f"no readable Parquet ({first_line(error)})"

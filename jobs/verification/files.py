@@ -1,7 +1,8 @@
 """Whether a data file is what the log says it is: there, as long, unchanged to the bit, with as many rows and within the bounds.
 
-Three nets, since each has holes: Hadoop's checksums cover every byte but are lost in copies without hidden files; the checksums of
-Parquet's pages cover all values but not the footer; the statistics in the log cover what readers skip by.
+Several nets, since each has holes: Hadoop's checksums cover every byte but are lost in copies without hidden files; the checksums of
+Parquet's pages cover all values but not the footer, of which only what it says twice is compared; the statistics in the log cover what
+readers skip by.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jobs.verification.damage import Code, Damage, first_line, unreadable
+from jobs.verification.footers import footer_problem
 from jobs.verification.sidecars import checksum_problem
 from jobs.verification.state import Action
 from schemas.tables import TableSpec
@@ -66,6 +68,9 @@ def _content_problem(spec: TableSpec, path: Path, stats_text: str | None) -> str
     # A column that a later release has added is not in older files; Delta reads nulls there.
     if not set(needed) <= stored <= set(spec.schema.names):
         return f"the columns {', '.join(file.schema_arrow.names)}"
+    problem = footer_problem(file)
+    if problem is not None:
+        return problem
     bounds = _Bounds(needed)
     for batch in file.iter_batches(BATCH_ROWS):
         bounds.take(batch)

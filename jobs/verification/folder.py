@@ -14,6 +14,7 @@ from jobs.verification.damage import Code, Damage, unreadable
 from jobs.verification.files import check_file
 from jobs.verification.log import TableLog, read_log
 from jobs.verification.shape import Shape, check_shape, shape_of
+from jobs.verification.sidecars import has_checksums
 from jobs.verification.state import TableState
 from jobs.verification.versions import LastRun, check_signatures, check_versions
 from schemas.tables import RUNS, TABLES, TableSpec
@@ -30,12 +31,14 @@ class Checked:
         counts: by what was counted, for the summary.
         skipped: what was not checked, each with its reason.
         contracts: the contract versions of the tables.
+        bare_count: Parquet files without checksums beside them.
     """
 
     damages: list[Damage] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     contracts: set[str] = field(default_factory=set)
+    bare_count: int = 0
 
     def check_shape(self, spec: TableSpec, version: int, shape: Shape | None) -> None:
         """Take note of what is wrong with the shape of a table, where its log tells it."""
@@ -66,6 +69,8 @@ def check_folder(folder: Path) -> Checked:
     if is_told:
         checked.damages += check_versions({name: log.newest for name, log in logs.items() if log.newest >= 0}, last)
         checked.damages += strange_commits(logs, last)
+    if checked.bare_count:
+        checked.skipped.append(f"Parquet files to the last byte: the hidden checksums beside {checked.bare_count:,} of them are missing")
     if all(log.newest <= 0 for log in logs.values()):
         checked.damages = [replace(damage, advice=RUN_AGAIN) if damage.code is Code.MISSING_TABLE else damage for damage in checked.damages]
     return checked
@@ -96,6 +101,7 @@ def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Che
     checked.count("tables")
     checked.count("commits", log.commit_count)
     checked.count("checkpoints", log.checkpoint_count)
+    checked.bare_count += sum(not has_checksums(path) for path in (folder / "_delta_log").glob("*.parquet"))
     seen: set[str] = set()
     for version, state in sorted(log.states.items(), reverse=True):
         with _told(checked, spec.name, version):
@@ -104,6 +110,7 @@ def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Che
             seen.add(path)
             checked.count("files")
             checked.count("bytes", state.files[path]["size"])
+            checked.bare_count += not has_checksums(folder / unquote(path))
             with _told(checked, spec.name, version, path):
                 damage = check_file(spec, folder, version, state.files[path])
                 checked.damages += [damage] if damage is not None else []

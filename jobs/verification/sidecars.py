@@ -10,13 +10,22 @@ _MAGIC = b"crc\0"
 _HEADER = struct.Struct(">4sI")
 
 
+def has_checksums(path: Path) -> bool:
+    """Return whether there is a file with checksums beside a file, be they right or not."""
+    return _sidecar(path).exists()
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")
+
+
 def checksum_problem(path: Path) -> str | None:
     """Return what differs between a file and its checksums in ``.<name>.crc``; None when nothing does, or there are none.
 
     Spark writes them on local file systems and refuses to read a file that does not fit them. Copies made without hidden files
     have none, nor have files of writers without Hadoop.
     """
-    sidecar = path.with_name(f".{path.name}.crc")
+    sidecar = _sidecar(path)
     try:
         content = sidecar.read_bytes()
     except FileNotFoundError:

@@ -27,6 +27,9 @@ def newest(table: Path) -> int:
     return max(int(entry.stem) for entry in (table / "_delta_log").glob("*.json") if entry.stem.isdigit())
 
 
+SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
+
+
 def forget_checksums(table: Path) -> None:
     """Do as a copy without hidden files does, and as a writer without Hadoop."""
     for sidecar in [*table.rglob(".*.crc"), *(table / "_delta_log").glob("*.crc")]:
@@ -262,6 +265,13 @@ def checkpoint_of_another_protocol(table: Path) -> Place:
     return change_checkpoint(table, lambda action: action["protocol"] and action["protocol"].update(minWriterVersion=99))
 
 
+def checkpoint_with_another_schema_in_its_footer(table: Path) -> Place:
+    path = make_checkpoint(table)
+    stored = pq.read_table(path)
+    pq.write_table(stored.replace_schema_metadata({SPARK_SCHEMA: '{"type":"struct","fields":[]}'}), path)
+    return f"_delta_log/{path.name}"
+
+
 def dangling_checkpoint_pointer(table: Path) -> Place:
     (table / "_delta_log" / "_last_checkpoint").write_text('{"version":7,"size":3}')
     return "_delta_log/_last_checkpoint"
@@ -321,6 +331,14 @@ def unreadable_footer_without_checksums(table: Path) -> Place:
     path = data_file(table)
     forget_checksums(table)
     flip_bit(path, path.stat().st_size - 1)
+    return str(path.relative_to(table))
+
+
+def changed_schema_in_a_footer_without_checksums(table: Path) -> Place:
+    """Change a letter of the schema that Spark reads; Parquet's own stays as it is."""
+    path = data_file(table)
+    forget_checksums(table)
+    flip_bit(path, path.read_bytes().rindex(b'{"type":"struct","fields":[{"name":"') + len('{"type":"struct","fields":[{"name":"'))
     return str(path.relative_to(table))
 
 
