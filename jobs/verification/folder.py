@@ -31,14 +31,14 @@ class Checked:
         counts: by what was counted, for the summary.
         skipped: what was not checked, each with its reason.
         contracts: the contract versions of the tables.
-        bare_count: Parquet files without checksums beside them.
+        unsummed_count: Parquet files without checksums beside them.
     """
 
     damages: list[Damage] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     contracts: set[str] = field(default_factory=set)
-    bare_count: int = 0
+    unsummed_count: int = 0
 
     def check_shape(self, spec: TableSpec, version: int, shape: Shape | None) -> None:
         """Take note of what is wrong with the shape of a table, where its log tells it."""
@@ -69,8 +69,10 @@ def check_folder(folder: Path) -> Checked:
     if is_told:
         checked.damages += check_versions({name: log.newest for name, log in logs.items() if log.newest >= 0}, last)
         checked.damages += strange_commits(logs, last)
-    if checked.bare_count:
-        checked.skipped.append(f"Parquet files to the last byte: the hidden checksums beside {checked.bare_count:,} of them are missing")
+    if checked.unsummed_count:
+        checked.skipped.append(
+            f"Parquet files to the last byte: the hidden checksums beside {checked.unsummed_count:,} of them are missing"
+        )
     if all(log.newest <= 0 for log in logs.values()):
         checked.damages = [replace(damage, advice=RUN_AGAIN) if damage.code is Code.MISSING_TABLE else damage for damage in checked.damages]
     return checked
@@ -101,7 +103,7 @@ def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Che
     checked.count("tables")
     checked.count("commits", log.commit_count)
     checked.count("checkpoints", log.checkpoint_count)
-    checked.bare_count += sum(not has_checksums(path) for path in (folder / "_delta_log").glob("*.parquet"))
+    checked.unsummed_count += sum(not has_checksums(path) for path in (folder / "_delta_log").glob("*.parquet"))
     seen: set[str] = set()
     for version, state in sorted(log.states.items(), reverse=True):
         with _told(checked, spec.name, version):
@@ -110,7 +112,7 @@ def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Che
             seen.add(path)
             checked.count("files")
             checked.count("bytes", state.files[path]["size"])
-            checked.bare_count += not has_checksums(folder / unquote(path))
+            checked.unsummed_count += not has_checksums(folder / unquote(path))
             with _told(checked, spec.name, version, path):
                 damage = check_file(spec, folder, version, state.files[path])
                 checked.damages += [damage] if damage is not None else []

@@ -19,8 +19,8 @@ _TIMES = {"timestamp_ntz": "timestamp"}
 def footer_problem(file: pq.ParquetFile) -> str | None:
     """Return what is wrong with the names and texts in a file's footer, None when nothing is.
 
-    Each part of a column names it again, by which Spark looks for it. Spark also puts its own schema there, a third of what a checkpoint
-    of its is. Other readers refuse a text that is no UTF-8.
+    Each part of a column names it again, by which Spark looks for it. Spark also puts its own schema there, a third of the footer of
+    its checkpoints. Other readers refuse a text that is no UTF-8.
     """
     metadata = file.metadata
     try:

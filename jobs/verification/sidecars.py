@@ -11,8 +11,12 @@ _HEADER = struct.Struct(">4sI")
 
 
 def has_checksums(path: Path) -> bool:
-    """Return whether there is a file with checksums beside a file, be they right or not."""
-    return _sidecar(path).exists()
+    """Return whether there is a file with checksums beside a file, be they right or not; none where looking fails."""
+    try:
+        _sidecar(path).stat()
+    except OSError:
+        return False
+    return True
 
 
 def _sidecar(path: Path) -> Path:

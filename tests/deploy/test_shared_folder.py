@@ -22,12 +22,13 @@ pytestmark = pytest.mark.slow
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
 ROUNDS, THREADS = 20, 4
+WITHOUT_FUSE = "NO FUSE, so nothing shows that leases work there"
 
 
 @pytest.fixture
 def mounts(tmp_path: Path) -> Iterator[list[Path]]:
     """One folder under two names, each a mount of its own, as two machines have it."""
-    need_programs(["bindfs"], ["bindfs"], "NO FUSE, so nothing shows that leases work there")
+    need_programs(["bindfs"], ["bindfs"], WITHOUT_FUSE)
     (tmp_path / "server").mkdir()
     mounted = []
     try:
@@ -36,7 +37,7 @@ def mounts(tmp_path: Path) -> Iterator[list[Path]]:
             place.mkdir()
             made = subprocess.run(["bindfs", tmp_path / "server", place], capture_output=True, text=True, check=False)
             if made.returncode:
-                skip_loudly(f"NO FUSE, so nothing shows that leases work there: {made.stderr.strip()}; it takes root and /dev/fuse")
+                skip_loudly(f"{WITHOUT_FUSE}: {made.stderr.strip()}; it takes root and /dev/fuse")
             mounted.append(place)
         yield mounted
     finally:

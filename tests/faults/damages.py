@@ -338,7 +338,8 @@ def changed_schema_in_a_footer_without_checksums(table: Path) -> Place:
     """Change a letter of the schema that Spark reads; Parquet's own stays as it is."""
     path = data_file(table)
     forget_checksums(table)
-    flip_bit(path, path.read_bytes().rindex(b'{"type":"struct","fields":[{"name":"') + len('{"type":"struct","fields":[{"name":"'))
+    before = b'{"type":"struct","fields":[{"name":"'
+    flip_bit(path, path.read_bytes().rindex(before) + len(before))
     return str(path.relative_to(table))
 
 

@@ -36,7 +36,9 @@ def problem_of(folder: Path, texts: dict[str, str | bytes], **options: bool) -> 
 
 
 @pytest.mark.parametrize(
-    "texts", [{}, {"writer": "another"}, {NAME: SCHEMA}, {NAME: SCHEMA.replace("a number", "another number")}], ids=["none", *"abc"]
+    "texts",
+    [{}, {"writer": "another"}, {NAME: SCHEMA}, {NAME: SCHEMA.replace("a number", "another number")}],
+    ids=["no text", "another writer's", "Spark's", "another comment"],
 )
 def test_sound(texts: dict[str, str | bytes], tmp_path: Path) -> None:
     assert problem_of(tmp_path, texts) is None
