@@ -6,14 +6,18 @@ is imported only by the tests that ask for them: the others must do without it.
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -25,23 +29,11 @@ settings.register_profile("evenkeel", deadline=None, derandomize="EVENKEEL_SEED"
 settings.load_profile("evenkeel")
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARING = {
-    **dict.fromkeys(("test_crashes.py", "test_disk_full.py"), "two runs"),
-    **dict.fromkeys(("test_landing_crashes.py", "test_two_writers.py"), "two landings"),
-    **dict.fromkeys(("test_verify.py", "test_verify_rows.py", "test_recovery_page.py"), "full warehouse"),
-}
-"""File -> those with the same word run in one process."""
-LONGEST_FIRST = (
-    *("test_docs.py", "test_report_in_browser.py"),
-    *("test_crashes.py", "test_landing_crashes.py", "test_two_writers.py", "test_verify.py", "test_invariance.py", "test_hostile.py"),
-    *("test_workers.py", "test_interrupt.py"),
-    *("test_histories.py", "test_bad_input.py", "test_maintain.py", "test_four_inputs.py", "test_pipeline.py", "test_catalog.py"),
-    *("test_conflicts.py", "test_late.py", "test_lease.py"),
-    *("test_pieces.py", "test_run_demo.py", "test_report.py", "test_formatter_json.py", "test_migrations.py", "test_transactions.py"),
-)
-"""The files that take minutes: begun last, one of them would leave the other process idle."""
+DURATIONS = ROOT / "tests" / "durations.json"
+"""Group of tests -> seconds it took when the durations were last recorded; what runs side by side begins with the longest."""
 TABLES_IN_MEMORY = 100
 MEASURED = "measured"
+GROUP = "group"
 
 
 def jars_folder() -> Path:
@@ -82,22 +74,38 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     session.stop()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help="write how long each group of tests took to tests/durations.json")
+
+
+def group_of(item: pytest.Item) -> str:
+    """Return the group of a test, which runs in one process: that of its mark xdist_group, else its file."""
+    mark = item.get_closest_marker("xdist_group")
+    return str(mark.args[0]) if mark else item.path.relative_to(ROOT).as_posix()
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+    """Give each test the mark of its group, and begin with the group that takes longest: begun last, it would leave a process idle."""
+    seconds: dict[str, float] = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+        item.user_properties.append((GROUP, group_of(item)))
+    items.sort(key=lambda item: -seconds.get(group_of(item), 0))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests of a file in one process, and those of the files that share a dear fixture."""
-    from xdist.scheduler import LoadFileScheduling
-
-    class Scheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            path = super()._split_scope(nodeid)
-            return SHARING.get(Path(path).name, path)
-
-    return Scheduling(config, log)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Record how long each group of tests took that ran, where that is asked for; the others keep what was recorded of them."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not session.config.getoption("--record-durations"):
+        return
+    took: dict[str, float] = {}
+    for report in (report for reports in reporter.stats.values() for report in reports if isinstance(report, pytest.TestReport)):
+        group = dict(report.user_properties)[GROUP]
+        took[str(group)] = took.get(str(group), 0) + report.duration
+    recorded = {**json.loads(DURATIONS.read_text(encoding="utf-8")), **took}
+    lines = {group: round(seconds) for group, seconds in sorted(recorded.items()) if seconds >= 1}
+    DURATIONS.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -118,23 +126,80 @@ def measured(record_property: Callable[[str, object], None]) -> Callable[[str], 
     return partial(record_property, MEASURED)
 
 
+@contextmanager
+def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
+    """Yield a folder for what is made once and only read by tests, and whether it is to be made now.
+
+    The processes of a run share it, and the runs of one ``.ci/run`` too, which names a folder for this in EVENKEEL_TESTS_SHARE.
+    """
+    is_alone = "PYTEST_XDIST_WORKER" not in os.environ
+    shared = os.environ.get("EVENKEEL_TESTS_SHARE") or (factory.getbasetemp() if is_alone else factory.getbasetemp().parent)
+    folder = Path(shared) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        complete = folder / "complete"
+        if not complete.exists():  # what a process left that has failed
+            shutil.rmtree(folder / "warehouse", ignore_errors=True)
+        yield folder, not complete.exists()
+        complete.touch()
+
+
 Evenkeel = Callable[..., int]
 
 
 @pytest.fixture(scope="session")
-def evenkeel(spark: SparkSession) -> Evenkeel:
-    """Runs one command line in the session of this run and returns its exit code."""
+def empty_warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with all its tables and nothing in them: to copy it costs nothing, and to make it costs a fifth of a small run."""
+    from jobs.warehouse import Warehouse
+
+    with made_once(tmp_path_factory, "empty") as (folder, is_new):
+        if is_new:
+            Warehouse(spark, str(folder / "warehouse")).create()
+    return folder / "warehouse"
+
+
+@pytest.fixture(scope="session")
+def evenkeel(spark: SparkSession, empty_warehouse: Path) -> Evenkeel:
+    """Runs one command line in the session of this run and returns its exit code.
+
+    A new warehouse of ``run`` and ``land`` begins as a copy of the empty one. That the first run makes its tables is shown where processes
+    of their own run, and in test_warehouse.py.
+    """
     from jobs import cli
 
     def run(*argv: str | Path) -> int:
+        named = argv[argv.index("--warehouse") + 1] if "--warehouse" in argv else None
+        if argv[0] in ("run", "land") and isinstance(named, Path) and not named.exists():
+            shutil.copytree(empty_warehouse, named)
         return cli.console_main([str(argument) for argument in argv])
 
     return run
 
 
 @pytest.fixture(scope="session")
-def demo_warehouse(evenkeel: Evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse made by one `run` on the recorded capture; tests only read it."""
-    folder = tmp_path_factory.mktemp("demo") / "warehouse"
-    assert evenkeel("run", "--warehouse", folder, "--run-id", "demo", "--as-of", "2026-11-22T00:00:00Z") == 0
-    return folder
+def make_tables(evenkeel: Evenkeel) -> Evenkeel:
+    """Runs one command line for its tables alone: as ``evenkeel``, without gates, and without the report of ``run``.
+
+    These take a third of a small run, and change nothing in any table but ``runs.gates``.
+    """
+    from jobs import pipeline
+
+    def run(*argv: str | Path) -> int:
+        assert argv[0] != "report", "there would be none"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pipeline.gates, "run", lambda context, conf_folder: [])
+            patch.setattr(pipeline.report, "run", lambda warehouse, settings, as_of, summary: "")
+            return evenkeel(*argv)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def demo_warehouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse made by one `run` on the recorded capture; tests only read it. Where it is there already, this starts no Spark."""
+    with made_once(tmp_path_factory, "demo") as (folder, is_new):
+        if is_new:
+            evenkeel: Evenkeel = request.getfixturevalue("evenkeel")
+            assert evenkeel("run", "--warehouse", folder / "warehouse", "--run-id", "demo", "--as-of", "2026-11-22T00:00:00Z") == 0
+    return folder / "warehouse"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import made_once
 from tests.faults.readers import State, published_state
 from tests.spark.captures import LOOKS, few
 
@@ -20,20 +21,15 @@ BAD_RECORD = '{"partition": 1, "offset": 900001, "timestamp_ms": 1795000000000, 
 
 
 @pytest.fixture(scope="session")
-def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorded capture and one bad record."""
-    folder = tmp_path_factory.mktemp("full") / "captures"
-    shutil.copytree(DEMO, folder)
-    (folder / "bad.jsonl").write_text(BAD_RECORD)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def full_warehouse(evenkeel, captures: Path) -> Path:
-    """A warehouse with rows in every table; tests only read it."""
-    warehouse = captures.parent / "warehouse"
-    assert evenkeel("run", "--warehouse", warehouse, "--input", captures, "--run-id", "full", "--as-of", AS_OF) == 0
-    return warehouse
+def full_warehouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with rows in every table, made of the recorded capture and one bad record; tests only read it."""
+    with made_once(tmp_path_factory, "full") as (folder, is_new):
+        if is_new:
+            evenkeel, captures, warehouse = request.getfixturevalue("evenkeel"), folder / "captures", folder / "warehouse"
+            shutil.copytree(DEMO, captures)
+            (captures / "bad.jsonl").write_text(BAD_RECORD)
+            assert evenkeel("run", "--warehouse", warehouse, "--input", captures, "--run-id", "full", "--as-of", AS_OF) == 0
+    return folder / "warehouse"
 
 
 @pytest.fixture

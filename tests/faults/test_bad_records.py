@@ -53,7 +53,7 @@ def check_quarantine(warehouse: Path, log: Log, capture: Path) -> None:
     ("command", "good", "bad"),
     [("land", 1_000, 120), pytest.param("run", 100_000, 10_000, marks=pytest.mark.slow)],
 )
-def test_bad_records_among_good_ones(command: str, good: int, bad: int, evenkeel, measured, tmp_path: Path) -> None:
+def test_bad_records_among_good_ones(command: str, good: int, bad: int, make_tables, measured, tmp_path: Path) -> None:
     """The same log once with its bad records and once without, as if compaction had taken them away."""
     print(f"EVENKEEL_SEED={SEED}")
     chance = random.Random(SEED)
@@ -63,7 +63,7 @@ def test_bad_records_among_good_ones(command: str, good: int, bad: int, evenkeel
     for name, part in (("mixed", log), ("clean", log.without_bad())):
         capture = part.write(tmp_path / f"{name} log", chance)
         arguments = ("--warehouse", tmp_path / name, "--input", capture, "--config", settings, "--cluster-id", "c")
-        assert evenkeel(command, *arguments) == 0
+        assert make_tables(command, *arguments) == 0
     (run,) = rows(tmp_path / "mixed", "runs")
     counts = dict(run["input_counts"])
     skipped = sum(record.reason == TRANSPARENT for record in log.records)

@@ -149,7 +149,7 @@ def seed_of_workers(spark: SparkSession) -> str:
     return spark.range(1).mapInArrow(tell, "seed string").collect()[0]["seed"]
 
 
-def run_corner(spark: SparkSession, evenkeel: Callable[..., int], corner: Corner, files: list[Path], warehouse: Path) -> None:
+def run_corner(spark: SparkSession, make_tables: Callable[..., int], corner: Corner, files: list[Path], warehouse: Path) -> None:
     used = {
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(corner.batch_rows),
         "spark.sql.shuffle.partitions": str(corner.partitions),
@@ -158,14 +158,14 @@ def run_corner(spark: SparkSession, evenkeel: Callable[..., int], corner: Corner
     with settings(spark, used), worker_hash_seed(spark, corner.worker_seed):
         assert seed_of_workers(spark) == str(corner.worker_seed)
         for number in range(corner.runs):
-            assert evenkeel("run", "--warehouse", warehouse, "--input", *files[number :: corner.runs]) == 0
+            assert make_tables("run", "--warehouse", warehouse, "--input", *files[number :: corner.runs]) == 0
             assert {key: spark.conf.get(key) for key in used} == used, "a run leaves the settings of its session alone"
 
 
 @pytest.fixture(scope="module")
-def expected(spark: SparkSession, evenkeel, captures: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def expected(spark: SparkSession, make_tables, captures: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     warehouse = tmp_path_factory.mktemp("expected") / "warehouse"
-    run_corner(spark, evenkeel, Corner(), captures["recorded"], warehouse)
+    run_corner(spark, make_tables, Corner(), captures["recorded"], warehouse)
     assert all(content(warehouse, name) for name in (*COMPARED, "group_states")), "every table has rows"
     assert any('"is_disputed": true' in row for row in content(warehouse, "subscription_snapshots"))
     return digests(warehouse)
@@ -173,9 +173,9 @@ def expected(spark: SparkSession, evenkeel, captures: dict[str, list[Path]], tmp
 
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: str(corner).replace(" ", "-"))
 def test_the_content_is_the_same(
-    corner: Corner, spark: SparkSession, evenkeel, captures: dict[str, list[Path]], expected: dict[str, str], tmp_path: Path
+    corner: Corner, spark: SparkSession, make_tables, captures: dict[str, list[Path]], expected: dict[str, str], tmp_path: Path
 ) -> None:
-    run_corner(spark, evenkeel, corner, captures[corner.form], tmp_path / "warehouse")
+    run_corner(spark, make_tables, corner, captures[corner.form], tmp_path / "warehouse")
     assert digests(tmp_path / "warehouse") == expected
 
 

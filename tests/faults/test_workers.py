@@ -32,16 +32,16 @@ LIMITS = WorkerLimits(MEMORY_MB, 3600)
 
 
 @pytest.fixture(scope="module")
-def landed(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def landed(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse of two groups, landed only."""
     folder = tmp_path_factory.mktemp("workers")
     records = of_groups(folder, "two.parquet", POISON, OTHER)
-    assert evenkeel("land", "--warehouse", folder / "warehouse", "--input", records, LOOKS) == 0
+    assert make_tables("land", "--warehouse", folder / "warehouse", "--input", records, LOOKS) == 0
     return folder / "warehouse"
 
 
 @pytest.fixture
-def assign_with(landed: Path, evenkeel, tmp_path: Path) -> Callable[..., int]:
+def assign_with(landed: Path, make_tables, tmp_path: Path) -> Callable[..., int]:
     """Assigns a copy of the landed warehouse, with an assignor and limits, and returns the exit code."""
 
     def assign(function: Callable[..., object] | None, idle_timeout_s: float = 3600) -> int:
@@ -50,7 +50,7 @@ def assign_with(landed: Path, evenkeel, tmp_path: Path) -> Callable[..., int]:
         (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
         shutil.rmtree(tmp_path / "warehouse", ignore_errors=True)
         shutil.copytree(landed, tmp_path / "warehouse")
-        return evenkeel("assign", "--config", tmp_path / "settings.yaml", "--warehouse", tmp_path / "warehouse")
+        return make_tables("assign", "--config", tmp_path / "settings.yaml", "--warehouse", tmp_path / "warehouse")
 
     return assign
 
@@ -283,14 +283,16 @@ def test_what_cannot_be_decoded_within_memory_is_told_with_its_place(columns: di
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
-def test_landing_more_than_fits_names_the_file_and_publishes_nothing(evenkeel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_landing_more_than_fits_names_the_file_and_publishes_nothing(
+    make_tables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A line of 9 MB, which as objects of Python takes thirty times as much, where workers may take 64 MiB and what they have set free."""
     (tmp_path / "settings.yaml").write_text("workers: {memory_mb: 64}\n", encoding="utf-8")
     group = {"group_id": "g", "group_type": "classic", "state": "Empty", "observed_at_ms": 1, "members": []}
     line = {**group, "further": [{"": 0}] * 1_200_000}
     (tmp_path / "large.ndjson").write_text(json.dumps(line, separators=(",", ":")) + "\n", encoding="utf-8")
     command = ("land", "--config", tmp_path / "settings.yaml", "--warehouse", tmp_path / "warehouse", "--input", tmp_path / "large.ndjson")
-    assert evenkeel(*command) == 1
+    assert make_tables(*command) == 1
     told = capsys.readouterr().err.splitlines()[-1]
     assert "decoding large.ndjson, or what follows: out of memory: it takes more than the 64 MiB that workers.memory_mb allows" in told
     assert [row["status"] for row in rows(tmp_path / "warehouse", "runs")] == ["failed"]

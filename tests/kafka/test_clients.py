@@ -75,11 +75,11 @@ def witnesses(java: Java, broker: Broker) -> Iterator[dict[str, list[Witness]]]:
 
 @pytest.fixture(scope="module")
 def generations(
-    witnesses: dict[str, list[Witness]], broker: Broker, evenkeel: Evenkeel, tmp_path_factory: pytest.TempPathFactory
+    witnesses: dict[str, list[Witness]], broker: Broker, make_tables: Evenkeel, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[Observed]]:
     folder = tmp_path_factory.mktemp("clients")
     assert cli.console_main(["collect", "--bootstrap-servers", broker.address, "--output", str(folder / "captures")]) == 0
-    assert evenkeel("run", "--input", folder / "captures", "--warehouse", folder / "warehouse") == 0
+    assert make_tables("run", "--input", folder / "captures", "--warehouse", folder / "warehouse") == 0
     return observed(folder / "warehouse")
 
 

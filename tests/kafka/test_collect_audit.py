@@ -16,10 +16,10 @@ GROUPS = (CLASSIC, COOPERATIVE, STATIC, NEXT_GENERATION)
 
 
 @pytest.fixture(scope="module")
-def warehouse(evenkeel: Evenkeel, history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warehouse(make_tables: Evenkeel, history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with what was collected: landed, assigned and audited."""
     folder = tmp_path_factory.mktemp("audited") / "warehouse"
-    assert evenkeel("run", "--input", history.folder, "--warehouse", folder) == 0
+    assert make_tables("run", "--input", history.folder, "--warehouse", folder) == 0
     return folder
 
 

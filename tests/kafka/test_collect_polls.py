@@ -220,7 +220,7 @@ def test_a_cluster_that_is_away_ends_no_following(broker: Broker, groups: Groups
 
 
 @pytest.mark.slow
-def test_polls_go_through_the_pipeline(evenkeel: Evenkeel, collect: Collect, groups: Groups, tmp_path: Path) -> None:
+def test_polls_go_through_the_pipeline(make_tables: Evenkeel, collect: Collect, groups: Groups, tmp_path: Path) -> None:
     captured, warehouse = tmp_path / "captures", tmp_path / "warehouse"
     assert collect(captured, "--poll") == 0
     before = owned(groups.of(CLASSIC))
@@ -228,7 +228,7 @@ def test_polls_go_through_the_pipeline(evenkeel: Evenkeel, collect: Collect, gro
     groups.settle(CLASSIC)
     assert collect(captured) == 0
     after = owned(groups.of(CLASSIC))
-    assert evenkeel("run", "--input", captured, "--warehouse", warehouse) == 0
+    assert make_tables("run", "--input", captured, "--warehouse", warehouse) == 0
     groups.leave(leaves)
 
     (run,) = rows(warehouse, "runs")

@@ -34,12 +34,12 @@ MEMORY_MB = 64
 class Live:
     """Lands the broker's log into one warehouse."""
 
-    def __init__(self, evenkeel: Evenkeel, broker: Broker, warehouse: Path) -> None:
-        self._evenkeel, self._broker, self.warehouse = evenkeel, broker, warehouse
+    def __init__(self, make_tables: Evenkeel, broker: Broker, warehouse: Path) -> None:
+        self._make_tables, self._broker, self.warehouse = make_tables, broker, warehouse
 
     def land(self, *options: str | Path) -> int:
         """Return the exit code of one run."""
-        return self._evenkeel("land", "--bootstrap-servers", self._broker.address, "--warehouse", self.warehouse, *options)
+        return self._make_tables("land", "--bootstrap-servers", self._broker.address, "--warehouse", self.warehouse, *options)
 
     def last(self) -> dict[str, Any]:
         """Return the newest row of ``runs``, its maps as dicts."""
@@ -52,8 +52,8 @@ class Live:
 
 
 @pytest.fixture
-def live(evenkeel: Evenkeel, broker: Broker, history: History, tmp_path: Path) -> Live:
-    return Live(evenkeel, broker, tmp_path / "warehouse")
+def live(make_tables: Evenkeel, broker: Broker, history: History, tmp_path: Path) -> Live:
+    return Live(make_tables, broker, tmp_path / "warehouse")
 
 
 def in_log(broker: Broker) -> list[Record]:
@@ -63,11 +63,11 @@ def in_log(broker: Broker) -> list[Record]:
 # -- what lands
 
 
-def test_it_lands_what_a_collection_would(live: Live, collect: Collect, evenkeel: Evenkeel, broker: Broker, tmp_path: Path) -> None:
+def test_it_lands_what_a_collection_would(live: Live, collect: Collect, make_tables: Evenkeel, broker: Broker, tmp_path: Path) -> None:
     captures, warehouse = tmp_path / "captures", tmp_path / "collected"
     assert live.land() == 0
     assert collect(captures) == 0
-    assert evenkeel("land", "--input", captures, "--warehouse", warehouse) == 0
+    assert make_tables("land", "--input", captures, "--warehouse", warehouse) == 0
     (of_captures,) = rows(warehouse, "runs")
     counts = live.last()["input_counts"]
     assert counts == dict(of_captures["input_counts"])

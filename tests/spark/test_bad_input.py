@@ -113,7 +113,7 @@ def damaged_records() -> list[dict]:
     ]
 
 
-def test_damaged_records_end_in_quarantine(evenkeel, tmp_path: Path) -> None:
+def test_damaged_records_end_in_quarantine(make_tables, tmp_path: Path) -> None:
     capture = tmp_path / "damaged.jsonl.gz"
     with gzip.open(capture, "wt") as lines:
         lines.writelines(json.dumps(record) + "\n" for record in damaged_records())
@@ -121,7 +121,7 @@ def test_damaged_records_end_in_quarantine(evenkeel, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("quality:\n  max_quarantined_ratio: 1.0\n")
     warehouse = tmp_path / "warehouse"
-    assert evenkeel("run", "--config", settings, "--warehouse", warehouse, "--input", capture) == 0
+    assert make_tables("run", "--config", settings, "--warehouse", warehouse, "--input", capture) == 0
     (run,) = rows(warehouse, "runs")
     counts = dict(run["input_counts"])
     assert (counts["read"], counts["landed"], counts["skipped"], counts["quarantined"]) == (10, 1, 2, 7)
@@ -139,7 +139,7 @@ def test_damaged_records_end_in_quarantine(evenkeel, tmp_path: Path) -> None:
     }
     assert "group 'g1'" in next(row["detail"] for row in rows(warehouse, "quarantine") if row["source_position"] == "1@2")
     before = versions(warehouse)
-    assert evenkeel("run", "--config", settings, "--warehouse", warehouse, "--input", capture) == 0
+    assert make_tables("run", "--config", settings, "--warehouse", warehouse, "--input", capture) == 0
     assert {name for name, version in versions(warehouse).items() if version != before[name]} == {"runs"}
 
 

@@ -43,7 +43,7 @@ def late(demo_warehouse: Path) -> set[tuple[int, int]]:
 
 
 @pytest.fixture(scope="module")
-def warehouse(late: set[tuple[int, int]], evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warehouse(late: set[tuple[int, int]], make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse to which the late records came in a second run."""
     folder = tmp_path_factory.mktemp("late")
     table = pq.read_table(DEMO / "consumer_offsets.parquet")
@@ -52,7 +52,7 @@ def warehouse(late: set[tuple[int, int]], evenkeel, tmp_path_factory: pytest.Tem
     for name, chosen in (("most", pa.compute.invert(is_late)), ("late", is_late)):
         pq.write_table(table.filter(chosen), folder / f"{name}.parquet")
         inputs = ("--input", folder / f"{name}.parquet", LOOKS)
-        assert evenkeel("run", "--config", folder / "settings.yaml", "--warehouse", folder / "warehouse", *inputs) == 0
+        assert make_tables("run", "--config", folder / "settings.yaml", "--warehouse", folder / "warehouse", *inputs) == 0
     return folder / "warehouse"
 
 

@@ -225,7 +225,7 @@ def test_what_is_as_it_should_be(found: dict[str, list[Row]], name: str) -> None
 
 
 @pytest.mark.slow
-def test_a_commit_that_lands_later_takes_the_finding_back(evenkeel, tmp_path: Path) -> None:
+def test_a_commit_that_lands_later_takes_the_finding_back(make_tables, tmp_path: Path) -> None:
     member = {"member_id": "m", "topics": ["t"], "assigned": [{"topic": "t", "partitions": [0]}]}
 
     def snapshot(group_id: str, at_ms: int, **changes: Any) -> Row:
@@ -253,7 +253,7 @@ def test_a_commit_that_lands_later_takes_the_finding_back(evenkeel, tmp_path: Pa
         for name, lines in (("cluster.jsonl", of_cluster), ("groups.jsonl", of_groups)):
             if lines:
                 (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert evenkeel("run", "--warehouse", tmp_path / "warehouse", "--input", folder, "--strategies", "range") == 0
+        assert make_tables("run", "--warehouse", tmp_path / "warehouse", "--input", folder, "--strategies", "range") == 0
         told = [row for row in rows(tmp_path / "warehouse", "findings") if row["rule_id"] == "members_never_commit"]
         seen.append([(row["group_id"], row["run_sequence"]) for row in told])
     assert seen == [[], [("g", 2)], []]

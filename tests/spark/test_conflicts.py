@@ -50,12 +50,12 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list
 
 
 @pytest.mark.slow
-def test_it_does_not_matter_which_content_lands_first(evenkeel, captures: tuple[list[Path], list[Path]], tmp_path: Path) -> None:
+def test_it_does_not_matter_which_content_lands_first(make_tables, captures: tuple[list[Path], list[Path]], tmp_path: Path) -> None:
     a, b = captures
     (tmp_path / "any.yaml").write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
     for name, pieces in {"at once": [a + b], "a first": [a, b], "b first": [b, a]}.items():
         for piece in pieces:
-            assert evenkeel("run", "--config", tmp_path / "any.yaml", "--warehouse", tmp_path / name, "--input", *piece) == 0
+            assert make_tables("run", "--config", tmp_path / "any.yaml", "--warehouse", tmp_path / name, "--input", *piece) == 0
     expected = tmp_path / "at once"
     disputed = {row["position"] for row in rows(expected, "subscription_snapshots") if row["is_disputed"]}
     found = [row for row in rows(expected, "findings") if row["rule_id"] == "conflicting_records"]
@@ -65,7 +65,7 @@ def test_it_does_not_matter_which_content_lands_first(evenkeel, captures: tuple[
     for name in ("a first", "b first"):
         assert_equal_warehouses(tmp_path / name, expected)
     before = len(rows(expected, "quarantine"))
-    assert evenkeel("run", "--warehouse", expected, "--input", *a) == 0
+    assert make_tables("run", "--warehouse", expected, "--input", *a) == 0
     assert len(rows(expected, "quarantine")) == before
 
 
@@ -132,13 +132,13 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> list[list[Path]]:
 
 @pytest.mark.parametrize("order", ["210", *[pytest.param(order, marks=pytest.mark.slow) for order in ("012", "120", "201")]])
 def test_any_kinds_of_records_at_one_place_end_the_same_in_any_order(
-    order: str, evenkeel, contested: list[list[Path]], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    order: str, make_tables, contested: list[list[Path]], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     settings, expected = tmp_path / "any.yaml", tmp_path_factory.getbasetemp() / "contested at once"
     settings.write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
 
     def run(warehouse: Path, captures: list[Path]) -> None:
-        assert evenkeel("run", "--config", settings, "--warehouse", warehouse, "--input", *captures) == 0
+        assert make_tables("run", "--config", settings, "--warehouse", warehouse, "--input", *captures) == 0
 
     if not expected.exists():
         run(expected, [path for capture in contested for path in capture])

@@ -18,7 +18,7 @@ FIRST_WITH_MEMBERS = 15
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_late", [pytest.param(True, id="the empty one first"), pytest.param(False, id="the telling one first")])
-def test_either_order_gives_the_tables_of_one_run(evenkeel, tmp_path: Path, is_late: bool) -> None:
+def test_either_order_gives_the_tables_of_one_run(make_tables, tmp_path: Path, is_late: bool) -> None:
     whole = of_groups(tmp_path, "whole.parquet", CONSUMERS, CONNECT)
     table = pq.read_table(whole)
     tells = [
@@ -29,8 +29,8 @@ def test_either_order_gives_the_tables_of_one_run(evenkeel, tmp_path: Path, is_l
     runs = {"pieces": (tmp_path / "first.parquet", whole), "at_once": (whole,)}
     for name, captures in runs.items():
         for capture in captures:
-            assert evenkeel("run", "--warehouse", tmp_path / name, "--input", capture, LOOKS) == 0
-        assert evenkeel("verify", "--warehouse", tmp_path / name) == 0
+            assert make_tables("run", "--warehouse", tmp_path / name, "--input", capture, LOOKS) == 0
+        assert make_tables("verify", "--warehouse", tmp_path / name) == 0
     for table_name in COMPARED:
         assert content(tmp_path / "pieces", table_name) == content(tmp_path / "at_once", table_name), table_name
     assert {row["group_id"] for row in rows(tmp_path / "pieces", "group_states")} == {CONSUMERS}

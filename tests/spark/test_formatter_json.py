@@ -31,10 +31,10 @@ def write(folder: Path, name: str, objects: list[str], between: str = "") -> Pat
 
 
 @pytest.fixture(scope="module")
-def whole(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("formatter")
     inputs = [write(folder, "groups.txt", printed(GROUPS)), write(folder, "commits.txt", printed(COMMITS))]
-    assert evenkeel("run", "--warehouse", folder / "warehouse", "--input", *inputs, LOOKS, "--cluster-id", "demo") == 0
+    assert make_tables("run", "--warehouse", folder / "warehouse", "--input", *inputs, LOOKS, "--cluster-id", "demo") == 0
     return folder / "warehouse"
 
 
@@ -93,7 +93,7 @@ def test_a_group_deleted_and_made_again_has_two_lives(whole: Path, demo_warehous
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [(2, 0, 1), (0, 1, 2), (1, 2, 0), (2, 1, 0)])
-def test_parts_that_overlap_give_what_the_whole_gives(order: tuple[int, ...], evenkeel, whole: Path, tmp_path: Path) -> None:
+def test_parts_that_overlap_give_what_the_whole_gives(order: tuple[int, ...], make_tables, whole: Path, tmp_path: Path) -> None:
     """Outputs of three moments: each goes on from what is known, and an older one pushes the stored rows back."""
     warehouse = tmp_path / "warehouse"
     for number in order:
@@ -109,12 +109,12 @@ def test_parts_that_overlap_give_what_the_whole_gives(order: tuple[int, ...], ev
                     between,
                 )
             )
-        assert evenkeel("run", "--warehouse", warehouse, "--input", *inputs, LOOKS, "--cluster-id", "demo") == 0
+        assert make_tables("run", "--warehouse", warehouse, "--input", *inputs, LOOKS, "--cluster-id", "demo") == 0
     assert_equal_warehouses(warehouse, whole)
 
 
 @pytest.mark.slow
-def test_parts_in_one_run_and_again_are_duplicates(evenkeel, spark: SparkSession, whole: Path, tmp_path: Path) -> None:
+def test_parts_in_one_run_and_again_are_duplicates(make_tables, spark: SparkSession, whole: Path, tmp_path: Path) -> None:
     """Cut into blocks on the way, as files larger than Spark reads at once are."""
     objects = printed(GROUPS)
     parts = [
@@ -125,14 +125,14 @@ def test_parts_in_one_run_and_again_are_duplicates(evenkeel, spark: SparkSession
     warehouse = tmp_path / "warehouse"
     spark.conf.set("spark.sql.files.maxPartitionBytes", "20000")
     try:
-        assert evenkeel("run", "--warehouse", warehouse, "--input", *parts, LOOKS, "--cluster-id", "demo") == 0
+        assert make_tables("run", "--warehouse", warehouse, "--input", *parts, LOOKS, "--cluster-id", "demo") == 0
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert_equal_warehouses(warehouse, whole)
-    assert evenkeel("verify", "--warehouse", warehouse) == 0
+    assert make_tables("verify", "--warehouse", warehouse) == 0
     counts = dict(rows(warehouse, "runs")[0]["input_counts"])
     assert counts["formatter-json.duplicate"] == 50
-    assert evenkeel("land", "--warehouse", warehouse, "--input", *parts, "--cluster-id", "demo") == 0
+    assert make_tables("land", "--warehouse", warehouse, "--input", *parts, "--cluster-id", "demo") == 0
     last = max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
     assert dict(last["input_counts"])["landed"] == 0
     assert dict(last["output_counts"]) == {}
@@ -147,15 +147,15 @@ def test_parts_in_one_run_and_again_are_duplicates(evenkeel, spark: SparkSession
         pytest.param("012+456", [(0, 2), (3, 7), (2, 3), (0, 7)], id="at the beginning of a part, the one before which is late"),
     ],
 )
-def test_a_tombstone_finds_its_place_in_any_part(log: str, parts: list[tuple[int, int]], evenkeel, tmp_path: Path) -> None:
+def test_a_tombstone_finds_its_place_in_any_part(log: str, parts: list[tuple[int, int]], make_tables, tmp_path: Path) -> None:
     of_group = [found for found in printed(GROUPS) if '"fraud-upgrade"' in found]
     assert [number for number, found in enumerate(of_group) if json.loads(found)["value"] is None] == [3]
     objects = [of_group[3 if letter == "+" else int(letter)] for letter in log]
     inputs = [write(tmp_path, f"{number}.txt", objects[first:last]) for number, (first, last) in enumerate(parts)]
     at_once, in_turn = tmp_path / "at once", tmp_path / "in turn"
     for part in inputs:
-        assert evenkeel("land", "--warehouse", in_turn, "--input", part) == 0
-    assert evenkeel("land", "--warehouse", at_once, "--input", *inputs) == 0
+        assert make_tables("land", "--warehouse", in_turn, "--input", part) == 0
+    assert make_tables("land", "--warehouse", at_once, "--input", *inputs) == 0
     assert_equal_warehouses(in_turn, at_once)
     snapshots = sorted(rows(in_turn, "subscription_snapshots"), key=lambda row: row["joined_at"])
     assert [row["position"] for row in snapshots] == [place for place, letter in enumerate(log) if letter != "+"]
@@ -164,10 +164,10 @@ def test_a_tombstone_finds_its_place_in_any_part(log: str, parts: list[tuple[int
     assert len({row["incarnation"] for row in snapshots}) == 1 + len(ends)
 
 
-def test_parts_in_contradiction_are_refused(evenkeel, tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+def test_parts_in_contradiction_are_refused(make_tables, tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     storm = [found for found in printed(GROUPS) if '"mart-storm"' in found]
     parts = [write(tmp_path, "a", storm), write(tmp_path, "b", [storm[3], storm[1]])]
-    assert evenkeel("land", "--warehouse", tmp_path / "warehouse", "--input", *parts) == 2
+    assert make_tables("land", "--warehouse", tmp_path / "warehouse", "--input", *parts) == 2
     said = capfd.readouterr().err
     assert "group mart-storm" in said and "different order" in said and f"the records in {parts[0]}, {parts[1]} cannot be put" in said
     runs = rows(tmp_path / "warehouse", "runs")
@@ -176,7 +176,7 @@ def test_parts_in_contradiction_are_refused(evenkeel, tmp_path: Path, capfd: pyt
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [("formatter", "raw"), ("raw", "formatter")])
-def test_raw_records_take_the_place_of_what_was_printed(order: tuple[str, ...], evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_raw_records_take_the_place_of_what_was_printed(order: tuple[str, ...], make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
     inputs = {
         "raw": [DEMO / "consumer_offsets.parquet", LOOKS],
         "formatter": [write(tmp_path, "g", printed(GROUPS)), write(tmp_path, "c", printed(COMMITS))],
@@ -184,18 +184,18 @@ def test_raw_records_take_the_place_of_what_was_printed(order: tuple[str, ...], 
     cluster = rows(demo_warehouse, "runs")[0] and rows(demo_warehouse, "topic_snapshots")[0]["cluster_id"]
     warehouse = tmp_path / "warehouse"
     for name in order:
-        assert evenkeel("run", "--warehouse", warehouse, "--input", *inputs[name], "--cluster-id", cluster) == 0
+        assert make_tables("run", "--warehouse", warehouse, "--input", *inputs[name], "--cluster-id", cluster) == 0
     assert_equal_warehouses(warehouse, demo_warehouse)
     runs = {run["run_sequence"]: dict(run["input_counts"]) for run in rows(warehouse, "runs")}
     if order == ("raw", "formatter"):
         assert runs[2]["formatter-json.duplicate"] + runs[2]["skipped"] == runs[2]["read"]
 
 
-def test_damaged_objects_end_in_quarantine(evenkeel, tmp_path: Path) -> None:
+def test_damaged_objects_end_in_quarantine(make_tables, tmp_path: Path) -> None:
     objects = printed(GROUPS)[:5]
     bad = ['{"key":{"type":2,"data":{"group":7}},"value":null}', '{"key":{"type":2', '{"key":null,"value":null}']
     path = write(tmp_path, "cut.txt", [objects[0], *bad, *objects[1:]])
-    assert evenkeel("land", "--warehouse", tmp_path / "warehouse", "--input", path, "--config", settings(tmp_path)) == 0
+    assert make_tables("land", "--warehouse", tmp_path / "warehouse", "--input", path, "--config", settings(tmp_path)) == 0
     found = sorted((row["reason"], row["source_position"]) for row in rows(tmp_path / "warehouse", "quarantine"))
     assert found == [("malformed_object", f"cut.txt line {number}") for number in (3, 4, 5)]
     assert len(rows(tmp_path / "warehouse", "subscription_snapshots")) == 5

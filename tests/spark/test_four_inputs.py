@@ -27,12 +27,12 @@ Held = dict[str, frozenset[tuple[str, int]]]
 
 
 @pytest.fixture(scope="module")
-def snapshots(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def snapshots(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All looks of the admin client, as one file of snapshots."""
     folder = tmp_path_factory.mktemp("snapshots")
     lines = [json.dumps(envelope) for look in admin_looks() for envelope in told_envelopes(look)]
     (folder / "looks.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    assert evenkeel("run", "--warehouse", folder / "w", "--input", folder / "looks.jsonl", LOOKS, "--cluster-id", CLUSTER) == 0
+    assert make_tables("run", "--warehouse", folder / "w", "--input", folder / "looks.jsonl", LOOKS, "--cluster-id", CLUSTER) == 0
     return folder / "w"
 
 
@@ -50,13 +50,13 @@ def write_look(folder: Path, number: int) -> tuple[Path, str]:
 
 
 @pytest.fixture(scope="module")
-def described(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def described(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some of these looks as the command line tool printed them."""
     folder = tmp_path_factory.mktemp("described")
-    assert evenkeel("land", "--warehouse", folder / "w", "--input", LOOKS, "--cluster-id", CLUSTER) == 0
+    assert make_tables("land", "--warehouse", folder / "w", "--input", LOOKS, "--cluster-id", CLUSTER) == 0
     for number in LOOKED_AT:
         look, as_of = write_look(folder, number)
-        assert evenkeel("run", "--warehouse", folder / "w", "--input", look, "--cluster-id", CLUSTER, "--as-of", as_of) == 0
+        assert make_tables("run", "--warehouse", folder / "w", "--input", look, "--cluster-id", CLUSTER, "--as-of", as_of) == 0
     return folder / "w"
 
 
@@ -75,8 +75,8 @@ def held_by_position(warehouse: Path) -> dict[tuple[str, int], tuple[str, str, H
 
 @pytest.mark.parametrize("name", ["snapshots", "described"])
 @pytest.mark.slow
-def test_what_has_landed_is_sound(name: str, evenkeel, request: pytest.FixtureRequest) -> None:
-    assert evenkeel("verify", "--warehouse", request.getfixturevalue(name)) == 0
+def test_what_has_landed_is_sound(name: str, make_tables, request: pytest.FixtureRequest) -> None:
+    assert make_tables("verify", "--warehouse", request.getfixturevalue(name)) == 0
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse:
 
 
 @pytest.mark.parametrize("first", [pytest.param("snapshot", marks=pytest.mark.slow), "describe"])
-def test_the_source_that_tells_more_stays(first: str, evenkeel, spark: SparkSession, tmp_path: Path) -> None:
+def test_the_source_that_tells_more_stays(first: str, make_tables, spark: SparkSession, tmp_path: Path) -> None:
     """Whichever comes first; a group that only the lesser one tells of keeps that. Once as lines, once as Parquet."""
     look, as_of = write_look(tmp_path, 16)
     lines = [json.dumps(envelope) for envelope in told_envelopes(admin_looks()[16]) if envelope["group_id"] != "mart-rack"]
@@ -157,7 +157,7 @@ def test_the_source_that_tells_more_stays(first: str, evenkeel, spark: SparkSess
         spark.read.json(str(tmp_path / "snapshots")).write.parquet(str(tmp_path / "parquet"))
     for source in sorted(inputs, key=lambda source: source != first):
         arguments = ("--warehouse", tmp_path / "w", "--input", inputs[source], "--cluster-id", CLUSTER, "--as-of", as_of)
-        assert evenkeel("run", *arguments) == 0
+        assert make_tables("run", *arguments) == 0
     sources = {row["group_id"]: row["source"] for row in rows(tmp_path / "w", "subscription_snapshots")}
     assert sources.pop("mart-rack") == "describe"
     assert set(sources.values()) == {"snapshot"}

@@ -279,12 +279,12 @@ def history() -> Log:
 
 
 @pytest.fixture(scope="module")
-def at_once(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def at_once(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse in which the whole life has landed at once."""
     folder = tmp_path_factory.mktemp("at_once")
     log = history()
     inputs = [write_records(folder / "all.parquet", log, list(range(len(log.records)))), write_look(folder / "look.jsonl", t=2)]
-    assert evenkeel("run", "--warehouse", folder / "warehouse", "--input", *inputs) == 0
+    assert make_tables("run", "--warehouse", folder / "warehouse", "--input", *inputs) == 0
     return folder / "warehouse"
 
 
@@ -316,34 +316,34 @@ def test_the_life_of_a_group(at_once: Path) -> None:
         pytest.param([list(range(19)), [19, 20, 21, 22]], id="in order", marks=pytest.mark.slow),
     ],
 )
-def test_pieces_in_any_order_give_what_the_whole_gives(pieces: list[list[int]], evenkeel, at_once: Path, tmp_path: Path) -> None:
+def test_pieces_in_any_order_give_what_the_whole_gives(pieces: list[list[int]], make_tables, at_once: Path, tmp_path: Path) -> None:
     """Epochs without their members look like empty groups: what was worked out of these is taken back."""
     log, warehouse, look = history(), tmp_path / "warehouse", write_look(tmp_path / "look.jsonl", t=2)
     for number, offsets in enumerate(pieces):
         piece = write_records(tmp_path / f"{number}.parquet", log, offsets)
-        assert evenkeel("run", "--warehouse", warehouse, "--input", piece, look) == 0
+        assert make_tables("run", "--warehouse", warehouse, "--input", piece, look) == 0
     assert_equal(warehouse, at_once)
 
 
 @pytest.mark.slow
-def test_a_name_may_come_later_than_its_id(evenkeel, at_once: Path, tmp_path: Path) -> None:
+def test_a_name_may_come_later_than_its_id(make_tables, at_once: Path, tmp_path: Path) -> None:
     log, warehouse = history(), tmp_path / "warehouse"
     everything = write_records(tmp_path / "all.parquet", log, list(range(len(log.records))))
-    assert evenkeel("run", "--warehouse", warehouse, "--input", everything) == 0
+    assert make_tables("run", "--warehouse", warehouse, "--input", everything) == 0
     observed = [row for row in rows(warehouse, "generation_audits") if row["basis"] == "observed"]
     assert {row["conformance"] for row in observed} == {"not_comparable"}
     held = [entry["topic"] for row in rows(warehouse, "assignments") if row["basis"] == "observed" for entry in row["partitions"]]
     assert set(held) == {f"id:{TOPIC_IDS['t']}"}
-    assert evenkeel("run", "--warehouse", warehouse, "--input", write_look(tmp_path / "look.jsonl", t=2)) == 0
+    assert make_tables("run", "--warehouse", warehouse, "--input", write_look(tmp_path / "look.jsonl", t=2)) == 0
     assert_equal(warehouse, at_once)
 
 
 @pytest.mark.slow
-def test_what_is_stored_already_is_not_written_again(evenkeel, at_once: Path, tmp_path: Path) -> None:
+def test_what_is_stored_already_is_not_written_again(make_tables, at_once: Path, tmp_path: Path) -> None:
     log, warehouse = history(), tmp_path / "warehouse"
     look = write_look(tmp_path / "look.jsonl", t=2)
     for number, last in enumerate((19, 23)):
         piece = write_records(tmp_path / f"{number}.parquet", log, list(range(last)))
-        assert evenkeel("run", "--warehouse", warehouse, "--input", piece, look) == 0
+        assert make_tables("run", "--warehouse", warehouse, "--input", piece, look) == 0
     found: dict[int, Any] = {row["position"]: row["run_sequence"] for row in rows(warehouse, "subscription_snapshots")}
     assert found[3] == found[9] == found[17] < found[22]

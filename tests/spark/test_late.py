@@ -13,7 +13,7 @@ from tests.spark.test_formatter_json import GROUPS, printed, write
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-def test_what_a_run_writes_again_for_one_reason_is_asked_for_others_too(evenkeel, tmp_path: Path) -> None:
+def test_what_a_run_writes_again_for_one_reason_is_asked_for_others_too(make_tables, tmp_path: Path) -> None:
     """Run 2 brings the end of the pause behind generation 2 and a commit from before it; and the size of the offsets topic."""
     late, timely = commit(3, 1, "g", 0, 5), commit(3, 2, "g", 1, 5)
     first, second, third = (
@@ -27,9 +27,9 @@ def test_what_a_run_writes_again_for_one_reason_is_asked_for_others_too(evenkeel
         [written(tmp_path / "1.parquet", first, timely, second), written_text(tmp_path / "1.jsonl", before, after)],
         [written(tmp_path / "2.parquet", late, third), written_text(tmp_path / "2.jsonl", sized)],
     ]
-    assert evenkeel("run", "--warehouse", tmp_path / "at once", "--input", *pieces[0], *pieces[1]) == 0
+    assert make_tables("run", "--warehouse", tmp_path / "at once", "--input", *pieces[0], *pieces[1]) == 0
     for piece in pieces:
-        assert evenkeel("run", "--warehouse", tmp_path / "pieces", "--input", *piece) == 0
+        assert make_tables("run", "--warehouse", tmp_path / "pieces", "--input", *piece) == 0
     for name in ("at once", "pieces"):
         observed = [row for row in rows(tmp_path / name, "generation_audits") if row["basis"] == "observed"]
         [middle] = [row for row in observed if row["generation"] == 2]
@@ -39,13 +39,13 @@ def test_what_a_run_writes_again_for_one_reason_is_asked_for_others_too(evenkeel
     assert_equal_warehouses(tmp_path / "pieces", tmp_path / "at once")
 
 
-def test_a_printed_tombstone_gets_its_time_from_what_is_printed_behind_it(evenkeel, tmp_path: Path) -> None:
+def test_a_printed_tombstone_gets_its_time_from_what_is_printed_behind_it(make_tables, tmp_path: Path) -> None:
     value = printed(GROUPS)[0]
     end = json.dumps({"key": json.loads(value)["key"], "value": None}, separators=(",", ":"))
     alone, both = write(tmp_path, "1.txt", [end]), write(tmp_path, "2.txt", [end, value])
     for name, pieces in {"at once": [[alone, both]], "pieces": [[alone], [both]]}.items():
         for piece in pieces:
-            assert evenkeel("land", "--warehouse", tmp_path / name, "--input", *piece, "--as-of", "2026-11-22T00:00:00Z") == 0
+            assert make_tables("land", "--warehouse", tmp_path / name, "--input", *piece, "--as-of", "2026-11-22T00:00:00Z") == 0
     assert_equal_warehouses(tmp_path / "pieces", tmp_path / "at once")
     [record], [snapshot] = (rows(tmp_path / "pieces", name) for name in ("group_records", "subscription_snapshots"))
     assert record["timestamp"] == snapshot["joined_at"]
@@ -57,7 +57,7 @@ def told(**changes: Any) -> str:
     return json.dumps({**line, **changes}) + "\n"
 
 
-def test_lines_that_contradict_each_other_do_so_until_a_better_source_comes(evenkeel, tmp_path: Path) -> None:
+def test_lines_that_contradict_each_other_do_so_until_a_better_source_comes(make_tables, tmp_path: Path) -> None:
     """The members are the same in both, so that their fingerprints are too; lines that are landed again add nothing."""
     (tmp_path / "any.yaml").write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
     x, y = (written_text(tmp_path / f"{name}.jsonl", told(strategy=name)) for name in ("range", "sticky"))
@@ -65,7 +65,7 @@ def test_lines_that_contradict_each_other_do_so_until_a_better_source_comes(even
 
     def land(name: str, *pieces: list[Path]) -> Path:
         for piece in pieces:
-            assert evenkeel("land", "--config", tmp_path / "any.yaml", "--warehouse", tmp_path / name, "--input", *piece) == 0
+            assert make_tables("land", "--config", tmp_path / "any.yaml", "--warehouse", tmp_path / name, "--input", *piece) == 0
         return tmp_path / name
 
     one, other, at_once = land("one", [x], [x, y], [x, y]), land("other", [y], [x]), land("at once", [x, y])

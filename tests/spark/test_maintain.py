@@ -81,18 +81,18 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def kept(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     folder = tmp_path_factory.mktemp("kept")
     pieces = piece(folder, "a.parquet", 0, 4, earlier=THREE_YEARS), piece(folder, "b.parquet", 4, 8), older_looks(folder)
     warehouse, before, maintained = (folder / name for name in ("warehouse", "before", "maintained"))
     settings = folder / "settings.yaml"
     settings.write_text("assign: {checkpoint_generations: 2}\n")
-    assert evenkeel("run", "--warehouse", warehouse, "--config", settings, "--input", pieces[0], pieces[2]) == 0
+    assert make_tables("run", "--warehouse", warehouse, "--config", settings, "--input", pieces[0], pieces[2]) == 0
     shutil.copytree(warehouse, before)
     pinned = {name: (version, len(rows(warehouse, name))) for name, version in versions(warehouse).items()}
-    assert evenkeel("maintain", "--warehouse", warehouse, *AS_OF) == 0
+    assert make_tables("maintain", "--warehouse", warehouse, *AS_OF) == 0
     shutil.copytree(warehouse, maintained)
-    assert evenkeel("run", "--warehouse", warehouse, "--input", pieces[1], pieces[2]) == 0
+    assert make_tables("run", "--warehouse", warehouse, "--input", pieces[1], pieces[2]) == 0
     return Kept(before, maintained, warehouse, pinned, pieces)
 
 
@@ -124,7 +124,7 @@ def test_the_last_commit_on_each_partition_stays(kept: Kept) -> None:
     assert commits(kept.maintained) == {place: [max(positions)] for place, positions in had.items()}
 
 
-def test_records_that_are_too_old_to_land_replace_nothing(evenkeel, tmp_path: Path) -> None:
+def test_records_that_are_too_old_to_land_replace_nothing(make_tables, tmp_path: Path) -> None:
     """Raw records tell more of a group than a snapshot does, which would else make room for them."""
     warehouse, young, old = tmp_path / "warehouse", tmp_path / "young.jsonl", tmp_path / "old.jsonl"
     snapshot = {"group_id": "g", "group_type": "classic", "state": "Empty", "observed_at_ms": 1_795_000_000_000, "members": []}
@@ -132,13 +132,13 @@ def test_records_that_are_too_old_to_land_replace_nothing(evenkeel, tmp_path: Pa
     key, value = (base64.b64encode(part).decode() for part in (group_key("g"), group_value(1)))
     old.write_text(record_line(key_b64=key, value_b64=value) + "\n")
     for command, capture in (("land", young), ("maintain", None), ("land", old)):
-        assert evenkeel(command, "--warehouse", warehouse, *AS_OF, *(("--input", capture) if capture else ())) == 0
+        assert make_tables(command, "--warehouse", warehouse, *AS_OF, *(("--input", capture) if capture else ())) == 0
     assert [(row["group_id"], row["source"]) for row in rows(warehouse, "subscription_snapshots")] == [("g", "snapshot")]
     assert dict(newest_run(warehouse)["input_counts"])["consumer-offsets.skipped.expired"] == 1
 
 
 @pytest.mark.slow
-def test_the_last_record_of_a_foreign_group_stays(evenkeel, tmp_path: Path) -> None:
+def test_the_last_record_of_a_foreign_group_stays(make_tables, tmp_path: Path) -> None:
     """It tells that the group's empty snapshots are not of consumers; the tombstone of a group without snapshots may be of any life."""
 
     def line(offset: int, group: str, value: bytes | None) -> str:
@@ -148,8 +148,8 @@ def test_the_last_record_of_a_foreign_group_stays(evenkeel, tmp_path: Path) -> N
     connect = group_value(1, protocol_type="connect")
     capture = tmp_path / "records.jsonl"
     capture.write_text(line(1, "a", connect) + line(2, "a", connect) + line(3, "b", connect) + line(4, "a", connect) + line(5, "a", None))
-    assert evenkeel("land", "--warehouse", tmp_path / "warehouse", "--input", capture) == 0
-    assert evenkeel("maintain", "--warehouse", tmp_path / "warehouse", *AS_OF) == 0
+    assert make_tables("land", "--warehouse", tmp_path / "warehouse", "--input", capture) == 0
+    assert make_tables("maintain", "--warehouse", tmp_path / "warehouse", *AS_OF) == 0
     assert sorted(row["offset"] for row in rows(tmp_path / "warehouse", "group_records")) == [3, 4, 5]
 
 
@@ -161,12 +161,12 @@ def test_two_old_looks_stay_and_the_one_at_the_offsets_topic(kept: Kept) -> None
     assert [moment for moment, topic in found if topic == OFFSETS_TOPIC] == [had[0]]
 
 
-def test_a_maintained_warehouse_is_sound(evenkeel, kept: Kept) -> None:
+def test_a_maintained_warehouse_is_sound(make_tables, kept: Kept) -> None:
     """Counterfactual assignments go before the audits made of them."""
     kept_solutions = {solution_of(row) for row in rows(kept.maintained, "assignments")}
     assert any(solution_of(row) not in kept_solutions for row in rows(kept.maintained, "solutions") if row["basis"] == "counterfactual")
     for warehouse in (kept.maintained, kept.warehouse):
-        assert evenkeel("verify", "--warehouse", warehouse) == 0
+        assert make_tables("verify", "--warehouse", warehouse) == 0
 
 
 def test_what_maintenance_has_not_dropped_must_be_there(kept: Kept, spark: SparkSession, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_topics_go_with_the_last_solution_that_names_them(kept: Kept) -> None:
 
 
 @pytest.mark.slow
-def test_the_next_run_goes_on_as_if_nothing_had_been_dropped(kept: Kept, evenkeel, tmp_path: Path) -> None:
+def test_the_next_run_goes_on_as_if_nothing_had_been_dropped(kept: Kept, make_tables, tmp_path: Path) -> None:
     """What is younger than the bound is the same in every row; what is older is less, and nothing else.
 
     But for three generations whose members reached their targets in the young piece, three years after: those stay as they are.
@@ -208,7 +208,7 @@ def test_the_next_run_goes_on_as_if_nothing_had_been_dropped(kept: Kept, evenkee
             row["reconciled_at"] = None
         return json.dumps(row, sort_keys=True)
 
-    assert evenkeel("run", "--warehouse", tmp_path / "whole", "--input", *kept.pieces) == 0
+    assert make_tables("run", "--warehouse", tmp_path / "whole", "--input", *kept.pieces) == 0
     for name in COMPARED:
         ours, theirs = content(kept.warehouse, name), sorted(map(as_it_was, content(tmp_path / "whole", name)))
         assert set(ours) <= set(theirs), name
@@ -217,11 +217,11 @@ def test_the_next_run_goes_on_as_if_nothing_had_been_dropped(kept: Kept, evenkee
             assert young <= set(ours) and young, name
 
 
-def test_a_capture_of_what_was_dropped_does_not_bring_it_back(kept: Kept, evenkeel, tmp_path: Path) -> None:
+def test_a_capture_of_what_was_dropped_does_not_bring_it_back(kept: Kept, make_tables, tmp_path: Path) -> None:
     copy = tmp_path / "warehouse"
     shutil.copytree(kept.warehouse, copy)
     before = versions(copy)
-    assert evenkeel("run", "--warehouse", copy, "--input", *kept.pieces) == 0
+    assert make_tables("run", "--warehouse", copy, "--input", *kept.pieces) == 0
     assert {name for name, version in versions(copy).items() if version != before[name]} == {"runs"}
     counts = dict(newest_run(copy)["input_counts"])
     assert counts["landed"] == counts["quarantined"] == 0
@@ -248,31 +248,31 @@ def copy(demo_warehouse: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_tables_in_order_are_left_alone(evenkeel, copy: Path) -> None:
+def test_tables_in_order_are_left_alone(make_tables, copy: Path) -> None:
     """Not even VACUUM leaves a commit; and a run afterwards has nothing to do."""
     before, last = versions(copy), newest_run(copy)
-    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
+    assert make_tables("maintain", "--warehouse", copy, *AS_OF) == 0
     assert versions(copy) == {**before, "runs": before["runs"] + 1}
     told = newest_run(copy)
     assert (told["command"], told["status"], told["retained_from"], told["output_counts"]) == ("maintain", "published", KEPT_FROM, [])
     for name in ("consumed", "written", "table_versions"):
         assert dict(told[name]) == dict(last[name])
-    assert evenkeel("run", "--warehouse", copy) == 0
+    assert make_tables("run", "--warehouse", copy) == 0
     assert versions(copy) == {**before, "runs": before["runs"] + 2}
     assert newest_run(copy)["retained_from"] == KEPT_FROM
 
 
 @pytest.mark.slow
-def test_many_small_files_become_few(evenkeel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_files_become_few(make_tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs have written to the same month; what they landed and nobody has used yet stays to be used."""
     copy = tmp_path / "warehouse"
     for first in (0, 1):
-        assert evenkeel("land", "--warehouse", copy, "--input", piece(tmp_path, f"{first}.parquet", first, first + 1)) == 0
+        assert make_tables("land", "--warehouse", copy, "--input", piece(tmp_path, f"{first}.parquet", first, first + 1)) == 0
     landed = newest_run(copy)
     before, had = versions(copy), {name: content(copy, name) for name in COMPARED}
     files = {name: len(DeltaTable(str(copy / name)).file_uris()) for name in TABLES}
     monkeypatch.setattr(maintain, "MANY_FILES", 2)
-    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
+    assert make_tables("maintain", "--warehouse", copy, *AS_OF) == 0
     told = dict(newest_run(copy)["output_counts"])
     merged = {name for name in TABLES if f"{name}.files_before" in told}
     assert {"subscription_snapshots", "offset_snapshots", "runs"} <= merged
@@ -285,28 +285,28 @@ def test_many_small_files_become_few(evenkeel, tmp_path: Path, monkeypatch: pyte
     assert [dict(now_told[name]) for name in ("consumed", "written")] == [dict(landed[name]) for name in ("consumed", "written")]
     assert {name for name, version in versions(copy).items() if version != before[name]} == merged | {"runs"}
     after = versions(copy)
-    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 0
+    assert make_tables("maintain", "--warehouse", copy, *AS_OF) == 0
     assert {name for name, version in versions(copy).items() if version != after[name]} == {"runs"}
 
 
-def test_files_go_when_no_version_has_named_them_for_long(evenkeel, tmp_path: Path) -> None:
+def test_files_go_when_no_version_has_named_them_for_long(make_tables, tmp_path: Path) -> None:
     """Left behind by a run that died, say; younger ones may still be somebody's, and how young is a setting."""
     warehouse, settings = tmp_path / "warehouse", tmp_path / "settings.yaml"
-    assert evenkeel("land", "--warehouse", warehouse, "--input", few(tmp_path, "few.parquet", 0, 1)) == 0
+    assert make_tables("land", "--warehouse", warehouse, "--input", few(tmp_path, "few.parquet", 0, 1)) == 0
     settings.write_text("maintain: {vacuum_hours: 240}\n")
     ages = {name: warehouse / "movements" / f"part-{name}.parquet" for name in ("300", "200")}
     for hours, path in ages.items():
         path.write_bytes(b"PAR1")
         os.utime(path, (time.time() - 3600 * int(hours),) * 2)
-    assert evenkeel("maintain", "--warehouse", warehouse, "--config", settings) == 0
+    assert make_tables("maintain", "--warehouse", warehouse, "--config", settings) == 0
     assert {hours for hours, path in ages.items() if path.exists()} == {"200"}
 
 
 def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(
-    evenkeel, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make_tables, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "warehouse"
-    assert evenkeel("land", "--warehouse", folder, "--input", few(tmp_path, "few.parquet", 0, 1)) == 0
+    assert make_tables("land", "--warehouse", folder, "--input", few(tmp_path, "few.parquet", 0, 1)) == 0
     warehouse = Warehouse(spark, str(folder))
     with warehouse.signed("one that died", nullcontext):
         for hours in range(200, 211):
@@ -317,13 +317,13 @@ def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(
     (tmp_path / "damaged" / "movements" / "_delta_log" / f"{3:020}.crc").write_text("{")
     _age(folder / "movements" / "_delta_log", 31)
     had = {name: content(folder, name) for name in COMPARED}
-    assert evenkeel("maintain", "--warehouse", folder) == 0
+    assert make_tables("maintain", "--warehouse", folder) == 0
     assert "movements: 10 commits removed, up to version 9" in capsys.readouterr().err
     left = sorted(int(path.name.lstrip(".")[:20]) for path in (folder / "movements" / "_delta_log").glob("*0*"))
     assert (left[0], left[-1]) == (10, 12)
     assert check_folder(folder).damages == []
     assert {name: content(folder, name) for name in COMPARED} == had
-    assert evenkeel("land", "--warehouse", folder, "--input", few(tmp_path, "more.parquet", 1, 2)) == 0
+    assert make_tables("land", "--warehouse", folder, "--input", few(tmp_path, "more.parquet", 1, 2)) == 0
     for kind in ("young", "damaged"):
         before = sorted((tmp_path / kind).rglob("*"))
         maintain._cut_log(
@@ -339,20 +339,20 @@ def _age(log: Path, days: int) -> None:
 
 
 @pytest.mark.slow
-def test_quarantine_goes_by_the_age_of_the_run_that_wrote_it(evenkeel, spark: SparkSession, tmp_path: Path) -> None:
+def test_quarantine_goes_by_the_age_of_the_run_that_wrote_it(make_tables, spark: SparkSession, tmp_path: Path) -> None:
     warehouse, settings = tmp_path / "warehouse", tmp_path / "settings.yaml"
     settings.write_text("quality: {max_quarantined_ratio: 1}\n")
     for run_id, offset in (("old", 1), ("young", 2)):
         capture = tmp_path / f"{run_id}.jsonl"
         capture.write_text(record_line(offset=offset) + "\n" + record_line(offset=offset, key_b64=None) + "\n")
-        assert evenkeel("land", "--warehouse", warehouse, "--config", settings, "--run-id", run_id, "--input", capture) == 0
+        assert make_tables("land", "--warehouse", warehouse, "--config", settings, "--run-id", run_id, "--input", capture) == 0
     spark.sql(f"UPDATE delta.`{warehouse / 'runs'}` SET finished_at = '2020-01-01' WHERE run_id = 'old'")
-    assert evenkeel("maintain", "--warehouse", warehouse, *AS_OF) == 0
+    assert make_tables("maintain", "--warehouse", warehouse, *AS_OF) == 0
     assert [row["run_id"] for row in rows(warehouse, "quarantine")] == ["young"]
 
 
 @pytest.mark.slow
-def test_a_failure_in_the_middle_is_undone(evenkeel, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_the_middle_is_undone(make_tables, kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows have been dropped by then; nothing has been removed from disk, so that they come back."""
     copy = tmp_path / "warehouse"
     shutil.copytree(kept.before, copy)
@@ -364,12 +364,12 @@ def test_a_failure_in_the_middle_is_undone(evenkeel, kept: Kept, tmp_path: Path,
         raise StageFailedError("for the test")
 
     monkeypatch.setattr(maintain, "_merge_files", fail)
-    assert evenkeel("maintain", "--warehouse", copy, *AS_OF) == 1
+    assert make_tables("maintain", "--warehouse", copy, *AS_OF) == 1
     failed = newest_run(copy)
     assert (failed["command"], failed["status"], failed["output_counts"]) == ("maintain", "failed", [])
     assert versions(copy)["assignments"] > versions(kept.before)["assignments"]
     for name in COMPARED:
         assert content(copy, name) == content(kept.before, name)
     assert orphan.exists()
-    assert evenkeel("run", "--warehouse", copy, "--input", kept.pieces[0], kept.pieces[2]) == 0
+    assert make_tables("run", "--warehouse", copy, "--input", kept.pieces[0], kept.pieces[2]) == 0
     assert newest_run(copy)["retained_from"] is None

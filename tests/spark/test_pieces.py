@@ -16,14 +16,14 @@ from tests.spark.tables import assert_equal_warehouses, rows, versions
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["late", "in order", "overlapping"])
-def test_pieces_give_what_the_whole_gives(order: str, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_pieces_give_what_the_whole_gives(order: str, make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
     """The second piece goes on from stored states, or, when it is the earlier one, plays its groups again."""
     halves = [piece(tmp_path, "a.parquet", 0, 5 if order == "overlapping" else 4), piece(tmp_path, "b.parquet", 4, 8)]
     if order == "late":
         halves.reverse()
     warehouse = tmp_path / "warehouse"
     for half in halves:
-        assert evenkeel("run", "--warehouse", warehouse, "--input", half, LOOKS) == 0
+        assert make_tables("run", "--warehouse", warehouse, "--input", half, LOOKS) == 0
     runs = sorted(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
     assert [run["status"] for run in runs] == ["published", "published"]
     if order == "overlapping":
@@ -47,15 +47,15 @@ def shuffled_pieces(folder: Path, count: int, seed: int) -> list[Path]:
 
 
 @pytest.mark.parametrize("at_once", [10, *[pytest.param(count, marks=pytest.mark.slow) for count in (5, 1)]])
-def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
     """Landed some at a time, assigned and audited in between and at the end."""
     pieces, warehouse = shuffled_pieces(tmp_path, 20, seed=20), tmp_path / "warehouse"
     for first in range(0, 20, at_once):
         looks = [LOOKS] if first == 10 else []
-        assert evenkeel("land", "--warehouse", warehouse, "--input", *pieces[first : first + at_once], *looks) == 0
+        assert make_tables("land", "--warehouse", warehouse, "--input", *pieces[first : first + at_once], *looks) == 0
         if first in (5, 10, 20 - at_once):
-            assert evenkeel("assign", "--warehouse", warehouse) == 0
-            assert evenkeel("audit", "--warehouse", warehouse) == 0
+            assert make_tables("assign", "--warehouse", warehouse) == 0
+            assert make_tables("audit", "--warehouse", warehouse) == 0
     assert_equal_warehouses(warehouse, demo_warehouse)
     [whole] = [dict(run["input_counts"]) for run in rows(demo_warehouse, "runs")]
     counts = [dict(run["input_counts"]) for run in rows(warehouse, "runs") if run["command"] == "land"]
@@ -73,7 +73,7 @@ def looks_between(folder: Path, name: str, first: int, behind: int) -> Path:
 
 @pytest.mark.parametrize("order", ["looks last", "looks backwards"])
 @pytest.mark.slow
-def test_late_looks_give_what_timely_ones_give(order: str, evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_late_looks_give_what_timely_ones_give(order: str, make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
     """A look changes how the topics of generations around it are resolved, and those of all that were inferred without it."""
     records = DEMO / "consumer_offsets.parquet"
     if order == "looks last":
@@ -82,7 +82,7 @@ def test_late_looks_give_what_timely_ones_give(order: str, evenkeel, demo_wareho
         pieces = [(records, looks_between(tmp_path, "later.jsonl", 20, 10**6)), (looks_between(tmp_path, "earlier.jsonl", 0, 20),)]
     warehouse = tmp_path / "warehouse"
     for inputs in pieces:
-        assert evenkeel("run", "--warehouse", warehouse, "--input", *inputs) == 0
+        assert make_tables("run", "--warehouse", warehouse, "--input", *inputs) == 0
     assert_equal_warehouses(warehouse, demo_warehouse)
 
 

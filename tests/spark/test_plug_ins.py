@@ -28,14 +28,14 @@ def of_the_group(warehouse: Path, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def warehouse(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warehouse(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse of one group of the demo, computed with a second for each call."""
     folder = tmp_path_factory.mktemp("plug_ins")
     records = of_groups(folder, "one_group.parquet", GROUP)
     settings = {"strategies": ["range", *STATUSES], "assign": {"plugin_timeout_s": 1}}
     (folder / "settings.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     inputs = ("--input", records, LOOKS)
-    assert evenkeel("run", "--config", folder / "settings.yaml", "--warehouse", folder / "warehouse", *inputs) == 0
+    assert make_tables("run", "--config", folder / "settings.yaml", "--warehouse", folder / "warehouse", *inputs) == 0
     return folder / "warehouse"
 
 

@@ -242,7 +242,7 @@ def test_every_movement_of_the_capture_resumes_as_the_oracle_says(demo_warehouse
 
 
 @pytest.mark.slow
-def test_the_first_record_may_come_last(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_the_first_record_may_come_last(make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
     """A capture without the first record of a partition, and then that record: the same movements, told of late."""
     log = pq.read_table(DEMO / "consumer_offsets.parquet")
     is_first = pc.equal(log["offset"], 0)
@@ -251,9 +251,9 @@ def test_the_first_record_may_come_last(evenkeel, demo_warehouse: Path, tmp_path
         pq.write_table(part, tmp_path / name / "records.parquet")
     warehouse, seen = tmp_path / "warehouse", []
     for inputs in ([tmp_path / "rest", LOOKS], [tmp_path / "first"]):
-        assert evenkeel("land", "--warehouse", warehouse, "--input", *inputs) == 0
-        assert evenkeel("assign", "--warehouse", warehouse, "--strategies", "range") == 0
-        assert evenkeel("audit", "--warehouse", warehouse) == 0
+        assert make_tables("land", "--warehouse", warehouse, "--input", *inputs) == 0
+        assert make_tables("assign", "--warehouse", warehouse, "--strategies", "range") == 0
+        assert make_tables("audit", "--warehouse", warehouse) == 0
         seen.append(Counter(row["resume_outcome"] for row in rows(warehouse, "movements")))
     assert seen[0]["unknown"] > 0
     assert seen[1] == Counter(row["resume_outcome"] for row in rows(demo_warehouse, "movements"))

@@ -263,11 +263,11 @@ def test_movements_are_the_audits_counts(demo_warehouse: Path) -> None:
     assert kinds == {}
 
 
-def test_a_second_run_adds_nothing(evenkeel, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_a_second_run_adds_nothing(make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
     copy = tmp_path / "warehouse"
     shutil.copytree(demo_warehouse, copy)
     before = versions(copy)
-    assert evenkeel("run", "--warehouse", copy) == 0
+    assert make_tables("run", "--warehouse", copy) == 0
     after = versions(copy)
     assert {name: version for name, version in after.items() if version != before[name]} == {"runs": before["runs"] + 1}
     newest = max(rows(copy, "runs"), key=lambda run: run["run_sequence"])

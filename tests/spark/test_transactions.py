@@ -107,24 +107,24 @@ def stored(warehouse: Path) -> dict[int, bool | None]:
     return {row["position"]: row["is_uncertain"] for row in rows(warehouse, "offset_snapshots")}
 
 
-def test_pieces_in_any_order_give_what_the_whole_gives(evenkeel, tmp_path: Path) -> None:
+def test_pieces_in_any_order_give_what_the_whole_gives(make_tables, tmp_path: Path) -> None:
     """What is missing comes late, the last record is no longer the last, and commits made together come apart."""
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
-    assert evenkeel("land", "--warehouse", whole, "--input", written(tmp_path / "all.parquet", LOG)) == 0
+    assert make_tables("land", "--warehouse", whole, "--input", written(tmp_path / "all.parquet", LOG)) == 0
     assert stored(whole) == UNCERTAIN
     for name, chosen in {"c": [7, 1, 0], "a": [2, 5], "b": [3, 4, 6]}.items():
         part = written(tmp_path / f"{name}.parquet", [LOG[place] for place in chosen])
-        assert evenkeel("land", "--warehouse", pieces, "--input", part) == 0
+        assert make_tables("land", "--warehouse", pieces, "--input", part) == 0
     assert_equal_warehouses(pieces, whole)
 
 
 @pytest.mark.parametrize("order", ["ac", pytest.param("ca", marks=pytest.mark.slow)])
-def test_a_reader_of_what_is_committed_knows(order: str, evenkeel, tmp_path: Path) -> None:
+def test_a_reader_of_what_is_committed_knows(order: str, make_tables, tmp_path: Path) -> None:
     """The commit before the second marker was taken back: a collection does not have it, whichever comes first."""
     captures = {
         "a": written(tmp_path / "all.parquet", LOG),
         "c": written(tmp_path / "collected.parquet", [row for row in LOG if row["offset"] != 6], is_committed=True),
     }
     for name in order:
-        assert evenkeel("land", "--warehouse", tmp_path / "warehouse", "--input", captures[name]) == 0
+        assert make_tables("land", "--warehouse", tmp_path / "warehouse", "--input", captures[name]) == 0
     assert stored(tmp_path / "warehouse") == {offset: offset == 6 for offset in UNCERTAIN}
