@@ -31,10 +31,17 @@ def test_the_page_on_findings_is_made_from_the_catalogue() -> None:
     assert (ROOT / "docs" / "findings.md").read_text(encoding="utf-8") == findings_page.to_markdown()
 
 
-def test_the_architecture_page_names_files_that_exist() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    named = {name for name in re.findall(r"`([\w./-]+)`", page) if "/" in name and not name.startswith("./")}
-    assert named and {name for name in named if not (ROOT / name).exists()} == set()
+@pytest.mark.parametrize("page", ["architecture.md", "contributing.md"])
+def test_a_page_on_the_code_names_files_that_exist(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    named = {name for name in re.findall(r"`([\w./*-]+)`", text) if "/" in name and not name.startswith(("./", "/"))}
+    assert named and {name for name in named if not any(ROOT.glob(name))} == set()
+
+
+def test_the_page_on_contributing_has_each_folder_of_tests() -> None:
+    text = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    folders = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert set(re.findall(r"^\| `(tests/\w+)` \|", text, re.MULTILINE)) == folders
 
 
 def test_the_changelog_has_each_contract_version_newest_first() -> None:
