@@ -1,4 +1,4 @@
-"""What the documents promise: the page on tables is the declarations', and every command block of the README runs."""
+"""What the documents promise: pages are what the code declares, links lead to something, and every command block of the README runs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from jobs.findings import page as findings_page
 from schemas import table_docs
+from schemas.tables import CONTRACT_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,10 +31,23 @@ def test_the_page_on_findings_is_made_from_the_catalogue() -> None:
     assert (ROOT / "docs" / "findings.md").read_text(encoding="utf-8") == findings_page.to_markdown()
 
 
-def test_the_architecture_page_names_files_that_exist() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    named = {name for name in re.findall(r"`([\w./-]+)`", page) if "/" in name and not name.startswith("./")}
-    assert named and {name for name in named if not (ROOT / name).exists()} == set()
+@pytest.mark.parametrize("page", ["architecture.md", "contributing.md"])
+def test_a_page_on_the_code_names_files_that_exist(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    named = {name for name in re.findall(r"`([\w./*-]+)`", text) if "/" in name and not name.startswith(("./", "/"))}
+    assert named and {name for name in named if not any(ROOT.glob(name))} == set()
+
+
+def test_the_page_on_contributing_has_each_folder_of_tests() -> None:
+    text = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    folders = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert set(re.findall(r"^\| `(tests/\w+)` \|", text, re.MULTILINE)) == folders
+
+
+def test_the_changelog_has_each_contract_version_newest_first() -> None:
+    headings = re.findall(r"^## (.*)$", (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8"), re.MULTILINE)
+    versions = [re.sub(r"^Version (\d+) \(\d{4}-\d\d-\d\d\)$", r"\1", heading) for heading in headings]
+    assert versions == ["Unreleased", *map(str, range(CONTRACT_VERSION, 0, -1))]
 
 
 def test_the_readme_shows_how_to_run_every_test() -> None:
@@ -41,9 +55,27 @@ def test_the_readme_shows_how_to_run_every_test() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
-def test_links_of_the_readme_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", README)
-    assert links and [link for link in links if not (ROOT / link).exists()] == []
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of a page's headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+def test_links_lead_to_pages_and_headings(page: str) -> None:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text(encoding="utf-8")):
+        name, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / name if name else ROOT / page
+        if "://" not in link and not (target.exists() and (not anchor or anchor in anchors(target))):
+            broken.append(link)
+    assert broken == []
+
+
+def test_the_readme_links_every_page() -> None:
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert pages - set(re.findall(r"\]\(([^)#]+)", README)) == set()
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/reading.md"])
