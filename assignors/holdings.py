@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from assignors.ordering import sort_strings
 
 NOBODY = -1
 """Stands for an owner where there is none."""
+
+Integers = NDArray[np.integer[Any]]
+"""Whole numbers, of 32 bits where they come out of a table, else of 64."""
 
 
 class Layout:
@@ -135,8 +139,8 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         topics: Sequence[str],
         entry_counts: NDArray[np.int64],
         entry_topics: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        partitions: NDArray[np.int64],
+        lengths: Integers,
+        partitions: Integers,
     ) -> None:
         self.owners = owners
         self.topics = topics
