@@ -129,7 +129,8 @@ class GroupAudit:
         is_compared = any(solution.basis == COUNTERFACTUAL for solution in current.solutions)
         hypothetical = _without_claims(current.problem) if is_compared else current.problem
         smallest_spread = least_spread(current.problem)
-        audits, next_withheld = [], {}
+        audits: list[Audit] = []
+        next_withheld: Withheld = {}
         for solution in current.solutions:
             problem = hypothetical if solution.basis == COUNTERFACTUAL else current.problem
             audit, withheld = self._audit(current, solution, problem, triggers if current.has_predecessor else None, smallest_spread)

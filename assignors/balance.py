@@ -9,9 +9,10 @@ from itertools import chain
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assignors.holdings import Holdings
-from assignors.model import Assignment, GroupProblem, TopicPartition
+from assignors.model import AssignmentMapping, GroupProblem, TopicPartition
 from assignors.subscriptions import existing_partition_counts, foreign_entries, layout_of, subscribers_of, thread_id
 
 _INT_SIGN = 1 << 31
@@ -55,7 +56,7 @@ class Balance:
     rack_match_ratio: float | None
 
 
-def measure_balance(problem: GroupProblem, assignment: Assignment) -> Balance:
+def measure_balance(problem: GroupProblem, assignment: AssignmentMapping) -> Balance:
     """Return every measure of balance of one assignment.
 
     Complexity: linear in members, subscriptions and partitions, apart from sorting the loads.
@@ -120,7 +121,7 @@ def topic_skews(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdi
     return skews
 
 
-def _subscribed_entries(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdings) -> np.ndarray | None:
+def _subscribed_entries(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdings) -> NDArray[np.bool_] | None:
     """Return a mask over the entries: those of topics to which their owner subscribes; None where it is all of them."""
     topics_of = {owner: topics for topics, owners in subscribers.items() for owner in owners}
     if not any(foreign_entries(held, topics_of)):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assignors.generations import Generation, Owner, owner_of
 from assignors.holdings import NOBODY, Holdings, Layout
@@ -40,7 +41,7 @@ class Comparison:
         self.previous = previous
         self.current = current
         self.member_ids = _member_ids(current)
-        self.previous_member_ids = _member_ids(previous) if previous is not None else {}
+        self.previous_member_ids: dict[Owner, str] = _member_ids(previous) if previous is not None else {}
         self.owners: list[Owner] = list(dict.fromkeys((*self.member_ids, *self.previous_member_ids)))
         self.places = {owner: place for place, owner in enumerate(self.owners)}
         self.held = Holdings.of(current.assignment)
@@ -56,6 +57,11 @@ class Comparison:
         self.has_repeats = bool(now.owners.repeated)
         self._before, self._now = before, now
 
+    @property
+    def previous_generation(self) -> int | None:
+        """Return the number of the generation before, None where there is none."""
+        return self.previous.generation if self.previous is not None else None
+
     @cached_property
     def recreated(self) -> frozenset[str]:
         """Return the topics whose id is known on both sides and differs."""
@@ -69,11 +75,11 @@ class Comparison:
         )
 
     @cached_property
-    def last(self) -> np.ndarray:
+    def last(self) -> NDArray[np.int32]:
         """Return ``before`` without the owners of topics that were made anew: to these nothing belonged."""
         if not self.recreated:
             return self.before
-        last = self.before.copy()
+        last: NDArray[np.int32] = self.before.copy()
         for topic in self.recreated & self.layout.places.keys():
             place = self.layout.places[topic]
             last[self.layout.starts[place] : self.layout.starts[place + 1]] = NOBODY
@@ -88,7 +94,7 @@ class Comparison:
         return self._now.owners_of(place)
 
     @cached_property
-    def changed(self) -> np.ndarray:
+    def changed(self) -> NDArray[np.int64]:
         """Return the numbers whose owner is another than the last one, or was none, or is none, irregular ones aside."""
         return np.flatnonzero(self.last != self.now)
 
@@ -107,24 +113,24 @@ class Comparison:
         return int(regular) + sum(kept)
 
     @cached_property
-    def held_counts(self) -> np.ndarray:
+    def held_counts(self) -> NDArray[np.int64]:
         """Return for each owner how many partitions it held, each once and irregular ones aside."""
         if self.irregular or self._before.owners.repeated:  # loads have these too
             return _counts(self.before, len(self.owners))
         return self._before.loads(len(self.owners))
 
     @cached_property
-    def last_counts(self) -> np.ndarray:
+    def last_counts(self) -> NDArray[np.int64]:
         """Return ``held_counts`` without topics that were made anew."""
         return _counts(self.last, len(self.owners)) if self.recreated else self.held_counts
 
     @cached_property
-    def let_go_counts(self) -> np.ndarray:
+    def let_go_counts(self) -> NDArray[np.int64]:
         """Return for each owner how many of ``last_counts`` nobody has now."""
         return _counts(self.last[self.changed[self.now[self.changed] == NOBODY]], len(self.owners))
 
     @cached_property
-    def given_up_counts(self) -> np.ndarray:
+    def given_up_counts(self) -> NDArray[np.int64]:
         """Return for each owner how many of ``held_counts`` it is not given again."""
         changed = np.flatnonzero(self.before != self.now) if self.recreated else self.changed
         return _counts(self.before[changed], len(self.owners))
@@ -153,20 +159,20 @@ class _Side:
             found = () if number is None or self.owners.first[number] == NOBODY else (int(self.owners.first[number]),)
         return tuple(sorted((int(self._places[owner]) for owner in found), key=self._order.__getitem__))
 
-    def loads(self, owner_count: int) -> np.ndarray:
+    def loads(self, owner_count: int) -> NDArray[np.int64]:
         """Return for each owner how many partitions it was given, repeats included."""
         loads = np.zeros(owner_count, dtype=np.int64)
         loads[self._places[:-1]] = self._held.loads
         return loads
 
-    def first(self, without: Sequence[int]) -> np.ndarray:
+    def first(self, without: Sequence[int]) -> NDArray[np.int32]:
         """Return the owner of each partition, ``NOBODY`` for those left out."""
         first = self._places.take(self.owners.first)
         first[without] = NOBODY
         return first
 
 
-def _counts(owners: np.ndarray, owner_count: int) -> np.ndarray:
+def _counts(owners: NDArray[np.int32], owner_count: int) -> NDArray[np.int64]:
     """Return how often each owner occurs; ``NOBODY`` does not count."""
     return np.bincount(owners[owners != NOBODY], minlength=owner_count)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from assignors.model import Assignment, TopicPartition
+from assignors.model import AssignmentMapping, TopicPartition
 
 
 class Conformance(str, Enum):
@@ -20,7 +20,7 @@ class Conformance(str, Enum):
     NOT_COMPARABLE = "not_comparable"
 
 
-def compare_assignments(observed: Assignment, computed: Assignment) -> Conformance:
+def compare_assignments(observed: AssignmentMapping, computed: AssignmentMapping) -> Conformance:
     """Return the closest relation that holds between two assignments of the same members.
 
     ``exact``: each member has the same partitions of each topic in the same order (the order of topics in a member's list is not
@@ -53,7 +53,7 @@ class Divergence:
     computed: tuple[str, ...]
 
 
-def divergences(observed: Assignment, computed: Assignment) -> list[Divergence]:
+def divergences(observed: AssignmentMapping, computed: AssignmentMapping) -> list[Divergence]:
     """Return the partitions that two assignments of the same members give to different ones, by topic and partition.
 
     No smaller change turns one into the other: it has to touch each of these, and nothing else.
@@ -66,7 +66,7 @@ def divergences(observed: Assignment, computed: Assignment) -> list[Divergence]:
     return [Divergence(*place, *owners) for place in places if len({*(owners := tuple(side.get(place, ()) for side in sides))}) > 1]
 
 
-def _owners(assignment: Assignment) -> dict[TopicPartition, tuple[str, ...]]:
+def _owners(assignment: AssignmentMapping) -> dict[TopicPartition, tuple[str, ...]]:
     owners: dict[TopicPartition, set[str]] = defaultdict(set)
     for member, held in assignment.items():
         for place in held:

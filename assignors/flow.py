@@ -92,4 +92,5 @@ def most_kept(supplies: Sequence[Supply], sizes: Sequence[int], held: Mapping[tu
     solved = linprog(costs, A_eq=balances, b_eq=supplied, bounds=list(zip(smallest, largest, strict=True)), method="highs")
     if solved.fun is None:
         raise RuntimeError(f"expected an assignment with loads from {low} to {high}, found: {solved.message}")
-    return sum(supply.count for supply in supplies) - round(solved.fun)
+    moved: int = round(solved.fun)
+    return sum(supply.count for supply in supplies) - moved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignors.model import Assignment, GroupProblem, Member
+from assignors.model import AssignmentMapping, GroupProblem, Member
 from assignors.subscriptions import existing_partition_counts
 
 STREAMS = "stream"
@@ -35,7 +35,7 @@ class Generation:
     generation: int
     strategy: str
     problem: GroupProblem
-    assignment: Assignment
+    assignment: AssignmentMapping
 
 
 def owner_of(member: Member) -> Owner:
@@ -60,7 +60,7 @@ def is_follow_up(previous: Generation, current: Generation) -> bool:
     )
 
 
-def _gave_up_a_claim(member: Member, assignment: Assignment) -> bool:
+def _gave_up_a_claim(member: Member, assignment: AssignmentMapping) -> bool:
     return not set(member.owned).issubset(assignment.get(member.member_id, ()))
 
 

@@ -12,63 +12,47 @@ Source: ``java.util.HashMap`` of JDK 8 to 21. Differs from source: keys are neve
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 TREEIFY_LENGTH = 9
 MIN_TREEIFY_CAPACITY = 64
 _UNTREEIFY_LENGTH = 6
 _MASK = 0xFFFFFFFF
 
+Key = TypeVar("Key", bound=Hashable)
 
-class _Node:
+
+class _Node(Generic[Key]):
     """A key in a chain; the tree links are used in tree bins only."""
 
     __slots__ = ("is_red", "key", "left", "parent", "rank", "right", "spread")
 
-    def __init__(self, key: Hashable, spread: int, rank: tuple[int, Any]) -> None:
+    def __init__(self, key: Key, spread: int, rank: tuple[int, Any]) -> None:
         self.key = key
         self.spread = spread
         self.rank = rank
         self.unlink()
 
     def unlink(self) -> None:
-        self.parent: _Node | None = None
-        self.left: _Node | None = None
-        self.right: _Node | None = None
+        self.parent: _Node[Key] | None = None
+        self.left: _Node[Key] | None = None
+        self.right: _Node[Key] | None = None
         self.is_red = False
 
 
-class _Bin:
-    """One bucket: its chain, and the root of its tree when it is a tree bin."""
+class _Tree(Generic[Key]):
+    """The tree of a tree bin; it has a node at least."""
 
-    __slots__ = ("chain", "root")
+    __slots__ = ("root",)
 
-    def __init__(self, chain: list[_Node]) -> None:
-        self.chain = chain
-        self.root: _Node | None = None
+    def __init__(self, root: _Node[Key]) -> None:
+        self.root = root
 
-    def treeify(self) -> None:
-        """Build the tree from the chain in chain order, then move the root to the head."""
-        self.root = None
-        for node in self.chain:
-            node.unlink()
-            self._insert(node)
-        self._move_root_to_front()
-
-    def add_to_tree(self, node: _Node) -> None:
-        """Link a new node in behind its tree parent, then move the root to the head."""
-        parent = self._insert(node)
-        self.chain.insert(self.chain.index(parent) + 1, node)
-        self._move_root_to_front()
-
-    def _insert(self, node: _Node) -> _Node | None:
-        """Insert into the tree and rebalance; return the parent that the node had before rebalancing."""
-        parent, below = None, self.root
-        while below is not None:
-            parent, below = below, below.left if node.rank < below.rank else below.right
-        if parent is None:
-            self.root = node
-            return None
+    def insert(self, node: _Node[Key]) -> _Node[Key]:
+        """Insert a node and rebalance; return the parent that the node had before rebalancing."""
+        parent = self.root
+        while (below := parent.left if node.rank < parent.rank else parent.right) is not None:
+            parent = below
         node.parent = parent
         if node.rank < parent.rank:
             parent.left = node
@@ -77,7 +61,7 @@ class _Bin:
         self._rebalance(node)
         return parent
 
-    def _rebalance(self, node: _Node) -> None:
+    def _rebalance(self, node: _Node[Key]) -> None:
         """Restore the red-black rules above a new node."""
         node.is_red = True
         while (parent := node.parent) is not None and parent.is_red and (grand := parent.parent) is not None:
@@ -89,15 +73,15 @@ class _Bin:
                 node = grand
                 continue
             if node is (parent.right if is_left else parent.left):
-                self._rotate(parent, to_left=is_left)
+                self._rotate(parent, node, to_left=is_left)
                 node, parent = parent, node
             parent.is_red = False
             grand.is_red = True
-            self._rotate(grand, to_left=not is_left)
+            self._rotate(grand, parent, to_left=not is_left)
         self.root.is_red = False
 
-    def _rotate(self, node: _Node, *, to_left: bool) -> None:
-        pivot = node.right if to_left else node.left
+    def _rotate(self, node: _Node[Key], pivot: _Node[Key], *, to_left: bool) -> None:
+        """Lift the pivot, a child of the node, above it: the right one to the left, the left one to the right."""
         inner = pivot.left if to_left else pivot.right
         if to_left:
             node.right, pivot.left = inner, node
@@ -114,20 +98,46 @@ class _Bin:
             node.parent.right = pivot
         node.parent = pivot
 
-    def _move_root_to_front(self) -> None:
-        self.chain.remove(self.root)
-        self.chain.insert(0, self.root)
+
+class _Bin(Generic[Key]):
+    """One bucket: its chain, and its tree when it is a tree bin."""
+
+    __slots__ = ("chain", "tree")
+
+    def __init__(self, chain: list[_Node[Key]]) -> None:
+        self.chain = chain
+        self.tree: _Tree[Key] | None = None
+
+    def treeify(self) -> None:
+        """Build the tree from the chain in chain order, then move its root to the head."""
+        for node in self.chain:
+            node.unlink()
+        tree = _Tree(self.chain[0])
+        for node in self.chain[1:]:
+            tree.insert(node)
+        self.tree = tree
+        self._move_to_front(tree.root)
+
+    def add_to_tree(self, tree: _Tree[Key], node: _Node[Key]) -> None:
+        """Link a new node in behind its tree parent, then move the root to the head."""
+        parent = tree.insert(node)
+        self.chain.insert(self.chain.index(parent) + 1, node)
+        self._move_to_front(tree.root)
+
+    def _move_to_front(self, node: _Node[Key]) -> None:
+        self.chain.remove(node)
+        self.chain.insert(0, node)
 
 
-class HashMapSimulation:
+class HashMapSimulation(Generic[Key]):
     """The keys of a ``HashMap`` in its iteration order, for any insertion history."""
 
     def __init__(self, initial_capacity: int) -> None:
         self._capacity = initial_capacity
-        self._bins: dict[int, _Bin] = {}
-        self._known: set[Hashable] = set()
+        self._bins: dict[int, _Bin[Key]] = {}
+        self._known: set[Key] = set()
 
-    def put(self, key: Hashable, key_hash: int, order_of: Callable[[Any], Any]) -> None:
+    def put(self, key: Key, key_hash: int, order_of: Callable[[Key], Any]) -> None:
         """Insert a key as ``put`` does: at the tail of its chain, growing afterwards."""
         if key in self._known:
             return
@@ -136,7 +146,7 @@ class HashMapSimulation:
         if 4 * len(self._known) > 3 * self._capacity:
             self._double()
 
-    def compute_if_absent(self, key: Hashable, key_hash: int, order_of: Callable[[Any], Any]) -> None:
+    def compute_if_absent(self, key: Key, key_hash: int, order_of: Callable[[Key], Any]) -> None:
         """Insert a key as ``computeIfAbsent`` does: growing first, at the head of its chain."""
         if 4 * len(self._known) > 3 * self._capacity:
             self._double()
@@ -145,18 +155,18 @@ class HashMapSimulation:
         self._add(key, key_hash, order_of, at_head=True)
         self._known.add(key)
 
-    def keys(self) -> list:
+    def keys(self) -> list[Key]:
         """Return the keys in iteration order."""
         return [node.key for index in sorted(self._bins) for node in self._bins[index].chain]
 
-    def _add(self, key: Hashable, key_hash: int, order_of: Callable[[Any], Any], *, at_head: bool) -> None:
+    def _add(self, key: Key, key_hash: int, order_of: Callable[[Key], Any], *, at_head: bool) -> None:
         unsigned = key_hash & _MASK
         spread = unsigned ^ (unsigned >> 16)
         signed = spread - (1 << 32) if spread >> 31 else spread
         node = _Node(key, spread, (signed, order_of(key)))
         place = self._bins.setdefault(spread & (self._capacity - 1), _Bin([]))
-        if place.root is not None:
-            place.add_to_tree(node)
+        if place.tree is not None:
+            place.add_to_tree(place.tree, node)
             return
         place.chain.insert(0 if at_head else len(place.chain), node)
         if len(place.chain) >= (TREEIFY_LENGTH - 1 if at_head else TREEIFY_LENGTH):
@@ -167,7 +177,7 @@ class HashMapSimulation:
 
     def _double(self) -> None:
         """Split every bin in two, keeping the relative order."""
-        bins: dict[int, _Bin] = {}
+        bins: dict[int, _Bin[Key]] = {}
         for index, place in self._bins.items():
             low = [node for node in place.chain if not node.spread & self._capacity]
             high = [node for node in place.chain if node.spread & self._capacity]
@@ -175,10 +185,10 @@ class HashMapSimulation:
                 if not half:
                     continue
                 bins[at] = _Bin(half)
-                if place.root is None or len(half) <= _UNTREEIFY_LENGTH:
+                if place.tree is None or len(half) <= _UNTREEIFY_LENGTH:
                     continue
                 if len(half) == len(place.chain):
-                    bins[at].root = place.root  # the other half is empty: the JDK leaves the tree as it is
+                    bins[at].tree = place.tree  # the other half is empty: the JDK leaves the tree as it is
                 else:
                     bins[at].treeify()
         self._bins = bins

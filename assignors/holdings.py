@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assignors.model import Topic, TopicPartition
 from assignors.ordering import sort_strings
 
 NOBODY = -1
 """Stands for an owner where there is none."""
+
+Integers = NDArray[np.integer[Any]]
+"""Whole numbers, of 32 bits where they come out of a table, else of 64."""
 
 
 class Layout:
@@ -60,16 +65,16 @@ class Layout:
             return None
         return int(self.starts[self.places[topic]]) + partition
 
-    def partitions(self, numbers: np.ndarray) -> Iterator[TopicPartition]:
+    def partitions(self, numbers: NDArray[np.int64]) -> Iterator[TopicPartition]:
         """Yield the partitions of these numbers."""
         yield from zip(*self.columns(numbers), strict=True)
 
-    def columns(self, numbers: np.ndarray) -> tuple[Iterator[str], list[int]]:
+    def columns(self, numbers: NDArray[np.int64]) -> tuple[Iterator[str], list[int]]:
         """Return the topics of these numbers, and the partitions within them."""
         names, places = list(self.sizes), self.topic_places(numbers)
         return map(names.__getitem__, places.tolist()), (numbers - self.starts[places]).tolist()
 
-    def topic_places(self, numbers: np.ndarray) -> np.ndarray:
+    def topic_places(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the place of the topic of each of these numbers; topics have partitions, so that no two begin at one number."""
         return np.searchsorted(self.starts, numbers, side="right") - 1
 
@@ -88,18 +93,19 @@ class Owners:
     """
 
     layout: Layout
-    first: np.ndarray
-    free: np.ndarray
+    first: NDArray[np.int32]
+    free: NDArray[np.int64]
     shared: Mapping[TopicPartition, tuple[int, ...]]
     strays: Mapping[TopicPartition, tuple[int, ...]]
     repeated: Sequence[TopicPartition]
 
-    def free_of(self, topics: Collection[str]) -> np.ndarray:
+    def free_of(self, topics: Collection[str]) -> NDArray[np.int64]:
         """Return the numbers of the partitions of these topics that nobody owns."""
         if not self.free.size or self.layout.sizes.keys() <= set(topics):
             return self.free
         is_wanted = np.fromiter((topic in topics for topic in self.layout.sizes), bool, len(self.layout.sizes))
-        return self.free[is_wanted[self.layout.topic_places(self.free)]]
+        free: NDArray[np.int64] = self.free[is_wanted[self.layout.topic_places(self.free)]]
+        return free
 
     @property
     def multiply_owned(self) -> list[TopicPartition]:
@@ -131,10 +137,10 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         self,
         owners: Sequence[str],
         topics: Sequence[str],
-        entry_counts: np.ndarray,
-        entry_topics: np.ndarray,
-        lengths: np.ndarray,
-        partitions: np.ndarray,
+        entry_counts: NDArray[np.int64],
+        entry_topics: NDArray[np.int64],
+        lengths: Integers,
+        partitions: Integers,
     ) -> None:
         self.owners = owners
         self.topics = topics
@@ -233,7 +239,9 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
             shared = {place: tuple(dict.fromkeys(of_place)) for place, of_place in again.items() if len(set(of_place)) > 1}
         return Owners(layout, first, free, shared, strays, repeated)
 
-    def _strays(self, indices: np.ndarray, owners: np.ndarray) -> tuple[dict[TopicPartition, tuple[int, ...]], list[TopicPartition]]:
+    def _strays(
+        self, indices: NDArray[np.int64], owners: NDArray[np.int32]
+    ) -> tuple[dict[TopicPartition, tuple[int, ...]], list[TopicPartition]]:
         """Return the partitions at these places of ``partitions`` with their owners, and those given out more than once."""
         entries = np.searchsorted(np.cumsum(self.lengths), indices, side="right")
         places = zip((self.topics[topic] for topic in self.entry_topics[entries].tolist()), self.partitions[indices].tolist(), strict=True)

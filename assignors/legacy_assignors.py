@@ -122,12 +122,12 @@ def _partition_count(problem: GroupProblem, topic: str) -> int:
 
 
 def _require_equal_threads(threads_by_topic: Mapping[str, Sequence[str]]) -> None:
-    first = next(iter(threads_by_topic), None)
+    first, threads_of_first = next(iter(threads_by_topic.items()), ("", ()))
     for topic, threads in threads_by_topic.items():
-        if threads != threads_by_topic[first]:
+        if threads != threads_of_first:
             raise KafkaAssignorError(
                 "IllegalArgumentException",
-                f"round robin needs the same threads for all topics, but {first} has {len(threads_by_topic[first])} and {topic} has "
+                f"round robin needs the same threads for all topics, but {first} has {len(threads_of_first)} and {topic} has "
                 f"{len(threads)}, not all of them the same; releases from 0.10.2 on allow it",
             )
 

@@ -15,6 +15,9 @@ TopicPartition = tuple[str, int]
 Assignment = dict[str, tuple[TopicPartition, ...]]
 """Owner -> its partitions, owners and partitions in Kafka's own order."""
 
+AssignmentMapping = Mapping[str, tuple[TopicPartition, ...]]
+"""An assignment for reading: an assignor's own dict, or columns that read like one (``holdings.Holdings``)."""
+
 
 class AssignorError(Exception):
     """An assignor has no assignment to give; the base of every error of this package."""
@@ -31,7 +34,7 @@ class KafkaAssignorError(AssignorError):
         super().__init__(f"{java_class}: {message}")
         self.java_class = java_class
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild_kafka_error, (self.java_class, str(self)))
 
 
@@ -50,7 +53,7 @@ class NoResultError(AssignorError):
         super().__init__(message)
         self.is_cycle = is_cycle
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild_no_result, (str(self), self.is_cycle))
 
 

@@ -198,7 +198,7 @@ def _movements(
 ) -> list[Movement]:
     """Return a row for each partition whose owner changed, by topic and partition in Java's order."""
     ids_before, ids_now = (list(map(ids.get, comparison.owners)) for ids in (comparison.previous_member_ids, comparison.member_ids))
-    previous_generation = comparison.previous.generation if comparison.previous is not None else None
+    previous_generation = comparison.previous_generation
     problem = comparison.current.problem
     members = {comparison.places[owner_of(member)] for member in problem.members}
     subscribed = subscribed_topics(problem)
@@ -256,7 +256,7 @@ def _last_owner(place: TopicPartition, comparison: Comparison, carried: Withheld
     before = comparison.last_owners_of(place)
     if before:
         owner = comparison.owners[before[0]]
-        return LastOwner(owner, comparison.previous_member_ids[owner], comparison.previous.generation)
+        return LastOwner(owner, comparison.previous_member_ids[owner], comparison.previous_generation)
     if place in carried:
         return carried[place]
     claimant = next(member for member in comparison.current.problem.members if place in member.owned)

@@ -183,11 +183,13 @@ class _Stays:
         held: Counter[tuple[str, int]] = Counter(self._singles)
         held.update(dict(zip(zip(map(names.__getitem__, topics.tolist()), owners.tolist(), strict=True), counts.tolist(), strict=True)))
         named = ((topic, member_ids[owner], count) for (topic, owner), count in held.items())
-        return Counter({(topic, name): count for topic, name, count in named if topic in self._subscriptions.get(name, ())})
+        return Counter(
+            {(topic, name): count for topic, name, count in named if name is not None and topic in self._subscriptions.get(name, ())}
+        )
 
-    def by_member(self) -> Mapping[str, int]:
-        """Return how many partitions every member had of topics to which it subscribes now."""
-        held: Counter[str] = Counter()
+    def by_member(self) -> Mapping[str | None, int]:
+        """Return how many partitions every member had of topics to which it subscribes now; under None may be those of owners that left."""
+        held: Counter[str | None] = Counter()
         given = frozenset(self._comparison.held.topics)
         if all(subscribed >= given for subscribed in set(self._subscriptions.values())):
             member_ids = self._member_ids()
@@ -204,7 +206,7 @@ class _Stays:
         return [*map(members.get, self._comparison.owners), None]
 
 
-def _most_kept_by_equals(held_by: Mapping[str, int], member_ids: Sequence[str], total: int, low: int, high: int) -> int:
+def _most_kept_by_equals(held_by: Mapping[str | None, int], member_ids: Sequence[str], total: int, low: int, high: int) -> int:
     """Return how many partitions can stay when every member may have every partition; no fewer than when subscriptions differ.
 
     A member keeps at most ``high``; and every member below ``low`` needs that many of the others' partitions.

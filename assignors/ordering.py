@@ -187,8 +187,8 @@ def bucket(key_hash: int, capacity: int) -> int:
 
 def hash_map_order(
     keys: Iterable[Key],
-    hash_of: Callable[[Key], int] = string_hash,  # type: ignore[assignment]
-    order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]
+    hash_of: Callable[[Key], int] = string_hash,
+    order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]  # other keys than strings come with their own
     *,
     largest_size: int = 0,
     initial_capacity: int = DEFAULT_CAPACITY,
@@ -222,7 +222,7 @@ def hash_map_order(
     spreads = _spreads(distinct, hash_of)
     if _reaches(spreads, TREEIFY_LENGTH, capacity, initial_capacity):
         for _ in range(copies + 1):
-            simulation = HashMapSimulation(initial_capacity)
+            simulation: HashMapSimulation[Key] = HashMapSimulation(initial_capacity)
             for key in distinct:
                 simulation.put(key, hash_of(key), order_of)
             distinct = simulation.keys()
@@ -270,8 +270,8 @@ def _grown_map_order(keys: tuple[str, ...]) -> tuple[tuple[int, ...], bool]:
 
 def computed_hash_map_order(
     calls: Iterable[Key],
-    hash_of: Callable[[Key], int] = string_hash,  # type: ignore[assignment]
-    order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]
+    hash_of: Callable[[Key], int] = string_hash,
+    order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]  # other keys than strings come with their own
 ) -> list[Key]:
     """Return the distinct keys in the iteration order of a default ``HashMap`` filled by ``computeIfAbsent``.
 
@@ -288,7 +288,7 @@ def computed_hash_map_order(
     capacity = table_capacity(found)
     spreads = _spreads(distinct, hash_of)
     if _reaches(spreads, TREEIFY_LENGTH - 1, capacity, DEFAULT_CAPACITY):
-        simulation = HashMapSimulation(DEFAULT_CAPACITY)
+        simulation: HashMapSimulation[Key] = HashMapSimulation(DEFAULT_CAPACITY)
         for key in sequence:
             simulation.compute_if_absent(key, hash_of(key), order_of)
         return simulation.keys()

@@ -48,7 +48,10 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
     subscribers = subscribers_of_topics(ranked, counts, keeps_duplicates=not behaviour.is_rack_aware)
     held: list[list[TopicPartition]] = [[] for _ in ranked]
     racks = {position: member.rack for position, member in enumerate(ranked) if member.rack} if behaviour.is_rack_aware else {}
-    states = [_TopicState(topic, problem.topics[topic], subscribers[topic], racks) for topic in _topic_order(members, counts, behaviour)]
+    states = [
+        _TopicState(topic, problem.topics[topic], counts[topic], subscribers[topic], racks)
+        for topic in _topic_order(members, counts, behaviour)
+    ]
     uses_racks = any(state.needs_racks for state in states)
     if uses_racks:
         _deal_by_rack(states, held, budget)
@@ -76,17 +79,18 @@ def _topic_order(members: Sequence[Member], topics: Collection[str], behaviour: 
 class _TopicState:
     """What is left to deal out of one topic."""
 
-    def __init__(self, name: str, topic: Topic, consumers: Sequence[int], racks: Mapping[int, str]) -> None:
+    def __init__(self, name: str, topic: Topic, count: int, consumers: Sequence[int], racks: Mapping[int, str]) -> None:
         """Set up a topic of which nothing is given yet.
 
         Args:
             name: the topic's name.
             topic: its metadata.
+            count: the number of its partitions.
             consumers: its subscribers in order.
             racks: the rack of every member that has one.
         """
         self.name = name
-        self.count = topic.partition_count
+        self.count = count
         self.consumers = consumers
         self.share, self._extra = divmod(self.count, len(consumers))
         self._given: dict[int, int] = {}
@@ -148,7 +152,7 @@ def _deal_by_rack(states: Sequence[_TopicState], held: Sequence[list[TopicPartit
     Topics with the same consumers and as many partitions are dealt out together, also where racks would not matter to one of
     them. A topic without consumer racks counts as having no partitions here.
     """
-    groups: defaultdict[tuple, list[_TopicState]] = defaultdict(list)
+    groups: defaultdict[tuple[tuple[int, ...], int], list[_TopicState]] = defaultdict(list)
     for state in states:
         groups[tuple(state.consumers), len(state.partition_racks)].append(state)
     for (_, partition_count), group in groups.items():

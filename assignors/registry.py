@@ -64,7 +64,7 @@ def is_path(strategy: str) -> bool:
 def _load(strategy: str, path: str) -> Assignor:
     module, _, name = path.partition(":")
     try:
-        assignor = getattr(importlib.import_module(module), name)
+        assignor: object = getattr(importlib.import_module(module), name)
     except Exception as error:  # besides what importing says of a wrong path, a module may raise anything while it is imported
         raise UnknownStrategyError(f"the assignor {strategy!r} cannot be loaded from {path!r}: {error}") from error
     if not callable(assignor):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from assignors import assign
 from assignors.conformance import Conformance, compare_assignments
 from assignors.generations import COOPERATIVE, SERVER_SIDE, Generation, Owner, is_follow_up, owner_of
-from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
+from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic, TopicPartition
 from assignors.own_assignor import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
 from assignors.registry import BUILT_IN, is_path
 from assignors.sticky.user_data import write_sticky_user_data
@@ -105,12 +105,16 @@ class Solution:
     conformance: Conformance | None = None
 
 
+ClaimsByOwner = Mapping[Owner, tuple[TopicPartition, ...]]
+"""Owner -> the partitions that it would claim; an owner is the same across generations, see ``generations.Owner``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     """The last result of a strategy's own history: what its owners would claim next."""
 
     generation: int
-    held: Mapping[Owner, tuple[tuple[str, int], ...]]
+    held: ClaimsByOwner
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,12 +291,9 @@ class Replay:
         claims = {owner: held for owner, held in settled.held.items() if owner in known} if settled is not None else {}
         return self._settle(strategy, problem, claims, settled.generation if settled is not None else None, snapshot.generation)
 
-    def _settle(
-        self, strategy: str, problem: GroupProblem, claims: Mapping[Owner, tuple], claimed_at: int | None, generation: int
-    ) -> Solution:
+    def _settle(self, strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None, generation: int) -> Solution:
         """Call a strategy once, or, when it is cooperative, until no member gives up a partition that it claims."""
         revoked_count = 0
-        solution = None
         for call in range(1, MOST_CALLS + 1):
             solution = self._solve(COUNTERFACTUAL, strategy, _with_claims(strategy, problem, claims, claimed_at), NEWEST_KAFKA)
             solution = replace(solution, rebalance_count=call)
@@ -304,7 +305,8 @@ class Replay:
             if not given_up:
                 return replace(solution, cooperative_revocation_count=revoked_count)
             claims, claimed_at = given, generation
-        return replace(solution, status=OVER_BUDGET, assignment=None, detail=f"still handing over after {MOST_CALLS} calls")
+        detail = f"still handing over after {MOST_CALLS} calls"
+        return Solution(COUNTERFACTUAL, strategy, OVER_BUDGET, None, detail, NEWEST_KAFKA, rebalance_count=MOST_CALLS)
 
 
 def _is_beginning(snapshot: Snapshot) -> bool:
@@ -387,7 +389,7 @@ def _observed_generation(step: Step) -> Generation:
     return Generation(snapshot.generation, snapshot.strategy or "", _problem(snapshot.members, step.topics), snapshot.assigned)
 
 
-def _with_claims(strategy: str, problem: GroupProblem, claims: Mapping[Owner, tuple], claimed_at: int | None) -> GroupProblem:
+def _with_claims(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
     """Return the problem with other claims: as the members' consumers would send them with their next subscription."""
 
     def claiming(member: Member) -> Member:

@@ -162,9 +162,9 @@ def _assign_heterogeneous(topics: _Topics, members: Sequence[Member]) -> dict[st
         owners,
         key=lambda topic: (-len(owners[topic]) / len(subscribers[topic]), len(subscribers[topic]), topics.order_of(topic)),
     )
-    place_partitions(topic_order, subscribers, owners, len(members))
+    placed = place_partitions(topic_order, subscribers, owners, len(members))
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
-    for topic, owner_numbers in owners.items():
+    for topic, owner_numbers in placed.items():
         for partition, number in enumerate(owner_numbers):
             given[members[number].member_id].append((topic, partition))
     return given
@@ -204,29 +204,29 @@ class _Topics:
 
     def __init__(self, problem: GroupProblem) -> None:
         self._topics = problem.topics
-        self._names_by_id = {topic.topic_id: name for name, topic in problem.topics.items() if topic.topic_id is not None}
+        self._ids = {name: topic.topic_id for name, topic in problem.topics.items() if topic.topic_id is not None}
+        self._names_by_id = {topic_id: name for name, topic_id in self._ids.items()}
 
     def resolve(self, names: Iterable[str]) -> list[str]:
         """Return the distinct topics behind the names, in their order; names without an id are skipped."""
-        ids = (self._topics[name].topic_id for name in names if name in self._topics)
-        return list(dict.fromkeys(self._names_by_id[topic_id] for topic_id in ids if topic_id is not None))
+        return list(dict.fromkeys(self._names_by_id[self._ids[name]] for name in names if name in self._ids))
 
     def partition_count(self, topic: str) -> int:
         """Return the number of partitions; Kafka throws where there is no metadata."""
         count = self._topics[topic].partition_count
         if count is None:
             raise KafkaAssignorError(
-                "PartitionAssignorException", f"members subscribe to topic {topic}, whose id {self._topics[topic].topic_id} has no metadata"
+                "PartitionAssignorException", f"members subscribe to topic {topic}, whose id {self._ids[topic]} has no metadata"
             )
         return count
 
     def order_of(self, topic: str) -> tuple[int, int]:
         """Return a sort key with the order of the topic ids."""
-        return uuid_order(self._topics[topic].topic_id)
+        return uuid_order(self._ids[topic])
 
     def in_map_order(self, topics: Iterable[str], capacity: int = DEFAULT_CAPACITY) -> list[str]:
         """Return the topics in the order of a hash map or set of their ids."""
-        return hash_map_order(topics, lambda topic: uuid_hash(self._topics[topic].topic_id), self.order_of, initial_capacity=capacity)
+        return hash_map_order(topics, lambda topic: uuid_hash(self._ids[topic]), self.order_of, initial_capacity=capacity)
 
 
 def _subscribers_by_topic(topics: _Topics, members: Iterable[Member]) -> dict[str, list[Member]]:

@@ -19,7 +19,8 @@ def _once(question: Callable[[GroupProblem], Answer]) -> Callable[[GroupProblem]
     def answer(problem: GroupProblem) -> Answer:
         if question.__name__ not in problem.answers:
             problem.answers[question.__name__] = question(problem)
-        return problem.answers[question.__name__]
+        known: Answer = problem.answers[question.__name__]
+        return known
 
     return answer
 

@@ -91,8 +91,8 @@ class ClusterLooks:
         """
         runs = self._runs.get(topic, ())
         if not self._times_ms or (not runs and (needed or is_abandoned)):
-            count = max((partition + 1 for partition in needed if 0 <= partition < MOST_INFERRED), default=0)
-            return ResolvedTopic(topic, count, None, None, LookBasis.INFERRED, is_uncertain=True)
+            inferred_count = max((partition + 1 for partition in needed if 0 <= partition < MOST_INFERRED), default=0)
+            return ResolvedTopic(topic, inferred_count, None, None, LookBasis.INFERRED, is_uncertain=True)
         before = bisect_right(self._times_ms, joined_at_ms) - 1
         candidates = (
             (before, before + 1, LookBasis.BEFORE),

@@ -197,14 +197,14 @@ def _arrivals(joined: Iterable[Participant], recent: Sequence[Departure]) -> tup
         else:
             found.add(Trigger.MEMBER_RETURNED if one.origin in origins else Trigger.MEMBER_JOINED)
     left_over = []
-    for one in reversed(recent):
-        if one.owner in named:
+    for departure in reversed(recent):
+        if departure.owner in named:
             continue
-        if one.origin is not None and anonymous[one.origin] > 0:
-            anonymous[one.origin] -= 1
+        if departure.origin is not None and anonymous[departure.origin] > 0:
+            anonymous[departure.origin] -= 1
             found.add(Trigger.MEMBER_RETURNED)
         else:
-            left_over.append(one)
+            left_over.append(departure)
     if any(anonymous.values()):
         found.add(Trigger.MEMBER_JOINED)
     return found, left_over[::-1]

@@ -14,9 +14,9 @@ _MAX_ROUNDS = 16
 
 
 def place_partitions(
-    topics: Sequence[str], subscribers: Mapping[str, Sequence[int]], owners: Mapping[str, list[int | None]], member_count: int
-) -> None:
-    """Fill in the owners that are missing and even out each topic, both in place.
+    topics: Sequence[str], subscribers: Mapping[str, Sequence[int]], owners: Mapping[str, Sequence[int | None]], member_count: int
+) -> dict[str, list[int]]:
+    """Return topic -> the owner of each partition: the owners that are missing filled in, then each topic evened out.
 
     Worked example: t0p0..t0p3 are free and 0, 1 read t0; 1 holds t1p0. Level by level: t0p0 to 0, then both have one: t0p1 to 0, t0p2 to
     1, t0p3 to 0.
@@ -32,46 +32,48 @@ def place_partitions(
 
     >>> owners = {"t0": [None] * 4, "t1": [1]}
     >>> place_partitions(["t0", "t1"], {"t0": [0, 1], "t1": [1]}, owners, 2)
-    >>> owners["t0"]
-    [0, 0, 1, 0]
+    {'t0': [0, 0, 1, 0], 't1': [1]}
     """
     loads = [0] * member_count
     for topic in topics:
         for owner in owners[topic]:
             if owner is not None:
                 loads[owner] += 1
-    for topic in topics:
-        _fill(_by_load(subscribers[topic], loads), owners[topic], loads)
+    placed = {topic: _filled(_by_load(subscribers[topic], loads), owners[topic], loads) for topic in topics}
 
     shared = [topic for topic in topics if len(subscribers[topic]) > 1]
     last_changed = None
     for round_number in range(_MAX_ROUNDS):
         for topic in shared:
             if round_number > 0 and topic == last_changed:
-                return  # a whole round without a move
-            if _even_out(_by_load(subscribers[topic], loads), owners[topic], loads):
+                return placed  # a whole round without a move
+            if _even_out(_by_load(subscribers[topic], loads), placed[topic], loads):
                 last_changed = topic
         if last_changed is None:
-            return
+            break
+    return placed
 
 
 def _by_load(members: Sequence[int], loads: Sequence[int]) -> list[int]:
     return sorted(members, key=lambda member: (loads[member], member))
 
 
-def _fill(members: list[int], owners: list[int | None], loads: list[int]) -> None:
-    """Give every free partition to the next member of the lowest level."""
-    if None not in owners:
-        return
+def _filled(members: list[int], owners: Sequence[int | None], loads: list[int]) -> list[int]:
+    """Return the owners, every free partition given to the next member of the lowest level."""
+    filled = [owner for owner in owners if owner is not None]
+    if len(filled) == len(owners):
+        return filled
+    filled.clear()
     lowest = _LowestLevel(members, loads)
-    for partition, owner in enumerate(owners):
+    for owner in owners:
         if owner is None:
-            member = lowest.next()
-            owners[partition] = member
-            loads[member] += 1
+            owner = lowest.next()
+            loads[owner] += 1
+        filled.append(owner)
+    return filled
 
 
-def _even_out(members: list[int], owners: list[int | None], loads: list[int]) -> bool:
+def _even_out(members: list[int], owners: list[int], loads: list[int]) -> bool:
     """Move partitions of one topic from its most to its least loaded subscribers; return whether any moved."""
     if loads[members[-1]] - loads[members[0]] <= 1:
         return False

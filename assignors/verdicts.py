@@ -108,13 +108,16 @@ def judge(
     if observed.imbalance_ratio is None:
         return None
     usable = [one for one in alternatives if could_use(strategy, one.strategy, is_consumer_protocol=is_consumer_protocol)]
-    whole = [one for one in usable if one.is_whole and one.balance is not None and one.balance.imbalance_ratio is not None]
-    own = next((one.balance for one in whole if one.strategy == strategy), observed)
-    best = min(whole, key=lambda one: (one.balance.imbalance_ratio, one.balance.gini), default=None)
-    is_better = best is not None and best.balance.imbalance_ratio < own.imbalance_ratio
+    whole = [(one.strategy, one.balance) for one in usable if one.is_whole and one.balance is not None]
+    measures = [
+        (balance.imbalance_ratio, balance.gini, name)
+        for name, balance in whole
+        if balance.imbalance_ratio is not None and balance.gini is not None
+    ]
+    own = next((imbalance for imbalance, _, name in measures if name == strategy), observed.imbalance_ratio)
+    smallest, _, best = min(measures, key=lambda measured: measured[:2], default=(own, 0.0, strategy))
+    is_better = smallest < own
     cause = Cause.BETTER_ELSEWHERE if is_better else Cause.INHERENT
     if conformance == Conformance.DIFFERS:
         cause = Cause.UNEXPECTED
-    if not is_better:
-        return Verdict(cause)
-    return Verdict(cause, best.strategy, own.imbalance_ratio - best.balance.imbalance_ratio)
+    return Verdict(cause, best, own - smallest) if is_better else Verdict(cause)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from assignors.balance import topic_skews
 from assignors.generations import COOPERATIVE
 from assignors.holdings import Holdings, Owners
-from assignors.model import Assignment, GroupProblem, TopicPartition
+from assignors.model import AssignmentMapping, GroupProblem, TopicPartition
 from assignors.ordering import java_order, sort_strings
 from assignors.subscriptions import (
     Subscriptions,
@@ -31,7 +31,7 @@ _EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL = frozenset({"roundrobin", "uniform", "legacy
 _NOTHING_LEFT_TO_EVEN_OUT = frozenset({"sticky", "cooperative-sticky"})
 
 
-def violations(problem: GroupProblem, assignment: Assignment, strategy: str | None = None) -> tuple[str, ...]:
+def violations(problem: GroupProblem, assignment: AssignmentMapping, strategy: str | None = None) -> tuple[str, ...]:
     """Return what is wrong with an assignment, each entry a code and its place; an empty tuple when it is sound.
 
     ========================== ==============================================================================================
@@ -89,7 +89,7 @@ def violations(problem: GroupProblem, assignment: Assignment, strategy: str | No
     )
 
 
-def withheld_partitions(problem: GroupProblem, assignment: Assignment) -> frozenset[TopicPartition]:
+def withheld_partitions(problem: GroupProblem, assignment: AssignmentMapping) -> frozenset[TopicPartition]:
     """Return the partitions that a cooperative result keeps back: claimed by a member, given to nobody, although they could be.
 
     A partition can be given when it exists and some member subscribes to its topic. The claimant gives it up when it sees the

@@ -123,7 +123,7 @@ def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
     new = [
         decoded.where(F.col("part").isNotNull() & F.col(name).isNotNull()).select(
             "cluster_id",
-            *target.event(lambda field, row=name: F.col(row)[field]),
+            *target.event(F.col(name).__getitem__),
             "part",
             "place",
             F.lit(None).cast("bigint").alias("stored_ms"),

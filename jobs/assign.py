@@ -19,7 +19,16 @@ from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA
 from jobs.warehouse import Warehouse
 from schemas.staging import AUDITED_TABLES, SOLVED_ROWS
-from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables import (
+    ASSIGNMENTS,
+    GENERATION_TOPICS,
+    GROUP_RECORDS,
+    GROUP_STATES,
+    PARTITION_RACKS,
+    SOLUTIONS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+)
 from schemas.vocabulary import Basis, TopicBasis
 
 logger = logging.getLogger(__name__)
@@ -165,8 +174,7 @@ def explode_members(solutions: DataFrame) -> DataFrame:
 
 def resolved_topics(solved: DataFrame) -> DataFrame:
     """Return one row a set of topics, with them as ``generation_topics`` stores them."""
-    rack_type = GENERATION_TOPICS.schema["topics"].dataType.elementType["partition_racks"].dataType
-    racks = F.transform("racks", lambda text: F.from_json(text, rack_type.simpleString()))
+    racks = F.transform("racks", lambda text: F.from_json(text, PARTITION_RACKS.simpleString()))
     topics = F.arrays_zip("topic_names", "topic_ids", "partition_counts", racks, "bases", "are_uncertain")
     rows = solved.where(F.col("row_kind") == "topics").dropDuplicates(["cluster_id", "topics_hash"])
     return rows.withColumn("topics", topics.cast(GENERATION_TOPICS.schema["topics"].dataType)).select("cluster_id", "topics_hash", "topics")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from jobs.worker_guard import GroupFailedError
 
@@ -27,8 +28,8 @@ class IntegerLists:
         values: of all lists, one behind the other.
     """
 
-    lengths: np.ndarray
-    values: np.ndarray
+    lengths: NDArray[np.int32]
+    values: NDArray[np.int32]
 
 
 def to_rows(batch: pa.RecordBatch, *columns: str) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,8 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow
 import pyarrow.compute
@@ -81,12 +81,11 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
     found: dict[Path, Capture] = {}
     for name in inputs:
         root = _root(name)
-        if root.is_dir():
-            captures = [capture for path in _files(root) if (capture := _recognise(path, forced, is_named=False))]
-            if not captures:
-                raise InputError(f"input {name}: no capture in this folder; expected files of one of {_KINDS}")
-        else:
-            captures = [_recognise(root, forced, is_named=True)]
+        is_folder = root.is_dir()
+        paths = _files(root) if is_folder else (root,)
+        captures = [capture for path in paths if (capture := _recognise(path, forced, is_named=not is_folder))]
+        if not captures:
+            raise InputError(f"input {name}: no capture in this folder; expected files of one of {_KINDS}")
         found.update((Path(capture.path), capture) for capture in captures)
     if not found:
         raise InputError("no input: name captures with --input, or under inputs in the settings")
@@ -131,8 +130,9 @@ def _with_cluster_ids(captures: list[Capture]) -> tuple[Capture, ...]:
     """
     ids: dict[Path, set[str]] = {}
     for capture in captures:
-        for folder in Path(capture.path).parents if capture.cluster_id is not None else ():
-            ids.setdefault(folder, set()).add(capture.cluster_id)
+        if capture.cluster_id is not None:
+            for folder in Path(capture.path).parents:
+                ids.setdefault(folder, set()).add(capture.cluster_id)
     return tuple(replace(capture, cluster_id=capture.cluster_id or _id_around(capture, ids)) for capture in captures)
 
 
@@ -273,7 +273,7 @@ def _has_odd_times(file: pyarrow.parquet.ParquetFile) -> bool:
     return False
 
 
-def _read_through(path: Path, content: BinaryIO, ends: tuple[bytes, ...]) -> None:
+def _read_through(path: Path, content: BufferedIOBase, ends: tuple[bytes, ...]) -> None:
     """Read a text to its end: a gzip file that was cut short would else end the run in the middle, with Spark's words.
 
     Args:

@@ -51,7 +51,9 @@ def decode_state(data: bytes) -> State:
         for topic in content["topics"]
     )
     snapshot = _snapshot_in(content["snapshot"])
-    step = Step(snapshot, topics, *content["flags"], tuple(_solution_in(solution) for solution in content["solutions"]))
+    has_predecessor, is_rewrite, is_follow_up = content["flags"]
+    solutions = tuple(_solution_in(solution) for solution in content["solutions"])
+    step = Step(snapshot, topics, has_predecessor, is_rewrite, is_follow_up, solutions)
     chains = {
         strategy: Settled(generation, {(is_static, name): _held_in(topics, numbers) for is_static, name, topics, numbers in held})
         for strategy, (generation, held) in content["chains"].items()

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from jobs.errors import explain
 from jobs.location import address, local_folder
-from jobs.session import SPARK_ERRORS
+from jobs.session import STORAGE_ERRORS
 from jobs.stored import remove_stored, store_once, stored_names
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Claims:
             is_made = self._place.make(name)
         except PySparkAttributeError:  # there is no JVM over Spark Connect
             return True
-        except (*SPARK_ERRORS, OSError) as error:
+        except STORAGE_ERRORS as error:
             logger.warning("the lease is taken without a claim, as another run may do at this moment: %s", explain(error))
             return True
         self._mine = name if is_made else None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import yaml
 
@@ -244,17 +244,27 @@ def _read_yaml(path: Path) -> Any:
         text = path.read_text(encoding="utf-8")
         for event in yaml.parse(text, yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1
-                raise UsageError(f"--config {path}: line {line}: found the alias *{event.anchor}, expected the value itself")
+                raise UsageError(f"--config {path}: {_line(event.start_mark)}found the alias *{event.anchor}, expected the value itself")
         return yaml.safe_load(text)
     except OSError as error:
         raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None
     except yaml.MarkedYAMLError as error:  # its own text quotes the file, where a password may stand
         what = " ".join(filter(None, (error.context, error.problem)))
-        raise UsageError(f"--config {path}: line {error.problem_mark.line + 1}: not YAML ({what})") from None
+        raise UsageError(f"--config {path}: {_line(error.problem_mark)}not YAML ({what})") from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         # All but the first come out of PyYAML too: of a month 13, of `!!bool maybe`, of brackets nested too deep.
         raise UsageError(f"--config {path}: not YAML ({' '.join(str(error).split())})") from None
+
+
+class _Mark(Protocol):
+    """A place in a settings file, in both of PyYAML's forms; lines count from 0."""
+
+    line: int
+
+
+def _line(mark: _Mark | None) -> str:
+    """Return the line of a mistake, to go before what is wrong with it; empty where PyYAML does not say."""
+    return f"line {mark.line + 1}: " if mark is not None else ""
 
 
 def _check_names(settings: Settings) -> None:
@@ -276,8 +286,9 @@ def _check_names(settings: Settings) -> None:
         # A device, too: the finished report is moved to its place, and would take that of the device.
         raise UsageError(f"report.output: expected the name of a file, found {output}, which is a folder or a device")
     for key in ("details", "export_dir"):
-        if places[key] is not None and os.path.exists(places[key]) and not os.path.isdir(places[key]):
-            raise UsageError(f"report.{key}: expected the name of a folder, found the file {places[key]}")
+        place = places[key]
+        if place is not None and os.path.exists(place) and not os.path.isdir(place):
+            raise UsageError(f"report.{key}: expected the name of a folder, found the file {place}")
 
 
 def _beside(settings_file: Path, name: str) -> str:
@@ -335,8 +346,8 @@ def _check_strategies(settings: Settings) -> None:
 
 def _check_packages() -> None:
     """Refuse to run with parts of two installations: three common names can come from anywhere on the path."""
-    modules = [module for module in (jobs, assignors, schemas) if module.__file__]
-    places = {module.__name__: str(Path(module.__file__).resolve().parent.parent) for module in modules}
+    files = {module.__name__: module.__file__ for module in (jobs, assignors, schemas)}
+    places = {name: str(Path(file).resolve().parent.parent) for name, file in files.items() if file}
     if len(set(places.values())) != 1:
         raise PlatformError(f"packages of different installations: {', '.join(f'{name} from {place}' for name, place in places.items())}")
 
@@ -361,7 +372,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _ending(command: str) -> Iterator[dict[str, Any]]:
     """Log as the last line of a JSON log what a command came to; yields what it is to say besides."""
     facts: dict[str, Any] = {}
-    started, ended = time.monotonic(), {"exit_code": 1}
+    started = time.monotonic()
+    ended: dict[str, int | str] = {"exit_code": 1}
     try:
         yield facts
         ended = {"exit_code": 0}
@@ -392,7 +404,7 @@ def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
         raise UsageError(f"--as-of {arguments.as_of.isoformat()} is yet to come: maintain would drop what is not old")
     if arguments.__dict__.get("client_properties") and not arguments.bootstrap_servers:
         raise UsageError("--client-properties goes with --bootstrap-servers")
-    captures = ()
+    captures: tuple[Capture, ...] = ()
     if arguments.command in ("run", "land") and (settings.inputs or not arguments.bootstrap_servers):
         from jobs.captures import find_captures
 
@@ -408,8 +420,8 @@ def _collect(arguments: argparse.Namespace) -> str:
     """Return what a collection came to."""
     properties = read_client_properties(arguments.client_properties, os.environ)
     with _needing_kafka("collect"):
-        from jobs import collect
-    request = collect.Request(
+        from jobs import collect, collection
+    request = collection.Request(
         arguments.bootstrap_servers,
         arguments.output,
         properties,
@@ -454,7 +466,7 @@ def _execute(
     arguments: argparse.Namespace,
     settings: Settings,
     folder: Path,
-    captures: tuple,
+    captures: tuple[Capture, ...],
     now: Callable[[], datetime],
     facts: dict[str, Any],
 ) -> str | None:

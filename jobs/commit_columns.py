@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.sources.consumer_offsets import LAST_OFFSET
@@ -112,20 +113,21 @@ def _names(keys: pa.Array) -> tuple[pa.Array, pa.StructArray]:
     return pc.index_in(pa.array(np.arange(len(keys))), pa.array(whole).filter(is_plain)), names.filter(is_plain)
 
 
-def _content(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def _content(values: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return all bytes of binary values, and where in them each value begins, followed by where the last one ends."""
     _, bounds, content = values.buffers()
     places = np.frombuffer(bounds, np.int32)[values.offset : values.offset + len(values) + 1]
     return np.frombuffer(content or b"", np.uint8), places.astype(np.int64)
 
 
-def _numbers_at(content: np.ndarray, places: np.ndarray, code: str) -> np.ndarray:
-    """Return the numbers at places, as integers of at least 32 bits."""
-    raw = content[places[:, None] + np.arange(np.dtype(code).itemsize)]
-    return raw.view(code)[:, 0].astype(np.promote_types(code, np.int32))
+def _numbers_at(content: NDArray[np.uint8], places: NDArray[np.int64], code: str) -> NDArray[np.int32]:
+    """Return the numbers at places; ``code`` is what NumPy calls those, of at most 32 bits."""
+    raw: NDArray[np.uint8] = content[places[:, None] + np.arange(np.dtype(code).itemsize)]
+    numbers: NDArray[np.int32] = raw.view(code)[:, 0].astype(np.int32)
+    return numbers
 
 
-def _cut(content: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> pa.Array:
+def _cut(content: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int32]) -> pa.Array:
     """Return the strings in stretches of the content, which are in order and do not overlap."""
     edges = np.column_stack([starts, starts + sizes]).ravel()
     is_inside = np.repeat(np.arange(len(edges) + 1) % 2 == 1, np.diff(edges, prepend=0, append=len(content)))

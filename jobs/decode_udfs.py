@@ -52,7 +52,7 @@ def _chunks(batches: Batches) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _lines(batches: Batches, part: str = "file_name") -> Iterator[tuple[bytes, str, int, str]]:
+def _lines(batches: Iterable[pa.RecordBatch], part: str = "file_name") -> Iterator[tuple[bytes, str, int, str]]:
     """Yield each line that is not blank, with its part, a number that orders the lines of the part, and its place in words.
 
     Args:
@@ -68,7 +68,7 @@ def _lines(batches: Batches, part: str = "file_name") -> Iterator[tuple[bytes, s
                 yield line, of_part, block_start + number, f"{file_name} line {number}{behind}"
 
 
-def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
+def _decode_lines(batches: Iterable[pa.RecordBatch], decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
     """Decode lines with the columns value, file_name, block_start; a row without a place of its own gets its line's."""
     rows = ({"source_position": place, **row} for line, _, _, place in _lines(batches) for row in decode(line))
     return to_batches(rows, _DECODED, size)
@@ -79,7 +79,7 @@ def decode_raw_record_lines(batches: Batches) -> Batches:
     return _decode_lines(batches, lambda line: (consumer_offsets.decode_line(line),), 2_000)
 
 
-def decode_look_lines(batches: Batches) -> Batches:
+def decode_look_lines(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Decode looks at the cluster in NDJSON, one row a topic."""
     return _decode_lines(batches, cluster_metadata.decode_line, 500)
 
@@ -147,7 +147,7 @@ def _span_of(batch: pa.RecordBatch) -> str:
     return f"records from {first} to {end}"
 
 
-def fold_groups(batches: Batches, topic_names: Mapping[str, Mapping[str, str]], limits: WorkerLimits) -> Batches:
+def fold_groups(batches: Batches, topic_names: Mapping[str, dict[str, str]], limits: WorkerLimits) -> Batches:
     """Fold the records of KIP-848 groups; a group's records come one after another, by offset, in one partition.
 
     Args:

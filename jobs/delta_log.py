@@ -27,7 +27,8 @@ def local_properties(log: Path, version: int) -> dict[str, str]:
         noted = _noted_metadata(log / f"{number:020}.crc")
         metadata = noted or next((action["metaData"] for action in _actions(log / f"{number:020}.json") if "metaData" in action), None)
         if metadata is not None:
-            return metadata.get("configuration", {})
+            properties: dict[str, str] = metadata.get("configuration", {})
+            return properties
     raise WarehouseDamagedError(f"{log}: no commit tells the table's properties; restore the folder from a copy, or rebuild the warehouse")
 
 

@@ -94,10 +94,11 @@ def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
 def _validate(table: str, expectations: list[dict[str, Any]], rows: DataFrame) -> list[GateResult]:
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx  # imported where it validates: it costs seconds, and most commands never need it
+    from great_expectations.data_context.types.base import ProgressBarsConfig
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
     source = context.data_sources.add_spark(table, persist=False)
     batch = source.add_dataframe_asset(table).add_batch_definition_whole_dataframe("rows").get_batch({"dataframe": rows})
     configured = [

@@ -206,7 +206,7 @@ def rewrite_histories(
     named, vanished = _histories(context, snapshots, displaced, groups, folds)
     is_new = F.col("old_fingerprint").isNull()
     counted = named.groupBy(is_new.alias("is_new"), is_folded().alias("is_folded")).count().collect()
-    counts = {(row["is_new"], row["is_folded"]): row["count"] for row in counted}
+    counts: dict[tuple[bool, bool], int] = {(row["is_new"], row["is_folded"]): row["count"] for row in counted}
     rewritten = sum(count for (is_first, _), count in counts.items() if not is_first)
     if rewritten:
         logger.info("late or conflicting records change %d stored snapshots: rewriting these", rewritten)

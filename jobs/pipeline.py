@@ -27,7 +27,7 @@ from jobs.errors import GateFailedError, LeaseLostError, NotAWarehouseError, Run
 from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
 from jobs.reach import check_reach
-from jobs.session import SPARK_ERRORS, jvm_pid
+from jobs.session import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid
 from jobs.settling import EXPIRED
 from jobs.views import prepare_views, settle_views
 from jobs.warehouse import Warehouse
@@ -79,7 +79,7 @@ def execute(spark: SparkSession, request: Request) -> str | None:
     """
     try:
         return _execute(spark, request)
-    except (*SPARK_ERRORS, OSError) as error:  # where no stage is in progress: at the lock, the row in runs, the report
+    except STORAGE_ERRORS as error:  # where no stage is in progress: at the lock, the row in runs, the report
         raise StageFailedError(f"{request.command} on {request.settings.warehouse}: {explain(error)}") from error
 
 

@@ -40,7 +40,7 @@ def decode_captures(
     frames: list[DataFrame] = []
     for (source, encoding, separator, own, has_odd_times), paths in sorted(_grouped(captures).items(), key=str):
         cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
-        if source is Source.FORMATTER_JSON:
+        if separator is not None:  # printed by a formatter
             decode = partial(decode_udfs.decode_formatter_objects, separator=separator)
             decoded = _decoded(_read_objects(spark, paths, separator), decode, memory_mb, PART_ROWS)
         elif source is Source.DESCRIBE:
@@ -106,7 +106,7 @@ def _read_lines(spark: SparkSession, paths: list[str]) -> DataFrame:
     return spark.read.text(paths).select(_raw(), *_places())
 
 
-def _read_objects(spark: SparkSession, paths: list[str], separator: str | None) -> DataFrame:
+def _read_objects(spark: SparkSession, paths: list[str], separator: str) -> DataFrame:
     """Return what stands between the beginnings of objects, with the file as a part: files of different folders may have one name."""
     pieces = spark.read.text(paths, lineSep=separator)
     return pieces.select(_raw(), *_places(), F.col("_metadata.file_path").alias("part"))

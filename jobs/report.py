@@ -315,7 +315,7 @@ def condense_findings(findings: DataFrame, is_detailed: Column, limit: int) -> D
     )
 
 
-def _is_one_of(rows: list[dict[str, Any]], *names: str) -> Column:
+def _is_one_of(rows: Sequence[Mapping[str, Any]], *names: str) -> Column:
     """Return whether a row has the names' values of one of ``rows``; the first condition lets Delta skip files."""
     if not rows:
         return F.lit(False)
@@ -338,12 +338,12 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
 
 
 def _collect_details(
-    warehouse: Warehouse, settings: ReportSettings, audits: DataFrame, findings: DataFrame, detailed: list[dict[str, Any]]
+    warehouse: Warehouse, settings: ReportSettings, audits: DataFrame, findings: DataFrame, detailed: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of ``ReportRows`` that show single groups, those of ``detailed``; and what they need of all others."""
     part = settings.max_detail_rows / max(1, len(detailed))
     is_detailed = _is_one_of(detailed, *GROUP)
-    settled = [row | {"position": row["settled_position"]} for row in detailed if row["settled_position"] is not None]
+    settled = [{**row, "position": row["settled_position"]} for row in detailed if row["settled_position"] is not None]
     held = warehouse.read(ASSIGNMENTS.name).where(_observed() & _is_one_of(settled, *GROUP, "position"))
     moved = warehouse.read(MOVEMENTS.name).where(is_detailed)
     return {
@@ -386,7 +386,7 @@ def run(warehouse: Warehouse, settings: Settings, as_of: datetime, summary: Mapp
 
 
 def _write_details(
-    warehouse: Warehouse, settings: ReportSettings, ranked: Sequence[dict[str, Any]], page: Page, document: Document, folder: Path
+    warehouse: Warehouse, settings: ReportSettings, ranked: Sequence[Mapping[str, Any]], page: Page, document: Document, folder: Path
 ) -> None:
     """Write a page for each listed group whose details are not in the report, some at a time, so that the driver holds only these."""
     report = _address(Path(settings.output or "report.html"), folder)

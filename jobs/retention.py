@@ -29,9 +29,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.assign import forget_unnamed_topics
-from jobs.audit import PLACE, telling_generations
+from jobs.audit import telling_generations
 from jobs.context import RunContext
-from jobs.packing import GROUP
+from jobs.packing import GROUP, PLACE
 from jobs.sources.consumer_group_fold import MEMBER
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, OFFSETS_TOPIC
 from jobs.warehouse import Warehouse

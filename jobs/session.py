@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark.errors import PySparkException
@@ -29,6 +30,8 @@ except ImportError:  # Spark Connect does without
 else:
     SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises; the second where PySpark has no class for what happened in the JVM, such as a full disk, or where the JVM is gone."""
+STORAGE_ERRORS: tuple[type[Exception], ...] = (*SPARK_ERRORS, OSError)
+"""What reading or writing a store can raise, through Spark or without it."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +66,7 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
     else:
         spark = _open_classic(conf_folder, extra_jars)
     _check(spark)
-    advice = advice_on_master(spark.conf.get("spark.master", ""))
+    advice = advice_on_master(_setting(spark, "spark.master"))
     if advice is not None:
         logger.warning("%s", advice)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -144,6 +147,11 @@ def _is_there(module: str) -> bool:
         return False
 
 
+def _setting(spark: SparkSession, key: str) -> str:
+    """Return the value of one of the session's settings, empty where it has none."""
+    return spark.conf.get(key, "") or ""
+
+
 @contextmanager
 def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     """Set SQL settings for the length of the block; the session may be somebody else's too, so that each is put back."""
@@ -153,8 +161,8 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        for key, value in before.items():
-            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+        for key, earlier in before.items():
+            spark.conf.unset(key) if earlier is None else spark.conf.set(key, earlier)
 
 
 def read_conf_file(path: Path) -> dict[str, str]:
@@ -190,7 +198,7 @@ def _spark_minor() -> str:
 def _check(spark: SparkSession) -> None:
     if ".".join(spark.version.split(".")[:2]) not in SUPPORTED_SPARK:
         raise PlatformError(f"this is Spark {spark.version}; Evenkeel runs on Spark {' and '.join(SUPPORTED_SPARK)}")
-    if "delta" not in spark.conf.get("spark.sql.extensions", "").lower() and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+    if "delta" not in _setting(spark, "spark.sql.extensions").lower() and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
         raise PlatformError(
             "Spark was started without Delta: pass --jars with Delta's jars and "
             "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, or use ./spark-submit.sh"
@@ -216,7 +224,8 @@ def advice_on_master(master: str) -> str | None:
 def jvm_pid(spark: SparkSession) -> int | None:
     """Return the process id of the session's JVM; None over Spark Connect, where it is another machine's."""
     try:
-        return int(spark._jvm.java.lang.ProcessHandle.current().pid())
+        jvm: Any = spark._jvm  # has whatever Java has
+        return int(jvm.java.lang.ProcessHandle.current().pid())
     except PySparkException:
         return None
 
@@ -234,4 +243,4 @@ def hurry(spark: SparkSession) -> None:
 
 def is_of_one_machine(spark: SparkSession) -> bool:
     """Return whether the workers run where this process does; where a Spark Connect server runs, cannot be told."""
-    return not is_remote() and spark.conf.get("spark.master", "").startswith("local")
+    return not is_remote() and _setting(spark, "spark.master").startswith("local")

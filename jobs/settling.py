@@ -7,7 +7,7 @@ lost to came before them or behind them, what they win over is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from functools import partial, reduce
 
@@ -205,13 +205,17 @@ def conflict_columns() -> dict[str, Column]:
     }
 
 
+def _of_decoded(row: Column, told: Mapping[str, Column]) -> Field:
+    return lambda name: told[name] if name in told else row[name]
+
+
 def identified(decoded: DataFrame) -> DataFrame:
     """Return the decoded rows with what they are compared by; those without content stand at places of their own."""
     of_target: dict[str, dict[str, Column]] = {}
     for name in TARGETS:
         row = F.col(name)
         told = told_members(row["members"]) if name == "snapshot" else {}
-        of_target[name] = _identity(name, lambda part, row=row, told=told: told[part] if part in told else row[part])
+        of_target[name] = _identity(name, _of_decoded(row, told))
     first = {
         column: F.coalesce(*[F.when(F.col(name).isNotNull(), identity[column]) for name, identity in of_target.items()])
         for column in ("group_id", "position", "place", "group_place", "content")
@@ -328,8 +332,8 @@ def disputed_places(warehouse: Warehouse, snapshots: DataFrame, groups: DataFram
     conflicts = lost.select("cluster_id", "source", F.col("source_position").alias("place")).distinct()
     if conflicts.isEmpty():
         return None
-    kept = [_places(snapshots, "snapshot"), *[_places(_landed_rows(warehouse, name), name) for name in OF_GROUPS]]
-    kept = reduce(DataFrame.unionByName, kept).join(F.broadcast(conflicts), conflicts.columns, "left_semi")
+    frames = [_places(snapshots, "snapshot"), *[_places(_landed_rows(warehouse, name), name) for name in OF_GROUPS]]
+    kept = reduce(DataFrame.unionByName, frames).join(F.broadcast(conflicts), conflicts.columns, "left_semi")
     found = kept.select(*GROUP, "position").unionByName(_lost_places(warehouse).select(*GROUP, "position"))
     return found if groups is None else found.join(groups, list(GROUP), "left_semi")
 

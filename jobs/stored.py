@@ -74,5 +74,6 @@ def remove_stored(spark: SparkSession, place: str) -> None:
 
 
 def _found(spark: SparkSession, place: str) -> tuple[Any, Any]:
-    path = spark._jvm.org.apache.hadoop.fs.Path(place)
+    jvm: Any = spark._jvm  # has whatever Java has
+    path = jvm.org.apache.hadoop.fs.Path(place)
     return path.getFileSystem(spark._jsc.hadoopConfiguration()), path

@@ -68,10 +68,10 @@ def _within(seconds: float, call: Callable[[], Result]) -> Result:
         return call()
     is_running, is_late = True, False
 
-    def end(number: int, frame: FrameType) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
         nonlocal is_late
         if is_running:
-            if is_late:  # it was caught: raise once more at the next line, which is in the handler that catches
+            if is_late and frame is not None:  # it was caught: raise once more at the next line, which is in the handler that catches
                 frame.f_trace = _end_at_next_line
                 sys.settrace(_end_at_next_line)
             is_late = True

@@ -16,6 +16,7 @@ from itertools import chain, groupby
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -27,7 +28,7 @@ from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from assignors.verdicts import Alternative, judge
 from jobs.batches import Batches, table_of, to_batches, to_rows
 from jobs.carry import decode_state, encode_state
-from jobs.findings import COMMIT_RULES, Finding, GroupHistory, find, gather_facts
+from jobs.findings import COMMIT_RULES, RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.time_limit import TimeLimit
@@ -282,7 +283,7 @@ def _audit_snapshot(
         "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
         "member_count": len(snapshot.members),
     }
-    yield from ({"finding": finding} for finding in _finding_rows(row, find(facts)))
+    yield from ({"finding": finding} for finding in _finding_rows(row, find(facts, RULES)))
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         columns = _audit_columns(solution, figures)
@@ -314,7 +315,7 @@ def _verdict_columns(observed: dict[str, Any], figures: Audit, generation: Audit
     return {"verdict": verdict.cause.value, "better_strategy": verdict.better_strategy, "better_gain": verdict.better_gain}
 
 
-def find_in_commits(batches: Batches) -> Batches:
+def find_in_commits(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Put what rows of ``COMMIT_FACTS`` tell into words: rows of ``FOUND_ROWS``."""
     rows = (row for batch in batches for row in batch.to_pylist())
     yield from to_batches(chain.from_iterable(map(_commit_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)

@@ -35,7 +35,9 @@ def settle_views(warehouse: Warehouse) -> None:
     """Make every view read the version that is published, and no other besides."""
     if is_path(warehouse.location):
         return
-    for name, version in dict(warehouse.newest_run(RunStatus.PUBLISHED)["table_versions"]).items():
+    newest = warehouse.newest_run(RunStatus.PUBLISHED)
+    published = dict(newest["table_versions"]) if newest is not None else {}
+    for name, version in published.items():
         warehouse.replace_view(name, query_at(warehouse, name, version))
 
 

@@ -15,6 +15,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,15 +125,16 @@ class Warehouse:
         """Return the newest version of a table: from the names in its log where that is a local folder."""
         if self.folder is None:
             return int(self._history(name)["version"])
-        versions = self._local_versions(name)
+        versions = self._local_versions(self.folder / name)
         if not versions:
             raise WarehouseDamagedError(
                 f"{self.folder / name}: the Delta log has no commit; restore the folder from a copy, or rebuild the warehouse"
             )
         return max(versions)
 
-    def _local_versions(self, name: str) -> list[int]:
-        return [int(entry.stem) for entry in (self.folder / name / "_delta_log").glob("*.json") if entry.stem.isdigit()]
+    @staticmethod
+    def _local_versions(table: Path) -> list[int]:
+        return [int(entry.stem) for entry in (table / "_delta_log").glob("*.json") if entry.stem.isdigit()]
 
     def versions(self) -> dict[str, int]:
         """Return the newest version of every table but ``runs``."""
@@ -202,7 +204,7 @@ class Warehouse:
                 "name another with --warehouse"
             )
         for name in tables:
-            if not (self.folder / name / "_delta_log").is_dir() and not self._is_begun_only(name):
+            if not (self.folder / name / "_delta_log").is_dir() and not self._is_begun_only(self.folder / name):
                 raise NotAWarehouseError(
                     f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another with --warehouse"
                 )
@@ -214,7 +216,7 @@ class Warehouse:
             NotAWarehouseError: the catalog knows no such schema, or cannot read its name.
         """
         if self.folder is not None:
-            return bool(self._local_versions(RUNS.name))  # a run killed while making it leaves a log without a commit
+            return bool(self._local_versions(self.folder / RUNS.name))  # a run killed while making it leaves a log without a commit
         if is_path(self.location):
             return self.known_version(RUNS.name) is not None
         try:
@@ -237,7 +239,7 @@ class Warehouse:
                     "a copy, or rebuild the warehouse from its captures"
                 )
         for spec in TABLES.values():
-            if self.folder is None or not self._local_versions(spec.name):
+            if self.folder is None or not self._local_versions(self.folder / spec.name):
                 with self._committing():
                     self._clear_begun(spec.name)
                     make_table(self.spark, self.identifier(spec.name), create_statement(spec, self.identifier(spec.name)))
@@ -245,7 +247,7 @@ class Warehouse:
     def _clear_begun(self, name: str) -> None:
         """Remove what a run has left that died before a table's first commit: Delta takes it for a table, and makes none."""
         if self.folder is not None:
-            if self._is_begun_only(name):
+            if self._is_begun_only(self.folder / name):
                 shutil.rmtree(self.folder / name)
             return
         if not is_path(self.location):
@@ -256,18 +258,18 @@ class Warehouse:
         except SPARK_ERRORS as error:
             logger.debug("nobody to ask about %s: %s", self._path(name), explain(error))
 
-    def _is_begun_only(self, name: str) -> bool:
+    @staticmethod
+    def _is_begun_only(table: Path) -> bool:
         """Return whether a table's folder is there without a file: what a run leaves that dies before the table's first commit.
 
         Files with a dot in front do not count: those are of commits that were never finished, and checksums.
         """
-        folder = self.folder / name
-        return folder.is_dir() and all(path.is_dir() or path.name.startswith(".") for path in folder.rglob("*"))
+        return table.is_dir() and all(path.is_dir() or path.name.startswith(".") for path in table.rglob("*"))
 
     def known_version(self, name: str) -> int | None:
         """Return the newest version of a table, None where there is none that can be read; for where ``runs`` cannot tell."""
         if self.folder is not None:
-            return max(self._local_versions(name), default=None)
+            return max(self._local_versions(self.folder / name), default=None)
         try:
             return self.version(name)
         except Exception as error:  # the class differs between classic Spark, Connect and file systems
@@ -289,7 +291,7 @@ class Warehouse:
             if version > expected:
                 logger.warning("%s: version %d was never published, restoring version %d", name, version, expected)
                 restore = f"RESTORE TABLE {self.identifier(name)} TO VERSION AS OF {expected}"
-                self._commit(name, lambda restore=restore: self.spark.sql(restore))
+                self._commit(name, partial(self.spark.sql, restore))
                 versions[name] += 1  # not asked for again: what a run that was interrupted commits after this is not to be built upon
             elif version < expected:
                 raise WarehouseDamagedError(
@@ -432,7 +434,7 @@ class Warehouse:
             # A commit that only says that files are gone would stand behind the published version, as if a run had died.
             "spark.databricks.delta.vacuum.logging.enabled": "false",
             # Folders are listed in so many tasks: the default of 10,000 takes minutes for a table of ten files.
-            "spark.sql.sources.parallelPartitionDiscovery.parallelism": self.spark.conf.get("spark.sql.shuffle.partitions"),
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(self.spark.conf.get("spark.sql.shuffle.partitions")),
         }
         with settings(self.spark, used):
             self.spark.sql(f"VACUUM {self.identifier(name)}")

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -112,7 +113,7 @@ class Guard:
         """
         try:
             if self._is_careful:
-                yield from self._in_own_process(where, lambda given=list(inputs): work(given))
+                yield from self._in_own_process(where, partial(work, list(inputs)))
                 return
             for row in work(inputs):
                 if time.monotonic() - self._armed_at > self._limits.idle_timeout_s / 10:  # arming starts a thread: not for every row

@@ -31,11 +31,11 @@ class KafkaVersionOverride(_Settings):
 class AssignSettings(_Settings):
     """How generations are packed for the workers, how often a group's state is kept, and how long an assignor may take."""
 
-    max_generations_per_chunk: int = Field(500, ge=1, le=MOST)
-    max_chunk_bytes: int = Field(8 * 1024 * 1024, ge=1, le=MOST)
-    checkpoint_generations: int = Field(500, ge=1, le=MOST)
-    step_budget: int | None = Field(None, ge=1, le=MOST)
-    plugin_timeout_s: float = Field(60, gt=0, le=1_000_000)
+    max_generations_per_chunk: int = Field(default=500, ge=1, le=MOST)
+    max_chunk_bytes: int = Field(default=8 * 1024 * 1024, ge=1, le=MOST)
+    checkpoint_generations: int = Field(default=500, ge=1, le=MOST)
+    step_budget: int | None = Field(default=None, ge=1, le=MOST)
+    plugin_timeout_s: float = Field(default=60, gt=0, le=1_000_000)
     kafka_versions: tuple[KafkaVersionOverride, ...] = ()
 
 
@@ -45,14 +45,14 @@ class WorkerSettings(_Settings):
     An assignor's own bound (``assign.step_budget``) ends far earlier than an hour; what takes longer does not come back.
     """
 
-    memory_mb: int = Field(4096, ge=64, le=MOST)
-    idle_timeout_s: float = Field(3600, gt=0, le=1_000_000)
+    memory_mb: int = Field(default=4096, ge=64, le=MOST)
+    idle_timeout_s: float = Field(default=3600, gt=0, le=1_000_000)
 
 
 class QualitySettings(_Settings):
     """When a run is not good enough to publish."""
 
-    max_quarantined_ratio: float = Field(0.05, ge=0, le=1)
+    max_quarantined_ratio: float = Field(default=0.05, ge=0, le=1)
     fail_on: Severity | None = None
 
 
@@ -73,8 +73,8 @@ class ReportSettings(_Settings):
     details: str | None = None
     export: tuple[ExportFormat, ...] = ()
     export_dir: str | None = None
-    worst_groups: int = Field(100, ge=0, le=MOST)
-    max_detail_rows: int = Field(100_000, ge=1, le=MOST)
+    worst_groups: int = Field(default=100, ge=0, le=MOST)
+    max_detail_rows: int = Field(default=100_000, ge=1, le=MOST)
 
 
 class MaintainSettings(_Settings):
@@ -83,9 +83,9 @@ class MaintainSettings(_Settings):
     Spark's own 168 hours are the least for files: a run that takes longer, or a reader that is slower, would lose files it is using.
     """
 
-    retention_days: int = Field(730, ge=1, le=MOST_DAYS)
-    counterfactual_days: int = Field(30, ge=1, le=MOST_DAYS)
-    vacuum_hours: int = Field(168, ge=168, le=24 * MOST_DAYS)
+    retention_days: int = Field(default=730, ge=1, le=MOST_DAYS)
+    counterfactual_days: int = Field(default=30, ge=1, le=MOST_DAYS)
+    vacuum_hours: int = Field(default=168, ge=168, le=24 * MOST_DAYS)
 
 
 class Settings(_Settings):
@@ -93,7 +93,7 @@ class Settings(_Settings):
 
     inputs: tuple[str, ...] = ()
     warehouse: str = "./warehouse"
-    cluster_id: str | None = Field(None, min_length=1)
+    cluster_id: str | None = Field(default=None, min_length=1)
     strategies: tuple[str, ...] = STRATEGIES
     assign: AssignSettings = AssignSettings()
     workers: WorkerSettings = WorkerSettings()

@@ -183,10 +183,11 @@ def recognise_line(line: str) -> tuple[Source | None, str]:
 
 def line_cluster_id(line: str) -> str | None:
     """Return the cluster id in a line that ``recognise_line`` accepted; None when it has none."""
-    return json.loads(line).get("cluster_id")
+    cluster_id: str | None = json.loads(line).get("cluster_id")
+    return cluster_id
 
 
-def _mistakes(envelope: type[BaseModel], content: dict) -> str:
+def _mistakes(envelope: type[BaseModel], content: dict[str, object]) -> str:
     try:
         envelope.model_validate(content)
     except ValidationError as error:

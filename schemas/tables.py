@@ -103,12 +103,14 @@ PARTITION_LOOKS = ArrayType(
     )
 )
 
+PARTITION_RACKS = ArrayType(ArrayType(STRING))
+
 RESOLVED_TOPICS = ArrayType(
     _plain(
         topic=STRING,
         topic_id=STRING,
         partition_count=INT,
-        partition_racks=ArrayType(ArrayType(STRING)),
+        partition_racks=PARTITION_RACKS,
         basis=STRING,
         is_uncertain=BOOLEAN,
     )

@@ -8,6 +8,8 @@ from enum import Enum
 class Word(str, Enum):
     """A stored string; ``str()`` and formatting give the string itself on every Python version."""
 
+    _value_: str
+
     def __str__(self) -> str:
         return self.value
 

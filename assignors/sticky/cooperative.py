@@ -40,10 +40,11 @@ def withhold(partitions: Sequence[Sequence[TopicPartition]], transferring: Mappi
         withheld[member].add(partition)
     result = list(partitions)
     for member, awaited in withheld.items():
-        result[member] = []
+        kept = []
         for partition in partitions[member]:
             if partition in awaited:
                 awaited.remove(partition)
             else:
-                result[member].append(partition)
+                kept.append(partition)
+        result[member] = kept
     return result

@@ -72,11 +72,11 @@ def state_early_general_problem(
     kept: dict[TopicPartition, int] = {}
     is_revocation_required = False
     for number in walk:
-        topics = set(members[number].topics)
+        subscription = set(members[number].topics)
         for partition in claimed[number]:
             if partition not in existing:
                 owners.pop(partition, None)
-            elif partition[0] not in topics:
+            elif partition[0] not in subscription:
                 is_revocation_required = True
             else:
                 current[number].append(partition)

@@ -5,10 +5,12 @@ Source: ``AbstractStickyAssignor.GeneralAssignmentBuilder``, Kafka 3.0 and later
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from heapq import heapify, heappush, heapreplace
 from itertools import chain
+from typing import Generic, TypeVar
 
 from assignors.budget import StepBudget
 from assignors.model import Member, NoResultError, TopicPartition
@@ -20,6 +22,9 @@ from assignors.sticky.partitions import every_partition, mark, unmarked, unmatch
 from assignors.sticky.rack_info import RackInfo
 
 _SHOWN_MOVES = 6
+
+Held = TypeVar("Held", bound=Collection[TopicPartition])
+"""What a member's partitions are kept in."""
 
 
 @dataclass(slots=True)
@@ -82,8 +87,8 @@ def state_general_problem(
     current = []
     is_revocation_required = False
     for number, owned in enumerate(claims.owned):
-        topics = set(subscribed[number])
-        kept = [partition for partition in owned if partition[0] in topics and not racks.is_mismatch(number, partition)]
+        subscription = set(subscribed[number])
+        kept = [partition for partition in owned if partition[0] in subscription and not racks.is_mismatch(number, partition)]
         is_revocation_required = is_revocation_required or len(kept) < len(owned)
         current.append(kept)
 
@@ -129,15 +134,8 @@ def _previous_owners(data: Sequence[MemberData]) -> dict[TopicPartition, int]:
     return owners
 
 
-class Rebalance:
-    """One general assignment in the making, for regular problems.
-
-    Kafka tests the balance of the whole group before every single partition, and finds a partition's new owner by walking all
-    members. For a regular problem neither is needed: while any rule can fire the group is unbalanced, and the new owner is the
-    topic's subscriber with the fewest partitions and then the lowest id. Topics with the same subscribers share a heap of them,
-    in which an entry is corrected when it comes to the top.
-
-    Complexity: O(passes * p) looks, and O(log m) for each move and each subscriber list of the mover. Passes are few, or endless.
+class GeneralRebalance(ABC, Generic[Held]):
+    """One general assignment in the making: what is done for any problem, whatever a member's partitions are kept in.
 
     Attributes:
         fixed_members: after ``solve``, the members that could not take part in moves.
@@ -152,7 +150,7 @@ class Rebalance:
         self._movements = PartitionMovements()
         self._moves: list[tuple[TopicPartition, int, int]] = []
         self._owners = problem.owners
-        self._current: list = self._holdings(problem.current)
+        self._current: list[Held] = self._holdings(problem.current)
         self.fixed_members: set[int] = set()
 
     def solve(self) -> list[list[TopicPartition]]:
@@ -180,8 +178,94 @@ class Rebalance:
             self._current = before
         return [list(held) for held in self._current]
 
-    def _holdings(self, partitions: Iterable[Iterable[TopicPartition]]) -> list:
-        """Return a copy of each member's partitions: dictionaries for their order and their quick removal."""
+    @abstractmethod
+    def _holdings(self, partitions: Iterable[Iterable[TopicPartition]]) -> list[Held]:
+        """Return a copy of each member's partitions."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Set up what placing and moving need, before anything is placed."""
+
+    @abstractmethod
+    def _place(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> list[TopicPartition]:
+        """Give each partition to its smallest subscriber, or to the smallest that shares a rack; return those without one."""
+
+    def _can_participate(self, member: int, movable: Collection[str]) -> bool:
+        """Return whether the member could get more, or holds something that somebody else could get."""
+        held = self._current[member]
+        return len(held) < self._problem.max_sizes[member] or any(topic in movable for topic, _ in held)
+
+    def _score(self, holdings: Sequence[Sized]) -> int:
+        """Return Kafka's balance score, the sum of all pairs' differences in size, as the 32-bit number that it is in Java."""
+        sizes = sorted(len(held) for member, held in enumerate(holdings) if member not in self.fixed_members)
+        score = sum(size * (2 * place - len(sizes) + 1) for place, size in enumerate(sizes))
+        return (score + (1 << 31)) % (1 << 32) - (1 << 31)
+
+    def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Move partitions until a pass over them moves none; return whether any moved.
+
+        Kafka has no limit on passes. A pass depends on nothing but the state compared here, so a state that returns returns for
+        ever (Brent's algorithm: compare with one remembered state, and remember a new one after 1, 2, 4, ... passes).
+        """
+        remembered = None
+        passes = 0
+        while True:
+            if passes & (passes - 1) == 0:
+                remembered = self._state()
+                remembered_pass = passes
+                self._moves.clear()
+            if not self._sweep(partitions):
+                return passes > 0
+            passes += 1
+            if self._state() == remembered:
+                raise NoResultError(self._describe_cycle(passes - remembered_pass), is_cycle=True)
+
+    @abstractmethod
+    def _sweep(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Make one pass over the partitions; return whether any moved."""
+
+    def _move(self, partition: TopicPartition, target: int) -> None:
+        """Send the partition, or another of its topic that had come the other way, to the target."""
+        partition = self._movements.actual_partition(partition, self._owners[partition], target)
+        owner = self._owners[partition]
+        self._movements.record(partition, owner, target)
+        self._moves.append((partition, owner, target))
+        self._owners[partition] = target
+        self._transfer(partition, owner, target)
+
+    @abstractmethod
+    def _transfer(self, partition: TopicPartition, owner: int, target: int) -> None:
+        """Take the partition from its owner and give it to the target."""
+
+    def _state(self) -> tuple[object, ...]:
+        """Return all that decides what the next pass does, for comparison."""
+        return dict(self._owners), self._movements.snapshot()
+
+    def _describe_cycle(self, passes: int) -> str:
+        shown = ", ".join(
+            f"{topic}-{number} from {self._member_ids[owner]} to {self._member_ids[target]}"
+            for (topic, number), owner, target in self._moves[:_SHOWN_MOVES]
+        )
+        more = f" and {len(self._moves) - _SHOWN_MOVES} more" if len(self._moves) > _SHOWN_MOVES else ""
+        return (
+            f"Kafka's general sticky assignor never returns on this input: {passes} {'pass' if passes == 1 else 'passes'} over the "
+            f"partitions lead back to the same owners and movement records, with the moves {shown}{more} repeating for ever"
+        )
+
+
+class Rebalance(GeneralRebalance[dict[TopicPartition, None]]):
+    """One general assignment in the making, for regular problems.
+
+    Kafka tests the balance of the whole group before every single partition, and finds a partition's new owner by walking all
+    members. For a regular problem neither is needed: while any rule can fire the group is unbalanced, and the new owner is the
+    topic's subscriber with the fewest partitions and then the lowest id. Topics with the same subscribers share a heap of them,
+    in which an entry is corrected when it comes to the top.
+
+    Complexity: O(passes * p) looks, and O(log m) for each move and each subscriber list of the mover. Passes are few, or endless.
+    """
+
+    def _holdings(self, partitions: Iterable[Iterable[TopicPartition]]) -> list[dict[TopicPartition, None]]:
+        """Return dictionaries, for their order and their quick removal."""
         return [dict.fromkeys(held) for held in partitions]
 
     def _prepare(self) -> None:
@@ -211,7 +295,6 @@ class Rebalance:
             heapreplace(heap, self._keys[member])
 
     def _place(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> list[TopicPartition]:
-        """Give each partition to its smallest subscriber, or to the smallest that shares a rack; return those without one."""
         self._budget.spend(len(partitions))
         keys, sizes, step = self._keys, self._sizes, self._member_count
         rack_heaps: dict[tuple[str, frozenset[str]], list[list[int]]] = {}
@@ -244,38 +327,7 @@ class Rebalance:
                 heaps.append(sorted(map(self._keys.__getitem__, members)))
         return heaps
 
-    def _can_participate(self, member: int, movable: Collection[str]) -> bool:
-        """Return whether the member could get more, or holds something that somebody else could get."""
-        held = self._current[member]
-        return len(held) < self._problem.max_sizes[member] or any(topic in movable for topic, _ in held)
-
-    def _score(self, holdings: Sequence[Sized]) -> int:
-        """Return Kafka's balance score, the sum of all pairs' differences in size, as the 32-bit number that it is in Java."""
-        sizes = sorted(len(held) for member, held in enumerate(holdings) if member not in self.fixed_members)
-        score = sum(size * (2 * place - len(sizes) + 1) for place, size in enumerate(sizes))
-        return (score + (1 << 31)) % (1 << 32) - (1 << 31)
-
-    def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move partitions until a pass over them moves none; return whether any moved.
-
-        Kafka has no limit on passes. A pass depends on nothing but the state compared here, so a state that returns returns for
-        ever (Brent's algorithm: compare with one remembered state, and remember a new one after 1, 2, 4, ... passes).
-        """
-        remembered = None
-        passes = 0
-        while True:
-            if passes & (passes - 1) == 0:
-                remembered = self._state()
-                remembered_pass = passes
-                self._moves.clear()
-            if not self._sweep(partitions):
-                return passes > 0
-            passes += 1
-            if self._state() == remembered:
-                raise NoResultError(self._describe_cycle(passes - remembered_pass), is_cycle=True)
-
     def _sweep(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Make one pass over the partitions; return whether any moved."""
         self._budget.spend(len(partitions))
         sizes, owners, heap_of, previous_owners = self._sizes, self._owners, self._heap_of, self._problem.previous_owners
         has_moved = False
@@ -295,17 +347,7 @@ class Rebalance:
                     has_moved = True
         return has_moved
 
-    def _move(self, partition: TopicPartition, target: int) -> None:
-        """Send the partition, or another of its topic that had come the other way, to the target."""
-        partition = self._movements.actual_partition(partition, self._owners[partition], target)
-        owner = self._owners[partition]
-        self._movements.record(partition, owner, target)
-        self._moves.append((partition, owner, target))
-        self._owners[partition] = target
-        self._transfer(partition, owner, target)
-
     def _transfer(self, partition: TopicPartition, owner: int, target: int) -> None:
-        """Take the partition from its owner and give it to the target."""
         del self._current[owner][partition]
         self._current[target][partition] = None
         for member, step in ((target, 1), (owner, -1)):
@@ -313,18 +355,3 @@ class Rebalance:
             self._keys[member] += step * self._member_count
         for heap in self._heaps_of_member[owner]:
             heappush(heap, self._keys[owner])
-
-    def _state(self) -> tuple:
-        """Return all that decides what the next pass does, for comparison."""
-        return dict(self._owners), self._movements.snapshot()
-
-    def _describe_cycle(self, passes: int) -> str:
-        shown = ", ".join(
-            f"{topic}-{number} from {self._member_ids[owner]} to {self._member_ids[target]}"
-            for (topic, number), owner, target in self._moves[:_SHOWN_MOVES]
-        )
-        more = f" and {len(self._moves) - _SHOWN_MOVES} more" if len(self._moves) > _SHOWN_MOVES else ""
-        return (
-            f"Kafka's general sticky assignor never returns on this input: {passes} {'pass' if passes == 1 else 'passes'} over the "
-            f"partitions lead back to the same owners and movement records, with the moves {shown}{more} repeating for ever"
-        )

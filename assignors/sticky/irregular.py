@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from assignors.model import KafkaAssignorError, TopicPartition
-from assignors.sticky.general import Rebalance
+from assignors.sticky.general import GeneralRebalance
 from assignors.sticky.partitions import every_partition
 
 
-class IrregularRebalance(Rebalance):
+class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
     """One general assignment in the making, for any problem.
 
     Differs from ``Rebalance``: partitions are kept in lists, as the same one can be held twice; balance is tested before every
@@ -23,7 +23,7 @@ class IrregularRebalance(Rebalance):
     Complexity: O(p * (p + m log m)) a pass.
     """
 
-    def _holdings(self, partitions: Iterable[Iterable[TopicPartition]]) -> list:
+    def _holdings(self, partitions: Iterable[Iterable[TopicPartition]]) -> list[list[TopicPartition]]:
         return [list(held) for held in partitions]
 
     def _prepare(self) -> None:
@@ -65,7 +65,7 @@ class IrregularRebalance(Rebalance):
                 break
             owner = self._owners.get(partition)
             previous = previous_owners.get(partition)
-            if partition in previous_owners and self._size(owner) > self._size(previous) + 1:
+            if previous is not None and self._size(owner) > self._size(previous) + 1:
                 self._move(partition, previous)
                 has_moved = True
             elif self._has_smaller_subscriber(partition, owner):
@@ -120,5 +120,5 @@ class IrregularRebalance(Rebalance):
             self._current[owner].remove(partition)
         self._current[target].append(partition)
 
-    def _state(self) -> tuple:
+    def _state(self) -> tuple[object, ...]:
         return *super()._state(), [sorted(held) for held in self._current]

@@ -11,6 +11,9 @@ from assignors.ordering import first_in_hash_set
 Pair = tuple[int, int]
 """Where a partition was when it first moved, and where it is."""
 
+Movements = tuple[dict[TopicPartition, Pair], dict[tuple[str, Pair], tuple[tuple[int, ...], int]]]
+"""A copy of the record: each partition's pair; for each topic and pair the numbers in insertion order, and the most there ever were."""
+
 
 class PartitionMovements:
     """The movements so far.
@@ -51,7 +54,7 @@ class PartitionMovements:
         numbers[partition[1]] = None
         largest[0] = max(largest[0], len(numbers))
 
-    def snapshot(self) -> tuple:
+    def snapshot(self) -> Movements:
         """Return all that decides the future of the record, for comparison."""
         return dict(self._pairs), {
             (topic, pair): (tuple(numbers), largest[0])

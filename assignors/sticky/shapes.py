@@ -88,7 +88,7 @@ class Shape:
         return self._known_claims.keep(stated, claim, len(places) + 1)
 
 
-_shapes: Memory[tuple[tuple[str, ...], tuple[int | None, ...]], Shape] = Memory(_MOST_PARTITIONS)
+_shapes: Memory[tuple[tuple[str, ...], tuple[int, ...]], Shape] = Memory(_MOST_PARTITIONS)
 
 
 def find_shape(subscription: tuple[str, ...], topics: Mapping[str, Topic]) -> Shape | None:
@@ -96,7 +96,7 @@ def find_shape(subscription: tuple[str, ...], topics: Mapping[str, Topic]) -> Sh
     once and exists with partitions.
     """
     try:
-        counts = tuple([topics[topic].partition_count for topic in subscription])
+        counts = tuple([topics[topic].partition_count or 0 for topic in subscription])
     except KeyError:
         return None
     known = _shapes.find((subscription, counts))

@@ -133,7 +133,7 @@ def _sound_length(data: bytes) -> int:
     """Return how many bytes of a damaged assignment Kafka reads before it gives up: a number is read before it is found wrong."""
     at = 0
 
-    def read_size(reader: Callable, width: int) -> int | None:
+    def read_size(reader: Callable[[bytes, int], tuple[int, ...]], width: int) -> int | None:
         nonlocal at
         if len(data) - at < width:
             return None

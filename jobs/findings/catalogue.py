@@ -37,7 +37,7 @@ COMMIT_RULES = (commits.unsubscribed_commits, commits.silent_members, commits.bu
 """On the newest generation of a group, by what has been committed until now."""
 
 
-def find(facts: Facts, rules: Sequence[FindingRule[Facts]] = RULES) -> Iterator[Finding]:
+def find(facts: Facts, rules: Sequence[FindingRule[Facts]]) -> Iterator[Finding]:
     """Yield the findings of one snapshot or group, in the order of the rules: of each rule at most one."""
     for rule in rules:
         finding = rule.find(facts)

@@ -8,7 +8,7 @@ from typing import Any
 
 from assignors.auditing import Audit, AuditedGeneration
 from assignors.generations import Generation
-from assignors.model import Assignment, GroupProblem
+from assignors.model import AssignmentMapping, GroupProblem
 from assignors.replay import OBSERVED
 from assignors.subscriptions import subscribed_topics
 from assignors.triggers import Evidence
@@ -33,7 +33,7 @@ class SolutionFacts:
     kafka_version: str | None = None
     detail: str | None = None
     violations: Sequence[str] = ()
-    assignment: Assignment | None = None
+    assignment: AssignmentMapping | None = None
 
 
 NOBODY = Generation(0, "", GroupProblem({}, ()), {})

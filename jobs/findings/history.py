@@ -176,7 +176,8 @@ def _movements(before: Evidence, now: Evidence, difference: Difference | None) -
     """Return the fields of a moment that tell of partitions; none where the generation before is not known."""
     if difference is None:
         return {}
-    losers, owners = ({one.member_id: one.owner for one in side.participants} for side in (before, now))
+    losers: dict[str | None, Owner] = {one.member_id: one.owner for one in before.participants}
+    owners: dict[str | None, Owner] = {one.member_id: one.owner for one in now.participants}
     fields: dict[str, set[Held]] = {"moved": set(), "withheld": set(), "given": set()}
     for row in difference.movements:
         place = (row.topic, row.partition)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from jobs.findings.catalogue import COMMIT_RULES, RULES
+from jobs.findings.commits import CommitFacts
+from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import FindingRule
 
 CATALOGUE = (*RULES, *COMMIT_RULES)
@@ -35,7 +37,7 @@ def to_markdown() -> str:
     return "\n".join([HEAD + lines, *(_section(rule) for rule in CATALOGUE)])
 
 
-def _section(rule: FindingRule) -> str:
+def _section(rule: FindingRule[SnapshotFacts] | FindingRule[CommitFacts]) -> str:
     return f"## {rule.rule_id}\n\n**{rule.title}** ({rule.severity}). {rule.when}\n\nWhat to do: {rule.advice}\n"
 
 

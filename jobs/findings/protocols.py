@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from assignors.generations import COOPERATIVE, STREAMS
-from assignors.model import Member
+from assignors.model import Member, TopicPartition
 from assignors.registry import BUILT_IN
 from assignors.sticky.user_data import read_sticky_user_data
 from jobs.findings.facts import SnapshotFacts
@@ -47,7 +47,8 @@ def mixed_protocols(snapshot: SnapshotFacts) -> Found | None:
     """
     if not _is_classic(snapshot) or snapshot.strategy not in COOPERATIVE or snapshot.strategy == STREAMS:
         return None
-    eager, cooperative = set(), set()
+    eager: set[str] = set()
+    cooperative: set[str] = set()
     for member_id, names in snapshot.offered.items():
         (cooperative if COOPERATIVE.issuperset(names) else eager).add(member_id)
     if not cooperative:
@@ -81,7 +82,7 @@ def unshared_assignors(snapshot: SnapshotFacts) -> Found | None:
     if not _is_classic(snapshot) or any(member.member_id not in snapshot.offered for member in members):
         return None
     offers = [set(snapshot.offered[member.member_id]) for member in members]
-    unusable = sorted(set.union(*offers) - set.intersection(*offers))
+    unusable = sorted(offers[0].union(*offers) - offers[0].intersection(*offers))
     if not unusable:
         return None
     told = [f"{name} by {sum(1 for offer in offers if name in offer)} of {len(members)} members" for name in unusable]
@@ -125,18 +126,19 @@ def blocked_upgrade(snapshot: SnapshotFacts) -> Found | None:
 )
 def stale_claims(snapshot: SnapshotFacts) -> Found | None:
     """Return the members that come with claims of a generation before the last one."""
-    if not _is_classic(snapshot):
+    if snapshot.previous is None or not _is_classic(snapshot):
         return None
-    behind = []
+    behind, previous = [], snapshot.previous.generation
     for member in _stayed(snapshot):
-        claims, claimed_at = member.owned, member.owned_generation
+        claims: Sequence[TopicPartition] = member.owned
+        claimed_at = member.owned_generation
         if snapshot.strategy == "sticky" and member.user_data:
             claims, claimed_at, _ = read_sticky_user_data(member.user_data)
-        if claims and claimed_at is not None and 0 <= claimed_at < snapshot.previous.generation:
+        if claims and claimed_at is not None and 0 <= claimed_at < previous:
             behind.append((claimed_at, member.member_id))
     if not behind:
         return None
-    oldest, previous = min(behind)[0], snapshot.previous.generation
+    oldest = min(behind)[0]
     return Found(
         f"{len(behind)} of {len(snapshot.problem.members)} members claim partitions of a generation before {previous}, down to {oldest}",
         figures(member_count=len(behind), oldest_generation=oldest, previous_generation=previous, members=[name for _, name in behind]),

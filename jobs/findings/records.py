@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assignors.conformance import Divergence, divergences
-from assignors.model import Assignment
+from assignors.model import AssignmentMapping
 from assignors.registry import BUILT_IN
 from jobs.findings.facts import SnapshotFacts, SolutionFacts
 from jobs.findings.rule import LISTED, Found, counted, figures, listed, rule
@@ -78,7 +78,7 @@ def _named(members: Sequence[str]) -> str:
     return " and ".join(members) or "nobody"
 
 
-def _loads(assignment: Assignment) -> str:
+def _loads(assignment: AssignmentMapping) -> str:
     return " ".join(str(load) for load in sorted(map(len, assignment.values()), reverse=True)[:MOST_LOADS])
 
 

@@ -14,7 +14,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -320,7 +320,7 @@ class Reader:
             self._connection.check()
             ends: dict[int, int] = {}
             if any(map(Message.error, messages)):
-                ends = self._ends([message for message in messages if message.error() is not None])
+                ends = self._ends([(message, error) for message in messages if (error := message.error()) is not None])
                 messages = [message for message in messages if message.error() is None]
             # What came may have been fetched before an outage that was told just now, and is not told again.
             if (messages or ends) and self._connection.outage == outage:
@@ -329,15 +329,15 @@ class Reader:
             del messages
         return batch
 
-    def _ends(self, events: list[Message]) -> dict[int, int]:
+    def _ends(self, events: list[tuple[Message, KafkaError]]) -> dict[int, int]:
         """Return where partitions ended, by partition."""
-        ends = {}
-        for event in events:
-            if event.error().code() == KafkaError._PARTITION_EOF:
-                ends[event.partition()] = event.offset()
-            elif event.error().code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # librdkafka asks for a coordinator that nobody needs
-                raise self._connection.explained(event.error(), CollectionBrokenError)
-        return ends
+        ended = []
+        for event, error in events:
+            if error.code() == KafkaError._PARTITION_EOF:
+                ended.append(event)
+            elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # librdkafka asks for a coordinator that nobody needs
+                raise self._connection.explained(error, CollectionBrokenError)
+        return dict(zip(*_positions(ended), strict=True))
 
     def remaining(self, next_offsets: Mapping[int, int]) -> int:
         """Return how many offsets are still to come, as far as the last fetches told; markers of transactions count too."""
@@ -366,7 +366,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 def _batch(messages: list[Message], ends: Mapping[int, int]) -> Batch:
     """Return messages as columns; per record there is no line of Python."""
-    partitions, offsets = list(map(Message.partition, messages)), list(map(Message.offset, messages))
+    partitions, offsets = _positions(messages)
     stamps, count = list(map(Message.timestamp, messages)), len(messages)
     kinds = list(map(itemgetter(0), stamps))
     records = pa.record_batch(
@@ -386,6 +386,11 @@ def _batch(messages: list[Message], ends: Mapping[int, int]) -> Batch:
     for partition, end in ends.items():
         next_offsets[partition] = max(end, next_offsets.get(partition, 0))
     return Batch(records, next_offsets)
+
+
+def _positions(messages: list[Message]) -> tuple[list[int], list[int]]:
+    """Return the partitions and the offsets of messages that came from a broker; only one made by hand has none."""
+    return cast("list[int]", list(map(Message.partition, messages))), cast("list[int]", list(map(Message.offset, messages)))
 
 
 def _micros(times_ms: list[int]) -> pa.Array:

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import ConsumerGroupDescription, GroupMember, GroupMetadata, MemberDescription
+from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription
 
 from jobs.sources.cluster import Cluster
 from schemas.vocabulary import GroupState, GroupType
@@ -29,6 +29,23 @@ NO_RIGHT, REBALANCING = "no right to describe", "in the middle of a rebalance"
 
 Answer = TypeVar("Answer")
 Entries = list[dict[str, Any]]
+
+
+class _ListedMember(Protocol):
+    """A member as librdkafka's older list has it; ``metadata`` and ``assignment`` are what it sent and was sent."""
+
+    id: str
+    metadata: bytes
+    assignment: bytes
+
+
+class _ListedGroup(Protocol):
+    """A group as librdkafka's older list has it. The package declares most of this to be None."""
+
+    id: str
+    error: KafkaError | None
+    protocol_type: str
+    members: list[_ListedMember]
 
 
 @dataclass(frozen=True)
@@ -62,41 +79,41 @@ def poll_groups(cluster: Cluster) -> Poll:
     # librdkafka lists groups of consumers only. Its older list has all of them, with the protocol type of the classic ones.
     others = (group for group_id, group in everything.items() if group_id not in set(known))
     not_shown = Counter(OTHER_PROTOCOL if group.protocol_type else OTHER_TYPE for group in others)
-    for group_id, problem, described in _descriptions(cluster, known):
-        if problem is not None:
-            not_shown[_reason(cluster, problem)] += 1
+    for group_id, described in _descriptions(cluster, known):
+        if isinstance(described, KafkaError):
+            not_shown[_reason(cluster, described)] += 1
         elif described.state is not ConsumerGroupState.DEAD:  # else it has gone meanwhile
             raw = {member.id: member for member in everything[group_id].members} if group_id in everything else {}
             groups[group_id] = _group(described, raw)
             not_shown[REBALANCING] += groups[group_id]["members"] is None and not described.is_simple_consumer_group
-    for group_id, problem, committed in _committed(cluster, sorted(groups)):
-        if problem is not None:
-            not_shown[_reason(cluster, problem)] += 1
+    for group_id, committed in _committed(cluster, sorted(groups)):
+        if isinstance(committed, KafkaError):
+            not_shown[_reason(cluster, committed)] += 1
             del groups[group_id]
         else:
-            groups[group_id]["offsets"] = _offsets(committed.topic_partitions)
+            groups[group_id]["offsets"] = _offsets(committed.topic_partitions or ())
     cluster.connection.healed()
     return Poll(groups, +not_shown, not listed.errors)
 
 
-def _all_groups(cluster: Cluster) -> dict[str, GroupMetadata]:
+def _all_groups(cluster: Cluster) -> dict[str, _ListedGroup]:
     """Return groups of all types by name; members of classic ones with what each sent when it joined, which descriptions leave out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            told = cluster.admin.list_groups(timeout=cluster.connection.timeout_seconds)
+            told: list[_ListedGroup] = cluster.admin.list_groups(timeout=cluster.connection.timeout_seconds)
         except KafkaException as error:
             raise cluster.connection.explained(error.args[0]) from None
     return {group.id: group for group in told if group.error is None}
 
 
-def _descriptions(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str, KafkaError | None, ConsumerGroupDescription]]:
+def _descriptions(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str, ConsumerGroupDescription | KafkaError]]:
     return _asked(
         cluster, group_ids, lambda ids: cluster.admin.describe_consumer_groups(ids, request_timeout=cluster.connection.timeout_seconds)
     )
 
 
-def _committed(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str, KafkaError | None, ConsumerGroupTopicPartitions]]:
+def _committed(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str, ConsumerGroupTopicPartitions | KafkaError]]:
     def ask(ids: Sequence[str]) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
         told: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
         for group_id in ids:  # librdkafka takes one group a question
@@ -109,13 +126,13 @@ def _committed(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str
 
 def _asked(
     cluster: Cluster, group_ids: Sequence[str], ask: Callable[[Sequence[str]], dict[str, Future[Answer]]]
-) -> Iterator[tuple[str, KafkaError | None, Answer]]:
-    """Return for each group what is wrong with it, or else the answer."""
+) -> Iterator[tuple[str, Answer | KafkaError]]:
+    """Return for each group the answer, or else what is wrong with it."""
     for start in range(0, len(group_ids), QUESTIONS_AT_ONCE):
         for group_id, asked in ask(group_ids[start : start + QUESTIONS_AT_ONCE]).items():
             cluster.wait(asked)
             problem: Any = asked.exception()
-            yield group_id, None if problem is None else problem.args[0], None if problem is not None else asked.result()
+            yield group_id, asked.result() if problem is None else problem.args[0]
 
 
 def _reason(cluster: Cluster, problem: KafkaError) -> str:
@@ -125,7 +142,7 @@ def _reason(cluster: Cluster, problem: KafkaError) -> str:
     raise cluster.connection.explained(problem)
 
 
-def _group(described: ConsumerGroupDescription, raw: dict[str, GroupMember]) -> dict[str, Any]:
+def _group(described: ConsumerGroupDescription, raw: dict[str, _ListedMember]) -> dict[str, Any]:
     is_kip848 = described.type is ConsumerGroupType.CONSUMER
     state, members = _state(described, is_kip848), None
     if state is not None and not described.is_simple_consumer_group:
@@ -156,7 +173,7 @@ def _state(described: ConsumerGroupDescription, is_kip848: bool) -> GroupState |
     return GroupState.RECONCILING if is_kip848 else None  # librdkafka 2.16 has no words for the states of KIP-848
 
 
-def _classic_member(member: MemberDescription, raw: GroupMember | None) -> dict[str, Any] | None:
+def _classic_member(member: MemberDescription, raw: _ListedMember | None) -> dict[str, Any] | None:
     """Return a member; None when the two answers about it are of different generations."""
     assigned, subscription = _entries(_places(member.assignment)), None
     if raw is not None:

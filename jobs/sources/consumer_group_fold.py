@@ -17,7 +17,7 @@ from assignors.ordering import string_hash
 from assignors.replay import UNRESOLVED
 from jobs.sources.decoded import Row, micros
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
-from schemas.wire import VALUE_DECODERS, Key, decode_key
+from schemas.wire import VALUE_DECODERS, decode_key
 from schemas.wire.consumer_group import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -28,6 +28,7 @@ EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION = 3, 4, 5, 6, 7
 RECORD_TYPES = (EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION)
 """Types of the records that make up a consumer-protocol group."""
 
+_OF_MEMBERS = (MEMBER, TARGET, CURRENT)
 _STABLE = 0
 _FEWEST_SLOTS = 2
 _FIBONACCI = 0x9E3779B97F4A7C15
@@ -44,14 +45,19 @@ class Record(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A record, decoded; ``content`` None is a tombstone."""
+    """A record, decoded; ``content`` None is a tombstone.
+
+    Attributes:
+        name: the member or the regular expression that it is about; empty for one about the whole group.
+    """
 
     record: Record
-    key: Key
+    kind: int
+    name: str
     content: Any
 
 
-def fold(group_id: str, records: Iterable[Record], topic_names: Mapping[str, str]) -> Iterator[Row]:
+def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) -> Iterator[Row]:
     """Yield the snapshots of one group, ready for ``subscription_snapshots``.
 
     Of a compacted log the last record a key is left, so that a member's metadata may stand behind its target: such a member has, until
@@ -66,7 +72,7 @@ def fold(group_id: str, records: Iterable[Record], topic_names: Mapping[str, str
     own = {
         topic.topic_id: topic.topic
         for change in changes
-        if change.key.record_type == TOPICS and change.content is not None
+        if change.kind == TOPICS and change.content is not None
         for topic in change.content.topics
     }
     group = _Group(group_id, ChainMap(own, topic_names), _metadata_to_come(changes))
@@ -79,7 +85,8 @@ def fold(group_id: str, records: Iterable[Record], topic_names: Mapping[str, str
 
 def _decoded(record: Record) -> _Change:
     key = decode_key(record.key)
-    return _Change(record, key, None if record.value is None else VALUE_DECODERS[key.record_type](record.value))
+    content = None if record.value is None else VALUE_DECODERS[key.record_type](record.value)
+    return _Change(record, key.record_type, key.member_id or key.regular_expression or "", content)
 
 
 def _metadata_to_come(changes: Sequence[_Change]) -> dict[int, ConsumerGroupMemberMetadata]:
@@ -88,8 +95,8 @@ def _metadata_to_come(changes: Sequence[_Change]) -> dict[int, ConsumerGroupMemb
     known: set[str] = set()
     waiting: dict[str, int] = {}
     for change in changes:
-        member_id, kind = change.key.member_id, change.key.record_type
-        if member_id is None:
+        member_id, kind = change.name, change.kind
+        if kind not in _OF_MEMBERS:
             continue
         if kind == MEMBER:
             first = waiting.pop(member_id, None)
@@ -126,37 +133,38 @@ class _Group:
 
     def replay(self, change: _Change) -> None:
         """Take in one record."""
-        record, key, content = change
+        record, kind, name, content = change
         if record.offset in self._to_come:
-            self._members[key.member_id] = self._to_come[record.offset]
-        if key.record_type == EPOCH:
+            self._members[name] = self._to_come[record.offset]
+        if kind == EPOCH:
             if content is None:
                 return self._forget()
             self._epoch = content.epoch
             self._left_instances.clear()
             if not self._members:
                 self._take(change, content.epoch)
-        elif key.record_type == MEMBER:
-            self._change_member(key.member_id, content)
-        elif key.record_type == TARGET_EPOCH:
+        elif kind == MEMBER:
+            self._change_member(name, content)
+        elif kind == TARGET_EPOCH:
             self._target_epoch = None if content is None else content.assignment_epoch
             if content is not None:
                 self._made_at_ms = content.assignment_timestamp_ms
                 if self._members:
                     self._take_back(content.assignment_epoch)  # its epoch left no members: those that it has stand behind it
                 self._take(change, content.assignment_epoch)
-        elif key.record_type == TARGET:
-            is_new = content is not None and key.member_id not in self._targets
-            _put(self._targets, key.member_id, content and content.partitions)
-            if is_new and self._replaces_forgotten_member(key.member_id):
-                self._take_back(self._target_epoch)
-                self._take(change, self._target_epoch)
-            elif is_new and self._replaces_static_member(key.member_id):
-                self._take(change, self._target_epoch)
-        elif key.record_type == CURRENT:
-            _put(self._currents, key.member_id, content)
-        elif key.record_type == EXPRESSION:
-            _put(self._expressions, key.regular_expression, content and content.topics)
+        elif kind == TARGET:
+            is_new, epoch = content is not None and name not in self._targets, self._target_epoch
+            _put(self._targets, name, content and content.partitions)
+            if is_new and epoch is not None:
+                if self._replaces_forgotten_member(name):
+                    self._take_back(epoch)
+                    self._take(change, epoch)
+                elif self._replaces_static_member(name):
+                    self._take(change, epoch)
+        elif kind == CURRENT:
+            _put(self._currents, name, content)
+        elif kind == EXPRESSION:
+            _put(self._expressions, name, content and content.topics)
         self._settle(record.timestamp_ms)
         return None
 
@@ -169,7 +177,7 @@ class _Group:
     def _replaces_static_member(self, member_id: str) -> bool:
         """Return whether a target passes to a member that took over an instance id, within one epoch."""
         member = self._members.get(member_id)
-        if member is None or self._target_epoch is None or member.group_instance_id not in self._left_instances:
+        if member is None or member.group_instance_id not in self._left_instances:
             return False
         self._left_instances.discard(member.group_instance_id)
         return True
@@ -182,7 +190,7 @@ class _Group:
         member = self._members.get(member_id)
         if member is None or member.group_instance_id is None or self._left_instances:
             return False
-        return self._target_epoch is not None and self._epoch in (None, self._target_epoch)
+        return self._epoch in (None, self._target_epoch)
 
     def _take_back(self, generation: int) -> None:
         """Forget the snapshots that were taken of a generation before its members were known."""

@@ -101,7 +101,7 @@ def decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | 
 
 def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
     kind = parsed.kind if value is not None else f"{parsed.kind}_tombstone"
-    if parsed.kind == "offset_commit":
+    if parsed.partition is not None:  # an offset commit: nothing else has one
         if parsed.partition < 0:  # brokers refuse a commit for a partition that their metadata do not have
             detail = f"group '{parsed.group_id}', topic '{parsed.topic}': found partition {parsed.partition}, expected 0 or more"
             return quarantined(parsed.kind, "negative_partition", detail, key + (value or b""))

@@ -239,7 +239,7 @@ class _Reader:
         noticed = self._noticed.get(group_id, {})
         counts = {0 for _ in noticed.keys() & {"empty"}} | {row.facts["member_count"] for row in states}
         state = fact("state") or (GroupState.EMPTY.value if "empty" in noticed and not members else None)
-        group_type = fact("group_type") or TYPES_BY_STATE.get(state)
+        group_type = fact("group_type") or (TYPES_BY_STATE.get(state) if state else None)
         strategy = fact("strategy")
         if group_type == GroupType.CONSUMER:
             strategy = SERVER_STRATEGIES_BY_NAME.get(strategy, strategy)
@@ -252,9 +252,9 @@ class _Reader:
             strategy=strategy,
             group_epoch=fact("group_epoch"),
             target_epoch=fact("target_epoch"),
-            members=tuple(sorted(Member(*map(row.facts.get, Member._fields)) for row in members)) if members or 0 in counts else None,
+            members=tuple(sorted(Member._make(map(row.facts.get, Member._fields)) for row in members)) if members or 0 in counts else None,
             is_doubtful=bool(members) and (is_contradicted or members[0].header in self._damaged),
-            offsets=tuple(sorted((Offset(*map(row.facts.get, Offset._fields)) for row in offsets), key=_offset_order)),
+            offsets=tuple(sorted((Offset._make(map(row.facts.get, Offset._fields)) for row in offsets), key=_offset_order)),
         )
 
     def _agreeing(self, told: Sequence[_Told], known: dict[str, _Told]) -> list[_Told]:

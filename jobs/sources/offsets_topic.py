@@ -90,7 +90,7 @@ class _Reader(DataSourceReader):
     def partitions(self) -> list[Span]:
         return list(self._work.spans)
 
-    def read(self, span: Span) -> Iterator[pa.RecordBatch]:
+    def read(self, span: Span) -> Iterator[pa.RecordBatch]:  # type: ignore[override]  # Spark gives what ``partitions`` returned
         return read_span(self._work, span, self._memory_mb)
 
 

@@ -48,7 +48,7 @@ class Place(NamedTuple):
     the parts tell that it stands there; None adrift.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is of no use here
     time_ms: int | None
     placed_by: PlacedBy | None
 
@@ -170,8 +170,8 @@ class _Whole:
         self._order = {value: index for index, value in enumerate(value for together in chains for value in _merged(together, told))}
         runs: dict[int, list[tuple[bool, list[Key]]]] = defaultdict(list)
         for part in parts:
-            for (value, leads), run in part.runs().items():
-                runs[self._gap(value, leads)].append((leads, run))
+            for (value, leads), ends in part.runs().items():
+                runs[self._gap(value, leads)].append((leads, ends))
         self._runs = {gap: _Run(runs[gap]) for gap in sorted(runs)}
         self._ends_before = [0, *accumulate(len(self._runs.get(gap, ())) for gap in range(len(self._order) + 1))]
         times: list[int | None] = [None] * (len(self._order) + self._ends_before[-1])
@@ -183,21 +183,22 @@ class _Whole:
             for index, (token, _) in enumerate(run.ends):
                 self.ends[token].append(gap + self._ends_before[gap] + index)
         self.placed_by: list[PlacedBy | None] = [None] * len(times)
-        for spot in (spot for part in parts for spot in part.spots if spot.value is not None):
-            index = self.index_of(spot)
-            self.placed_by[index] = _placed_by(self.placed_by[index], spot)
+        for spot in (spot for part in parts for spot in part.spots):
+            if spot.value is not None:
+                index = self.index_of(spot.value, spot.end, spot.leads)
+                self.placed_by[index] = _placed_by(self.placed_by[index], spot)
 
     def _gap(self, value: Key, leads: bool) -> int:
         """Return how many values stand before the tombstones in front of a value, or behind it."""
         return self._order[value] + (not leads)
 
-    def index_of(self, spot: _Spot) -> int:
-        """Return where a record stands that is not adrift."""
-        if spot.end is None:
-            index = self._order[spot.value]
+    def index_of(self, value: Key, end: Key | None, leads: bool) -> int:
+        """Return where a record stands that is not adrift, by its spot."""
+        if end is None:
+            index = self._order[value]
             return index + self._ends_before[index + 1]
-        gap = self._gap(spot.value, spot.leads)
-        return gap + self._ends_before[gap] + self._runs[gap].index_of(spot.end, spot.leads)
+        gap = self._gap(value, leads)
+        return gap + self._ends_before[gap] + self._runs[gap].index_of(end, leads)
 
 
 def _placed_by(known: PlacedBy | None, spot: _Spot) -> PlacedBy:
@@ -233,8 +234,9 @@ def align(parts: Sequence[Sequence[Event]]) -> list[list[Place]]:
 
     def place_of(spot: _Spot, others: Mapping[str, list[int]]) -> Place:
         if spot.value is not None:
-            index = whole.index_of(spot)
+            index = whole.index_of(spot.value, spot.end, spot.leads)
         else:
+            assert spot.end is not None  # only tombstones are adrift
             token, nth = spot.end
             if nth >= len(others[token]):
                 return Place(first_adrift[token] + nth - len(others[token]), last_time, None)
@@ -246,7 +248,8 @@ def align(parts: Sequence[Sequence[Event]]) -> list[list[Place]]:
 
 def _others(part: _Part, whole: _Whole) -> dict[str, list[int]]:
     """Return where the tombstones stand of which a part has some adrift, but for those that it places itself."""
-    own = {whole.index_of(spot) for spot in part.spots if spot.value is not None} if part.adrift else ()
+    placed = (whole.index_of(spot.value, spot.end, spot.leads) for spot in part.spots if spot.value is not None)
+    own = set(placed) if part.adrift else ()
     return {token: [index for index in whole.ends[token] if index not in own] for token in part.adrift}
 
 
@@ -280,7 +283,7 @@ def _by_time(chains: Sequence[list[Key]], told: Mapping[Key, int]) -> list[list[
         components = [*apart, (keys, together)]
     if len(components) == 1:
         return [components[0][1]]
-    spans = []
+    spans: list[tuple[int, int, int]] = []
     for keys, _ in components:
         times = [told[key] for key in keys if key in told]
         if not times:

@@ -159,23 +159,25 @@ def _number(bits: int) -> _Check:
     """Check that a whole number is not negative: what Kafka calls -1 is null in an envelope."""
 
     def check(value: Any) -> int:
-        if integer(value, bits) < 0:
+        number = integer(value, bits)
+        if number < 0:
             raise ValueError(f"expected 0 or more, found {value}")
-        return value
+        return number
 
     return check
 
 
 def _time(value: Any) -> int:
-    if not 0 <= integer(value, 64) < LAST_MS:
+    time_ms = integer(value, 64)
+    if not 0 <= time_ms < LAST_MS:
         raise ValueError(f"expected milliseconds from 1970 to 2200, found {value}")
-    return value
+    return time_ms
 
 
 def _group_type(value: Any) -> str:
     if value not in [str(word) for word in GroupType]:
         raise ValueError(f"expected {' or '.join(GroupType)}, found {repr(value)[:100]}")
-    return value
+    return str(value)
 
 
 def _name(value: Any) -> str | None:
@@ -234,13 +236,13 @@ _MEMBER = _object(
 
 
 def _member(value: Any) -> Row:
-    member = _MEMBER(value)
+    member: Row = _MEMBER(value)
     member["user_data"] = member.pop("user_data_b64")
     return member
 
 
 def _members(value: Any) -> list[Row]:
-    members = _list(_member)(value)
+    members: list[Row] = _list(_member)(value)
     _once_each((member["member_id"] for member in members), "member")
     return members
 
@@ -257,7 +259,7 @@ _OFFSET = _object(
 
 
 def _offsets(value: Any) -> list[Row]:
-    offsets = _list(_OFFSET)(value)
+    offsets: list[Row] = _list(_OFFSET)(value)
     _once_each(((entry["topic"], entry["partition"]) for entry in offsets), "partition")
     return offsets
 

@@ -112,7 +112,7 @@ def first_line(error: BaseException) -> str:
 def in_order(damages: Iterable[Damage]) -> list[Damage]:
     """Return damages by table, version and place, so that two looks at one warehouse read the same."""
 
-    def order(damage: Damage) -> tuple:
+    def order(damage: Damage) -> tuple[str, int, str, str]:
         return damage.table, -1 if damage.version is None else damage.version, damage.place, str(damage)
 
     return sorted(damages, key=order)

@@ -125,5 +125,5 @@ def _like(text: Any, value: Any) -> Any:
 
 def _is_below(one: Any, other: Any) -> bool:
     if isinstance(one, str):
-        return one.encode(errors="surrogatepass") < other.encode(errors="surrogatepass")  # Delta orders texts by their UTF-8 bytes
-    return one + STATISTICS_PRECISION < other if isinstance(one, datetime) else one < other
+        return bool(one.encode(errors="surrogatepass") < other.encode(errors="surrogatepass"))  # Delta orders texts by their UTF-8 bytes
+    return bool(one + STATISTICS_PRECISION < other if isinstance(one, datetime) else one < other)

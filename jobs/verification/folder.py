@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -127,7 +128,7 @@ def _last_runs(folder: Path, state: TableState) -> tuple[LastRun | None, LastRun
     return (runs[-1] if runs else None), (published[-1] if published else None)
 
 
-def _run_rows(folder: Path, state: TableState) -> Iterator[tuple[tuple, LastRun]]:
+def _run_rows(folder: Path, state: TableState) -> Iterator[tuple[tuple[int, datetime], LastRun]]:
     for path in state.files:
         for row in pq.read_table(folder / unquote(path), partitioning=None).to_pylist():
             run = LastRun(row["run_id"], row["run_sequence"], row["status"], dict(row["table_versions"]))

@@ -176,7 +176,7 @@ def missing_numbers(runs: DataFrame) -> DataFrame:
 def rows_of_unknown_runs(rows: DataFrame, runs: DataFrame) -> DataFrame:
     """Return the runs, with how many rows they wrote, that ``runs`` does not have as published."""
     published = runs.where(F.col("status") == str(RunStatus.PUBLISHED))
-    key = tuple(name for name in ("run_sequence", "run_id") if name in rows.columns)
+    key: tuple[str, ...] = tuple(name for name in ("run_sequence", "run_id") if name in rows.columns)
     strange = rows.groupBy(*key).count().join(F.broadcast(published), list(key), "left_anti")
     return offenders(strange, key, F.format_string("%d rows", "count"), F.lit("a published row of runs"))
 

@@ -164,7 +164,7 @@ class _LogReader:
         return actions
 
     def _note_writer(self, version: int, actions: list[Action]) -> None:
-        info = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        info: Action = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         signature = str(info.get("userMetadata"))
         if not signature.startswith(SIGNATURE):
             writer = info.get("engineInfo") or info.get("clientVersion") or "an unnamed writer"

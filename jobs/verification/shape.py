@@ -58,8 +58,8 @@ def check_shape(spec: TableSpec, version: int, shape: Shape) -> Iterator[Damage]
     """
     is_known = shape.contract.isdecimal() and int(shape.contract) <= CONTRACT_VERSION
     if not is_known:
-        expected = f"a contract version up to {CONTRACT_VERSION}"
-        yield Damage(Code.WRONG_PROPERTIES, spec.name, version, CONTRACT_PROPERTY, repr(shape.contract), expected, _USE_THAT_RELEASE)
+        known = f"a contract version up to {CONTRACT_VERSION}"
+        yield Damage(Code.WRONG_PROPERTIES, spec.name, version, CONTRACT_PROPERTY, repr(shape.contract), known, _USE_THAT_RELEASE)
         return
     problems = ["no schema"] if shape.schema is None else shape_problems(shape.schema, spec)
     if int(shape.contract) < CONTRACT_VERSION:

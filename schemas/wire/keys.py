@@ -79,7 +79,9 @@ def decode_key(key: bytes) -> Key:
             return Key(record_type, kind, group_id)
         if second == "topic":
             return Key(record_type, kind, group_id, reader.string(), reader.int32())
-        return Key(record_type, kind, group_id, **{second: reader.string()})
+        if second == "member_id":
+            return Key(record_type, kind, group_id, member_id=reader.string())
+        return Key(record_type, kind, group_id, regular_expression=reader.string())
     except WireError:
         transaction_kind = _transaction_kind(key) if record_type == 0 else None
         if transaction_kind is None:

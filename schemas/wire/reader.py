@@ -96,11 +96,13 @@ class Reader:
 
     def int8(self) -> int:
         """Return a signed 8-bit integer."""
+        value: int
         (value,) = self.fixed(_INT8)
         return value
 
     def int16(self) -> int:
         """Return a signed 16-bit integer."""
+        value: int
         try:
             (value,) = _UNPACK_INT16(self.data, self.offset)
         except struct.error:
@@ -110,6 +112,7 @@ class Reader:
 
     def int32(self) -> int:
         """Return a signed 32-bit integer."""
+        value: int
         try:
             (value,) = _UNPACK_INT32(self.data, self.offset)
         except struct.error:
@@ -119,6 +122,7 @@ class Reader:
 
     def int64(self) -> int:
         """Return a signed 64-bit integer."""
+        value: int
         try:
             (value,) = _UNPACK_INT64(self.data, self.offset)
         except struct.error:

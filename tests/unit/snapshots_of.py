@@ -11,7 +11,7 @@ from assignors.auditing import AuditedGeneration, AuditedSolution, GroupAudit
 from assignors.generations import owner_of
 from assignors.replay import OBSERVED
 from assignors.triggers import Evidence, Participant
-from jobs.findings import Finding, GroupHistory, SnapshotFacts, find, gather_facts
+from jobs.findings import RULES, Finding, GroupHistory, SnapshotFacts, find, gather_facts
 from schemas.vocabulary import Rule
 from tests.unit.histories import held, member
 
@@ -91,7 +91,7 @@ def facts(*history: Stored) -> list[SnapshotFacts]:
 
 def found(rule: Rule, *history: Stored) -> list[Finding | None]:
     """Return what a rule finds in each snapshot."""
-    return [next((one for one in find(snapshot) if one.rule_id == rule), None) for snapshot in facts(*history)]
+    return [next((one for one in find(snapshot, RULES) if one.rule_id == rule), None) for snapshot in facts(*history)]
 
 
 def last(rule: Rule, *history: Stored) -> Finding | None:

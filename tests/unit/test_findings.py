@@ -13,7 +13,7 @@ from tests.unit.snapshots_of import stored
 
 
 def found(*solutions: SolutionFacts, uncertain_topics: tuple[str, ...] = ()) -> list[Finding]:
-    return list(find(SnapshotFacts(uncertain_topics, solutions)))
+    return list(find(SnapshotFacts(uncertain_topics, solutions), RULES))
 
 
 def solution(basis: str, strategy: str = "sticky", status: str = "solved", **facts: object) -> SolutionFacts:
@@ -62,7 +62,7 @@ def test_an_assignment_unlike_its_assignors() -> None:
         solution("recomputed", conformance="differs", kafka_version="4.3.1", assignment=kafkas),
     ]
     observed = Generation(3, "sticky", GroupProblem({}, ()), held)
-    (finding,) = find(SnapshotFacts([], solutions, observed=observed, flavour="librdkafka"))
+    (finding,) = find(SnapshotFacts([], solutions, observed=observed, flavour="librdkafka"), RULES)
     assert (finding.rule_id, finding.severity) == ("conformance_differs", "warning")
     assert finding.message == (
         "The assignment by librdkafka is not what Kafka's sticky assignor gives (release 4.3.1): 3 partitions would be with another "
@@ -85,7 +85,7 @@ def test_partitions_with_several_owners() -> None:
     solutions = solution("observed", violations=violations), solution("counterfactual", violations=violations)
     shared = (("my topic", 3), ("t", 0))
     observed = Generation(3, "sticky", GroupProblem({"t": Topic(2)}, ()), {"a": (*shared, ("u", 0), ("u", 0)), "b": shared})
-    finding, *_ = find(SnapshotFacts((), solutions, observed=observed))
+    finding, *_ = find(SnapshotFacts((), solutions, observed=observed), RULES)
     assert (finding.rule_id, finding.severity) == ("partition_multiply_owned", "critical")
     assert finding.message == "2 partitions have more than one owner: t-0, my topic-3"
     assert finding.evidence == {"multiply_owned_count": "2", "partitions": "t-0, my topic-3"}
