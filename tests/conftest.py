@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -108,8 +109,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     DURATIONS.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
 
 
+def outcomes(reporter: pytest.TerminalReporter) -> dict[str, Counter[str]]:
+    """Return by folder how many tests passed, failed, were skipped or could not be set up."""
+    found: dict[str, Counter[str]] = {}
+    for kind in ("passed", "failed", "error", "skipped"):
+        for report in reporter.getreports(kind):
+            found.setdefault("/".join(report.nodeid.split("/")[:2]), Counter())[kind] += 1
+    return found
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what the tests measured, whichever process they ran in."""
+    """Tell how each folder of tests ended, and what the tests measured, whichever process they ran in."""
+    if ended := outcomes(terminalreporter):
+        terminalreporter.section("folders")
+    for folder, counts in sorted(ended.items()):
+        terminalreporter.write_line(f"{folder}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind) if report.when == "call"]
     told = [(report.nodeid.rpartition("/")[2], text) for report in reports for name, text in report.user_properties if name == MEASURED]
     if told:
@@ -130,11 +144,10 @@ def measured(record_property: Callable[[str, object], None]) -> Callable[[str], 
 def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
     """Yield a folder for what is made once and only read by tests, and whether it is to be made now.
 
-    The processes of a run share it, and the runs of one ``.ci/run`` too, which names a folder for this in EVENKEEL_TESTS_SHARE.
+    The processes of a run share it.
     """
     is_alone = "PYTEST_XDIST_WORKER" not in os.environ
-    shared = os.environ.get("EVENKEEL_TESTS_SHARE") or (factory.getbasetemp() if is_alone else factory.getbasetemp().parent)
-    folder = Path(shared) / name
+    folder = (factory.getbasetemp() if is_alone else factory.getbasetemp().parent) / name
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
