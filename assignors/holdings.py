@@ -19,7 +19,7 @@ from assignors.ordering import sort_strings
 NOBODY = -1
 """Stands for an owner where there is none."""
 
-Integers = NDArray[np.integer[Any]]
+Integers = NDArray[np.signedinteger[Any]]
 """Whole numbers, of 32 bits where they come out of a table, else of 64."""
 
 
@@ -223,8 +223,8 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         owners = np.repeat(np.arange(len(self.owners), dtype=np.int32), self.loads)
         strays: dict[TopicPartition, tuple[int, ...]] = {}
         repeated: list[TopicPartition] = []
-        sizes = np.append(np.diff(layout.starts), 0)[entry_places]  # of topics that the layout has not, 0
-        if self.partitions.size and (self.partitions.min() < 0 or self.partitions.max() >= sizes.min()):
+        sizes: NDArray[np.int64] = np.append(np.diff(layout.starts), 0)[entry_places]  # of topics that the layout has not, 0
+        if self.partitions.size and (np.min(self.partitions) < 0 or np.max(self.partitions) >= np.min(sizes)):
             is_stray = (self.partitions < 0) | (self.partitions >= np.repeat(sizes, self.lengths))
             strays, repeated = self._strays(np.flatnonzero(is_stray), owners)
             numbers, owners = numbers[~is_stray], owners[~is_stray]
