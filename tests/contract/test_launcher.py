@@ -24,6 +24,15 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "cat", "cp", "dirname", "env", "find", "grep", "head", "ln", "mkdir", "mv", "readlink", "rm", "sleep", "tail", "touch")
 JARS = ("delta-spark_4.1_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
 
+LOCKED = {
+    "core": ("pydantic==2.7.0", "numpy==1.26.0 ; python_version < '3.13'"),
+    "spark": ("pyspark==4.1.3", "numpy==1.26.0 ; python_version < '3.13'"),
+    "quality": ("great-expectations==1.24.1",),
+    "report": ("jinja2==3.1.6",),
+    "kafka": ("confluent-kafka==2.16.1",),
+    "test": ("pytest==9.0.0",),
+}
+
 PYTHON = """#!{bash}
 # {version}
 echo "$@" >>"{log}"
@@ -53,6 +62,11 @@ exit "${{EXIT:-0}}"
 """
 
 
+def locked(package: str) -> str:
+    """Return the line of conf/requirements.lock for a package."""
+    return f"{package} --hash=sha256:{hashlib.sha256(package.encode()).hexdigest()}"
+
+
 class Checkout:
     """A copy of the launcher with its own PATH of fakes; attributes are the knobs of the fakes."""
 
@@ -68,6 +82,8 @@ class Checkout:
         shutil.copy(ROOT / "setup.cfg", self.root)
         for package in ("jobs", "schemas", "assignors", "conf"):
             (self.root / package).mkdir()
+        shutil.copy(ROOT / "jobs" / "launcher.py", self.root / "jobs")
+        self.write_lock()
         (self.root / "jobs" / "__main__.py").write_text("print('help of', __import__('sys').argv[1:])")
         for tool in TOOLS:
             (self.bin / tool).symlink_to(shutil.which(tool))
@@ -92,6 +108,10 @@ class Checkout:
 
     def write_python(self, name: str = "python3", version="3.11.7", fits="exit 0", ensurepip="true", pip="true", pip_seconds=0) -> None:
         self.write(self.bin / name, PYTHON, version=version, fits=fits, ensurepip=ensurepip, pip=pip, pip_seconds=pip_seconds)
+
+    def write_lock(self, **sections: tuple[str, ...]) -> None:
+        lines = [line for name, packages in {**LOCKED, **sections}.items() for line in (f"# [{name}]", *map(locked, packages))]
+        (self.root / "conf" / "requirements.lock").write_text("# comment\n" + "\n".join(lines) + "\n")
 
     def write_java(self, ivy: str = f"for jar in {' '.join(JARS)}; do printf jar >jars/$jar; done") -> None:
         self.write(self.bin / "java", JAVA, ivy=ivy)
