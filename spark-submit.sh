@@ -44,6 +44,10 @@ root=$(CDPATH='' cd -P -- "${script%/*}" && pwd)
 case ${1-} in
   -h | --help) usage ;;
   *)
+    if [[ ! -r $root/jobs/launcher.py ]]; then
+      printf 'evenkeel: no jobs/launcher.py in %s; start the spark-submit.sh of a whole checkout, or a link to it\n' "$root" >&2
+      exit 2
+    fi
     find_python
     # Isolated and without site-packages, since only the standard library is used: that starts fastest, and no setting of the caller's
     # can harm it. Imported, so that Python keeps its compiled form; from the end of the path, so that no file of jobs/ hides a library.
