@@ -159,7 +159,7 @@ PYTHON
   ) || fail "$(command -v "$python") (PYSPARK_PYTHON, else python3) does not fit SPARK_HOME=$SPARK_HOME: $misfit"
 }
 
-# Prints the dependencies and the named extras of setup.cfg, one a line, without blanks.
+# Prints the dependencies and the named extras of setup.cfg, one a line.
 requirements() {
   "$1" - "$root/setup.cfg" "${@:2}" <<'PYTHON'
 import configparser, sys
@@ -171,7 +171,7 @@ if unknown := set(sys.argv[2:]) - set(extras):
 for text in (config["options"]["install_requires"], *(extras[extra] for extra in sys.argv[2:])):
     for line in text.split("\n"):
         if line:
-            print(line.replace(" ", ""))
+            print(line)
 PYTHON
 }
 
