@@ -7,7 +7,7 @@
     .venv/bin/python .ci/lock.py --check              compares lock and setup.cfg, without network
 
 uv resolves once for all supported Python versions and platforms. A second pass for each extra finds the packages of that extra.
-Versions and hashes come from PyPI, or from the mirror in PIP_INDEX_URL. The lock needs Python 3.11 or newer to be made, not to be checked.
+Versions and hashes come from PyPI, or from the mirror in PIP_INDEX_URL. Making the lock needs Python 3.11 or newer; checking does not.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import sys
 import tempfile
 import venv
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from packaging import tags
 from packaging.markers import Marker
@@ -37,14 +37,17 @@ LOCK = ROOT / "conf" / "requirements.lock"
 UV = "uv==0.13.9"
 COMMAND = ".venv/bin/python .ci/lock.py"
 
+SOURCE_ONLY = "pyspark"
+"""The one package that is published as a source distribution only. Every other one needs a wheel wherever it is required."""
 BUILD_REQUIREMENTS = ("setuptools>=70.1", "wheel>=0.45")
-"""What builds pyspark, which is published as a source distribution only. A pip before 23.1 does not build without wheel."""
+"""What builds pyspark. pip before 23.1 needs wheel for that."""
 
 HEAD = f"""\
 # The Python packages of setup.cfg, for CPython 3.10 to 3.14 on Linux (x86-64, arm64; glibc) and macOS (arm64, x86-64).
 # Made by `{COMMAND}`; not to be edited. Section core is [options] install_requires of setup.cfg, and each other section but
-# build is an extra: what the extra needs and core does not have. Section build builds what has no wheel: install it first, then the
-# others with `pip install --no-deps --require-hashes --no-build-isolation`. A package is one line, or several for different Pythons.
+# build is an extra: what the extra needs and core does not have. Section build builds pyspark, which has no wheel: install it first,
+# then the others with `pip install --no-deps --require-hashes --no-build-isolation`. A package has one line, or several lines whose
+# markers exclude each other. The hashes are those of the wheels for the Pythons and platforms above.
 """
 
 
@@ -97,6 +100,8 @@ class Pin:
     marker: str = ""
     hashes: tuple[str, ...] = ()
 
+    PATTERN: ClassVar = re.compile(r"([a-z0-9-]+)==([^ ;]+)(?: ; (.+?))?((?: --hash=sha256:[0-9a-f]{64})*)")
+
     @property
     def environments(self) -> frozenset[Environment]:
         """The environments that the line applies to."""
@@ -115,12 +120,11 @@ class Pin:
         Raises:
             LockError: the line is no requirement with exactly one version.
         """
-        text, *hashes = line.split(" --hash=sha256:")
-        pin, _, marker = text.partition(";")
-        name, equals, version = pin.strip().partition("==")
-        if not equals or not re.fullmatch(r"[a-z0-9-]+", name):
+        parsed = cls.PATTERN.fullmatch(line)
+        if parsed is None:
             raise LockError(f"expected `name==version ; marker --hash=sha256:...`, found {line[:80]!r}")
-        return cls(name, version, marker.strip(), tuple(hashes))
+        name, version, marker, hashes = parsed.groups("")
+        return cls(name, version, marker, tuple(hashes.split(" --hash=sha256:")[1:]))
 
 
 # ----------------------------------------------------------------------------------------------------------------- reading
@@ -139,7 +143,7 @@ def read_lock(path: Path = LOCK) -> dict[str, list[Pin]]:
     """Return the pins by section, in the order of the file.
 
     Raises:
-        LockError: a line is no pin, or comes before the first section.
+        LockError: a line is no pin, has no hash, or comes before the first section.
     """
     sections: dict[str, list[Pin]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -147,8 +151,11 @@ def read_lock(path: Path = LOCK) -> dict[str, list[Pin]]:
             sections[heading[1]] = []
         elif not line.startswith("#"):
             try:
-                sections[list(sections)[-1]].append(Pin.parse(line))
-            except (LockError, IndexError) as error:
+                pin = Pin.parse(line)
+                if not sections or not pin.hashes:
+                    raise LockError(f"expected a section and then pins with hashes, found {line[:80]!r}")
+                sections[list(sections)[-1]].append(pin)
+            except LockError as error:
                 raise LockError(f"{path}, line {number}: {error}; make it anew by `{COMMAND}`") from error
     return sections
 
@@ -182,28 +189,22 @@ def disagreements(requirements: Mapping[str, Collection[str]], sections: Mapping
 
 
 def marker_of(environments: Collection[Environment]) -> str:
-    """Return the marker that holds in these environments and in no other supported one; empty if it always does."""
-    systems: defaultdict[str, list[str]] = defaultdict(list)
+    """Return a marker that holds in these environments and in no other supported one; empty if it always holds."""
+    platforms: defaultdict[tuple[str, ...], list[tuple[str, str]]] = defaultdict(list)
     for system, machine in PLATFORMS:
-        pythons = [python for python in PYTHONS if Environment(python, system, machine) in environments]
-        systems[_python_marker(pythons)].append(f'sys_platform == "{system}" and platform_machine == "{machine}"')
-    if len(systems) == 1:
-        return next(iter(systems))
-    return " or ".join(
-        f"({platform} and ({pythons}))" if pythons else f"({platform})"
-        for pythons, platforms in systems.items()
-        for platform in platforms
-        if pythons != NEVER
-    )
+        platforms[tuple(one for one in PYTHONS if Environment(one, system, machine) in environments)].append((system, machine))
+    alternatives = []
+    for pythons, having in platforms.items():
+        parts = [part for part in (_python_marker(pythons), _platform_marker(having)) if part]
+        if pythons:
+            alternatives.append(
+                "".join(parts) if len(parts) < 2 else " and ".join(f"({part})" if " or " in part else part for part in parts)
+            )
+    return alternatives[0] if len(alternatives) == 1 else " or ".join(f"({one})" for one in alternatives)
 
 
-NEVER = 'python_version < "3.10"'
-
-
-def _python_marker(pythons: Collection[str]) -> str:
-    """Return the marker of some of the Python versions, as ranges that are open at the oldest and the newest one."""
-    if not pythons:
-        return NEVER
+def _python_marker(pythons: Sequence[str]) -> str:
+    """Return the marker of some of the Python versions: ranges that are open below the oldest and above the newest version."""
     ranges = []
     for index, python in enumerate(PYTHONS):
         if python in pythons and (index == 0 or PYTHONS[index - 1] not in pythons):
@@ -211,6 +212,15 @@ def _python_marker(pythons: Collection[str]) -> str:
             bounds = [f'python_version >= "{python}"'] * (index > 0) + [f'python_version < "{end}"'] * (end is not None)
             ranges.append(" and ".join(bounds))
     return " or ".join(ranges)
+
+
+def _platform_marker(platforms: Sequence[tuple[str, str]]) -> str:
+    """Return the marker of some of the platforms; empty for all of them."""
+    excluded = [platform for platform in PLATFORMS if platform not in platforms]
+    if len(excluded) < len(platforms):
+        absent = [f'sys_platform != "{system}" or platform_machine != "{machine}"' for system, machine in excluded]
+        return " and ".join(f"({one})" for one in absent) if len(absent) > 1 else "".join(absent)
+    return " or ".join(f'sys_platform == "{system}" and platform_machine == "{machine}"' for system, machine in platforms)
 
 
 def _wheel_environments(file_name: str) -> frozenset[Environment]:
@@ -230,25 +240,21 @@ def _fits(tag: tags.Tag, environment: Environment) -> bool:
 
 
 def hashes_of(package: Mapping[str, Any], environments: Collection[Environment]) -> tuple[str, ...]:
-    """Return the SHA-256 hashes of the wheels for these environments, and of the source distribution where one has no wheel.
+    """Return the SHA-256 hashes of the wheels for these environments, or of the source distribution of ``SOURCE_ONLY``.
 
     Args:
         package: an entry of ``packages`` in a pylock.toml.
 
     Raises:
-        LockError: an environment has neither.
+        LockError: an environment has no wheel.
     """
-    found, covered = set(), set()
-    for wheel in package.get("wheels", ()):
-        usable = _wheel_environments(_file_name(wheel)) & set(environments)
-        if usable:
-            covered |= usable
-            found.add(wheel["hashes"]["sha256"])
-    if missing := set(environments) - covered:
-        if "sdist" not in package:
-            raise LockError(f"{package['name']} {package['version']} has no file for {', '.join(map(str, sorted(missing)))}")
-        found.add(package["sdist"]["hashes"]["sha256"])
-    return tuple(sorted(found))
+    if package["name"] == SOURCE_ONLY:
+        return (package["sdist"]["hashes"]["sha256"],)
+    usable = {wheel["hashes"]["sha256"]: _wheel_environments(_file_name(wheel)) & set(environments) for wheel in package.get("wheels", ())}
+    if missing := set(environments).difference(*usable.values()):
+        where = "; ".join(" ".join(one) for one in sorted(missing))
+        raise LockError(f"{package['name']} {package['version']} has no wheel for {where}; exclude them by a marker in setup.cfg")
+    return tuple(sorted(digest for digest, fitting in usable.items() if fitting))
 
 
 def _file_name(artifact: Mapping[str, Any]) -> str:
@@ -263,6 +269,11 @@ class Resolver:
         self._environment = os.environ | {"UV_CACHE_DIR": str(folder / "cache")}
         if index := os.environ.get("PIP_INDEX_URL"):
             self._environment.setdefault("UV_DEFAULT_INDEX", index)
+        # As a project's own settings, since uv has no options for them: which platforms count, and that each of them must have a wheel.
+        cpython = "implementation_name == 'cpython' and platform_python_implementation == 'CPython'"
+        platforms = [f"sys_platform == '{system}' and platform_machine == '{machine}'" for system, machine in PLATFORMS]
+        supported = [f"{platform} and {cpython} and python_version <= '{PYTHONS[-1]}'" for platform in platforms]
+        (folder / "pyproject.toml").write_text(f"[tool.uv]\nenvironments = {supported}\nrequired-environments = {platforms}\n")
         venv.create(folder / "venv", with_pip=True)
         self._run(folder / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV)
 
@@ -275,7 +286,7 @@ class Resolver:
         """
         output = self._write("output.txt", wanted)
         self._compile(requirements, fixed, output)
-        pins = [Pin.parse(line.replace("'", '"')) for line in output.read_text().splitlines() if line]
+        pins = [Pin.parse(line) for line in output.read_text().splitlines() if line]
         return [pin for pin in pins if pin.environments]
 
     def packages(self, requirements: Iterable[str], fixed: Iterable[Pin]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -289,7 +300,17 @@ class Resolver:
 
     def _compile(self, requirements: Iterable[str], fixed: Iterable[Pin], output: Path) -> None:
         inputs = [self._write("requirements.in", requirements), "--constraints", self._write("constraints.txt", fixed)]
-        options = ["--universal", "--python-version", PYTHONS[0], "--no-header", "--no-annotate", "--no-config", "--quiet"]
+        options = [
+            "--universal",
+            "--python-version",
+            PYTHONS[0],
+            "--only-binary",
+            ":all:",
+            "--no-binary",
+            SOURCE_ONLY,
+            "--no-python-downloads",
+        ]
+        options += ["--no-header", "--no-annotate", "--quiet"]
         self._run(self._folder / "venv" / "bin" / "uv", "pip", "compile", *options, *inputs, "--output-file", output)
 
     def _write(self, name: str, lines: Iterable[object]) -> Path:
@@ -298,9 +319,10 @@ class Resolver:
         return path
 
     def _run(self, *command: object) -> None:
-        done = subprocess.run([str(part) for part in command], env=self._environment, capture_output=True, text=True, check=False)
+        command = tuple(map(str, command))
+        done = subprocess.run(command, cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise LockError(f"{PurePosixPath(str(command[0])).name} failed: {done.stderr.strip()}")
+            raise LockError(f"{PurePosixPath(command[0]).name} failed: {done.stderr.strip()}")
 
 
 def resolve_sections(requirements: Mapping[str, Collection[str]], wanted: Collection[Pin], resolver: Resolver) -> dict[str, list[Pin]]:

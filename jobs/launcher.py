@@ -267,7 +267,7 @@ def select_packages(lock: Mapping[str, tuple[str, ...]], sections: Iterable[str]
 
 
 def requirements(setup_cfg: str, extras: Sequence[str]) -> tuple[str, ...]:
-    """Return the dependencies and those of these extras in setup.cfg, without blanks.
+    """Return the dependencies and those of these extras in setup.cfg, as they stand there.
 
     Raises:
         Refusal: setup.cfg has no such extra.
@@ -281,7 +281,7 @@ def requirements(setup_cfg: str, extras: Sequence[str]) -> tuple[str, ...]:
     if unknown:
         raise Refusal(f"setup.cfg has no extra {', '.join(unknown)}, only {', '.join(known)}")
     texts = (config["options"]["install_requires"], *(known[extra] for extra in extras))
-    return tuple(line.replace(" ", "") for text in texts for line in text.splitlines() if line)
+    return tuple(line for text in texts for line in text.splitlines() if line)
 
 
 def explain_failure(output: str, remedy: str, is_disk_full: bool = False) -> str:
