@@ -43,7 +43,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 EXIT_CODE = 2
 """Of every failure before Spark starts."""
@@ -68,6 +68,7 @@ ZIP_FOLDERS = {"jobs": "jobs", "schemas": "schemas", "assignors": "assignors", "
 """What a cluster imports: the folder's name in the zip, and its path in the checkout."""
 VECTOR_NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
 """The JVM's notice about its vector module, which comes with every start of Spark 4 and has no switch."""
+PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes")
 PROGRESS_SECONDS = 60.0
 STDERR = 8
 """The descriptor that keeps the caller's own stderr while the one of spark-submit is filtered."""
@@ -116,16 +117,16 @@ class CommandLine(NamedTuple):
 def parse(arguments: Sequence[str]) -> CommandLine:
     """Return the arguments, split.
 
-    >>> parse(["--master=yarn", "--jars", "a.jar", "run", "--jars", "b"])
-    CommandLine(spark_options=('--master', 'yarn'), command=('run', '--jars', 'b'), master='yarn', remote='', deploy_mode='client', \
-jars='a.jar', packages='', py_files='', setup_extras=None, asks_usage=False)
+    >>> line = parse(["--master=yarn", "--jars", "a.jar", "run", "--jars", "b"])
+    >>> line.spark_options, line.jars, line.command
+    (('--master', 'yarn'), 'a.jar', ('run', '--jars', 'b'))
 
     Raises:
         Refusal: an option stands at the end, without its value.
     """
     rest = list(arguments)
     options: list[str] = []
-    fields: dict[str, str] = {}
+    fields: dict[str, Any] = {}
     while rest and rest[0].startswith("-"):
         name = rest.pop(0)
         if name in ("-h", "--help"):
@@ -481,16 +482,21 @@ def become(start: Start) -> None:
 def _filter_stderr() -> None:
     """Put grep between stderr and the caller's: it ends with the last process that writes there, and not by Ctrl-C before."""
     readable, writable = os.pipe()
+    interrupts = (signal.SIGINT, signal.SIGQUIT)
+    # Blocked until grep-to-be ignores them: it may be slower than the program whose last message it is to pass on.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
     if os.fork() == 0:
         try:
-            for name in (signal.SIGINT, signal.SIGQUIT):
+            for name in interrupts:
                 signal.signal(name, signal.SIG_IGN)
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.dup2(readable, 0)
             os.dup2(STDERR, 1)
             os.execvp("grep", ("grep", "--line-buffered", "-vF", VECTOR_NOTICE))
         finally:
             os._exit(EXIT_CODE)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.dup2(writable, 2)
 
 
@@ -649,6 +655,14 @@ def update_zip(root: str) -> None:
 
 def _unwritable(error: OSError, root: str, purpose: str) -> Exception:
     return error if error.errno in (errno.ENOSPC, errno.EDQUOT) else Refusal(f"cannot write into {root}, {purpose}")
+
+
+class PipCall(NamedTuple):
+    """One call of pip: the name of its requirements file, the lines in it, and the options that not every call has."""
+
+    file_name: str
+    lines: tuple[str, ...]
+    options: tuple[str, ...] = ()
 
 
 class Setup:
@@ -810,22 +824,24 @@ class Setup:
             shutil.rmtree(self.venv)
         self._attempt("making .venv", "see the cause", (python, "-m", "venv", self.venv))
 
-    def _pip_calls(self, sections: Sequence[str]) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-        """Return the calls of pip that install these sections of the lock: file name, lines and further options of each.
+    def _pip_calls(self, sections: Sequence[str]) -> list[PipCall]:
+        """Return the calls of pip that install these sections of the lock.
 
         What builds packages from source comes first, since pip is to build them without fetching anything that is not in the lock.
         """
         lock = read_lock(self._read("conf/requirements.lock"))
-        calls = [("requirements.txt", select_packages(lock, sections), ("--no-build-isolation",))]
+        calls = [PipCall("requirements.txt", select_packages(lock, sections), ("--no-build-isolation",))]
         if lock.get("build"):
-            calls.insert(0, ("build-requirements.txt", lock["build"], ()))
+            calls.insert(0, PipCall("build-requirements.txt", lock["build"]))
         return calls
 
-    def _install(self, calls: Iterable[tuple[str, tuple[str, ...], tuple[str, ...]]]) -> None:
+    def _install(self, calls: Iterable[PipCall]) -> None:
         """Install packages, not the project: a checkout runs from its sources. The stamp is written last.
 
         Unfinished until pip is: a killed pip leaves no stamp, so that all is made anew; a pip that refuses (offline) has changed nothing.
         """
+        # A file that changes while pip works is noticed by the next call.
+        stamp = self._stamp()
         before = f"{self._stamp_path}.before"
         was_complete = os.path.exists(self._stamp_path)
         if was_complete:
@@ -834,23 +850,13 @@ class Setup:
             for name, lines, options in calls:
                 with open(f"{self.venv}/{name}", "w", encoding="utf-8") as file:
                     file.writelines(f"{line}\n" for line in lines)
-                pip = (
-                    self.venv_python,
-                    "-m",
-                    "pip",
-                    "install",
-                    "--disable-pip-version-check",
-                    "--no-input",
-                    "--no-deps",
-                    "--require-hashes",
-                )
                 self._attempt(
                     "installing the packages of setup.cfg",
                     "connect this machine or name a mirror by PIP_INDEX_URL",
-                    (*pip, *options, "--requirement", f"{self.venv}/{name}"),
+                    (self.venv_python, "-m", "pip", "install", *PIP_OPTIONS, *options, "--requirement", f"{self.venv}/{name}"),
                 )
             with open(f"{self._stamp_path}.part", "wb") as file:
-                file.write(self._stamp())
+                file.write(stamp)
             os.replace(f"{self._stamp_path}.part", self._stamp_path)
         except (Refusal, OSError):
             if was_complete:

@@ -310,7 +310,8 @@ def test_lock_of_the_checkout_has_what_is_installed_by_default():
 
 
 def test_requirements_of_setup_cfg():
-    text = "[options]\ninstall_requires =\n    a>=1,<2 ; python_version < '3.11'\n    b\n[options.extras_require]\nx =\n    c[d]==3\ny =\n    e\n"
+    core = "[options]\ninstall_requires =\n    a>=1,<2 ; python_version < '3.11'\n    b\n"
+    text = f"{core}[options.extras_require]\nx =\n    c[d]==3\ny =\n    e\n"
     assert launcher.requirements(text, ("x",)) == ("a>=1,<2 ; python_version < '3.11'", "b", "c[d]==3")
     with pytest.raises(Refusal, match=r"^setup\.cfg has no extra p, q, only x, y$"):
         launcher.requirements(text, ("q", "x", "p"))
