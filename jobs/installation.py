@@ -11,6 +11,7 @@ from pathlib import Path
 import assignors
 import jobs
 import schemas
+from jobs.launcher import write_zip
 
 PACKAGES = (jobs, schemas, assignors)
 
@@ -31,14 +32,15 @@ def unpack_conf(archive: Path) -> Path:
 
 
 def zip_packages(folder: Path) -> Path:
-    """Return a zip in a folder, with what Spark's workers import of the packages that are running."""
+    """Return a zip in a folder, with the packages that are running and the settings: the one that the launcher makes of the same files."""
     target = folder / "evenkeel.zip"
     archive = own_archive()
     if archive is not None:
         return Path(shutil.copy(archive, target))
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
-        for package in PACKAGES:
-            (root,) = map(Path, package.__path__)
-            for path in sorted(root.rglob("*.py")):
-                packed.write(path, f"{package.__name__}/{path.relative_to(root).as_posix()}")
+    folders = {package.__name__: package.__path__[0] for package in PACKAGES}
+    # In a checkout the settings are beside the packages, in an installed wheel inside.
+    conf = Path(folders["jobs"]).parent / "conf"
+    if (conf / "local.yaml").is_file():
+        folders["jobs/conf"] = str(conf)
+    write_zip(str(target), folders)
     return target

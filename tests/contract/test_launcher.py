@@ -1,7 +1,8 @@
 """What ``spark-submit.sh`` does before Spark starts, with every program that it calls replaced by one that tells or pretends.
 
-A checkout is a folder with the script, ``setup.cfg`` and ``conf/``. The fake ``python3`` makes a ``.venv`` and "installs" a Spark
-whose ``spark-submit`` prints its arguments; everything else it hands to the real interpreter. The fake ``java`` is Ivy.
+A checkout is a folder with the script, ``jobs/launcher.py``, ``setup.cfg`` and ``conf/``. The fake ``python3`` makes a ``.venv`` and
+"installs" a Spark whose ``spark-submit`` prints its arguments; everything else it hands to the real interpreter. The fake ``java`` is Ivy.
+What needs no process is in ``tests/unit/test_launcher.py``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,15 @@ from jobs.cli import COMMANDS
 ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "cat", "cp", "dirname", "env", "find", "grep", "head", "ln", "mkdir", "mv", "readlink", "rm", "sleep", "tail", "touch")
 JARS = ("delta-spark_4.1_2.13-4.4.0.jar", "delta-storage-4.4.0.jar")
+
+LOCKED = {
+    "core": ("pydantic==2.7.0", "numpy==1.26.0 ; python_version < '3.13'"),
+    "spark": ("pyspark==4.1.3", "numpy==1.26.0 ; python_version < '3.13'"),
+    "quality": ("great-expectations==1.24.1",),
+    "report": ("jinja2==3.1.6",),
+    "kafka": ("confluent-kafka==2.16.1",),
+    "test": ("pytest==9.0.0",),
+}
 
 PYTHON = """#!{bash}
 # {version}
@@ -53,6 +63,11 @@ exit "${{EXIT:-0}}"
 """
 
 
+def locked(package: str) -> str:
+    """Return the line of conf/requirements.lock for a package."""
+    return f"{package} --hash=sha256:{hashlib.sha256(package.encode()).hexdigest()}"
+
+
 class Checkout:
     """A copy of the launcher with its own PATH of fakes; attributes are the knobs of the fakes."""
 
@@ -68,6 +83,8 @@ class Checkout:
         shutil.copy(ROOT / "setup.cfg", self.root)
         for package in ("jobs", "schemas", "assignors", "conf"):
             (self.root / package).mkdir()
+        shutil.copy(ROOT / "jobs" / "launcher.py", self.root / "jobs")
+        self.write_lock()
         (self.root / "jobs" / "__main__.py").write_text("print('help of', __import__('sys').argv[1:])")
         for tool in TOOLS:
             (self.bin / tool).symlink_to(shutil.which(tool))
@@ -92,6 +109,10 @@ class Checkout:
 
     def write_python(self, name: str = "python3", version="3.11.7", fits="exit 0", ensurepip="true", pip="true", pip_seconds=0) -> None:
         self.write(self.bin / name, PYTHON, version=version, fits=fits, ensurepip=ensurepip, pip=pip, pip_seconds=pip_seconds)
+
+    def write_lock(self, **sections: tuple[str, ...]) -> None:
+        lines = [line for name, packages in {**LOCKED, **sections}.items() for line in (f"# [{name}]", *map(locked, packages))]
+        (self.root / "conf" / "requirements.lock").write_text("# comment\n" + "\n".join(lines) + "\n")
 
     def write_java(self, ivy: str = f"for jar in {' '.join(JARS)}; do printf jar >jars/$jar; done") -> None:
         self.write(self.bin / "java", JAVA, ivy=ivy)
@@ -218,9 +239,10 @@ def test_an_option_without_its_value_is_refused(ready: Checkout, arguments: list
 
 
 def test_help_needs_nothing(checkout: Checkout):
-    (checkout.bin / "python3").unlink()
     (checkout.bin / "java").unlink()
-    helped, lost = checkout.call("--help"), checkout.call("--master", "yarn")
+    lost = checkout.call("--master", "yarn")
+    (checkout.bin / "python3").unlink()
+    helped = checkout.call("--help")
     assert (helped.returncode, helped.stderr) == (0, "")
     assert (lost.returncode, lost.stdout, lost.stderr) == (2, "", helped.stdout)
 
@@ -313,10 +335,53 @@ def test_it_starts_through_links_from_anywhere(ready: Checkout, tmp_path: Path):
     assert ready.call("run", script=tmp_path / "relative").stdout.splitlines()[-2:] == [str(ready.root / "jobs/__main__.py"), "run"]
 
 
-def test_a_later_call_starts_neither_python_nor_java(ready: Checkout):
+def test_a_later_call_starts_one_python_and_no_java(ready: Checkout):
     before = ready.log.read_text()
     ready.call("run", PATH=str(ready.bin), JAVA_HOME=str(java_home(ready.folder / "jdk", "21.0.4")))
-    assert ready.log.read_text() == before
+    (started,) = ready.log.read_text().removeprefix(before).splitlines()
+    assert started.startswith("-I -S -c ") and started.endswith(f" {ready.root}/jobs {ready.root}/.venv/bin/python  run")
+
+
+SIGNALS = """#!{bash}
+grep SigIgn /proc/self/status
+echo "${{LC_CTYPE-unset}}"
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux which signals are ignored")
+@pytest.mark.parametrize(("given", "seen"), [({}, "unset"), ({"LC_CTYPE": "C"}, "C")])
+def test_spark_gets_the_signals_and_the_locale_of_the_caller(checkout: Checkout, given: dict[str, str], seen: str):
+    """Python ignores SIGPIPE and SIGXFSZ for itself, and sets LC_CTYPE where the locale is C: both would be Spark's too."""
+    checkout.write(checkout.spark / "bin" / "spark-submit", SIGNALS)
+    checkout.call("--setup")
+    ignored, locale = checkout.call("run", **given).stdout.splitlines()
+    assert not int(ignored.split()[1], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
+    assert locale == seen
+
+
+INTERRUPTIBLE = """#!{bash}
+trap 'kill $! 2>/dev/null; sleep 0.5; echo "the last message" >&2; exit 1' INT
+echo started
+sleep 60 >/dev/null 2>&1 8>&- &
+wait
+"""
+
+
+def interruptible(checkout: Checkout, *arguments: str) -> subprocess.Popen[str]:
+    """Start a call as a terminal does: in a process group of its own, which Ctrl-C reaches."""
+    return subprocess.Popen(
+        [checkout.root / "spark-submit.sh", *arguments], env=checkout.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+
+
+def test_ctrl_c_loses_no_message(checkout: Checkout):
+    checkout.write(checkout.spark / "bin" / "spark-submit", INTERRUPTIBLE)
+    checkout.call("--setup")
+    call = interruptible(checkout, "run")
+    assert call.stdout.readline() == "started\n"
+    os.killpg(call.pid, signal.SIGINT)
+    assert call.communicate(timeout=300)[1] == "the last message\n"
 
 
 # ------------------------------------------------------------------------------------------------------------------- setup
@@ -332,8 +397,9 @@ def test_the_first_call_installs_once(checkout: Checkout):
 
 
 def test_it_installs_the_packages_of_setup_cfg(ready: Checkout):
-    wanted = (ready.root / ".venv" / "requirements.txt").read_text().split()
-    assert {"pydantic>=2.7,<3", "pyspark==4.1.3", "great-expectations==1.24.1", "jinja2>=3.1,<4"} <= set(wanted)
+    wanted = (ready.root / ".venv" / "requirements.txt").read_text().splitlines()
+    assert {*map(locked, ("pydantic==2.7.0", "pyspark==4.1.3", "great-expectations==1.24.1", "jinja2==3.1.6"))} <= set(wanted)
+    assert len(wanted) == len(set(wanted))
     assert not any(line.startswith(("pytest", "evenkeel")) for line in wanted)
 
 
@@ -343,10 +409,25 @@ def test_setup_takes_extras(checkout: Checkout):
     assert "setup.cfg has no extra nonsense" in checkout.refusal("--setup", "nonsense")
 
 
-def test_changed_requirements_are_installed_into_the_same_venv(checkout: Checkout):
+def test_an_extra_that_is_not_there_is_refused_before_anything_is_made(checkout: Checkout):
+    assert "setup.cfg has no extra nonsense" in checkout.refusal("--setup", "nonsense")
+    assert not (checkout.root / ".venv").exists()
+
+
+def test_what_builds_packages_is_installed_first(checkout: Checkout):
+    checkout.write_lock(build=("setuptools==80.9.0",))
+    assert checkout.call("--setup").returncode == 0
+    first, second = (line for line in checkout.log.read_text().splitlines() if line.startswith("-m pip"))
+    assert first.endswith(f"--no-deps --require-hashes --requirement {checkout.root}/.venv/build-requirements.txt")
+    assert second.endswith(f"--no-deps --require-hashes --no-build-isolation --requirement {checkout.root}/.venv/requirements.txt")
+    assert (checkout.root / ".venv" / "build-requirements.txt").read_text() == locked("setuptools==80.9.0") + "\n"
+
+
+@pytest.mark.parametrize("name", ["setup.cfg", "conf/requirements.lock"])
+def test_changed_requirements_are_installed_into_the_same_venv(checkout: Checkout, name: str):
     checkout.call("--setup")
-    with (checkout.root / "setup.cfg").open("a") as file:
-        file.write("more =\n    thing\n")
+    with (checkout.root / name).open("a") as file:
+        file.write("# more\n")
     checkout.call("--setup")
     assert (checkout.count("-m venv"), checkout.count("-m pip")) == (1, 2)
 
@@ -381,6 +462,36 @@ def test_an_interrupted_setup_is_redone(checkout: Checkout):
     checkout.write_python()
     assert checkout.call("run").returncode == 0
     assert (checkout.count("-m venv"), checkout.count("-m pip")) == (2, 2)
+
+
+def test_a_killed_setup_of_an_extra_is_redone(checkout: Checkout):
+    checkout.call("--setup")
+    (checkout.root / ".venv" / "bin" / "python").write_text(
+        (checkout.bin / "python3").read_text().replace("sleep 0", "kill -9 $PPID && exit")
+    )
+    assert checkout.call("--setup", "test").returncode == -signal.SIGKILL
+    assert checkout.call("run").returncode == 0
+    assert checkout.count("-m venv") == 2
+
+
+def test_ctrl_c_ends_a_setup(checkout: Checkout):
+    checkout.write_python(pip_seconds=60)
+    call = interruptible(checkout, "--setup")
+    wait_for(lambda: checkout.count("-m pip"))
+    os.killpg(call.pid, signal.SIGINT)
+    assert "Traceback" not in call.communicate(timeout=300)[1]
+    assert call.returncode == -signal.SIGINT
+
+
+def test_a_pip_that_outlives_its_launcher_keeps_the_lock(checkout: Checkout):
+    checkout.write_python(pip_seconds=3)
+    call = subprocess.Popen([checkout.root / "spark-submit.sh", "--setup"], env=checkout.environment(), stderr=subprocess.DEVNULL)
+    wait_for(lambda: checkout.count("-m pip"))
+    call.kill()
+    call.wait()
+    checkout.write_python()
+    after = checkout.call("run")
+    assert (after.returncode, "another call is setting up" in after.stderr) == (0, True)
 
 
 def test_concurrent_first_calls_set_up_once(checkout: Checkout):
@@ -481,10 +592,41 @@ def test_no_python(checkout: Checkout):
     assert checkout.refusal().startswith("no fitting Python on PATH (there is no python3); Evenkeel runs on Python 3.10 to 3.14")
 
 
-def test_old_python(checkout: Checkout):
-    checkout.write_python(version="3.9.2", fits="exit 1")
-    assert checkout.refusal().startswith(f"no fitting Python on PATH ({checkout.bin}/python3 is Python 3.9.2)")
+@pytest.mark.parametrize("version", ["3.9.2", "3.15.0"])
+def test_old_python(checkout: Checkout, version: str):
+    checkout.write_python(version=version, fits="exit 1")
+    assert checkout.refusal().startswith(f"no fitting Python on PATH ({checkout.bin}/python3 is Python {version})")
     assert not (checkout.root / ".evenkeel").exists()
+    checkout.write_python()
+    assert checkout.call("run").returncode == 0
+
+
+def test_a_system_upgrade_behind_the_link_of_the_venv(checkout: Checkout):
+    """The link of .venv then leads to another interpreter, which may be one that does not fit."""
+    checkout.call("--setup")
+    python = checkout.root / ".venv" / "bin" / "python"
+    python.unlink()
+    checkout.write(python, "#!{bash}\nexit 9\n")
+    stamp = checkout.root / ".venv" / "complete"
+    stamp.write_text(stamp.read_text().replace(f"{python}\n", "/usr/bin/python3.1\n", 1))
+    assert checkout.call("run").returncode == 0
+    assert checkout.count("-m venv") == 2
+
+
+def test_the_script_alone(checkout: Checkout):
+    (checkout.root / "jobs" / "launcher.py").unlink()
+    assert checkout.refusal().startswith(f"no jobs/launcher.py in {checkout.root}; start the spark-submit.sh of a whole checkout")
+
+
+def test_no_lock_file(checkout: Checkout):
+    lock = checkout.root / "conf" / "requirements.lock"
+    lock.unlink()
+    assert checkout.refusal() == f"conf/requirements.lock is missing in {checkout.root}; restore it from the repository"
+    assert not (checkout.root / ".venv").exists()
+    lock.write_text("# [core]\n")
+    assert checkout.refusal().startswith("conf/requirements.lock has no section [spark], only core; restore it")
+    checkout.write_lock()
+    assert checkout.call("run").returncode == 0
 
 
 def test_a_newer_python_beside_an_old_one_is_found(checkout: Checkout):
@@ -498,9 +640,17 @@ def test_no_venv_module(checkout: Checkout):
     assert "has no venv or ensurepip module; install it (Debian, Ubuntu: apt install python3-venv)" in checkout.refusal()
 
 
+HASH_MISMATCH = """Collecting numpy==1.26.4 (from -r requirements.txt (line 2))
+ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package versions, ...
+    numpy==1.26.4 from https://mirror.example/numpy-1.26.4-cp311-cp311-manylinux_x86_64.whl (from -r requirements.txt (line 2)):
+        Expected sha256 0123
+        Expected     or 4567
+             Got        c0ffee
+"""
 FAILURES = {
     "WARNING: Retrying after NewConnectionError('Failed to establish')": "the network cannot be reached; connect this machine",
     "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device": "no space left on the disk; free some",
+    HASH_MISMATCH: "numpy==1.26.4 has SHA-256 c0ffee, which is not in conf/requirements.lock; use an index that serves the files of PyPI",
     "ERROR: No matching distribution found for pyspark==4.1.3": "ERROR: No matching distribution found for pyspark==4.1.3; connect this",
 }
 

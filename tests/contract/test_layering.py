@@ -58,7 +58,7 @@ ARROW = {"pandas", "pyarrow"}
 SESSION = "jobs.session"
 JVM = {SESSION, "jobs.stored"}
 CLOCK = {"jobs.cli"}
-EXITS = {"jobs.cli", "jobs.__main__"}
+EXITS = {"jobs.cli", "jobs.__main__", "jobs.launcher"}
 # Stages and what reads tables for them; a frame function, a packer or a worker function never starts a Spark job.
 ACTIONS_IN = {
     f"jobs.{name}"
@@ -87,6 +87,9 @@ NOT_CONNECT = {"sparkContext", "_jvm", "_jdf", "_jsc", "rdd", "cache", "persist"
 UNPICKLERS = {"pickle", "marshal", "shelve", "cloudpickle", "dill", "joblib"}
 SAFE_YAML = {"yaml.safe_load", "yaml.parse"}
 WORKER_MODULES = ("jobs.udfs", "jobs.decode_udfs")
+# Started before there are packages, and by a Python that it may have to refuse.
+LAUNCHER = "jobs.launcher"
+OLDEST_TO_BE_REFUSED = (3, 8)
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,12 @@ def imports_behind_one_file(source: Source) -> Iterator[str]:
     for line, name in source.imports():
         if source.module not in ONLY_IN.get(name.split(".")[0], {source.module}):
             yield f"{source.module}:{line} imports {name}, which only {sorted(ONLY_IN[name.split('.')[0]])} may"
+
+
+def launcher_needs_no_packages(source: Source) -> Iterator[str]:
+    for line, name in source.imports():
+        if source.module == LAUNCHER and name.split(".")[0] not in STDLIB:
+            yield f"{source.module}:{line} imports {name}, which is not there when it starts"
 
 
 def arrow_meets_the_assignors_in_one_file(source: Source) -> Iterator[str]:
@@ -222,6 +231,8 @@ BROKEN: list[tuple[Callable[[Source], Iterator[str]], str, str]] = [
     (imports_only_what_its_layer_may, "jobs.a", "from tests import builders"),
     (imports_only_what_its_layer_may, "jobs.a", "import conf"),
     (imports_behind_one_file, "jobs.udfs", "import great_expectations as gx"),
+    (launcher_needs_no_packages, LAUNCHER, "from jobs import errors"),
+    (launcher_needs_no_packages, LAUNCHER, "def f():\n    import yaml"),
     (arrow_meets_the_assignors_in_one_file, "jobs.a", "import pyarrow\nfrom assignors.model import Member"),
     (one_session_builder, "jobs.a", "SparkSession.builder.getOrCreate()"),
     (works_on_spark_connect, "jobs.a", "spark.sparkContext.setJobGroup('a', 'b')"),
@@ -251,6 +262,13 @@ def test_every_file(rule: Callable[[Source], Iterator[str]]):
 @pytest.mark.parametrize(("rule", "module", "text"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
 def test_the_rule_sees(rule: Callable[[Source], Iterator[str]], module: str, text: str):
     assert len(list(rule(Source(module, ast.parse(text))))) == 1
+
+
+def test_launcher_is_read_by_a_python_that_it_refuses():
+    """Else an old Python would end with the traceback of a syntax error, and not with the line that says what to install."""
+    ast.parse((ROOT / "jobs" / "launcher.py").read_text("utf-8"), feature_version=OLDEST_TO_BE_REFUSED)
+    with pytest.raises(SyntaxError):
+        ast.parse("match 1:\n    case 1: pass", feature_version=OLDEST_TO_BE_REFUSED)
 
 
 def test_workers_import_neither_pydantic_nor_great_expectations():

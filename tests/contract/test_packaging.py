@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from jobs.launcher import ZIP_FOLDERS
+
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"jobs": "jobs", "schemas": "schemas", "assignors": "assignors", "conf": "jobs/conf"}
+FOLDERS = {folder: name for name, folder in ZIP_FOLDERS.items()}
 TOP_LEVEL = {*FOLDERS, "tests", "docs", "spark-submit.sh", "setup.cfg", "README.md", "LICENSE", "pyproject.toml"}
 COMMANDS = ("run", "collect", "land", "assign", "audit", "report", "maintain", "verify")
 SPARK_VERSIONS = ("4.0", "4.1")

@@ -8,7 +8,6 @@ import logging
 import os
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -353,8 +352,6 @@ def test_conf_is_found_in_the_checkout_of_the_program(monkeypatch: pytest.Monkey
 def test_conf_is_found_in_the_zip_that_is_all_there_is(tmp_path: Path) -> None:
     """As in a container of a cluster, where the program's own file lies alone; what was unpacked goes with the process."""
     program = zip_packages(tmp_path)
-    with zipfile.ZipFile(program, "a") as packed:
-        packed.write(ROOT / "conf" / "local.yaml", "jobs/conf/local.yaml")
     (tmp_path / "__main__.py").write_text(
         "from jobs.cli import conf_folder; folder = conf_folder(); print(folder, len((folder / 'local.yaml').read_bytes()))"
     )

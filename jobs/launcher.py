@@ -1,0 +1,1033 @@
+"""Usage: ./spark-submit.sh [SPARK OPTIONS] COMMAND [OPTIONS]
+
+Computes and audits Kafka consumer-group assignments. Commands (COMMAND --help tells its options):
+  run        land, assign, audit and report in one go; without options on a recorded capture, into ./warehouse
+  collect    a live Kafka cluster -> captures that land takes; needs no Java
+  land       captures -> snapshots of every group generation
+  assign     snapshots -> what each assignor gives to each member
+  audit      assignments -> movements, imbalance, findings
+  report     tables -> one HTML page and a summary
+  maintain   tables -> drops old months, merges small files, removes files that nobody can be reading
+  verify     tables -> what is wrong with their log, files and rows; changes nothing
+
+Spark options go before the command and are passed on to spark-submit, for example:
+  ./spark-submit.sh run
+  ./spark-submit.sh --driver-memory 8g land --input captures/ --warehouse /data/audit
+  ./spark-submit.sh --master yarn --packages org.example:extra:1.0 run --config conf/cluster.yaml
+  ./spark-submit.sh --remote sc://host:15002 run --config conf/cluster.yaml
+
+Without SPARK_HOME the first call makes .venv (Python 3.10 to 3.14) and fetches Delta's jars; later calls work offline.
+With SPARK_HOME that installation is used (Spark 4.0 or 4.1) with PYSPARK_PYTHON, else python3. Java 17 or 21 is needed: JAVA_HOME,
+else java on PATH. A master that is not local gets conf/spark-defaults.conf over the cluster's own defaults, and nothing is
+installed; name Delta's jars there by --jars, else Spark resolves them. --remote uses a Spark Connect server, without Java here.
+docs/deploy-cluster.md tells of each.
+
+  --setup [EXTRA...]   make .venv and fetch the jars, also for these extras of setup.cfg (test), and start nothing
+  --help               this text
+
+Exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment; 3 another run holds the warehouse; 4 a gate failed.
+"""
+
+# The docstring is the usage text, which spark-submit.sh prints where there is no Python. That script starts this file with any Python 3
+# and without site-packages, so it imports nothing but the standard library, and late what not every start needs. Records are named tuples,
+# since dataclasses alone would cost a start 15 ms more.
+#
+# With a local master a checkout looks after itself: Python packages in .venv, Delta's jars in .evenkeel, both made by the first call and
+# only checked, without starting a process, by later ones. With SPARK_HOME or a cluster's master the installation belongs to somebody
+# else: it is used as it is.
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+EXIT_CODE = 2
+"""Of every failure before Spark starts."""
+FLAGS = frozenset(("-v", "--verbose", "--version", "--supervise", "--load-spark-defaults", "--usage-error"))
+"""The options of spark-submit that take no value; every other one, known to the launcher or not, takes one."""
+OPTIONS = {
+    "--master": "master",
+    "--remote": "remote",
+    "--deploy-mode": "deploy_mode",
+    "--jars": "jars",
+    "--packages": "packages",
+    "--py-files": "py_files",
+}
+"""The options of spark-submit that the launcher needs to know, with their fields of CommandLine."""
+SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.deployMode": "deploy_mode"}
+"""The same by their names as settings, which ``--conf`` takes."""
+ALSO_PASSED_ON = ("master", "deploy_mode")
+"""The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
+DEFAULT_EXTRAS = ("spark", "quality", "report", "kafka")
+"""What .venv has beside the dependencies of every installation."""
+ZIP_FOLDERS = {"jobs": "jobs", "schemas": "schemas", "assignors": "assignors", "jobs/conf": "conf"}
+"""What a cluster imports: the folder's name in the zip, and its path in the checkout."""
+VECTOR_NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
+"""The JVM's notice about its vector module, which comes with every start of Spark 4 and has no switch."""
+PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes")
+PROGRESS_SECONDS = 60.0
+STDERR = 8
+"""The descriptor that keeps the caller's own stderr while the one of spark-submit is filtered."""
+
+CHECK_PACKAGES = """
+import importlib.metadata, re, sys
+if not (3, 10) <= sys.version_info < (3, 15):
+    sys.exit("it is Python %d.%d, Evenkeel runs on 3.10 to 3.14" % sys.version_info[:2])
+missing = []
+for requirement in sys.argv[1:]:
+    try:
+        importlib.metadata.version(re.split("[^A-Za-z0-9_.-]", requirement)[0])
+    except importlib.metadata.PackageNotFoundError:
+        missing.append(f'"{requirement}"')
+if missing:
+    sys.exit("packages are missing, install them by " + " ".join([sys.executable, "-m pip install", *missing]))
+"""
+
+
+class Refusal(Exception):
+    """The call cannot go on, for the reason that is its text: one line, without the program's name."""
+
+
+# ------------------------------------------------------------------------------------------------------------ command line
+
+
+class CommandLine(NamedTuple):
+    """The arguments of a call; what was not given is empty.
+
+    ``spark_options`` are those for spark-submit, without the ones that the launcher merges with its own: ``remote``, ``jars``,
+    ``packages`` and ``py_files``. ``command`` is the command with its options. ``setup_extras`` is None without ``--setup``.
+    """
+
+    spark_options: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    master: str = ""
+    remote: str = ""
+    deploy_mode: str = "client"
+    jars: str = ""
+    packages: str = ""
+    py_files: str = ""
+    setup_extras: tuple[str, ...] | None = None
+    asks_usage: bool = False
+
+
+def parse(arguments: Sequence[str]) -> CommandLine:
+    """Return the arguments, split.
+
+    >>> line = parse(["--master=yarn", "--jars", "a.jar", "run", "--jars", "b"])
+    >>> line.spark_options, line.jars, line.command
+    (('--master', 'yarn'), 'a.jar', ('run', '--jars', 'b'))
+
+    Raises:
+        Refusal: an option stands at the end, without its value.
+    """
+    rest = list(arguments)
+    options: list[str] = []
+    fields: dict[str, Any] = {}
+    while rest and rest[0].startswith("-"):
+        name = rest.pop(0)
+        if name in ("-h", "--help"):
+            return CommandLine(asks_usage=True)
+        if name == "--setup":
+            return CommandLine(tuple(options), setup_extras=tuple(rest), **fields)
+        if name in FLAGS:
+            options.append(name)
+            continue
+        if name.startswith("--") and "=" in name:
+            name, _, value = name.partition("=")
+        elif rest:
+            value = rest.pop(0)
+        else:
+            raise Refusal(f"{name} needs a value; ./spark-submit.sh --help tells the usage")
+        if name in ("--conf", "-c"):
+            setting, _, text = value.partition("=")
+            field = SETTINGS.get(setting)
+        else:
+            field, text = OPTIONS.get(name), value
+        if field is not None:
+            fields[field] = text
+        if field is None or field in ALSO_PASSED_ON:
+            options += [name, value]
+    return CommandLine(tuple(options), tuple(rest), **fields)
+
+
+def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
+    """Return how a call goes on: ``usage``, ``setup``, ``local``, ``cluster``, ``python`` (no Spark here) or ``remote`` (its client).
+
+    Raises:
+        Refusal: options of Spark are given to what runs without it.
+    """
+    options = (*line.spark_options, line.jars, line.packages, line.py_files)
+    if line.asks_usage:
+        return "usage"
+    if line.setup_extras is not None:
+        return "setup"
+    if not line.command and "--version" not in line.spark_options:
+        return "usage"
+    if line.command[:1] == ("collect",):
+        if any(options) or line.remote:
+            raise Refusal("collect runs without Spark: take out the options before it")
+        return "python"
+    if line.master and not line.master.startswith("local") and not line.remote:
+        return "cluster"
+    if "-h" in line.command or "--help" in line.command:
+        return "python"
+    if line.remote or (not line.master and environ.get("SPARK_REMOTE")):
+        if any(options):
+            raise Refusal("--remote takes no other options of Spark: jars, packages and settings belong to the command line of the server")
+        return "remote"
+    return "local"
+
+
+# ---------------------------------------------------------------------------------------------- what a checkout's files say
+
+
+class Spark(NamedTuple):
+    """An installation of Spark: its folder, its version (``4.1``), and whether Delta is part of it."""
+
+    home: str
+    version: str
+    has_delta: bool
+
+
+class Jar(NamedTuple):
+    """One jar of Delta: its SHA-256 and its Maven coordinate."""
+
+    sha256: str
+    coordinate: str
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file that Ivy writes."""
+        _, artifact, revision = self.coordinate.split(":")
+        return f"{artifact}-{revision}.jar"
+
+
+def java_version(text: str) -> str:
+    """Return the version in a JDK's file ``release``, or in what ``java -version`` prints; empty when there is none.
+
+    >>> java_version('IMPLEMENTOR="Any"\\nJAVA_VERSION="17.0.9"'), java_version('openjdk version "21-ea" 2023-09-19')
+    ('17.0.9', '21-ea')
+    """
+    for line in text.splitlines():
+        _, found, version = line.partition("JAVA_VERSION=" if line.startswith("JAVA_VERSION=") else ' version "')
+        if found:
+            return version.lstrip('"').partition('"')[0]
+    return ""
+
+
+def is_fitting_java(version: str) -> bool:
+    """Return whether Spark 4 runs on this Java.
+
+    >>> [version for version in ("11.0.2", "17", "17.0.15+6", "171.0", "21-ea", "22") if is_fitting_java(version)]
+    ['17', '17.0.15+6', '21-ea']
+    """
+    return version[:2] in ("17", "21") and version[2:3] in ("", ".", "+", "-")
+
+
+def read_jars(text: str, spark_version: str) -> tuple[Jar, ...]:
+    """Return the jars that conf/delta-jars.txt names for a version of Spark, in its order."""
+    rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return tuple(Jar(sha256, coordinate) for version, sha256, coordinate in rows if version in (spark_version, "*"))
+
+
+def read_lock(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the lines of conf/requirements.lock by section, without comments.
+
+    >>> read_lock("# made by a tool\\n# [core]\\na==1 --hash=sha256:aa\\n# [test]\\n")
+    {'core': ('a==1 --hash=sha256:aa',), 'test': ()}
+    """
+    sections: dict[str, tuple[str, ...]] = {}
+    name = None
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("# [") and line.endswith("]"):
+            name = line[3:-1]
+            sections[name] = ()
+        elif line and not line.startswith("#") and name is not None:
+            sections[name] += (line,)
+    return sections
+
+
+def select_packages(lock: Mapping[str, tuple[str, ...]], sections: Iterable[str]) -> tuple[str, ...]:
+    """Return the lines of these sections, each once.
+
+    Raises:
+        Refusal: the lock has no such section.
+    """
+    lines: dict[str, None] = {}
+    for name in sections:
+        if name not in lock:
+            raise Refusal(
+                f"conf/requirements.lock has no section [{name}], only {', '.join(lock) or 'none'}; restore it from the repository"
+            )
+        lines.update(dict.fromkeys(lock[name]))
+    return tuple(lines)
+
+
+def requirements(setup_cfg: str, extras: Sequence[str]) -> tuple[str, ...]:
+    """Return the dependencies and those of these extras in setup.cfg, as they stand there.
+
+    Raises:
+        Refusal: setup.cfg has no such extra.
+    """
+    import configparser
+
+    config = configparser.ConfigParser()
+    config.read_string(setup_cfg)
+    known = config["options.extras_require"]
+    unknown = sorted(set(extras) - set(known))
+    if unknown:
+        raise Refusal(f"setup.cfg has no extra {', '.join(unknown)}, only {', '.join(known)}")
+    texts = (config["options"]["install_requires"], *(known[extra] for extra in extras))
+    return tuple(line for text in texts for line in text.splitlines() if line)
+
+
+def explain_failure(output: str, remedy: str, is_disk_full: bool = False) -> str:
+    """Return cause and remedy of a failed program from what it printed.
+
+    Args:
+        output: everything that it printed.
+        remedy: what to do about any cause but those that have a remedy of their own.
+        is_disk_full: nothing can be written, so that the program may have lost its message.
+    """
+    import re
+
+    if is_disk_full or re.search("no space left|errno 28|disk quota", output, re.IGNORECASE):
+        return "no space left on the disk; free some (about 2 GB)"
+    if "DO NOT MATCH THE HASHES" in output:
+        package = re.search(r"^ {4}(\S+).*:$", output, re.MULTILINE)
+        found = re.search(r"Got\s+(\w+)", output)
+        return (
+            f"{package[1] if package else 'a package'} has SHA-256 {found[1] if found else 'of something else'}, which is not in "
+            "conf/requirements.lock; use an index that serves the files of PyPI (PIP_INDEX_URL, PIP_FIND_LINKS)"
+        )
+    network = (
+        "NewConnection|NameResolution|name resolution|UnknownHost|Host .* not found|Network is unreachable|Connection refused"
+        "|ConnectTimeout|timed out|ProxyError"
+    )
+    if re.search(network, output):
+        return f"the network cannot be reached; {remedy}"
+    lines = [line for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR") or "Exception" in line]
+    return f"{(errors[:1] or lines[-1:] or ['it printed nothing'])[0].strip()}; {remedy}"
+
+
+def ivy_module(jars: Iterable[Jar]) -> str:
+    """Return the ivy.xml that names these jars, without what their poms depend on."""
+    parts = [jar.coordinate.split(":") for jar in jars]
+    dependencies = "".join(
+        f'<dependency org="{group}" name="{name}" rev="{revision}" transitive="false"/>' for group, name, revision in parts
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="evenkeel" module="jars"/>'
+        f'<dependencies defaultconf="default->master">{dependencies}</dependencies></ivy-module>'
+    )
+
+
+def ivy_settings(repository: str) -> str:
+    """Return the settings that have Ivy ask this repository, Maven Central when it is empty."""
+    from xml.sax.saxutils import quoteattr
+
+    root = f" root={quoteattr(repository)}" if repository else ""
+    return (
+        '<ivysettings><settings defaultResolver="maven"/><resolvers>'
+        f'<ibiblio name="maven" m2compatible="true"{root}/></resolvers></ivysettings>'
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------------- start
+
+
+class Start(NamedTuple):
+    """What this process becomes. ``filters_stderr``: without the JVM's notice, and apart from stdout also for the driver's Python."""
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    filters_stderr: bool = False
+
+
+def python_start(line: CommandLine, root: str, python: str, environ: Mapping[str, str], remote: str = "") -> Start:
+    """Return the start of a command without a Spark of its own: neither Java nor jars are needed.
+
+    Args:
+        line: the call.
+        root: the checkout.
+        python: runs the command.
+        environ: the caller's.
+        remote: the address of a Spark Connect server, if the command is its client.
+    """
+    own = {"PYTHONPATH": _joined(":", root, environ.get("PYTHONPATH"))}
+    if remote:
+        own["SPARK_REMOTE"] = remote
+    return Start((python, "-m", "jobs", *line.command), {**environ, **own})
+
+
+def local_start(line: CommandLine, root: str, spark: Spark, python: str, jar_files: Sequence[str], environ: Mapping[str, str]) -> Start:
+    """Return the start of Spark on this machine.
+
+    Args:
+        line: the call.
+        root: the checkout.
+        spark: the installation.
+        python: runs driver and workers.
+        jar_files: the paths of Delta's jars; none where they are part of the installation.
+        environ: the caller's.
+    """
+    own = {
+        "SPARK_HOME": spark.home,
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+        # It is Spark's conf folder too, for spark-defaults.conf and log4j2.
+        "SPARK_CONF_DIR": f"{root}/conf",
+        # From the sources, not from a zip: Python keeps their compiled form.
+        "PYTHONPATH": _joined(":", root, environ.get("PYTHONPATH")),
+        # Driver and executors talk on this machine only; no start fails on a host name without an address, as in many containers.
+        "SPARK_LOCAL_IP": environ.get("SPARK_LOCAL_IP") or "127.0.0.1",
+    }
+    # Spark makes this folder for tables without a path, of which there are none; its default is in the caller's folder.
+    settings = ("--conf", f"spark.sql.warehouse.dir={environ.get('TMPDIR') or '/tmp'}/spark-warehouse")
+    master = () if line.master else ("--master", "local[*,4]")
+    jars = _joined(",", *jar_files, line.jars)
+    options = (*settings, *master, *line.spark_options)
+    argv = _spark_submit(spark, root, "spark-local.conf", line.py_files, jars, line.packages, options, line.command)
+    return Start(argv, {**environ, **own}, filters_stderr=True)
+
+
+def cluster_start(
+    line: CommandLine,
+    root: str,
+    spark: Spark,
+    python: str,
+    jar_files: Sequence[str] | None,
+    jars: Sequence[Jar],
+    environ: Mapping[str, str],
+) -> Start:
+    """Return the start on a cluster.
+
+    Delta comes from the command line, from the installation, from .evenkeel, or is resolved by Spark, in this order.
+
+    Args:
+        line: the call.
+        root: the checkout.
+        spark: the installation.
+        python: the one of .venv; empty where the installation is the cluster's own.
+        jar_files: the paths of Delta's jars in .evenkeel; None where they are not there.
+        jars: Delta's jars for this version of Spark.
+        environ: the caller's.
+    """
+    own = {"SPARK_HOME": spark.home}
+    # A driver that runs on the cluster has neither .venv nor this machine's paths. One that runs here keeps to .venv also where executors
+    # have a Python of their own, such as ./environment/bin/python from --archives.
+    if python and line.deploy_mode != "cluster":
+        for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
+            own[name] = environ.get(name) or python
+    given, packages = line.jars, line.packages
+    if "delta-spark_" not in " ".join((given, packages, *line.spark_options)) and not spark.has_delta:
+        if jar_files is not None:
+            given = _joined(",", *jar_files, given)
+        else:
+            delta = [jar.coordinate for jar in jars if jar.file_name.startswith("delta-spark_")]
+            packages = _joined(",", *delta, packages)
+    py_files = _joined(",", zip_path(root), line.py_files)
+    argv = _spark_submit(spark, root, "spark-defaults.conf", py_files, given, packages, line.spark_options, line.command)
+    return Start(argv, {**environ, **own})
+
+
+def _spark_submit(
+    spark: Spark, root: str, settings: str, py_files: str, jars: str, packages: str, options: Sequence[str], command: Sequence[str]
+) -> tuple[str, ...]:
+    lists = (("--py-files", py_files), ("--jars", jars), ("--packages", packages))
+    own = (word for name, value in lists if value for word in (name, value))
+    files = ("--load-spark-defaults", "--properties-file", f"{root}/conf/{settings}")
+    return (f"{spark.home}/bin/spark-submit", *files, *own, *options, f"{root}/jobs/__main__.py", *command)
+
+
+def _joined(separator: str, *parts: str | None) -> str:
+    return separator.join(part for part in parts if part)
+
+
+def stderr_path(pid: int, is_terminal: bool, folder: str = "/proc") -> str | None:
+    """Return the path by which the driver's Python opens the caller's stderr; None where the system has no such paths (macOS).
+
+    spark-submit runs the driver's Python with stderr merged into stdout. A terminal is opened itself; a file only through the filter,
+    because a second opening would not share its position.
+    """
+    if not os.path.exists(f"{folder}/{pid}/fd/{STDERR}"):
+        return None
+    return f"{folder}/{pid}/fd/{STDERR if is_terminal else 2}"
+
+
+def become(start: Start) -> None:
+    """Replace this process; returns never.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    environ = dict(start.environ)
+    if start.filters_stderr:
+        os.dup2(2, STDERR)
+        path = stderr_path(os.getpid(), os.isatty(STDERR))
+        if path is not None:
+            environ["EVENKEEL_STDERR"] = path
+        _filter_stderr()
+    # Python ignores both for itself, and what is ignored stays so in the next program.
+    for name in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(name, signal.SIG_DFL)
+    os.execvpe(start.argv[0], start.argv, environ)
+
+
+def _filter_stderr() -> None:
+    """Put grep between stderr and the caller's: it ends with the last process that writes there, and not by Ctrl-C before."""
+    readable, writable = os.pipe()
+    interrupts = (signal.SIGINT, signal.SIGQUIT)
+    # Blocked until grep-to-be ignores them: it may be slower than the program whose last message it is to pass on.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
+    if os.fork() == 0:
+        try:
+            for name in interrupts:
+                signal.signal(name, signal.SIG_IGN)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.dup2(readable, 0)
+            os.dup2(STDERR, 1)
+            os.execvp("grep", ("grep", "--line-buffered", "-vF", VECTOR_NOTICE))
+        finally:
+            os._exit(EXIT_CODE)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    os.dup2(writable, 2)
+
+
+# ------------------------------------------------------------------------------------------------------------------ checks
+
+
+def say(message: str) -> None:
+    """Print one line on stderr."""
+    if sys.stderr is not None:
+        print(f"evenkeel: {message}", file=sys.stderr, flush=True)
+
+
+def check_python(version: tuple[int, int]) -> None:
+    """Raise a Refusal unless Evenkeel runs on this version of Python."""
+    if not (3, 10) <= version < (3, 15):
+        raise Refusal(f"this is Python {version[0]}.{version[1]}; Evenkeel runs on Python 3.10 to 3.14: install one, or put it on PATH")
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> str | None:
+    """Return the path of a program as a shell finds it."""
+    folders = [""] if "/" in name else environ.get("PATH", os.defpath).split(":")
+    paths = (os.path.join(folder, name) for folder in folders)
+    return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
+
+
+def find_java(environ: Mapping[str, str]) -> str:
+    """Return the path of the Java to use. Java itself is asked for its version only if it has no file ``release``.
+
+    Raises:
+        Refusal: there is none, or none that Spark 4 runs on.
+    """
+    java: str | None
+    home = environ.get("JAVA_HOME")
+    if home:
+        java = f"{home}/bin/java"
+        if not os.access(java, os.X_OK):
+            raise Refusal(f"no Java at JAVA_HOME={home} (no bin/java there); set it to a Java 17 or 21, or unset it to use java from PATH")
+    else:
+        java = find_program("java", environ)
+        if java is None:
+            raise Refusal(
+                "no Java found: JAVA_HOME is not set and there is no java on PATH; install Java 17 or 21 (Debian, Ubuntu: apt install "
+                "openjdk-17-jre-headless; macOS: brew install openjdk@17)"
+            )
+        home = os.path.dirname(os.path.dirname(os.path.realpath(java)))
+    try:
+        with open(f"{home}/release", encoding="utf-8", errors="replace") as file:
+            version = java_version(file.read())
+    except OSError:
+        version = ""
+    if not version:
+        output = _run((java, "-version"), environ)[1]
+        version = java_version(output)
+        if not version:
+            first_line = output.partition("\n")[0]
+            raise Refusal(f"{java} does not run ({first_line}); install Java 17 or 21 and set JAVA_HOME to it")
+    if not is_fitting_java(version):
+        raise Refusal(f"Java {version} at {java} does not fit; Spark 4 needs Java 17 or 21: install one and set JAVA_HOME to it")
+    return java
+
+
+def find_spark(home: str) -> Spark:
+    """Return the installation in a folder.
+
+    Raises:
+        Refusal: there is none, or none that the jobs run on.
+    """
+    try:
+        names = os.listdir(f"{home}/jars")
+    except OSError:
+        names = []
+    cores = sorted(name for name in names if name.startswith("spark-core_") and name.endswith(".jar"))
+    releases = [name[len("spark-core_") : -len(".jar")].partition("-")[2] for name in cores]
+    if not releases:
+        remedy = "set it to a Spark 4.0 or 4.1, or unset it to use .venv"
+        raise Refusal(f"no Spark in SPARK_HOME={home} (no jars/spark-core_*.jar there); {remedy}")
+    if not releases[0].startswith(("4.0.", "4.1.")):
+        remedy = "Evenkeel runs on Spark 4.0 and 4.1: set SPARK_HOME to one of them, or unset it to use .venv"
+        raise Refusal(f"SPARK_HOME={home} is Spark {releases[0]}; {remedy}")
+    return Spark(home, releases[0][:3], any(name.startswith("delta-spark_") for name in names))
+
+
+def check_packages(python: str, spark_home: str, wanted: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Raise a Refusal unless a Python fits and has these packages, of any version; pyspark itself comes from SPARK_HOME."""
+    path = find_program(python, environ)
+    if path is None:
+        raise Refusal(f"no Python at {python}; set PYSPARK_PYTHON to a Python 3.10 to 3.14 that has Evenkeel's packages")
+    code, output = _run((path, "-", *wanted), environ, CHECK_PACKAGES)
+    if code:
+        raise Refusal(f"{path} (PYSPARK_PYTHON, else python3) does not fit SPARK_HOME={spark_home}: {output.strip()}")
+
+
+def _run(command: Sequence[str], environ: Mapping[str, str], given: str = "") -> tuple[int, str]:
+    """Run a program; return its exit code and all its output."""
+    import subprocess
+
+    done = subprocess.run(
+        command, env=environ, input=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+    )
+    return done.returncode, done.stdout
+
+
+# ------------------------------------------------------------------------------------------------------------ what is made
+
+
+def zip_path(root: str) -> str:
+    """Return where a checkout keeps the zip for clusters."""
+    return f"{root}/.evenkeel/evenkeel.zip"
+
+
+def write_zip(target: str, folders: Mapping[str, str]) -> None:
+    """Write a zip of source files. The same sources make the same bytes: one order, one date for all.
+
+    Args:
+        target: the path of the zip.
+        folders: by the name that a folder has in the zip, where it is.
+    """
+    import zipfile
+
+    paths = ((name, folder, path) for name, folder in folders.items() for _, files in _sources(folder) for path in files)
+    members = sorted((f"{name}/{os.path.relpath(path, folder)}", path) for name, folder, path in paths)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, path in members:
+            with open(path, "rb") as file:
+                archive.writestr(zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0)), file.read(), zipfile.ZIP_DEFLATED)
+
+
+def _sources(folder: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each folder of sources, with the paths of its files."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        yield parent, [f"{parent}/{name}" for name in names if not name.endswith(".pyc")]
+
+
+def update_zip(root: str) -> None:
+    """Write a checkout's zip anew when a source is newer, or its folder, from which another may have gone."""
+    target = zip_path(root)
+    folders = {name: f"{root}/{folder}" for name, folder in ZIP_FOLDERS.items()}
+    paths = (path for folder in folders.values() for parent, files in _sources(folder) for path in (parent, *files))
+    if os.path.exists(target):
+        made = os.stat(target).st_mtime_ns
+        if all(os.stat(path).st_mtime_ns < made for path in paths):
+            return
+    part = f"{target}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        open(part, "wb").close()
+    except OSError as error:
+        raise _unwritable(error, root, "where evenkeel.zip for the cluster is kept; make it writable") from None
+    # Made under another name and dated before the first file is read: neither a concurrent call nor a later edit can be missed.
+    started = os.stat(part).st_mtime_ns
+    write_zip(part, folders)
+    os.utime(part, ns=(started, started))
+    os.replace(part, target)
+
+
+def _unwritable(error: OSError, root: str, purpose: str) -> Exception:
+    return error if error.errno in (errno.ENOSPC, errno.EDQUOT) else Refusal(f"cannot write into {root}, {purpose}")
+
+
+class PipCall(NamedTuple):
+    """One call of pip: the name of its requirements file, the lines in it, and the options that not every call has."""
+
+    file_name: str
+    lines: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+class Setup:
+    """What the first call makes, .venv and Delta's jars; one process at a time makes them."""
+
+    def __init__(self, root: str, python: str, environ: Mapping[str, str]) -> None:
+        """Make nothing yet.
+
+        Args:
+            root: the checkout.
+            python: makes .venv, unless it is the one in it.
+            environ: the caller's.
+        """
+        self.root = root
+        self.environ = environ
+        self.venv = f"{root}/.venv"
+        self.venv_python = f"{self.venv}/bin/python"
+        self._state = f"{root}/.evenkeel"
+        self._stamp_path = f"{self.venv}/complete"
+        self._base_python = os.path.realpath(python) if python == self.venv_python else python
+        self._lock = -1
+
+    # -- what is there
+
+    def has_venv(self) -> bool:
+        """Return whether .venv was finished, with the interpreter, the setup.cfg and the lock of now.
+
+        Raises:
+            Refusal: there is no lock.
+        """
+        stamp = self._stamp()
+        try:
+            with open(self._stamp_path, "rb") as file:
+                return file.read() == stamp and os.access(self.venv_python, os.X_OK)
+        except OSError:
+            return False
+
+    def venv_spark(self) -> Spark:
+        """Return the Spark that was installed into .venv."""
+        library = f"{self.venv}/lib"
+        newest = sorted(name for name in os.listdir(library) if name.startswith("python3."))[-1]
+        return find_spark(f"{library}/{newest}/site-packages/pyspark")
+
+    def jars(self, spark: Spark) -> tuple[Jar, ...]:
+        """Return Delta's jars for an installation."""
+        return read_jars(self._read("conf/delta-jars.txt"), spark.version)
+
+    def jar_files(self, spark: Spark) -> tuple[str, ...] | None:
+        """Return the paths of Delta's jars for an installation; None when one is absent."""
+        paths = tuple(f"{self._jar_folder(spark)}/{jar.file_name}" for jar in self.jars(spark))
+        return paths if all(os.path.isfile(path) and os.path.getsize(path) for path in paths) else None
+
+    def _jar_folder(self, spark: Spark) -> str:
+        return f"{self._state}/jars/spark-{spark.version}"
+
+    def _read(self, name: str) -> str:
+        try:
+            with open(f"{self.root}/{name}", encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            raise Refusal(f"{name} is missing in {self.root}; restore it from the repository") from None
+
+    def _stamp(self) -> bytes:
+        """Return what .venv depends on. The interpreter's real path names its version: a system upgrade makes another stamp."""
+        parts = (os.path.realpath(self.venv_python), self._read("setup.cfg"), self._read("conf/requirements.lock"))
+        return "\n".join(parts).encode("utf-8", "surrogateescape")
+
+    # -- what is made
+
+    def prepare_spark(self) -> tuple[Spark, str]:
+        """Return the installation to use and the Python for it; make .venv when no installation is named."""
+        home = self.environ.get("SPARK_HOME")
+        if home:
+            python = self.environ.get("PYSPARK_PYTHON") or "python3"
+            spark = find_spark(home)
+            check_packages(python, home, requirements(self._read("setup.cfg"), ("quality", "report")), self.environ)
+            return spark, python
+        self.prepare_venv()
+        return self.venv_spark(), self.venv_python
+
+    def prepare_venv(self) -> None:
+        """Make .venv, or bring it up to date when setup.cfg or the lock have changed, unless it is complete."""
+        if self.has_venv():
+            return
+        self._take_lock()
+        if self.has_venv():
+            return
+        import time
+
+        started = time.monotonic()
+        # Before anything is removed.
+        calls = self._pip_calls(("core", *DEFAULT_EXTRAS))
+        if not self._has_same_interpreter():
+            self._make_venv()
+        self._install(calls)
+        say(f".venv is ready ({time.monotonic() - started:.0f} s)")
+
+    def add_extras(self, extras: Sequence[str]) -> None:
+        """Install extras of setup.cfg into a complete .venv."""
+        calls = self._pip_calls(("core", *DEFAULT_EXTRAS, *extras))
+        self._take_lock()
+        self._install(calls)
+
+    def check_extras(self, extras: Sequence[str]) -> None:
+        """Raise a Refusal unless setup.cfg has these extras."""
+        requirements(self._read("setup.cfg"), extras)
+
+    def prepare_jars(self, spark: Spark, java: str) -> tuple[str, ...]:
+        """Return the paths of Delta's jars, which are fetched when they are absent; none when they are part of the installation."""
+        if spark.has_delta:
+            return ()
+        paths = self.jar_files(spark)
+        if paths is None:
+            self._take_lock()
+            paths = self.jar_files(spark) or self._fetch_jars(spark, java)
+        return paths
+
+    def _take_lock(self) -> None:
+        """Wait for the setup lock, once. Programs that are started borrow it, so that one which outlives this process still has it."""
+        if self._lock >= 0:
+            return
+        import fcntl
+
+        try:
+            os.makedirs(self._state, exist_ok=True)
+            self._lock = os.open(f"{self._state}/lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        except OSError as error:
+            remedy = "make it writable, or set SPARK_HOME to a Spark 4.1 that has Delta's jars"
+            purpose = f"where the first call keeps .venv and Delta's jars; {remedy}"
+            raise _unwritable(error, self.root, purpose) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another call is setting up this checkout; waiting for it")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def _has_same_interpreter(self) -> bool:
+        """Return whether .venv was finished once with the interpreter that it has now."""
+        try:
+            with open(self._stamp_path, "rb") as file:
+                made_with = os.fsdecode(file.readline().rstrip(b"\n"))
+        except OSError:
+            return False
+        return os.access(self.venv_python, os.X_OK) and made_with == os.path.realpath(self.venv_python)
+
+    def _make_venv(self) -> None:
+        import shutil
+
+        python = self._base_python
+        if _run((python, "-c", "import ensurepip, venv"), self.environ)[0]:
+            raise Refusal(
+                f"{python} has no venv or ensurepip module; install it (Debian, Ubuntu: apt install python3-venv), then call again"
+            )
+        version = _run((python, "--version"), self.environ)[1].strip()
+        say(f"making .venv with {version} and Spark; about 500 MB to download, once")
+        if os.path.islink(self.venv):
+            os.unlink(self.venv)
+        elif os.path.exists(self.venv):
+            shutil.rmtree(self.venv)
+        self._attempt("making .venv", "see the cause", (python, "-m", "venv", self.venv))
+
+    def _pip_calls(self, sections: Sequence[str]) -> list[PipCall]:
+        """Return the calls of pip that install these sections of the lock.
+
+        What builds packages from source comes first, since pip is to build them without fetching anything that is not in the lock.
+        """
+        lock = read_lock(self._read("conf/requirements.lock"))
+        calls = [PipCall("requirements.txt", select_packages(lock, sections), ("--no-build-isolation",))]
+        if lock.get("build"):
+            calls.insert(0, PipCall("build-requirements.txt", lock["build"]))
+        return calls
+
+    def _install(self, calls: Iterable[PipCall]) -> None:
+        """Install packages, not the project: a checkout runs from its sources. The stamp is written last.
+
+        Unfinished until pip is: a killed pip leaves no stamp, so that all is made anew; a pip that refuses (offline) has changed nothing.
+        """
+        # A file that changes while pip works is noticed by the next call.
+        stamp = self._stamp()
+        before = f"{self._stamp_path}.before"
+        was_complete = os.path.exists(self._stamp_path)
+        if was_complete:
+            os.replace(self._stamp_path, before)
+        try:
+            for name, lines, options in calls:
+                with open(f"{self.venv}/{name}", "w", encoding="utf-8") as file:
+                    file.writelines(f"{line}\n" for line in lines)
+                self._attempt(
+                    "installing the packages of setup.cfg",
+                    "connect this machine or name a mirror by PIP_INDEX_URL",
+                    (self.venv_python, "-m", "pip", "install", *PIP_OPTIONS, *options, "--requirement", f"{self.venv}/{name}"),
+                )
+            with open(f"{self._stamp_path}.part", "wb") as file:
+                file.write(stamp)
+            os.replace(f"{self._stamp_path}.part", self._stamp_path)
+        except (Refusal, OSError):
+            if was_complete:
+                os.replace(before, self._stamp_path)
+            raise
+        if was_complete:
+            os.unlink(before)
+
+    def _fetch_jars(self, spark: Spark, java: str) -> tuple[str, ...]:
+        """Fetch Delta's jars with the Ivy that Spark ships: what --packages does, without a Spark's start and without 26 jars too many."""
+        import shutil
+        import time
+
+        started = time.monotonic()
+        jars, folder = self.jars(spark), self._jar_folder(spark)
+        part = f"{folder}.part"
+        ivy = next(name for name in os.listdir(f"{spark.home}/jars") if name.startswith("ivy-") and name.endswith(".jar"))
+        say(f"fetching Delta's jars for Spark {spark.version}; 13 MB, once")
+        shutil.rmtree(part, ignore_errors=True)
+        os.makedirs(part)
+        # The variable is Spark's own for a mirror.
+        repository = self.environ.get("DEFAULT_ARTIFACT_REPOSITORY", "")
+        for name, text in (("ivy.xml", ivy_module(jars)), ("settings.xml", ivy_settings(repository))):
+            with open(f"{part}/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        # Inside its own folder, since a path given to Ivy is a pattern, in which brackets have a meaning.
+        options = "-warn -settings settings.xml -ivy ivy.xml -cache cache -types jar -retrieve jars/[artifact]-[revision].[ext]"
+        remedy = "connect this machine or name a mirror by DEFAULT_ARTIFACT_REPOSITORY"
+        command = (java, "-XX:TieredStopAtLevel=1", "-cp", f"{spark.home}/jars/{ivy}", "org.apache.ivy.Main", *options.split())
+        self._attempt("fetching Delta's jars", remedy, command, part)
+        for jar in jars:
+            check_jar(f"{part}/jars/{jar.file_name}", jar)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(f"{part}/jars", folder)
+        shutil.rmtree(part)
+        say(f"Delta's jars are ready ({time.monotonic() - started:.0f} s)")
+        return tuple(f"{folder}/{jar.file_name}" for jar in jars)
+
+    def _attempt(self, what: str, remedy: str, command: Sequence[str], folder: str | None = None) -> None:
+        """Run a program with its output in setup.log.
+
+        Raises:
+            Refusal: it failed; one line made of `what`, the cause and the remedy.
+        """
+        import subprocess
+
+        log = f"{self._state}/setup.log"
+        with open(log, "wb") as output:
+            process = subprocess.Popen(
+                command, cwd=folder, env=self.environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(self._lock,)
+            )
+            code = wait_for_end(process.wait, what, sys.stderr is not None and sys.stderr.isatty())
+        if code:
+            with open(log, encoding="utf-8", errors="replace") as file:
+                cause = explain_failure(file.read(), remedy, _is_full(log))
+            raise Refusal(f"{what} failed: {cause}, then call again (its output: {log})")
+
+
+def check_jar(path: str, jar: Jar) -> None:
+    """Raise a Refusal unless a file is this jar."""
+    import hashlib
+
+    remedy = "use a mirror that serves the files of Maven Central (DEFAULT_ARTIFACT_REPOSITORY), then call again"
+    if not os.path.isfile(path):
+        raise Refusal(f"checking Delta's jars failed: the repository has no {jar.file_name}; {remedy}")
+    with open(path, "rb") as file:
+        found = hashlib.sha256(file.read()).hexdigest()
+    if found != jar.sha256:
+        raise Refusal(f"checking Delta's jars failed: {jar.file_name} has SHA-256 {found}, expected {jar.sha256}; {remedy}")
+
+
+def wait_for_end(wait: Callable[[float], int], what: str, is_terminal: bool, progress_seconds: float = PROGRESS_SECONDS) -> int:
+    """Return the exit code of a process; to a terminal, say now and then that it is still at work.
+
+    Args:
+        wait: returns the exit code, or raises ``subprocess.TimeoutExpired`` after so many seconds.
+        what: names the work.
+        is_terminal: somebody reads along.
+        progress_seconds: between two lines.
+    """
+    import subprocess
+    import time
+
+    started = time.monotonic()
+    while True:
+        try:
+            return wait(progress_seconds)
+        except subprocess.TimeoutExpired:
+            if is_terminal:
+                say(f"still {what} ({time.monotonic() - started:.0f} s)")
+
+
+def _is_full(log: str) -> bool:
+    """Return whether nothing can be written beside a log: a full disk may have swallowed the message that says so."""
+    probe = f"{log}.probe"
+    try:
+        with open(probe, "wb") as file:
+            file.write(bytes(4096))
+    except OSError:
+        return True
+    finally:
+        if os.path.exists(probe):
+            os.unlink(probe)
+    return False
+
+
+# -------------------------------------------------------------------------------------------------------------------- main
+
+
+def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
+    """Make what a call needs and return what it becomes; None when nothing is to be started."""
+    root, environ = setup.root, setup.environ
+    if way == "cluster":
+        home, python = environ.get("SPARK_HOME"), ""
+        if home:
+            spark = find_spark(home)
+        elif setup.has_venv():
+            spark, python = setup.venv_spark(), setup.venv_python
+        else:
+            needed = f"--master {line.master} needs SPARK_HOME, the Spark 4.0 or 4.1 installation of that cluster"
+            raise Refusal(f"{needed}; nothing is installed for a cluster")
+        update_zip(root)
+        return cluster_start(line, root, spark, python, setup.jar_files(spark), setup.jars(spark), environ)
+    if way in ("python", "remote"):
+        address = line.remote or environ["SPARK_REMOTE"] if way == "remote" else ""
+        return python_start(line, root, setup.prepare_spark()[1], environ, address)
+    extras = line.setup_extras or ()
+    if extras:
+        setup.check_extras(extras)
+    java = find_java(environ)
+    spark, python = setup.prepare_spark()
+    jar_files = setup.prepare_jars(spark, java)
+    if way == "local":
+        return local_start(line, root, spark, python, jar_files, environ)
+    if extras:
+        if python != setup.venv_python:
+            raise Refusal("--setup installs extras into .venv only; unset SPARK_HOME")
+        setup.add_extras(extras)
+    return None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Become what the call asks for, or return an exit code.
+
+    Args:
+        arguments: the Python that the script found, the caller's LC_CTYPE, and the caller's arguments.
+    """
+    # Ctrl-C ends the launcher as it ends a shell, with what it has started.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    python, locale, *words = arguments
+    environ = {name: value for name, value in os.environ.items() if name != "LC_CTYPE"}
+    if locale:
+        environ["LC_CTYPE"] = locale
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    try:
+        check_python(sys.version_info[:2])
+        line = parse(words)
+        way = choose_way(line, environ)
+        if way == "usage":
+            print(__doc__, end="", file=sys.stdout if line.asks_usage else sys.stderr)
+            return 0 if line.asks_usage else EXIT_CODE
+        start = prepare(line, way, Setup(root, python, environ))
+        if start is not None:
+            become(start)
+        return 0
+    except Refusal as refusal:
+        say(str(refusal))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            say(f"no space left on the disk of {root}; free some (about 2 GB), then call again")
+        else:
+            say(f"cannot go on: {error.filename or root}: {error.strerror}")
+    return EXIT_CODE

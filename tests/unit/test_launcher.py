@@ -1,0 +1,483 @@
+"""The launcher as data: how a call is read, what it becomes, and what is said when it cannot go on. Starts no process."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import subprocess
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from jobs import launcher
+from jobs.installation import zip_packages
+from jobs.launcher import CommandLine, Jar, Refusal, Setup, Spark
+
+ROOT = Path(__file__).parents[2]
+SPARK = Spark("/spark", "4.1", has_delta=False)
+DELTA = (Jar("aa", "io.delta:delta-spark_4.1_2.13:4.4.0"), Jar("bb", "io.delta:delta-storage:4.4.0"))
+LOCAL = ("/spark/bin/spark-submit", "--load-spark-defaults", "--properties-file", "/root/conf/spark-local.conf")
+CLUSTER = ("/spark/bin/spark-submit", "--load-spark-defaults", "--properties-file", "/root/conf/spark-defaults.conf")
+ZIP = ("--py-files", "/root/.evenkeel/evenkeel.zip")
+SCRATCH = ("--conf", "spark.sql.warehouse.dir=/tmp/spark-warehouse")
+MAIN = "/root/jobs/__main__.py"
+
+
+# ------------------------------------------------------------------------------------------------------------ command line
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("", CommandLine()),
+        ("run --master x -h", CommandLine(command=("run", "--master", "x", "-h"))),
+        ("--new a run", CommandLine(("--new", "a"), ("run",))),
+        ("--verbose run", CommandLine(("--verbose",), ("run",))),
+        ("--conf=a.b=c=d run", CommandLine(("--conf", "a.b=c=d"), ("run",))),
+        ("--master=yarn run", CommandLine(("--master", "yarn"), ("run",), master="yarn")),
+        ("-c spark.master=yarn run", CommandLine(("-c", "spark.master=yarn"), ("run",), master="yarn")),
+        ("--master a --master b run", CommandLine(("--master", "a", "--master", "b"), ("run",), master="b")),
+        ("--deploy-mode cluster run", CommandLine(("--deploy-mode", "cluster"), ("run",), deploy_mode="cluster")),
+        ("--conf spark.submit.deployMode=cluster", CommandLine(("--conf", "spark.submit.deployMode=cluster"), deploy_mode="cluster")),
+        ("--remote sc://h run", CommandLine(command=("run",), remote="sc://h")),
+        ("--conf=spark.remote=sc://h run", CommandLine(command=("run",), remote="sc://h")),
+        ("--jars a --packages b --py-files c run", CommandLine(command=("run",), jars="a", packages="b", py_files="c")),
+        ("-v --setup test connect", CommandLine(("-v",), setup_extras=("test", "connect"))),
+        ("--setup", CommandLine(setup_extras=())),
+        ("-v --help run", CommandLine(asks_usage=True)),
+    ],
+)
+def test_arguments_are_split(words: str, line: CommandLine):
+    assert launcher.parse(words.split()) == line
+
+
+def test_an_empty_argument_is_the_command():
+    assert launcher.parse(["-v", "", "-h"]) == CommandLine(("-v",), ("", "-h"))
+
+
+def test_option_at_the_end_needs_its_value():
+    with pytest.raises(Refusal, match=r"^--name needs a value; \./spark-submit\.sh --help tells the usage$"):
+        launcher.parse(["--name"])
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "way"),
+    [
+        ("", {}, "usage"),
+        ("--master yarn", {}, "usage"),
+        ("--help", {}, "usage"),
+        ("--version", {}, "local"),
+        ("--master yarn --version", {}, "cluster"),
+        ("--setup", {}, "setup"),
+        ("run", {}, "local"),
+        ("--master local[2] run", {"SPARK_REMOTE": "sc://h"}, "local"),
+        ("run", {"SPARK_REMOTE": "sc://h"}, "remote"),
+        ("--remote sc://h run", {}, "remote"),
+        ("--master yarn run", {"SPARK_REMOTE": "sc://h"}, "cluster"),
+        ("--master yarn run --help", {}, "cluster"),
+        ("run --help", {}, "python"),
+        ("run -h", {"SPARK_REMOTE": "sc://h"}, "python"),
+        ("collect", {"SPARK_REMOTE": "sc://h"}, "python"),
+    ],
+)
+def test_a_call_goes_on_in_one_way(words: str, environ: dict[str, str], way: str):
+    assert launcher.choose_way(launcher.parse(words.split()), environ) == way
+
+
+@pytest.mark.parametrize("words", ["-v collect", "--jars a collect", "--remote sc://h collect", "--master yarn collect"])
+def test_collect_refuses_options_of_spark(words: str):
+    with pytest.raises(Refusal, match=r"^collect runs without Spark"):
+        launcher.choose_way(launcher.parse(words.split()), {})
+
+
+@pytest.mark.parametrize("words", ["-v", "--jars a", "--packages a", "--py-files a", "--master yarn"])
+def test_a_connect_server_refuses_options_of_spark(words: str):
+    with pytest.raises(Refusal, match=r"^--remote takes no other options of Spark"):
+        launcher.choose_way(launcher.parse([*words.split(), "--remote", "sc://h", "run"]), {})
+
+
+# ------------------------------------------------------------------------------------------------------------------- start
+
+
+def local(words: str, environ: dict[str, str] | None = None, jar_files: Sequence[str] = ("/a.jar", "/b.jar")) -> launcher.Start:
+    return launcher.local_start(launcher.parse(words.split()), "/root", SPARK, "/python", jar_files, environ or {})
+
+
+@pytest.mark.parametrize(
+    ("words", "own"),
+    [
+        ("run", ("--jars", "/a.jar,/b.jar", *SCRATCH, "--master", "local[*,4]")),
+        ("--master local[2] run", ("--jars", "/a.jar,/b.jar", *SCRATCH, "--master", "local[2]")),
+        ("--jars c.jar run", ("--jars", "/a.jar,/b.jar,c.jar", *SCRATCH, "--master", "local[*,4]")),
+        (
+            "--py-files c --packages d run",
+            ("--py-files", "c", "--jars", "/a.jar,/b.jar", "--packages", "d", *SCRATCH, "--master", "local[*,4]"),
+        ),
+    ],
+)
+def test_local_argv(words: str, own: tuple[str, ...]):
+    assert local(words).argv == (*LOCAL, *own, MAIN, "run")
+
+
+def test_local_argv_without_jars_names_none():
+    assert local("run", jar_files=()).argv == (*LOCAL, *SCRATCH, "--master", "local[*,4]", MAIN, "run")
+
+
+def test_local_environment():
+    given = {"HOME": "/home", "PYTHONPATH": "/mine", "PYSPARK_PYTHON": "/theirs", "SPARK_CONF_DIR": "/theirs", "TMPDIR": "/scratch"}
+    start = local("run", given)
+    assert start.environ == {
+        "HOME": "/home",
+        "TMPDIR": "/scratch",
+        "SPARK_HOME": "/spark",
+        "PYSPARK_PYTHON": "/python",
+        "PYSPARK_DRIVER_PYTHON": "/python",
+        "SPARK_CONF_DIR": "/root/conf",
+        "PYTHONPATH": "/root:/mine",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    assert "spark.sql.warehouse.dir=/scratch/spark-warehouse" in start.argv
+    assert start.filters_stderr
+    assert local("run", {"SPARK_LOCAL_IP": "10.0.0.1"}).environ["SPARK_LOCAL_IP"] == "10.0.0.1"
+
+
+def cluster(
+    words: str, spark: Spark = SPARK, python: str = "", jar_files: Sequence[str] | None = ("/a.jar",), **environ: str
+) -> launcher.Start:
+    return launcher.cluster_start(launcher.parse(["--master", "yarn", *words.split()]), "/root", spark, python, jar_files, DELTA, environ)
+
+
+@pytest.mark.parametrize(
+    ("words", "spark", "jar_files", "own"),
+    [
+        ("run", SPARK, ("/a.jar",), (*ZIP, "--jars", "/a.jar")),
+        ("run", SPARK, None, (*ZIP, "--packages", DELTA[0].coordinate)),
+        ("run", SPARK._replace(has_delta=True), ("/a.jar",), ZIP),
+        ("--packages c run", SPARK, None, (*ZIP, "--packages", f"{DELTA[0].coordinate},c")),
+        ("--jars delta-spark_x.jar run", SPARK, ("/a.jar",), (*ZIP, "--jars", "delta-spark_x.jar")),
+        ("--packages a:delta-spark_x:1 run", SPARK, ("/a.jar",), (*ZIP, "--packages", "a:delta-spark_x:1")),
+        ("--py-files c run", SPARK, ("/a.jar",), ("--py-files", f"{ZIP[1]},c", "--jars", "/a.jar")),
+    ],
+)
+def test_cluster_argv(words: str, spark: Spark, jar_files: Sequence[str] | None, own: tuple[str, ...]):
+    start = cluster(words, spark, jar_files=jar_files)
+    assert start.argv == (*CLUSTER, *own, "--master", "yarn", MAIN, "run")
+    assert not start.filters_stderr
+
+
+def test_cluster_environment():
+    assert cluster("run", PATH="/bin").environ == {"PATH": "/bin", "SPARK_HOME": "/spark"}
+    pythons = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
+    here = cluster("run", python="/venv", PYSPARK_PYTHON="./theirs").environ
+    assert [here[name] for name in pythons] == ["/venv", "./theirs"]
+    there = cluster("--deploy-mode cluster run", python="/venv").environ
+    assert [name for name in pythons if name in there] == []
+
+
+def test_start_without_spark():
+    line = launcher.parse(["run", "--wait", "5"])
+    assert launcher.python_start(line, "/root", "/python", {}) == (
+        ("/python", "-m", "jobs", "run", "--wait", "5"),
+        {"PYTHONPATH": "/root"},
+        False,
+    )
+    client = launcher.python_start(line, "/root", "/python", {"SPARK_REMOTE": "x", "PYTHONPATH": "/mine"}, "sc://h")
+    assert client.environ == {"SPARK_REMOTE": "sc://h", "PYTHONPATH": "/root:/mine"}
+
+
+def test_driver_opens_a_terminal_itself_and_a_file_through_the_filter(tmp_path: Path):
+    (tmp_path / "7" / "fd").mkdir(parents=True)
+    (tmp_path / "7" / "fd" / "8").touch()
+    assert launcher.stderr_path(7, True, str(tmp_path)) == f"{tmp_path}/7/fd/8"
+    assert launcher.stderr_path(7, False, str(tmp_path)) == f"{tmp_path}/7/fd/2"
+    assert launcher.stderr_path(8, False, str(tmp_path)) is None
+
+
+# -------------------------------------------------------------------------------------------------------------- installation
+
+
+@pytest.mark.parametrize("version", [(2, 7), (3, 9), (3, 15), (4, 0)])
+def test_other_pythons_are_refused(version: tuple[int, int]):
+    with pytest.raises(Refusal, match=rf"^this is Python {version[0]}\.{version[1]}; Evenkeel runs on Python 3\.10 to 3\.14: install one"):
+        launcher.check_python(version)
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 14)])
+def test_fitting_pythons_are_not_refused(version: tuple[int, int]):
+    launcher.check_python(version)
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "fits"),
+    [
+        ('IMPLEMENTOR="Any"\nJAVA_VERSION="17.0.9"\nJAVA_VERSION_DATE="2023-10-17"\n', "17.0.9", True),
+        ('Picked up JAVA_TOOL_OPTIONS: -Da=b\nopenjdk version "21-ea" 2023-09-19\n', "21-ea", True),
+        ('java version "1.8.0_392"\n', "1.8.0_392", False),
+        ('openjdk version "171.0"\n', "171.0", False),
+        ("Unable to locate a Java Runtime.\n", "", False),
+    ],
+)
+def test_java_version(text: str, version: str, fits: bool):
+    assert launcher.java_version(text) == version
+    assert launcher.is_fitting_java(version) == fits
+
+
+@pytest.mark.parametrize("release", ["4.1.3", "4.1.0-amzn-0"])
+def test_spark_of_a_folder(tmp_path: Path, release: str):
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / f"spark-core_2.13-{release}.jar").touch()
+    assert launcher.find_spark(str(tmp_path)) == Spark(str(tmp_path), "4.1", has_delta=False)
+    (tmp_path / "jars" / "delta-spark_4.1_2.13-4.4.0.jar").touch()
+    assert launcher.find_spark(str(tmp_path)).has_delta
+
+
+def test_programs_are_found_as_a_shell_finds_them(tmp_path: Path):
+    for name, mode in (("a", 0o644), ("b", 0o755)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "java").touch(mode)
+    path = {"PATH": f"{tmp_path}/a:{tmp_path}/b"}
+    assert launcher.find_program("java", path) == f"{tmp_path}/b/java"
+    assert launcher.find_program("javac", path) is None
+    assert launcher.find_program(f"{tmp_path}/a/java", path) is None
+    assert launcher.find_program(f"{tmp_path}/b/java", {"PATH": ""}) == f"{tmp_path}/b/java"
+
+
+def test_jars_of_a_spark_version():
+    text = "# comment\n4.0 aa g:delta-spark_4.0_2.13:4.4.0\n4.1 bb g:delta-spark_4.1_2.13:4.4.0\n* cc g:delta-storage:4.4.0\n"
+    assert [jar.file_name for jar in launcher.read_jars(text, "4.1")] == ["delta-spark_4.1_2.13-4.4.0.jar", "delta-storage-4.4.0.jar"]
+
+
+def test_ivy_is_asked_for_the_jars_alone():
+    assert launcher.ivy_module(DELTA[1:]).count('<dependency org="io.delta" name="delta-storage" rev="4.4.0" transitive="false"/>') == 1
+    assert " root=" not in launcher.ivy_settings("")
+    assert ' root="https://mirror.example/?a&amp;b"' in launcher.ivy_settings("https://mirror.example/?a&b")
+
+
+def test_a_jar_is_what_its_sum_says(tmp_path: Path):
+    path = tmp_path / "a-1.jar"
+    path.write_bytes(b"jar")
+    launcher.check_jar(str(path), Jar(hashlib.sha256(b"jar").hexdigest(), "g:a:1"))
+    with pytest.raises(Refusal, match=r"^checking Delta's jars failed: a-1\.jar has SHA-256 [0-9a-f]{64}, expected 00; use a mirror"):
+        launcher.check_jar(str(path), Jar("00", "g:a:1"))
+    with pytest.raises(Refusal, match=r"^checking Delta's jars failed: the repository has no b-1\.jar; use a mirror"):
+        launcher.check_jar(str(tmp_path / "b-1.jar"), Jar("00", "g:b:1"))
+
+
+# ---------------------------------------------------------------------------------------------------------------- packages
+
+LOCK = """# head
+# [not a section] for people
+# [core]
+a==1 --hash=sha256:aa
+
+# [spark]
+b==2 ; python_version < '3.11' --hash=sha256:bb
+a==1 --hash=sha256:aa
+# [test]
+"""
+
+
+def test_lock_is_read_by_section():
+    assert launcher.read_lock(LOCK) == {
+        "core": ("a==1 --hash=sha256:aa",),
+        "spark": ("b==2 ; python_version < '3.11' --hash=sha256:bb", "a==1 --hash=sha256:aa"),
+        "test": (),
+    }
+
+
+def test_each_line_is_installed_once():
+    assert launcher.select_packages(launcher.read_lock(LOCK), ("core", "spark", "test")) == (
+        "a==1 --hash=sha256:aa",
+        "b==2 ; python_version < '3.11' --hash=sha256:bb",
+    )
+
+
+def test_section_that_the_lock_lacks():
+    with pytest.raises(Refusal, match=r"^conf/requirements\.lock has no section \[kafka\], only core, spark, test; restore it"):
+        launcher.select_packages(launcher.read_lock(LOCK), ("core", "kafka"))
+    with pytest.raises(Refusal, match=r"has no section \[core\], only none; restore it"):
+        launcher.select_packages({}, ("core",))
+
+
+def test_lock_of_the_checkout_has_what_is_installed_by_default():
+    lock = launcher.read_lock((ROOT / "conf" / "requirements.lock").read_text("utf-8"))
+    names = {line.split("==")[0] for line in launcher.select_packages(lock, ("core", *launcher.DEFAULT_EXTRAS))}
+    assert {"pydantic", "pyspark", "great-expectations", "jinja2", "confluent-kafka"} <= names
+    assert {"setuptools", "wheel"} <= {line.split("==")[0] for line in lock["build"]}
+
+
+def test_requirements_of_setup_cfg():
+    core = "[options]\ninstall_requires =\n    a>=1,<2 ; python_version < '3.11'\n    b\n"
+    text = f"{core}[options.extras_require]\nx =\n    c[d]==3\ny =\n    e\n"
+    assert launcher.requirements(text, ("x",)) == ("a>=1,<2 ; python_version < '3.11'", "b", "c[d]==3")
+    with pytest.raises(Refusal, match=r"^setup\.cfg has no extra p, q, only x, y$"):
+        launcher.requirements(text, ("q", "x", "p"))
+
+
+MISMATCH = """ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package versions, ...
+    scipy==1.15.3 from https://mirror.example/scipy-1.15.3-cp311-cp311-manylinux_x86_64.whl (from -r requirements.txt (line 9)):
+        Expected sha256 0123
+             Got        4567
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "explanation"),
+    [
+        ("", "it printed nothing; REMEDY"),
+        ("first\n  last \n\n", "last; REMEDY"),
+        ("ERROR: one\nERROR: two\nlast", "ERROR: one; REMEDY"),
+        ("a\njava.lang.Exception: b\nlast", "java.lang.Exception: b; REMEDY"),
+        ("ERROR: x\nNewConnectionError('Failed')", "the network cannot be reached; REMEDY"),
+        ("Host repo.example not found. url=...", "the network cannot be reached; REMEDY"),
+        ("OSError: [Errno 28] No space left on device", "no space left on the disk; free some (about 2 GB)"),
+        ("OSError: Disk quota exceeded", "no space left on the disk; free some (about 2 GB)"),
+        (
+            MISMATCH,
+            "scipy==1.15.3 has SHA-256 4567, which is not in conf/requirements.lock; use an index that serves the files of PyPI "
+            "(PIP_INDEX_URL, PIP_FIND_LINKS)",
+        ),
+    ],
+)
+def test_failed_program_is_explained(output: str, explanation: str):
+    assert launcher.explain_failure(output, "REMEDY") == explanation
+    assert "\n" not in explanation
+
+
+def test_full_disk_swallows_its_message():
+    assert launcher.explain_failure("", "REMEDY", is_disk_full=True) == "no space left on the disk; free some (about 2 GB)"
+
+
+def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]):
+    def wait_twice():
+        answers = iter([None, None, 3])
+
+        def wait(seconds: float) -> int:
+            code = next(answers)
+            if code is None:
+                raise subprocess.TimeoutExpired("pip", seconds)
+            return code
+
+        return wait
+
+    assert launcher.wait_for_end(wait_twice(), "installing", is_terminal=False) == 3
+    assert capsys.readouterr().err == ""
+    assert launcher.wait_for_end(wait_twice(), "installing", is_terminal=True) == 3
+    assert capsys.readouterr().err == "evenkeel: still installing (0 s)\n" * 2
+
+
+class Pip(Setup):
+    """A setup whose pip notes what it is called with, and fails if asked to."""
+
+    calls: list[tuple[str, ...]]
+    error: Exception | None = None
+
+    def _attempt(self, what: str, remedy: str, command: Sequence[str], folder: str | None = None) -> None:
+        assert not Path(self.venv, "complete").exists(), "a killed pip leaves a finished .venv"
+        self.calls.append(tuple(command))
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Pip:
+    """A finished .venv in a checkout."""
+    for folder in (".venv/bin", "conf"):
+        (tmp_path / folder).mkdir(parents=True)
+    sections = ("core", *launcher.DEFAULT_EXTRAS, "test")
+    (tmp_path / "conf" / "requirements.lock").write_text("".join(f"# [{name}]\n{name}==1 --hash=sha256:00\n" for name in sections))
+    (tmp_path / "setup.cfg").write_text("[options]\n")
+    (tmp_path / ".venv" / "bin" / "python").symlink_to("/bin/sh")
+    setup = Pip(str(tmp_path), "/python", {})
+    setup.calls = []
+    setup.add_extras(())
+    assert setup.has_venv()
+    setup.calls.clear()
+    return setup
+
+
+@pytest.mark.parametrize("name", ["setup.cfg", "conf/requirements.lock"])
+def test_venv_depends_on_what_it_is_made_from(setup: Pip, name: str):
+    with Path(setup.root, name).open("a") as file:
+        file.write("\n# more")
+    assert not setup.has_venv()
+    setup.prepare_venv()
+    assert len(setup.calls) == 1
+    assert setup.has_venv()
+
+
+def test_venv_depends_on_its_interpreter(setup: Pip):
+    python = Path(setup.venv_python)
+    python.unlink()
+    python.symlink_to("/bin/cat")
+    assert not setup.has_venv()
+
+
+def test_extras_are_added_to_what_is_there(setup: Pip):
+    setup.add_extras(("test",))
+    assert [line.split("==")[0] for line in Path(setup.venv, "requirements.txt").read_text().splitlines()] == [
+        "core",
+        *launcher.DEFAULT_EXTRAS,
+        "test",
+    ]
+    assert setup.has_venv()
+
+
+@pytest.mark.parametrize("error", [Refusal("offline"), OSError(errno.ENOSPC, "full")])
+def test_pip_that_fails_leaves_the_venv_as_it_was(setup: Pip, error: Exception):
+    setup.error = error
+    with pytest.raises(type(error)):
+        setup.add_extras(("test",))
+    assert setup.has_venv()
+
+
+# -------------------------------------------------------------------------------------------------------------- zip and end
+
+
+def test_every_zip_of_the_same_sources_has_the_same_bytes(tmp_path: Path):
+    launcher.write_zip(str(tmp_path / "a.zip"), {name: str(ROOT / folder) for name, folder in launcher.ZIP_FOLDERS.items()})
+    assert zip_packages(tmp_path).read_bytes() == (tmp_path / "a.zip").read_bytes()
+    names = zipfile.ZipFile(tmp_path / "a.zip").namelist()
+    assert names == sorted(set(names))
+    assert {"jobs/__main__.py", "jobs/conf/local.yaml", "schemas/tables.py", "assignors/__init__.py"} <= set(names)
+    assert not any("__pycache__" in name for name in names)
+
+
+def test_zip_is_made_anew_when_the_last_file_of_a_folder_goes(tmp_path: Path):
+    module = tmp_path / "jobs" / "land" / "a.py"
+    for folder in ("jobs/land", "schemas", "assignors", "conf"):
+        (tmp_path / folder).mkdir(parents=True)
+    module.touch()
+    for path in (module, *tmp_path.glob("**/")):
+        os.utime(path, (1, 1))
+    launcher.update_zip(str(tmp_path))
+    made = Path(launcher.zip_path(str(tmp_path)))
+    os.utime(made, (1000, 1000))
+    launcher.update_zip(str(tmp_path))
+    assert made.stat().st_mtime == 1000
+    module.unlink()
+    launcher.update_zip(str(tmp_path))
+    assert zipfile.ZipFile(made).namelist() == []
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), f"no space left on the disk of {ROOT}; free some (about 2 GB), then call again"),
+        (OSError(errno.EACCES, "Permission denied", "/a b"), "cannot go on: /a b: Permission denied"),
+        (Refusal("no Java"), "no Java"),
+    ],
+)
+def test_whatever_fails_before_the_start_is_one_line(
+    error: Exception, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(launcher, "prepare", fail)
+    monkeypatch.setattr(launcher.signal, "getsignal", lambda _: None)  # the tests keep their own
+    assert launcher.main(["/python", "", "run"]) == 2
+    assert capsys.readouterr() == ("", f"evenkeel: {message}\n")
