@@ -342,10 +342,11 @@ prepare_jars() {
   fi
 }
 
-# Writes .evenkeel/evenkeel.zip, what a cluster imports, when a source is newer. conf/ is found as jobs/conf in it.
+# Writes .evenkeel/evenkeel.zip, what a cluster imports, when a source is newer. conf/ is found as jobs/conf in it, and setup.cfg has the
+# version.
 build_zip() {
   local zip=$state/evenkeel.zip part=$state/evenkeel.zip.$$
-  [[ -f $zip && -z $(cd "$root" && find jobs schemas assignors conf -name __pycache__ -prune -o -newer "$zip" -print) ]] && return
+  [[ -f $zip && -z $(cd "$root" && find jobs schemas assignors conf setup.cfg -name __pycache__ -prune -o -newer "$zip" -print) ]] && return
   # Made under another name and dated before the first file is read: neither a concurrent call nor a later edit can be missed.
   { mkdir -p "$state" && : >"$part"; } 2>/dev/null || fail "cannot write into $root, where evenkeel.zip for the cluster is kept; make it writable"
   : >"$part.started"
@@ -359,6 +360,8 @@ with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as archive:
                 # One date for all: the same sources make the same bytes.
                 member = zipfile.ZipInfo(f"{name}/{path.relative_to(folder).as_posix()}", (1980, 1, 1, 0, 0, 0))
                 archive.writestr(member, path.read_bytes(), zipfile.ZIP_DEFLATED)
+    member = zipfile.ZipInfo("setup.cfg", (1980, 1, 1, 0, 0, 0))
+    archive.writestr(member, pathlib.Path("setup.cfg").read_bytes(), zipfile.ZIP_DEFLATED)
 PYTHON
   touch -r "$part.started" "$part"
   rm -f "$part.started"

@@ -23,7 +23,8 @@ import venv
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import cache
+from itertools import chain, product
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, NamedTuple
 
@@ -105,9 +106,7 @@ class Pin:
     @property
     def environments(self) -> frozenset[Environment]:
         """The environments that the line applies to."""
-        if not self.marker:
-            return frozenset(ENVIRONMENTS)
-        return frozenset(one for one in ENVIRONMENTS if Marker(self.marker).evaluate(one.markers()))
+        return _environments_of(self.marker)
 
     def __str__(self) -> str:
         marker = f" ; {self.marker}" if self.marker else ""
@@ -125,6 +124,11 @@ class Pin:
             raise LockError(f"expected `name==version ; marker --hash=sha256:...`, found {line[:80]!r}")
         name, version, marker, hashes = parsed.groups("")
         return cls(name, version, marker, tuple(hashes.split(" --hash=sha256:")[1:]))
+
+
+@cache
+def _environments_of(marker: str) -> frozenset[Environment]:
+    return frozenset(one for one in ENVIRONMENTS if not marker or Marker(marker).evaluate(one.markers()))
 
 
 # ----------------------------------------------------------------------------------------------------------------- reading
@@ -230,13 +234,22 @@ def _wheel_environments(file_name: str) -> frozenset[Environment]:
 
 
 def _fits(tag: tags.Tag, environment: Environment) -> bool:
-    version = tuple(map(int, environment.python.split(".")))
-    interpreter = f"cp{version[0]}{version[1]}"
-    usable = {*tags.cpython_tags(version, [interpreter], ["some"]), *tags.compatible_tags(version, interpreter, ["some"])}
     if tag.platform == "any":
-        return tag in usable
+        return tag in _usable_tags(environment.python)
     is_platform = re.fullmatch(PLATFORMS[environment.system, environment.machine], tag.platform) is not None
-    return is_platform and tags.Tag(tag.interpreter, tag.abi, "some") in usable
+    return is_platform and tags.Tag(tag.interpreter, tag.abi, "platform") in _usable_tags(environment.python)
+
+
+@cache
+def _usable_tags(python: str) -> frozenset[tags.Tag]:
+    """Return the tags of wheels that a CPython can use on a platform by the name of platform."""
+    major, minor = map(int, python.split("."))
+    interpreter = f"cp{major}{minor}"
+    generators = (
+        tags.cpython_tags((major, minor), [interpreter], ["platform"]),
+        tags.compatible_tags((major, minor), interpreter, ["platform"]),
+    )
+    return frozenset(chain(*generators))
 
 
 def hashes_of(package: Mapping[str, Any], environments: Collection[Environment]) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import configparser
+import importlib.metadata
 import shutil
 import tempfile
 import zipfile
@@ -11,6 +13,7 @@ from pathlib import Path
 import assignors
 import jobs
 import schemas
+from jobs.errors import PlatformError
 
 PACKAGES = (jobs, schemas, assignors)
 
@@ -19,6 +22,28 @@ def own_archive() -> Path | None:
     """Return the zip that the program was imported from; None when it was folders."""
     archive = getattr(jobs.__spec__.loader, "archive", None) if jobs.__spec__ is not None else None
     return None if archive is None else Path(archive)
+
+
+def evenkeel_version() -> str:
+    """Return the version of the running program.
+
+    A checkout and evenkeel.zip have it in setup.cfg beside the packages, an installed wheel in its metadata there. Another evenkeel that
+    is installed somewhere else does not count.
+
+    Raises:
+        PlatformError: neither lies beside the packages.
+    """
+    archive = own_archive()
+    root = Path(jobs.__file__).resolve().parent.parent if archive is None else archive
+    setup = root / "setup.cfg" if archive is None else zipfile.Path(archive) / "setup.cfg"
+    if setup.is_file():
+        config = configparser.ConfigParser()
+        config.read_string(setup.read_text(encoding="utf-8"))
+        if config.get("metadata", "name", fallback=None) == "evenkeel":
+            return config["metadata"]["version"]
+    for distribution in importlib.metadata.distributions(name="evenkeel", path=[str(root)]):
+        return distribution.version
+    raise PlatformError(f"no version of Evenkeel in {root}: expected its setup.cfg or evenkeel-*.dist-info there; copy setup.cfg along")
 
 
 def unpack_conf(archive: Path) -> Path:
