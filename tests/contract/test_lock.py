@@ -72,6 +72,7 @@ def test_every_supported_environment_is_covered():
 
 def test_each_line_is_a_comment_or_a_pin_with_hashes():
     text = lock.LOCK.read_text(encoding="utf-8")
+    assert text.startswith(lock.HEAD)
     pin = r"[a-z0-9-]+==[^ ;]+( ; [a-z_.0-9\"<>=!() ]+)?( --hash=sha256:[0-9a-f]{64})+"
     assert [line for line in text.splitlines() if not line.startswith("#") and not re.fullmatch(pin, line)] == []
     assert "://" not in text
@@ -188,6 +189,15 @@ def test_a_marker_that_always_holds_is_left_out():
     )
 
 
+def test_an_upgrade_moves_what_it_names():
+    pins = [lock.Pin("a", "1", "", ("0",)), lock.Pin("b", "1", 'python_version < "3.11"', ("1",))]
+    sections = {"core": pins, "spark": pins[:1]}
+    stays = [lock.Pin("a", "1"), lock.Pin("b", "1", 'python_version < "3.11"')]
+    assert lock.kept_pins(sections, None) == stays
+    assert lock.kept_pins(sections, ["A"]) == stays[1:]
+    assert lock.kept_pins(sections, []) == []
+
+
 WHEELS = {
     "cp310-cp310-manylinux_2_17_x86_64.manylinux2014_x86_64": True,
     "cp311-abi3-manylinux_2_28_x86_64": True,
@@ -224,10 +234,10 @@ def test_a_line_has_the_hashes_of_its_own_environments():
 TAGS = {
     ("linux", "x86_64"): [f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)] + ["manylinux2014_x86_64", "manylinux1_x86_64"],
     ("linux", "aarch64"): [f"manylinux_2_{minor}_aarch64" for minor in range(28, 16, -1)] + ["manylinux2014_aarch64"],
-    ("darwin", "arm64"): ["macosx_12_0_arm64"],
-    ("darwin", "x86_64"): ["macosx_12_0_x86_64"],
+    ("darwin", "arm64"): ["macosx_13_0_arm64"],
+    ("darwin", "x86_64"): ["macosx_13_0_x86_64"],
 }
-"""The oldest machines of the lock: those with glibc 2.28, or with macOS 12."""
+"""The oldest machines of the lock: those with glibc 2.28, or with macOS 13."""
 
 
 @pytest.fixture(scope="module")

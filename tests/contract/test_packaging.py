@@ -122,7 +122,7 @@ def test_a_checkout_has_the_version_of_its_setup_cfg(another: Path, config: conf
 
 
 def test_the_zip_has_the_version_of_the_setup_cfg_in_it(another: Path, tmp_path: Path):
-    """As the launcher packs it; with a version of its own, to be told from that of the checkout."""
+    """As the launcher packs it; with a version of its own, which is not the checkout's."""
     with zipfile.ZipFile(tmp_path / "evenkeel.zip", "w") as archive:
         for folder, name in FOLDERS.items():
             for path in files_of(folder):
