@@ -22,8 +22,9 @@ import tempfile
 import venv
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain, product
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, NamedTuple
 
@@ -40,10 +41,10 @@ COMMAND = ".venv/bin/python .ci/lock.py"
 SOURCE_ONLY = "pyspark"
 """The one package that is published as a source distribution only. Every other one needs a wheel wherever it is required."""
 BUILD_REQUIREMENTS = ("setuptools>=70.1", "wheel>=0.45")
-"""What builds pyspark. pip before 23.1 needs wheel for that."""
+"""What builds pyspark. Without wheel, pip before 23.1 installs it in a deprecated way, by setup.py install."""
 
 HEAD = f"""\
-# The Python packages of setup.cfg, for CPython 3.10 to 3.14 on Linux (x86-64, arm64; glibc) and macOS (arm64, x86-64).
+# The Python packages of setup.cfg, for CPython 3.10 to 3.14 on Linux (glibc from 2.28) and macOS (from 13), x86-64 and arm64.
 # Made by `{COMMAND}`; not to be edited. Section core is [options] install_requires of setup.cfg, and each other section but
 # build is an extra: what the extra needs and core does not have. Section build builds pyspark, which has no wheel: install it first,
 # then the others with `pip install --no-deps --require-hashes --no-build-isolation`. A package has one line, or several lines whose
@@ -105,9 +106,7 @@ class Pin:
     @property
     def environments(self) -> frozenset[Environment]:
         """The environments that the line applies to."""
-        if not self.marker:
-            return frozenset(ENVIRONMENTS)
-        return frozenset(one for one in ENVIRONMENTS if Marker(self.marker).evaluate(one.markers()))
+        return _environments_of(self.marker)
 
     def __str__(self) -> str:
         marker = f" ; {self.marker}" if self.marker else ""
@@ -125,6 +124,11 @@ class Pin:
             raise LockError(f"expected `name==version ; marker --hash=sha256:...`, found {line[:80]!r}")
         name, version, marker, hashes = parsed.groups("")
         return cls(name, version, marker, tuple(hashes.split(" --hash=sha256:")[1:]))
+
+
+@cache
+def _environments_of(marker: str) -> frozenset[Environment]:
+    return frozenset(one for one in ENVIRONMENTS if not marker or Marker(marker).evaluate(one.markers()))
 
 
 # ----------------------------------------------------------------------------------------------------------------- reading
@@ -230,13 +234,22 @@ def _wheel_environments(file_name: str) -> frozenset[Environment]:
 
 
 def _fits(tag: tags.Tag, environment: Environment) -> bool:
-    version = tuple(map(int, environment.python.split(".")))
-    interpreter = f"cp{version[0]}{version[1]}"
-    usable = {*tags.cpython_tags(version, [interpreter], ["some"]), *tags.compatible_tags(version, interpreter, ["some"])}
     if tag.platform == "any":
-        return tag in usable
+        return tag in _usable_tags(environment.python)
     is_platform = re.fullmatch(PLATFORMS[environment.system, environment.machine], tag.platform) is not None
-    return is_platform and tags.Tag(tag.interpreter, tag.abi, "some") in usable
+    return is_platform and tags.Tag(tag.interpreter, tag.abi, "platform") in _usable_tags(environment.python)
+
+
+@cache
+def _usable_tags(python: str) -> frozenset[tags.Tag]:
+    """Return the tags of wheels that a CPython can use on a platform by the name of platform."""
+    major, minor = map(int, python.split("."))
+    interpreter = f"cp{major}{minor}"
+    generators = (
+        tags.cpython_tags((major, minor), [interpreter], ["platform"]),
+        tags.compatible_tags((major, minor), interpreter, ["platform"]),
+    )
+    return frozenset(chain(*generators))
 
 
 def hashes_of(package: Mapping[str, Any], environments: Collection[Environment]) -> tuple[str, ...]:
@@ -300,17 +313,8 @@ class Resolver:
 
     def _compile(self, requirements: Iterable[str], fixed: Iterable[Pin], output: Path) -> None:
         inputs = [self._write("requirements.in", requirements), "--constraints", self._write("constraints.txt", fixed)]
-        options = [
-            "--universal",
-            "--python-version",
-            PYTHONS[0],
-            "--only-binary",
-            ":all:",
-            "--no-binary",
-            SOURCE_ONLY,
-            "--no-python-downloads",
-        ]
-        options += ["--no-header", "--no-annotate", "--quiet"]
+        options = ["--universal", "--python-version", PYTHONS[0], "--only-binary", ":all:", "--no-binary", SOURCE_ONLY]
+        options += ["--no-python-downloads", "--no-header", "--no-annotate", "--quiet"]
         self._run(self._folder / "venv" / "bin" / "uv", "pip", "compile", *options, *inputs, "--output-file", output)
 
     def _write(self, name: str, lines: Iterable[object]) -> Path:
@@ -319,10 +323,10 @@ class Resolver:
         return path
 
     def _run(self, *command: object) -> None:
-        command = tuple(map(str, command))
-        done = subprocess.run(command, cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False)
+        words = [str(part) for part in command]
+        done = subprocess.run(words, cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise LockError(f"{PurePosixPath(command[0]).name} failed: {done.stderr.strip()}")
+            raise LockError(f"{PurePosixPath(words[0]).name} failed: {done.stderr.strip()}")
 
 
 def resolve_sections(requirements: Mapping[str, Collection[str]], wanted: Collection[Pin], resolver: Resolver) -> dict[str, list[Pin]]:
@@ -348,18 +352,30 @@ def resolve_sections(requirements: Mapping[str, Collection[str]], wanted: Collec
     return sections
 
 
+def kept_pins(sections: Mapping[str, Collection[Pin]], upgrade: Collection[str] | None) -> list[Pin]:
+    """Return the pins, without hashes, whose versions are to stay.
+
+    Args:
+        upgrade: names of packages whose versions may move; None for no package, empty for every package.
+    """
+    if upgrade is not None and not upgrade:
+        return []
+    moving = set(map(canonicalize_name, upgrade or ()))
+    return sorted({replace(pin, hashes=()) for pins in sections.values() for pin in pins if pin.name not in moving}, key=str)
+
+
 def make_lock(upgrade: Collection[str] | None) -> None:
     """Write the lock.
 
     Args:
-        upgrade: names of packages whose locked version does not count; None for no package, empty for every package.
+        upgrade: as for ``kept_pins``.
+
+    Raises:
+        LockError: this Python is too old, uv finds no resolution, or a package has no wheel for a platform.
     """
     if sys.version_info < (3, 11):
         raise LockError(f"Python {sys.version.split()[0]} cannot make the lock; run .ci/lock.py with Python 3.11 or newer")
-    before = read_lock() if LOCK.exists() else {}
-    moving = None if upgrade == [] else set(map(canonicalize_name, upgrade or ()))
-    wanted = {(pin.name, pin.version, pin.marker): pin for pins in before.values() for pin in pins}
-    kept = [Pin(*key) for key in sorted(wanted) if moving is not None and key[0] not in moving]
+    kept = kept_pins(read_lock() if LOCK.exists() else {}, upgrade)
     with tempfile.TemporaryDirectory(prefix="evenkeel-lock-") as folder:
         sections = resolve_sections(read_requirements(), kept, Resolver(Path(folder)))
     parts = [f"# [{name}]\n" + "".join(f"{pin}\n" for pin in pins) for name, pins in sections.items()]

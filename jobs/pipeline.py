@@ -24,6 +24,7 @@ from jobs import assign, audit, gates, land, maintain, migrations, report, verif
 from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
 from jobs.errors import GateFailedError, LeaseLostError, NotAWarehouseError, RunIdReusedError, StageFailedError, explain
+from jobs.installation import evenkeel_version
 from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
 from jobs.reach import check_reach
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from jobs.live import LiveInput
 
 logger = logging.getLogger(__name__)
-
-EVENKEEL_VERSION = "0.1.0"
 
 
 @dataclass(frozen=True)
@@ -190,6 +189,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "started_at": started_at,
         "input_fingerprint": _input_fingerprint(request),
         "settings_fingerprint": _settings_fingerprint(request),
+        "software_versions": software_versions(context.spark),
     }
     try:
         results = _stages(context, request)
@@ -334,7 +334,6 @@ def _close(
         "retained_from": context.retained_from,
         "counterfactuals_from": context.counterfactuals_from,
         "gates": [asdict(result) for result in results],
-        "software_versions": software_versions(context.spark),
     }
     # By Arrow: from Python rows it would cost a second of class loading more, and a null would have no type.
     row_schema = to_arrow_schema(RUNS.schema)
@@ -344,7 +343,7 @@ def _close(
 
 def software_versions(spark: SparkSession) -> dict[str, str]:
     """Return what this run ran on."""
-    return {"evenkeel": EVENKEEL_VERSION, "python": platform.python_version(), "spark": spark.version, "pyspark": pyspark.__version__}
+    return {"evenkeel": evenkeel_version(), "python": platform.python_version(), "spark": spark.version, "pyspark": pyspark.__version__}
 
 
 def _input_fingerprint(request: Request) -> str:

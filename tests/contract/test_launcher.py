@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -532,6 +533,7 @@ def test_the_zip_follows_the_sources(checkout: Checkout):
     again = build()
     assert without[1] != first[1]
     assert again[1] == first[1]
+    assert zipfile.ZipFile(archive).read("setup.cfg") == (checkout.root / "setup.cfg").read_bytes()
     assert b"jobs/conf/x.yaml" in first[1] and b"schemas/a.py" in first[1] and b"jobs/__main__.py" in first[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
-from jobs.launcher import ZIP_FOLDERS
+from jobs.launcher import ZIP_SOURCES
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {folder: name for name, folder in ZIP_FOLDERS.items()}
+FOLDERS = {folder: name for name, folder in ZIP_SOURCES.items()}
 TOP_LEVEL = {*FOLDERS, "tests", "docs", "spark-submit.sh", "setup.cfg", "README.md", "LICENSE", "pyproject.toml"}
 COMMANDS = ("run", "collect", "land", "assign", "audit", "report", "maintain", "verify")
 SPARK_VERSIONS = ("4.0", "4.1")
@@ -99,6 +101,53 @@ def test_the_command_helps_from_anywhere(installed: Path):
     assert [command for command in COMMANDS if command not in text] == []
 
 
+# ---------------------------------------------------------------------------------------------------------- its own version
+
+PRINT_VERSION = "from jobs.installation import evenkeel_version; print(evenkeel_version())"
+
+
+@pytest.fixture
+def another(tmp_path: Path) -> Path:
+    """A folder in which another version of Evenkeel seems to be installed."""
+    metadata = tmp_path / "another" / "evenkeel-9.9.9.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("Metadata-Version: 2.1\nName: evenkeel\nVersion: 9.9.9\n")
+    return tmp_path / "another"
+
+
+def version_of(python: Path | str, *path: Path) -> str:
+    return run(python, "-c", PRINT_VERSION, cwd="/", env=environment() | {"PYTHONPATH": os.pathsep.join(map(str, path))}).strip()
+
+
+def test_a_checkout_has_the_version_of_its_setup_cfg(another: Path, config: configparser.ConfigParser):
+    assert version_of(sys.executable, another, ROOT) == config["metadata"]["version"]
+
+
+def test_the_zip_has_the_version_of_the_setup_cfg_in_it(another: Path, tmp_path: Path):
+    """As the launcher packs it; with a version of its own, which is not the checkout's."""
+    with zipfile.ZipFile(tmp_path / "evenkeel.zip", "w") as archive:
+        for folder, name in FOLDERS.items():
+            for path in files_of(folder):
+                archive.write(path, f"{name}/{path.relative_to(ROOT / folder).as_posix()}")
+        archive.writestr("setup.cfg", re.sub("(?m)^version = .*$", "version = 7.7.7", (ROOT / "setup.cfg").read_text()))
+    assert version_of(sys.executable, another, tmp_path / "evenkeel.zip") == "7.7.7"
+
+
+def test_an_installed_wheel_has_the_version_of_its_metadata(installed: Path, another: Path, config: configparser.ConfigParser):
+    assert version_of(installed / "python", another) == config["metadata"]["version"]
+
+
+@pytest.mark.parametrize("setup", [None, "[metadata]\nname = other\nversion = 1\n"])
+def test_packages_without_a_version_beside_them_are_refused(setup: str | None, another: Path, tmp_path: Path):
+    for folder in ("schemas", "assignors"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    shutil.copytree(ROOT / "jobs", tmp_path / "copy" / "jobs", ignore=shutil.ignore_patterns("__pycache__"))
+    if setup is not None:
+        (tmp_path / "copy" / "setup.cfg").write_text(setup)
+    with pytest.raises(AssertionError, match=f"no version of Evenkeel in {tmp_path}/copy: expected its setup.cfg or evenkeel-"):
+        version_of(sys.executable, another, tmp_path / "copy", tmp_path)
+
+
 @pytest.mark.slow
 def test_the_demo_runs_from_the_wheel(installed: Path, tmp_path: Path):
     jars = {"EVENKEEL_JARS": str(ROOT / ".evenkeel" / "jars" / f"spark-{SPARK_VERSIONS[-1]}")}
@@ -127,11 +176,20 @@ def jars() -> list[tuple[str, str, str]]:
 
 
 def test_pins_move_together(config: configparser.ConfigParser):
-    pins = dict(pin.split("==") for pin in config["options.extras_require"]["spark"].split())
+    pins = {pin.name: str(pin.specifier)[2:] for pin in map(Requirement, config["options.extras_require"]["spark"].split())}
     delta = {coordinate.split(":")[1:][0]: coordinate.split(":")[2] for _, _, coordinate in jars() if coordinate.startswith("io.delta:")}
     assert set(delta.values()) == {pins["delta-spark"]}
     assert {name for name in delta if name.startswith("delta-spark_")} == {f"delta-spark_{spark}_2.13" for spark in SPARK_VERSIONS}
     assert pins["pyspark"].rsplit(".", 1)[0] == max(SPARK_VERSIONS)
+    assert config["options.extras_require"]["connect"].split() == [f"pyspark[connect]~={pins['pyspark']}"]
+
+
+def test_pages_name_the_versions_that_are_installed(config: configparser.ConfigParser):
+    locked = dict(re.findall(r"^([a-z0-9-]+)==([^ ]+)", (ROOT / "conf" / "requirements.lock").read_text(), re.MULTILINE))
+    readme = (ROOT / "README.md").read_text()
+    assert f"with Delta {locked['delta-spark']}, and is tested on Spark {locked['pyspark']} and" in readme
+    tags = {tag for page in (ROOT / "docs").glob("*.md") for tag in re.findall(r"/evenkeel:(\d[\w.]*)", page.read_text())}
+    assert tags == {config["metadata"]["version"]}
 
 
 def test_each_spark_has_its_seven_jars():

@@ -30,7 +30,7 @@ def requirements() -> list[str]:
     config.read(ROOT / "setup.cfg")
     extras = config["options.extras_require"]
     lines = "\n".join([config["options"]["install_requires"], *(extras[name] for name in ("spark", "quality", "report", "kafka", "test"))])
-    return [f"pyspark=={PYSPARK}" if line.startswith("pyspark==") else line for line in lines.splitlines() if line]
+    return [f"pyspark=={PYSPARK}" if line.startswith("pyspark~=") else line for line in lines.splitlines() if line]
 
 
 @pytest.fixture(scope="module")
