@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from jobs.launcher import ZIP_SOURCES
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {folder: name for name, folder in ZIP_SOURCES.items()}
+FOLDERS = {source: name for name, source in ZIP_SOURCES.items() if (ROOT / source).is_dir()}
 TOP_LEVEL = {*FOLDERS, "tests", "docs", "spark-submit.sh", "setup.cfg", "README.md", "LICENSE", "pyproject.toml"}
 COMMANDS = ("run", "collect", "land", "assign", "audit", "report", "maintain", "verify")
 SPARK_VERSIONS = ("4.0", "4.1")

@@ -438,11 +438,11 @@ def test_pip_that_fails_leaves_the_venv_as_it_was(setup: Pip, error: Exception):
 
 
 def test_every_zip_of_the_same_sources_has_the_same_bytes(tmp_path: Path):
-    launcher.write_zip(str(tmp_path / "a.zip"), {name: str(ROOT / folder) for name, folder in launcher.ZIP_FOLDERS.items()})
+    launcher.write_zip(str(tmp_path / "a.zip"), {name: str(ROOT / source) for name, source in launcher.ZIP_SOURCES.items()})
     assert zip_packages(tmp_path).read_bytes() == (tmp_path / "a.zip").read_bytes()
     names = zipfile.ZipFile(tmp_path / "a.zip").namelist()
     assert names == sorted(set(names))
-    assert {"jobs/__main__.py", "jobs/conf/local.yaml", "schemas/tables.py", "assignors/__init__.py"} <= set(names)
+    assert {"jobs/__main__.py", "jobs/conf/local.yaml", "schemas/tables.py", "assignors/__init__.py", "setup.cfg"} <= set(names)
     assert not any("__pycache__" in name for name in names)
 
 
