@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Makes conf/requirements.lock: exact versions and hashes of all packages that setup.cfg asks for. Also checks it.
 
     .venv/bin/python .ci/lock.py                      after a change of setup.cfg; a locked version that still fits stays
