@@ -1,8 +1,8 @@
 """The folder of a collection: captures that ``land`` takes, and how far they go.
 
-A file gets its name when it is whole and on the disk: until then it begins with ``_``, which landing passes over. Positions are replaced
-after the file that they speak of has its name. Whoever dies in between reads some records again, which landing counts as duplicates;
-none is lost.
+A file gets its name when it is whole and on the disk: until then its name begins with a dot, and landing passes over it. Positions are
+replaced after the file that they speak of has its name. Whoever dies in between reads some records again, which landing counts as
+duplicates; none is lost.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import gzip
 import json
-import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,13 +20,14 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pydantic import ValidationError
 
+from jobs.atomic_file import remove_unfinished, write_file
 from jobs.errors import CaptureFolderError, WarehouseBusyError
-from jobs.location import told
+from jobs.location import table_around, told
 from jobs.lock import exclusive, read_holder, this_process
 from jobs.record_file import RecordFile
 from schemas.positions import PolledGroups, Positions
 
-LOCK, UNFINISHED = ".evenkeel.collect.lock", "_unfinished"
+LOCK = ".evenkeel.collect.lock"
 POSITIONS, POLLED = "_positions.json", "_polled.json.gz"
 """How far the files go: those of records, and those of polls."""
 FILE_ROWS, FILE_BYTES = 1_000_000, 512 << 20
@@ -106,7 +106,7 @@ class CaptureFolder:
         """
         with self._telling():
             if self._open is None:
-                self._open = RecordFile(self.path / f"{UNFINISHED}.parquet", records.schema)
+                self._open = RecordFile(self.path, records.schema)
             self._open.add(records)
 
     def publish(self, positions: Positions) -> None:
@@ -117,11 +117,12 @@ class CaptureFolder:
         """
         with self._telling():
             if self._open is not None:
-                self._open.finish()
-                self.files.append(self._name_it(self._open.path, "consumer_offsets", ".parquet"))
+                path = self._new("consumer_offsets", ".parquet")
+                self._open.publish(path)
+                self.files.append(path.name)
                 self.record_count += self._open.row_count
                 self._open = None
-            self._replace(POSITIONS, positions.model_dump_json(indent=1).encode())
+            write_file(self.path / POSITIONS, [positions.model_dump_json(indent=1).encode()])
 
     def publish_groups(self, lines: list[bytes], polled: PolledGroups) -> None:
         """Write what polls found to have changed, if anything, and then keep what they have seen.
@@ -131,9 +132,10 @@ class CaptureFolder:
         """
         with self._telling():
             if lines:
-                self._write(self.path / f"{UNFINISHED}.jsonl.gz", gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0))
-                self.files.append(self._name_it(self.path / f"{UNFINISHED}.jsonl.gz", "group_snapshots", ".jsonl.gz"))
-            self._replace(POLLED, gzip.compress(polled.model_dump_json().encode(), mtime=0))
+                path = self._new("group_snapshots", ".jsonl.gz")
+                write_file(path, [gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)])
+                self.files.append(path.name)
+            write_file(self.path / POLLED, [gzip.compress(polled.model_dump_json().encode(), mtime=0)])
 
     def publish_look(self, look: dict[str, Any]) -> None:
         """Write one look at the cluster.
@@ -143,43 +145,20 @@ class CaptureFolder:
         """
         content = gzip.compress(json.dumps(look).encode() + b"\n", mtime=0)
         with self._telling():
-            self._write(self.path / f"{UNFINISHED}.jsonl.gz", content)
-            self._name_it(self.path / f"{UNFINISHED}.jsonl.gz", "cluster_metadata", ".jsonl.gz")
+            write_file(self._new("cluster_metadata", ".jsonl.gz"), [content])
 
     def discard(self) -> None:
         """Remove what has no name yet; also what a killed process left."""
         if self._open is not None:
             self._open.abandon()
             self._open = None
-        for path in self.path.glob(f"{UNFINISHED}.*"):
-            path.unlink(missing_ok=True)
+        remove_unfinished(self.path)
 
-    def _replace(self, name: str, content: bytes) -> None:
-        part = self.path / f"{UNFINISHED}.{name}"
-        self._write(part, content)
-        os.replace(part, self.path / name)
-        self._keep_names()
-
-    def _write(self, path: Path, content: bytes) -> None:
-        with path.open("wb") as file:
-            file.write(content)
-            _to_disk(file)
-
-    def _name_it(self, path: Path, kind: str, suffix: str) -> str:
-        """Rename a finished file after the time, and return its name."""
+    def _new(self, kind: str, suffix: str) -> Path:
+        """Return a path named after the time that no file has."""
         stem = f"{kind}-{self._now():%Y%m%dT%H%M%S.%fZ}"
-        names = (f"{stem}{again}{suffix}" for again in ("", *(f"-{number}" for number in range(2, 1000))))
-        name = next(name for name in names if not (self.path / name).exists())  # a clock may be set back
-        path.rename(self.path / name)
-        self._keep_names()
-        return name
-
-    def _keep_names(self) -> None:
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        paths = (self.path / f"{stem}{again}{suffix}" for again in ("", *(f"-{number}" for number in range(2, 1000))))
+        return next(path for path in paths if not path.exists())  # a clock may be set back
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -196,8 +175,11 @@ def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFold
     """Make a folder where there is none, and keep other collections out of it for the length of the block.
 
     Raises:
-        CaptureFolderError: it cannot be written, or another collection writes to it.
+        CaptureFolderError: it cannot be written, lies in a table, or another collection writes to it.
     """
+    table = table_around(path.resolve())
+    if table is not None:
+        raise CaptureFolderError(f"--output {told(str(path))}: found the Delta table {told(str(table))}; name a folder for captures")
     folder = CaptureFolder(path.absolute(), now)
     with ExitStack() as stack:
         try:
@@ -215,11 +197,6 @@ def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFold
             yield folder
         finally:
             folder.discard()
-
-
-def _to_disk(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _failed(folder: Path, error: Exception) -> CaptureFolderError:

@@ -17,7 +17,8 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from jobs.errors import InputError
-from jobs.location import objection, on_one_line, told
+from jobs.location import is_table, is_warehouse, objection, on_one_line, table_around, told
+from jobs.output_files import without_report_files
 from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
 from jobs.sources.describe import find_lost_topic_names, looks_like_describe
 from jobs.sources.formatter_json import find_separator
@@ -82,6 +83,7 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
     for name in inputs:
         root = _root(name)
         is_folder = root.is_dir()
+        _refuse_table(root)
         paths = _files(root) if is_folder else (root,)
         captures = [capture for path in paths if (capture := _recognise(path, forced, is_named=not is_folder))]
         if not captures:
@@ -105,6 +107,18 @@ def _root(name: str) -> Path:
     except (OSError, ValueError) as error:
         raise InputError(f"input {told(name)}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     return Path(name).absolute()
+
+
+def _refuse_table(root: Path) -> None:
+    """Refuse an input within a Delta table, where files lie that its newest version has no more.
+
+    Raises:
+        InputError: naming the table.
+    """
+    table = table_around(root.resolve())
+    if table is not None:
+        remedy = "write its rows into a folder of their own as Parquet, and name that"
+        raise InputError(f"input {told(str(root))}: found the Delta table {told(str(table))}, expected captures; {remedy}")
 
 
 def _readable_by_spark(path: Path) -> str:
@@ -166,7 +180,7 @@ def _files(folder: Path) -> Iterator[Path]:
         InputError: a folder in it cannot be read: passed over, its captures would be missing.
     """
     try:
-        yield from sorted(_walked(folder))
+        yield from without_report_files(sorted(_walked(folder)))
     except OSError as error:
         raise InputError(
             f"input {told(error.filename or str(folder))}: cannot be read ({error.strerror or error}); let us read it, or move it elsewhere"
@@ -178,12 +192,21 @@ def _walked(folder: Path) -> Iterator[Path]:
         raise error
 
     for parent, folders, names in os.walk(folder, onerror=give_up):
-        folders[:] = [name for name in folders if not name.startswith(_SPARK_PASSES_OVER)]
+        folders[:] = _without_tables(parent, [name for name in folders if not name.startswith(_SPARK_PASSES_OVER)])
         for path in (Path(parent, name) for name in names if not name.startswith(_SPARK_PASSES_OVER)):
             if path.name.endswith(_UNFINISHED):
                 logger.warning("passed over %s: still being copied, by its name", path)
             elif path.is_file():
                 yield path
+
+
+def _without_tables(parent: str, names: list[str]) -> list[str]:
+    """Return the names of folders but those of Delta tables: of a warehouse, or of a copy, which would pass for captures of snapshots."""
+    tables = [name for name in names if is_table(Path(parent, name))]
+    if tables:
+        what = "warehouse" if is_warehouse(Path(parent)) else "folder"
+        logger.info("passed over Delta tables, which are no captures: %d in the %s %s, such as %s", len(tables), what, parent, min(tables))
+    return [name for name in names if name not in tables]
 
 
 def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture | None:

@@ -7,6 +7,7 @@ import io
 import logging
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from jobs.errors import EvenkeelError, PlatformError, UsageError
 from jobs.installation import own_archive, unpack_conf
 from jobs.location import is_text, local_folder, objection, on_one_line, told
 from jobs.log_lines import logs_json, set_up_logging
+from jobs.output_files import check_outputs
 from schemas.config import ReportSettings, Settings, parse_settings
 from schemas.vocabulary import SOURCES_OF_GROUPS, Severity, Source
 
@@ -42,6 +44,9 @@ exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing wr
 A flag beats the settings file, the file beats the default. A warehouse with a slash is a path, a.b or a.b.c a catalog schema."""
 
 LONGEST_RUN_NAME = 250
+
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How an address on another file system begins; as a path it would be a folder of that name."""
 
 COMMANDS = {
     "run": "land, assign, audit and report in one session; without options on the recorded capture, into ./warehouse",
@@ -133,6 +138,9 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("--since", type=moment, metavar="T", help="with --recompute: only groups with a snapshot at T or later")
         if name in ("run", "report"):
             command.add_argument("--output", metavar="FILE", help="the report's file (default: report.html in the warehouse folder)")
+            command.add_argument(
+                "--overwrite", action="store_true", help="let the report replace files that no report wrote; never inputs or tables"
+            )
         if name == "report":
             command.add_argument(
                 "--details", metavar="DIR", help="folder for a page of each group whose details the report has no room for"
@@ -298,10 +306,12 @@ def _beside(settings_file: Path, name: str) -> str:
 def _report_flags(arguments: argparse.Namespace, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
     """Return where the report's files go, as absolute paths, and which there are besides the page."""
     given = arguments.__dict__
-    changed: dict[str, Any] = {"output": _report_path(given.get("output") or settings.output, warehouse)}
-    for name in ("details", "export_dir"):
-        place = given.get(name) or getattr(settings, name)
-        changed[name] = None if place is None else str(Path(place).absolute())
+    named = {name: given.get(name) or getattr(settings, name) for name in ("output", "details", "export_dir")}
+    for name, path in named.items():
+        if path is not None and _SCHEME.match(path):
+            raise UsageError(f"report.{name}: expected a path of this machine, found {told(path)}; copy the report there when it is done")
+    changed: dict[str, Any] = {"output": _report_path(named["output"], warehouse)}
+    changed |= {name: None if named[name] is None else str(Path(named[name]).absolute()) for name in ("details", "export_dir")}
     if given.get("export") is not None:
         changed["export"] = tuple(name.strip() for name in given["export"].split(",") if name.strip())
     return changed
@@ -410,10 +420,23 @@ def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
 
         captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None)
         captures = captures if arguments.as_of is not None else _timed(captures, settings.inputs)
+    if arguments.command in ("run", "report"):
+        _check_outputs(arguments, settings, captures)
     summary = _execute(arguments, settings, folder, captures, lambda: datetime.now(timezone.utc), facts)
     if summary is not None and arguments.command in ("run", "report"):
         facts["report"] = summary.rsplit("\n", 1)[-1]
     return summary
+
+
+def _check_outputs(arguments: argparse.Namespace, settings: Settings, captures: tuple[Capture, ...]) -> None:
+    """Refuse to replace what is read, tables, and files that no report wrote.
+
+    Raises:
+        UsageError: naming the setting and the file.
+    """
+    named = (arguments.config, arguments.__dict__.get("client_properties"), *settings.inputs)
+    read = [Path(name) for name in named if name is not None] + [Path(capture.path) for capture in captures]
+    check_outputs(settings, read, overwrite=arguments.overwrite)
 
 
 def _collect(arguments: argparse.Namespace) -> str:

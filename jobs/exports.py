@@ -14,18 +14,15 @@ from typing import Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
+from jobs.output_files import PROMETHEUS_FILE, export_names, write_output
 from jobs.reporting.prometheus import to_prometheus
 from jobs.reporting.row_text import to_csv, to_json
 from jobs.reporting.view import ReportRows
-from jobs.text_file import write_text
 from jobs.warehouse import Warehouse
 from schemas.config import ExportFormat
-from schemas.tables import FINDINGS, GENERATION_AUDITS, TableSpec
+from schemas.tables import TABLES, TableSpec
 
-PROMETHEUS_FILE = "evenkeel.prom"
-"""The ending is what node_exporter's textfile collector asks for."""
-
-_WRITERS = {"csv": to_csv, "json": to_json}
+_WRITERS = {".csv": to_csv, ".json": to_json}
 _CONTROL = ("run_sequence", "observed_month")  # of the warehouse, not of a reader
 
 
@@ -39,16 +36,22 @@ def write_exports(warehouse: Warehouse, formats: tuple[ExportFormat, ...], folde
     Raises:
         EvenkeelError: a file cannot be written.
     """
-    written = []
-    for name, writer in _WRITERS.items():
-        for spec in (FINDINGS, GENERATION_AUDITS) if name in formats else ():
-            columns = [column for column in spec.schema.names if column not in _CONTROL]
-            written.append(folder / f"{spec.name}.{name}")
-            write_text(writer(columns, _rows(warehouse, spec, columns)), written[-1])
-    if "prometheus" in formats:
-        written.append(folder / PROMETHEUS_FILE)
-        write_text(to_prometheus(rows, as_of), written[-1])
+    written = [folder / name for name in export_names(formats)]
+    for path in written:
+        write_output(to_prometheus(rows, as_of) if path.name == PROMETHEUS_FILE else _table(warehouse, path), path)
     return written
+
+
+def _table(warehouse: Warehouse, path: Path) -> Iterator[str]:
+    """Return the text of the table, and in the format, that the file is named after."""
+    spec = TABLES[path.stem]
+    columns = exported_columns(spec)
+    return _WRITERS[path.suffix](columns, _rows(warehouse, spec, columns))
+
+
+def exported_columns(spec: TableSpec) -> list[str]:
+    """Return the columns of a table that a reader gets, in the order of the table."""
+    return [column for column in spec.schema.names if column not in _CONTROL]
 
 
 def _rows(warehouse: Warehouse, spec: TableSpec, columns: list[str]) -> Iterator[dict[str, Any]]:

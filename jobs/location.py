@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
+LOG = "_delta_log"
 _SCHEMA = re.compile(r"[^/:.]+(\.[^/:.]+){1,2}")
 
 
@@ -25,6 +27,26 @@ def local_folder(location: str) -> Path | None:
     """
     path = re.sub("^/+(?=/)", "", re.sub("^file:", "", location))  # Hadoop reads a host behind two slashes
     return Path(path).absolute() if is_path(location) and "://" not in path else None
+
+
+def table_around(path: Path) -> Path | None:
+    """Return the Delta table in whose folder a path lies, or whose folder it is; None where it lies in none."""
+    for folder in (path, *path.parents):
+        if folder.name == LOG:
+            return folder.parent
+        if is_table(folder):
+            return folder
+    return None
+
+
+def is_table(folder: Path) -> bool:
+    """Return whether a folder is that of a Delta table, of ours or not."""
+    return os.path.isdir(folder / LOG)  # unlike Path's own, no error where it cannot be seen
+
+
+def is_warehouse(folder: Path) -> bool:
+    """Return whether runs have been recorded in a folder."""
+    return is_table(folder / "runs")
 
 
 def address(location: str) -> str:

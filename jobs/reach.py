@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from jobs.atomic_file import write_file
 from jobs.batches import Batches
 from jobs.errors import InputError, NotAWarehouseError
 from jobs.session import is_of_one_machine
@@ -40,7 +41,7 @@ def check_reach(spark: SparkSession, warehouse: Path | None, inputs: Iterable[st
     if warehouse is not None:
         warehouse.mkdir(parents=True, exist_ok=True)
         mark = warehouse / MARK
-        mark.write_text(uuid.uuid4().hex, encoding="ascii")
+        write_file(mark, [uuid.uuid4().hex.encode()])
     try:
         marked = None if mark is None else (str(mark), mark.read_text(encoding="ascii"))
         look = partial(unseen, mark=marked, paths=tuple(inputs))

@@ -20,11 +20,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.exports import write_exports
+from jobs.output_files import exports_folder, page_file, remove_unfinished_outputs, write_output
 from jobs.report_page import Document, build_page, build_views, render, render_group, to_text
 from jobs.reporting.groups import worst_first
 from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, MOST_RANKED, WEIGHTS, Page, ReportRows
 from jobs.resumption import MOST_LAG
-from jobs.text_file import write_text
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS
@@ -373,14 +373,15 @@ def run(warehouse: Warehouse, settings: Settings, as_of: datetime, summary: Mapp
     wanted = settings.report
     rows = collect_rows(warehouse, wanted)
     page = build_page(rows, as_of, summary)
-    path = Path(wanted.output or "report.html")
+    path = page_file(wanted)
     details = Path(wanted.details) if wanted.details is not None else None
     document = render(page, _address(details, path.parent) if details is not None else "")
-    write_text([document.html], path)
+    remove_unfinished_outputs(wanted)
+    write_output([document.html], path)
     logger.info("report: %d of %d groups listed, %d of them with details", document.listed, page.group_total, len(document.detailed))
     if details is not None:
         _write_details(warehouse, wanted, rows.ranked, page, document, details)
-    for written in write_exports(warehouse, wanted.export, Path(wanted.export_dir or path.parent), rows, as_of):
+    for written in write_exports(warehouse, wanted.export, exports_folder(wanted), rows, as_of):
         logger.info("report: wrote %s", written)
     return to_text(page, str(path))
 
@@ -389,7 +390,7 @@ def _write_details(
     warehouse: Warehouse, settings: ReportSettings, ranked: Sequence[Mapping[str, Any]], page: Page, document: Document, folder: Path
 ) -> None:
     """Write a page for each listed group whose details are not in the report, some at a time, so that the driver holds only these."""
-    report = _address(Path(settings.output or "report.html"), folder)
+    report = _address(page_file(settings), folder)
     audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
     others = [
         (row, line) for row, line in zip(ranked, page.groups[: document.listed], strict=False) if line.anchor not in document.detailed
@@ -400,7 +401,7 @@ def _write_details(
         is_one = _is_one_of(these, *GROUP)
         rows = ReportRows(ranked=these, **_collect_details(warehouse, settings, audits.where(is_one), findings.where(is_one), these))
         for view in build_views(rows, lines):
-            write_text([render_group(page, view, report)], folder / f"{view.line.anchor}.html")
+            write_output([render_group(page, view, report)], folder / f"{view.line.anchor}.html")
     logger.info("report: wrote %d pages of single groups into %s", len(others), folder)
 
 

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, DataFrameWriterV2, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from jobs.atomic_file import UNFINISHED
 from jobs.catalog_tables import make_table
 from jobs.delta_log import local_properties
 from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError, explain
@@ -189,7 +190,7 @@ class Warehouse:
         if self.folder is None:
             return
         try:
-            entries = {entry.name for entry in self.folder.iterdir()}
+            entries = {entry.name for entry in self.folder.iterdir() if not entry.name.startswith(UNFINISHED)}
         except FileNotFoundError:
             return
         except NotADirectoryError:

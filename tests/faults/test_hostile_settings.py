@@ -328,3 +328,44 @@ def test_a_terminal_that_cannot_show_a_name_shows_its_code(monkeypatch: pytest.M
     assert cli.console_main(["report"]) == 0
     sys.stdout.flush()
     assert written.getvalue() == b"group \\U0001f600 in Z\xfcrich\n"
+
+
+COMMIT = "w/movements/_delta_log/00000000000000000000.json"
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        ("run", ["--input", "captures/capture.jsonl", "--output", "captures/capture.jsonl"], "captures/capture.jsonl is an input;"),
+        ("run", ["--input", "captures", "--output", "link.jsonl"], "captures/capture.jsonl is an input;"),
+        ("run", ["--config", "export.yaml"], None),
+        ("run", ["--config", "export.yaml", "--output", "export.yaml"], "export.yaml is an input;"),
+        ("report", ["--output", COMMIT], "lies in the Delta table"),
+        ("report", ["--output", "r.html", "--export", "csv", "--export-dir", "."], None),
+        ("report", ["--details", "w/movements"], "lies in the Delta table"),
+        ("report", ["--output", "notes.html"], None),
+    ],
+)
+def test_a_report_replaces_only_reports(
+    command: str, options: list[str], message: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused before Spark starts; ``--overwrite`` lets it replace what no report wrote, and neither inputs nor tables."""
+    monkeypatch.chdir(tmp_path)
+    files = {"captures/capture.jsonl": record_line(), "notes.html": "mine", "findings.csv": "mine", "w/findings.csv": "mine"}
+    files |= {COMMIT: "{}", "export.yaml": "{inputs: [captures], report: {export: [csv]}}"}
+    for name, content in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(content)
+    Path("link.jsonl").symlink_to("captures/capture.jsonl")
+    (line,) = run(command, "--warehouse", "w", *options)
+    assert line.startswith("evenkeel: report.") and (message or "is a file that no report wrote") in line
+    overwriting = run(command, "--warehouse", "w", *options, "--overwrite")
+    assert overwriting == ([line] if message else [])
+    assert {name: Path(name).read_text() for name in files} == files
+
+
+@pytest.mark.parametrize(("option", "setting"), [("--output", "output"), ("--details", "details"), ("--export-dir", "export_dir")])
+def test_a_report_goes_to_a_path_of_this_machine(option: str, setting: str) -> None:
+    """Before, it went into a folder called ``s3a:``."""
+    (line,) = run("report", option, f"s3a://key:{CANARY}@bucket/report.html")
+    assert line.startswith(f"evenkeel: report.{setting}: expected a path of this machine, found s3a://***@bucket/report.html; ")

@@ -55,7 +55,8 @@ def test_a_collector_that_is_killed_at_any_moment_loses_nothing(
     assert collect(folder) == 0
     found = captures.records(folder)
     assert sorted(set(found)) == committed(broker)
-    assert [path.name for path in folder.iterdir() if path.name.startswith("_")] == ["_positions.json"]
+    hidden = {path.name for path in folder.iterdir() if path.name.startswith(("_", "."))}
+    assert hidden == {".evenkeel.collect.lock", "_positions.json"}
     with capsys.disabled():
         print(f"{len(found)} records in {files[1:]} files, {len(found) - len(set(found))} of them twice", end=" ")
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs import capture_folder, record_file
+from jobs.atomic_file import UNFINISHED
 from jobs.capture_folder import CaptureFolder, open_folder
 from jobs.captures import find_captures
 from jobs.errors import CaptureFolderError, InputError
@@ -101,12 +102,16 @@ def test_names_do_not_meet_when_the_clock_stands(tmp_path: Path) -> None:
     assert sorted(offsets(tmp_path)) == [[0], [1], [2]]
 
 
-@pytest.mark.parametrize("crash_at", ["rename", "replace"])
-def test_a_crash_makes_duplicates_and_no_gap(crash_at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("renamed_before", [0, 1])
+def test_a_crash_makes_duplicates_and_no_gap(renamed_before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the file has its name, and between that and the positions."""
+    replace, renamed = os.replace, []
 
-    def crash(*_: object) -> None:
-        raise CrashError
+    def crash(*names: Path) -> None:
+        if len(renamed) == renamed_before:
+            raise CrashError
+        replace(*names)
+        renamed.append(names)
 
     with opened(tmp_path, step=timedelta(seconds=1)) as folder:
         folder.add(batch(1, 2))
@@ -114,21 +119,17 @@ def test_a_crash_makes_duplicates_and_no_gap(crash_at: str, tmp_path: Path, monk
     with pytest.raises(CrashError), opened(tmp_path, step=timedelta(minutes=1)) as folder:
         folder.add(batch(3, 4))
         with monkeypatch.context() as patched:
-            if crash_at == "rename":
-                patched.setattr(Path, "rename", crash)
-            else:
-                patched.setattr(os, "replace", crash)
+            patched.setattr(os, "replace", crash)
             folder.publish(positions(5))
     with opened(tmp_path, step=timedelta(hours=1)) as folder:
         assert folder.positions() == positions(3)
         folder.add(batch(3, 4, 5))
         folder.publish(positions(6))
-    assert offsets(tmp_path) == [[1, 2], *([[3, 4]] if crash_at == "replace" else []), [3, 4, 5]]
+    assert offsets(tmp_path) == [[1, 2], *([[3, 4]] if renamed_before else []), [3, 4, 5]]
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    for name in ("_unfinished.parquet", "_unfinished.jsonl.gz"):
-        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / f"{UNFINISHED}0").write_bytes(b"half")
     with opened(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == [".evenkeel.collect.lock"]
 
@@ -188,6 +189,25 @@ def test_positions_that_cannot_be_read_are_not_taken_for_none(content: bytes, me
         folder.positions()
     assert f"{tmp_path / '_positions.json'}: {message}" in str(refused.value)
     assert "expected what collect writes there" in str(refused.value)
+
+
+@pytest.mark.parametrize("entry", [".", "observed_month=2026-11"])
+def test_a_table_is_no_folder_for_captures(entry: str, tmp_path: Path) -> None:
+    (tmp_path / "movements" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(CaptureFolderError, match=f"found the Delta table {tmp_path}/movements; name a folder for captures"):
+        with opened(tmp_path / "movements" / entry):
+            pass
+    assert [path.name for path in (tmp_path / "movements").iterdir()] == ["_delta_log"]
+
+
+def test_a_link_that_somebody_planted_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("kept")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "_positions.json").symlink_to(tmp_path / "theirs")
+    with open_folder(tmp_path / "folder", lambda: START) as folder:
+        folder.publish(positions(4))
+        assert folder.positions() == positions(4)
+    assert (tmp_path / "theirs").read_text() == "kept"
 
 
 def test_a_place_that_is_no_folder(tmp_path: Path) -> None:

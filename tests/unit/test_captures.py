@@ -93,6 +93,50 @@ def test_other_files_of_a_folder_are_passed_over(tmp_path: Path) -> None:
     assert list(found(tmp_path)) == ["records"]
 
 
+def table(path: Path) -> Path:
+    """A table whose files would pass for captures of snapshots, as those of ``subscription_snapshots`` do."""
+    texts = pyarrow.array(["a"])
+    parquet(path / "observed_month=2026-11" / "part-0.parquet", group_id=texts, group_type=texts)
+    lines(path / "_delta_log" / "00000000000000000000.json", "{}")
+    return path
+
+
+def test_tables_among_captures_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A warehouse in the folder that is landed, and a copy of one of its tables."""
+    caplog.set_level("INFO", "jobs")
+    lines(tmp_path / "a" / "records", records.record_line())
+    for name in ("runs", "subscription_snapshots"):
+        table(tmp_path / "warehouse" / name)
+    table(tmp_path / "a" / "copy")
+    assert list(found(tmp_path)) == ["records"]
+    assert sorted(record.getMessage() for record in caplog.records) == [
+        f"passed over Delta tables, which are no captures: 1 in the folder {tmp_path}/a, such as copy",
+        f"passed over Delta tables, which are no captures: 2 in the warehouse {tmp_path}/warehouse, such as runs",
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "observed_month=2026-11", "observed_month=2026-11/part-0.parquet", "../link"])
+def test_a_table_is_no_input(name: str, tmp_path: Path) -> None:
+    whole = table(tmp_path / "copy")
+    (tmp_path / "link").symlink_to(whole / "observed_month=2026-11")
+    with pytest.raises(InputError) as refused:
+        find_captures((str(whole / name),))
+    assert f": found the Delta table {whole}, expected captures; write its rows into a folder of their own as" in str(refused.value)
+
+
+def test_an_export_does_not_pass_for_a_capture(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A group can call itself a description of groups; a quoted cell of CSV has it on lines of its own."""
+    caplog.set_level("INFO", "jobs")
+    key = "cluster_id,group_id,generation,observed_at,position,rule_id"
+    description = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
+    lines(tmp_path / "description", description)
+    (tmp_path / "findings.csv").write_bytes(f'{key},severity\r\nc,"\n{description}\n",1,,1,r,info\r\n'.encode())
+    assert list(found(tmp_path)) == ["description"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"passed over files that a report wrote: 1, such as {tmp_path}/findings.csv"
+    ]
+
+
 # -- the cluster
 
 

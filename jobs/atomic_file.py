@@ -1,0 +1,107 @@
+"""Whole files: after each write, crash or power cut a file has its old content or its new one, never a part or a mixture of two.
+
+New content is written to a file of a random name in the folder of its target, brought to the disk, and renamed. The random name is made
+with O_EXCL, so that no link that somebody left under that name is followed. Each write has a file of its own, so that two processes
+can write the same target: one of them wins.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+UNFINISHED = ".evenkeel-unfinished-"
+"""How the names of unfinished files begin; landing passes over files whose name begins with a dot."""
+
+
+class UnfinishedFile:
+    """A file that is being written and has no name of its own yet.
+
+    Its writer locks it until it has its name. A file that nobody locks was left by a killed process.
+
+    Attributes:
+        file: takes the content.
+        path: where that is meanwhile.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Make an empty file in a folder.
+
+        Raises:
+            OSError: the folder is missing or cannot be written.
+        """
+        while True:
+            self.path = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
+            # Not mkstemp: its files have mode 0600, and to know the umask a process has to change it.
+            self.file: BinaryIO = self.path.open("xb")
+            with suppress(OSError):  # a file system without locks: then nobody else gets one either, and nobody removes the file
+                fcntl.flock(self.file, fcntl.LOCK_EX)
+            if os.fstat(self.file.fileno()).st_nlink:
+                return
+            self.file.close()  # removed before it was locked
+
+    def publish(self, target: Path) -> None:
+        """Bring the content to the disk and give the file its name, in place of what had it; a link of that name is replaced, too.
+
+        Raises:
+            OSError: it cannot be written or renamed.
+        """
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        os.replace(self.path, target)
+        self.file.close()
+        _sync_names(target.parent)
+
+    def discard(self) -> None:
+        """Remove the file, if it has no name yet."""
+        with suppress(OSError):  # what could not be written is still in the buffer
+            self.file.close()
+        self.path.unlink(missing_ok=True)
+
+
+def write_file(path: Path, parts: Iterable[bytes]) -> None:
+    """Replace a file by the parts, one after the other; if a part or a write fails, the file stays as it was.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    unfinished = UnfinishedFile(path.parent)
+    try:
+        unfinished.file.writelines(parts)
+        unfinished.publish(path)
+    except BaseException:
+        unfinished.discard()
+        raise
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the unfinished files that killed processes of this user left in a folder; those that are being written stay."""
+    for path in folder.glob(f"{UNFINISHED}*"):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                about = os.fstat(descriptor)
+                if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def _sync_names(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot, and have no cache of names either
+            raise
+    finally:
+        os.close(descriptor)
