@@ -73,7 +73,7 @@ def decode_snapshot_lines(batches: Batches) -> Batches:
 def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
     """Decode the lines of pieces; a row without a position of its own gets its line's."""
     rows = (
-        {"source_position": f"{piece['name']} line {number}", **row}
+        row if "source_position" in row else {**row, "source_position": f"{piece['name']} line {number}"}
         for piece, number, line in _records(batches, None)
         for row in decode(line)
     )

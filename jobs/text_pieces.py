@@ -57,7 +57,7 @@ def cut(content: IO[bytes], separator: bytes | None, longest_bytes: int) -> Iter
         searched = 0 if end else max(0, len(text) - len(separator or b"\n"))
         if end:
             yield Piece(start, start + end, number)
-            number += _count(bytes(text[:end]), separator)
+            number += _count(text, end, separator)
             start += end
             del text[:end]
     if text:
@@ -79,11 +79,12 @@ def _last_end(text: bytearray, searched: int, separator: bytes | None) -> int:
     return 1 + max(text.rfind(b"\n", searched), text.rfind(b"\r", searched, len(text) - 1))
 
 
-def _count(text: bytes, separator: bytes | None) -> int:
+def _count(text: bytearray, end: int, separator: bytes | None) -> int:
+    """Return how many records of a text end there or before."""
     if separator is not None:
-        return text.count(separator)
-    returns = text.count(b"\r")
-    return text.count(b"\n") + (returns - text.count(b"\r\n") if returns else 0)
+        return text.count(separator, 0, end)
+    returns = text.count(b"\r", 0, end)
+    return text.count(b"\n", 0, end) + (returns - text.count(b"\r\n", 0, end) if returns else 0)
 
 
 def read(path: str, piece: Piece, separator: bytes | None, *, is_gzip: bool) -> Iterator[tuple[int, bytes]]:
