@@ -8,11 +8,13 @@ import logging
 import os
 import stat
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from errno import ELOOP
+from heapq import heappop, heappush
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO
 
 from jobs import text_pieces
 from jobs.errors import InputError
@@ -121,22 +123,23 @@ class _PassedOver:
     """What folders hold beside captures, by the reason for which it is not taken."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[str]] = {}
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, list[str]] = {}
 
     def add(self, path: Path, reason: str, detail: str = "") -> None:
         """Note a file; ``detail`` says more than the reason, which many files share."""
-        self._found.setdefault(reason, []).append(f"{path}: {detail or reason}")
+        self._counts[reason] += 1
+        if self._counts[reason] <= _MOST_NAMED:
+            self._first.setdefault(reason, []).append(f"{path}: {detail or reason}")
 
     def tell(self) -> None:
-        """Log each file, and how many there are, once; of many with one reason the first ones."""
-        for reason, files in self._found.items():
-            for line in files[:_MOST_NAMED]:
-                logger.log(_level(reason), "passed over %s", line)
-        total = sum(map(len, self._found.values()))
-        if total > 1:
-            counts = "; ".join(f"{reason}: {len(files)}" for reason, files in self._found.items())
-            logger.log(max(map(_level, self._found)), "passed over %d files, links and folders in all (%s)", total, counts)
-        self._found.clear()
+        """Log the first files of each reason by name, and how many there are of each."""
+        for reason, files in self._first.items():
+            for file in files:
+                logger.log(_level(reason), "passed over %s", file)
+        if self._counts.total() > 1:
+            counts = "; ".join(f"{reason}: {count}" for reason, count in self._counts.items())
+            logger.log(max(map(_level, self._counts)), "passed over %d files, links and folders in all (%s)", self._counts.total(), counts)
 
 
 def _level(reason: str) -> int:
@@ -232,8 +235,7 @@ def _walked(folder: Path, passed_over: _PassedOver) -> Iterator[Path]:
     """Yield the files of a folder and of all below it; of one that has several names once, by its own rather than by a link's."""
     folders, links, seen = [folder], list[Path](), set[tuple[int, int]]()
     while folders or links:
-        links.sort()
-        parent = folders.pop() if folders else links.pop(0)
+        parent = folders.pop() if folders else heappop(links)
         status = parent.stat()
         if (status.st_dev, status.st_ino) in seen:
             passed_over.add(parent, _READ_ALREADY)
@@ -243,8 +245,10 @@ def _walked(folder: Path, passed_over: _PassedOver) -> Iterator[Path]:
             for entry in entries:
                 path = parent / entry.name
                 kind = 0 if entry.name.startswith(_SPARK_PASSES_OVER) else _kind(path, passed_over)
-                if stat.S_ISDIR(kind):
-                    (links if entry.is_symlink() else folders).append(path)
+                if stat.S_ISDIR(kind) and entry.is_symlink():
+                    heappush(links, path)
+                elif stat.S_ISDIR(kind):
+                    folders.append(path)
                 elif kind in _ODD_FILES:
                     passed_over.add(path, _ODD_FILES[kind])
                 elif kind and path.name.endswith(_UNFINISHED):
@@ -351,7 +355,7 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
     return replace(capture, path=_readable_by_spark(path), is_gzip=is_gzip, pieces=pieces)
 
 
-def _pieces(content: IO[bytes], capture: Capture, *, is_gzip: bool) -> tuple[Piece, ...]:
+def _pieces(content: BufferedIOBase, capture: Capture, *, is_gzip: bool) -> tuple[Piece, ...]:
     """Return the pieces of a text; a packed one has one, since it can be read from its beginning only, and is read through for damage."""
     if not is_gzip and capture.size_bytes <= text_pieces.PIECE_BYTES:
         return (Piece(0, capture.size_bytes, 1),)

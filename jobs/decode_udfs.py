@@ -98,7 +98,7 @@ def _records(batches: Batches, separator: str | None) -> Iterator[tuple[Row, int
             ) from error
 
 
-def decode_live_look(batches: Batches) -> Batches:
+def decode_live_look(batches: Iterable[pa.RecordBatch]) -> Batches:
     """Decode a look at a live cluster, which is the only value; one row a topic."""
     lines = (line for batch in batches for line in batch.column("value").to_pylist())
     rows = ({"source_position": "live look", **row} for line in lines for row in cluster_metadata.decode_line(line))

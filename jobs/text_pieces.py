@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
-from typing import IO, NamedTuple, cast
+from io import BufferedIOBase
+from typing import NamedTuple
 
 PIECE_BYTES = 4 << 20
 """About what a piece has: a second's work."""
@@ -38,7 +39,7 @@ class RecordTooLongError(ValueError):
     """A record is longer than any that there may be, such as the zeros to which some packed files unpack without end."""
 
 
-def cut(content: IO[bytes], separator: bytes | None, longest_bytes: int) -> Iterator[Piece]:
+def cut(content: BufferedIOBase, separator: bytes | None, longest_bytes: int) -> Iterator[Piece]:
     r"""Yield the pieces of a text; reads it to its end, so that damage in it comes to light.
 
     Args:
@@ -115,12 +116,12 @@ def read_whole(path: str, *, is_gzip: bool) -> bytes:
         return content.read()
 
 
-def _opened(path: str, *, is_gzip: bool) -> IO[bytes]:
+def _opened(path: str, *, is_gzip: bool) -> BufferedIOBase:
     name = path.encode()  # captures are found by names in UTF-8; a worker's locale may be another
-    return cast("IO[bytes]", gzip.open(name)) if is_gzip else open(name, "rb")
+    return gzip.open(name) if is_gzip else open(name, "rb")
 
 
-def _records(content: IO[bytes], size: int | None, separator: bytes | None) -> Iterator[bytes]:
+def _records(content: BufferedIOBase, size: int | None, separator: bytes | None) -> Iterator[bytes]:
     """Yield all records, lines without their ends."""
     ends = (b"\n", b"\r") if separator is None else (separator,)
     begun: list[bytes] = []
