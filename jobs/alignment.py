@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -97,7 +96,7 @@ def align_records(context: RunContext, decoded: DataFrame) -> tuple[DataFrame, D
     problems = aligned.where(F.col("problem").isNotNull()).orderBy(*GROUP).limit(1).collect()
     if problems:
         first = problems[0]
-        where, files = f"cluster {first['cluster_id']}, group {first['group_id']}", re.sub("file:(//)?", "", first["part"])
+        where, files = f"cluster {first['cluster_id']}, group {first['group_id']}", first["part"]
         raise InputError(
             f"{where}: the records in {files} cannot be put in one order: {first['problem']}; land them into different warehouses, "
             "or leave one out"

@@ -6,23 +6,26 @@ import gzip
 import hashlib
 import logging
 import os
+import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from errno import ELOOP
+from heapq import heappop, heappush
 from io import BufferedIOBase
 from pathlib import Path
 
-import pyarrow
-import pyarrow.compute
-import pyarrow.parquet
-
+from jobs import text_pieces
 from jobs.errors import InputError
-from jobs.location import is_table, is_warehouse, objection, on_one_line, table_around, told
+from jobs.location import is_table, is_warehouse, objection, table_around, told
 from jobs.output_files import without_report_files
-from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
+from jobs.parquet_captures import AGAIN, ENCRYPTED_MAGIC, PLAIN_MAGIC, parquet_facts
 from jobs.sources.describe import find_lost_topic_names, looks_like_describe
 from jobs.sources.formatter_json import find_separator
-from schemas.snapshot import SNAPSHOT_MARKS, line_cluster_id, recognise_line
+from jobs.text_pieces import WHOLE, Piece, RecordTooLongError
+from jobs.verification.sidecars import checksum_problem
+from schemas.snapshot import line_cluster_id, recognise_line
 from schemas.vocabulary import SOURCES_OF_GROUPS, Source
 
 logger = logging.getLogger(__name__)
@@ -33,16 +36,22 @@ HEAD_BYTES = 1 << 16
 LONGEST_TEXT_BYTES = 1 << 28
 """The most that is read at once, a line or a description: more than a look at a million partitions has."""
 _KINDS = ", ".join(map(str, Source))
-_AGAIN = "it may have been cut short: copy or collect it again, or leave it out"
 _SPARK_PASSES_OVER = (".", "_")
 """What the names of files begin with that Spark takes for hidden ones, or for marks of its own."""
 _UNFINISHED = "._COPYING_"
 """What the names of files end with that Hadoop's tools are still writing; Spark passes over them."""
-_UNPACKED_BY_SPARK = (".bz2", ".deflate", ".lz4", ".snappy", ".zst")
-_TIME = "timestamp"
-_LAST_MS = ((1 << 63) - 1) // 1000
-"""Milliseconds beyond are more microseconds than Spark has room for: it would give up on the file."""
-_ARROW_TYPES = {"binary": ("binary", "large_binary"), "int": ("int32",), "bigint": ("int64",), "timestamp": ("timestamp",)}
+_MOST_NAMED = 20
+"""Files that are passed over, of each kind, which the log names."""
+_ODD_FILES = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_ENCRYPTED = "a Parquet file with an encrypted footer"
+_NO_CAPTURE, _NOT_ASKED_FOR, _READ_ALREADY = "no capture", "of another kind than was asked for", "a folder that is read already"
+_EXPECTED = (_NO_CAPTURE, _NOT_ASKED_FOR, _READ_ALREADY)
+"""Why files are passed over without anybody having to worry."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,10 @@ class Capture:
         size_bytes: size of the file.
         cluster_id: the capture's own id, or that of the captures beside it; None when there is none.
         separator: the text with which each of the ``objects`` begins; None for other encodings.
-        has_odd_times: its timestamps are milliseconds, some of them too large for a timestamp of Spark's.
+        has_odd_times, types: see ``ParquetFacts``.
+        name: the path below the folder that was named as an input; of a file that was named itself, its own name.
+        is_gzip: it is a packed text.
+        pieces: in which a text is read, line by line or object by object; none for other encodings.
     """
 
     path: str
@@ -66,12 +78,17 @@ class Capture:
     cluster_id: str | None = None
     separator: str | None = None
     has_odd_times: bool = False
+    types: str | None = None
+    name: str = ""
+    is_gzip: bool = False
+    pieces: tuple[Piece, ...] = ()
 
 
 def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tuple[Capture, ...]:
     """Return the captures in the given files and folders, in a fixed order.
 
-    Files of other kinds in a folder are passed over with a log line; a file that was named itself must be a capture.
+    Files of other kinds in a folder are passed over, which the log says by name and reason; a file that was named itself must be a
+    capture.
 
     Args:
         forced: kind of the captures; looks that lie in a folder with them are taken too. None for all kinds.
@@ -80,33 +97,74 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
         InputError: nothing there, an empty or unreadable file, a kind that is not known, missing columns.
     """
     found: dict[Path, Capture] = {}
+    passed_over = _PassedOver()
     for name in inputs:
         root = _root(name)
         is_folder = root.is_dir()
         _refuse_table(root)
-        paths = _files(root) if is_folder else (root,)
-        captures = [capture for path in paths if (capture := _recognise(path, forced, is_named=not is_folder))]
+        paths = _files(root, passed_over) if is_folder else (root,)
+        captures = [
+            replace(capture, name=str(path.relative_to(root if is_folder else root.parent)))
+            for path in paths
+            if (capture := _recognise(path, forced, None if not is_folder else passed_over))
+        ]
         if not captures:
+            passed_over.tell()
             raise InputError(f"input {name}: no capture in this folder; expected files of one of {_KINDS}")
-        found.update((Path(capture.path), capture) for capture in captures)
+        for capture in captures:  # in whatever order inputs are named, the outermost folder gives a file its name
+            known = found.get(Path(capture.path))
+            if known is None or len(known.name) < len(capture.name):
+                found[Path(capture.path)] = capture
+    passed_over.tell()
     if not found:
         raise InputError("no input: name captures with --input, or under inputs in the settings")
     return _with_cluster_ids([found[path] for path in sorted(found)])
+
+
+class _PassedOver:
+    """What folders hold beside captures, by the reason for which it is not taken."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, list[str]] = {}
+
+    def add(self, path: Path, reason: str, detail: str = "") -> None:
+        """Note a file; ``detail`` says more than the reason, which many files share."""
+        self._counts[reason] += 1
+        if self._counts[reason] <= _MOST_NAMED:
+            self._first.setdefault(reason, []).append(f"{path}: {detail or reason}")
+
+    def tell(self) -> None:
+        """Log the first files of each reason by name, and how many there are of each."""
+        for reason, files in self._first.items():
+            for file in files:
+                logger.log(_level(reason), "passed over %s", file)
+        if self._counts.total() > 1:
+            counts = "; ".join(f"{reason}: {count}" for reason, count in self._counts.items())
+            logger.log(max(map(_level, self._counts)), "passed over %d files, links and folders in all (%s)", self._counts.total(), counts)
+
+
+def _level(reason: str) -> int:
+    return logging.INFO if reason in _EXPECTED else logging.WARNING
 
 
 def _root(name: str) -> Path:
     """Return the path of an input that is there, as Spark reads it.
 
     Raises:
-        InputError: it is not.
+        InputError: it is not, or is neither a file nor a folder.
     """
     try:
-        Path(name).stat()
+        kind = stat.S_IFMT(Path(name).stat().st_mode)
     except FileNotFoundError:
-        raise InputError(f"input {told(name)}: no such file or folder; correct --input, or inputs in the settings") from None
+        found = f"a symbolic link to {told(os.readlink(name))}, which is not there" if Path(name).is_symlink() else "no such file or folder"
+        raise InputError(f"input {told(name)}: {found}; correct --input, or inputs in the settings") from None
     except (OSError, ValueError) as error:
         raise InputError(f"input {told(name)}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    return Path(name).absolute()
+    if kind in _ODD_FILES:
+        raise InputError(f"input {told(name)}: {_ODD_FILES[kind]}; expected a file or a folder: write what comes from it to a file")
+    path = Path(name).absolute()
+    return path.resolve() if ".." in path.parts else path  # Hadoop would go up by the text alone, past symbolic links
 
 
 def _refuse_table(root: Path) -> None:
@@ -173,66 +231,107 @@ def _digest(path: Path) -> bytes:
     return digest.digest()
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path, passed_over: _PassedOver) -> Iterator[Path]:
     """Yield the files of a folder by name; Spark's own marks and hidden files are none.
 
     Raises:
         InputError: a folder in it cannot be read: passed over, its captures would be missing.
     """
     try:
-        yield from without_report_files(sorted(_walked(folder)))
+        yield from without_report_files(sorted(_walked(folder, passed_over)))
     except OSError as error:
         raise InputError(
             f"input {told(error.filename or str(folder))}: cannot be read ({error.strerror or error}); let us read it, or move it elsewhere"
         ) from None
 
 
-def _walked(folder: Path) -> Iterator[Path]:
-    def give_up(error: OSError) -> None:
-        raise error
+def _walked(folder: Path, passed_over: _PassedOver) -> Iterator[Path]:
+    """Yield the files of a folder and of all below it; of one that has several names once, by its own rather than by a link's."""
+    folders, links, seen = [folder], list[Path](), set[tuple[int, int]]()
+    while folders or links:
+        parent = folders.pop() if folders else heappop(links)
+        status = parent.stat()
+        if (status.st_dev, status.st_ino) in seen:
+            passed_over.add(parent, _READ_ALREADY)
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        tables = []
+        with os.scandir(parent) as entries:
+            for entry in entries:
+                path = parent / entry.name
+                kind = 0 if entry.name.startswith(_SPARK_PASSES_OVER) else _kind(path, passed_over)
+                if stat.S_ISDIR(kind) and is_table(path):
+                    tables.append(entry.name)
+                elif stat.S_ISDIR(kind) and entry.is_symlink():
+                    heappush(links, path)
+                elif stat.S_ISDIR(kind):
+                    folders.append(path)
+                elif kind in _ODD_FILES:
+                    passed_over.add(path, _ODD_FILES[kind])
+                elif kind and path.name.endswith(_UNFINISHED):
+                    passed_over.add(path, "still being copied, by its name")
+                elif kind:
+                    yield path
+        _name_tables(parent, tables)
 
-    for parent, folders, names in os.walk(folder, onerror=give_up):
-        folders[:] = _without_tables(parent, [name for name in folders if not name.startswith(_SPARK_PASSES_OVER)])
-        for path in (Path(parent, name) for name in names if not name.startswith(_SPARK_PASSES_OVER)):
-            if path.name.endswith(_UNFINISHED):
-                logger.warning("passed over %s: still being copied, by its name", path)
-            elif path.is_file():
-                yield path
 
-
-def _without_tables(parent: str, names: list[str]) -> list[str]:
-    """Return the names of folders but those of Delta tables: of a warehouse, or of a copy, which would pass for captures of snapshots."""
-    tables = [name for name in names if is_table(Path(parent, name))]
+def _name_tables(parent: Path, tables: Sequence[str]) -> None:
+    """Log the Delta tables in a folder, which are left out: a warehouse's, or copies, which would pass for captures of snapshots."""
     if tables:
-        what = "warehouse" if is_warehouse(Path(parent)) else "folder"
+        what = "warehouse" if is_warehouse(parent) else "folder"
         logger.info("passed over Delta tables, which are no captures: %d in the %s %s, such as %s", len(tables), what, parent, min(tables))
-    return [name for name in names if name not in tables]
 
 
-def _recognise(path: Path, forced: Source | None, *, is_named: bool) -> Capture | None:
+def _kind(path: Path, passed_over: _PassedOver) -> int:
+    """Return what a path is, or its link leads to, in the words of ``stat``; 0 where there is nothing."""
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError) and error.errno != ELOOP:
+            raise
+        if path.is_symlink():  # else it is gone since the folder was read
+            passed_over.add(path, "a symbolic link to nothing")
+        return 0
+
+
+def _recognise(path: Path, forced: Source | None, passed_over: _PassedOver | None) -> Capture | None:
+    """Return a file as a capture; None for one that is none.
+
+    Args:
+        passed_over: gets what is no capture; None where the file was named itself, and must be one.
+    """
     try:
         size = path.stat().st_size
         if size == 0:
             raise InputError(f"input {path}: the file is empty; write the capture again, or leave the file out")
         with path.open("rb") as file:
             magic = file.read(4)
-        is_printed = is_named and forced is Source.DESCRIBE
+        if magic == ENCRYPTED_MAGIC:
+            raise _OtherKindError(_ENCRYPTED)
+        is_printed = passed_over is None and forced is Source.DESCRIBE
         is_gzip = magic[:2] == b"\x1f\x8b"
-        capture = _parquet_capture(path, size) if magic == b"PAR1" else _text_capture(path, size, is_printed=is_printed, is_gzip=is_gzip)
+        capture = (
+            _parquet_capture(path, size) if magic == PLAIN_MAGIC else _text_capture(path, size, is_printed=is_printed, is_gzip=is_gzip)
+        )
+        damage = checksum_problem(path)
     except OSError as error:
         raise InputError(f"input {path}: cannot be read ({error.strerror or error})") from None
     except _OtherKindError as error:
-        if is_named:
+        if passed_over is None:
             raise InputError(f"input {path}: {error}; expected one of {_KINDS}") from None
-        logger.info("passed over %s: %s", path, error)
+        reason = str(error)
+        passed_over.add(path, reason if reason == _ENCRYPTED else _NO_CAPTURE, reason)
         return None
-    # Looks tell of no group: they go with every kind that does.
-    if forced in (None, capture.source) or (not is_named and capture.source is Source.CLUSTER_METADATA and forced in SOURCES_OF_GROUPS):
-        return capture
-    if is_named:
-        raise InputError(f"input {path}: asked to read it as {forced}, found {capture.source}; leave out --format, or name the other")
-    logger.info("passed over %s: asked for %s, found %s", path, forced, capture.source)
-    return None
+    # Metadata tell of no group: they go with every kind that does.
+    goes_with = passed_over is not None and capture.source is Source.CLUSTER_METADATA and forced in SOURCES_OF_GROUPS
+    if forced not in (None, capture.source) and not goes_with:
+        if passed_over is None:
+            raise InputError(f"input {path}: asked to read it as {forced}, found {capture.source}; leave out --format, or name the other")
+        passed_over.add(path, _NOT_ASKED_FOR, f"asked for {forced}, found {capture.source}")
+        return None
+    if damage is not None:
+        raise InputError(f"input {path}: found {damage}; copy it again, or delete .{path.name}.crc if the file is as it should be")
+    return capture
 
 
 class _OtherKindError(Exception):
@@ -240,77 +339,8 @@ class _OtherKindError(Exception):
 
 
 def _parquet_capture(path: Path, size: int) -> Capture:
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            return _capture_of_columns(path, size, file)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        found = "the name of a column is not UTF-8" if isinstance(error, UnicodeDecodeError) else on_one_line(str(error)[:300])
-        raise InputError(f"input {path}: not a readable Parquet file ({found}); {_AGAIN}") from None
-
-
-def _capture_of_columns(path: Path, size: int, file: pyarrow.parquet.ParquetFile) -> Capture:
-    columns = {field.name: str(field.type) for field in file.schema_arrow}
-    if len({name.lower() for name in file.schema_arrow.names}) < len(file.schema_arrow.names):
-        raise InputError(
-            f"input {path}: found columns whose names differ in nothing but case, which Spark does not tell apart; rename them"
-        )
-    found = Source.SNAPSHOT if SNAPSHOT_MARKS <= columns.keys() else Source.CONSUMER_OFFSETS
-    if found is Source.SNAPSHOT:
-        _refuse_types(path, file, lambda name: True)
-        return Capture(_readable_by_spark(path), found, PARQUET, size)
-    missing = [f"{name} {kind}" for name, kind in PARQUET_COLUMNS.items() if not columns.get(name, "").startswith(_ARROW_TYPES[kind])]
-    if columns.get(COMMITTED_COLUMN, "bool") != "bool":
-        missing.append(f"{COMMITTED_COLUMN} boolean")
-    if missing:
-        told_columns = on_one_line(", ".join(f"{name} {kind}" for name, kind in columns.items()))[:1000]
-        raise InputError(
-            f"input {path}: expected the columns of Spark's Kafka source, missing or of another type: {', '.join(missing)}; "
-            f"found {told_columns}"
-        )
-    _refuse_types(path, file, lambda name: name == _TIME)
-    has_odd_times = columns[_TIME].startswith("timestamp[ms") and _has_odd_times(file)
-    return Capture(_readable_by_spark(path), found, PARQUET, size, has_odd_times=has_odd_times)
-
-
-def _refuse_types(path: Path, file: pyarrow.parquet.ParquetFile, is_read: Callable[[str], bool]) -> None:
-    """Refuse columns, or fields within them, of types that Spark has not; Arrow shows times of 96 bits, which Spark has, as the same.
-
-    Args:
-        is_read: whether Spark has to read the column of a name.
-    """
-    for column in map(file.schema.column, range(len(file.schema))):
-        kind = column.logical_type.type
-        is_in_ns = kind == "TIMESTAMP" and '"nanoseconds"' in column.logical_type.to_json()
-        if is_read(column.path.partition(".")[0]) and (is_in_ns or kind in ("TIME", "FLOAT16")):
-            found = "nanoseconds" if is_in_ns else kind
-            remedy = "write it in microseconds (pyarrow: coerce_timestamps='us')" if is_in_ns else "write the file without it"
-            raise InputError(f"input {path}: column {on_one_line(column.path)[:200]} is of {found}, which Spark cannot read; {remedy}")
-
-
-def _has_odd_times(file: pyarrow.parquet.ParquetFile) -> bool:
-    for batch in file.iter_batches(columns=[_TIME]):
-        times = batch.column(0).cast(pyarrow.int64())
-        ends = pyarrow.compute.min_max(times).as_py()
-        if ends["min"] is not None and not -_LAST_MS <= ends["min"] <= ends["max"] <= _LAST_MS:
-            return True
-    return False
-
-
-def _read_through(path: Path, content: BufferedIOBase, ends: tuple[bytes, ...]) -> None:
-    """Read a text to its end: a gzip file that was cut short would else end the run in the middle, with Spark's words.
-
-    Args:
-        ends: what may end a line; one that lies across two blocks is overlooked, which adds two lines up.
-
-    Raises:
-        InputError: a line is longer than ``LONGEST_TEXT_BYTES``, such as the zeros to which some packed files unpack without end.
-    """
-    before = 0
-    while block := content.read(1 << 20):
-        found = [(block.find(end), block.rfind(end)) for end in ends if end in block]
-        if before + min((first for first, _ in found), default=len(block)) > LONGEST_TEXT_BYTES:
-            raise InputError(f"input {path}: a line is longer than {LONGEST_TEXT_BYTES} bytes; {_AGAIN}")
-        before = len(block) - max(last for _, last in found) if found else before + len(block)
+    facts = parquet_facts(path)
+    return Capture(_readable_by_spark(path), facts.source, PARQUET, size, has_odd_times=facts.has_odd_times, types=facts.types)
 
 
 def _first_line(begin: bytes) -> str:
@@ -331,28 +361,32 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
             head = content.read(HEAD_BYTES)
             text = head.decode(errors="replace")
             separator = find_separator(text)
+            content.seek(0)
             if separator is not None:
                 capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
             elif is_printed or looks_like_describe(text):
-                content.seek(0)
                 _refuse_lost_names(path, content.read(LONGEST_TEXT_BYTES + 1))
                 capture = Capture(str(path), Source.DESCRIBE, TEXT, size)
             else:
-                content.seek(0)
                 capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)))
-            if capture.encoding != TEXT and (is_gzip or size > LONGEST_TEXT_BYTES):
-                content.seek(0)
-                _read_through(path, content, (b"\n", b"\r") if separator is None else (separator.encode(),))
+            content.seek(0)
+            pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_gzip=is_gzip)
     except (EOFError, zlib.error) as error:
-        raise InputError(f"input {path}: damaged gzip data ({error}); {_AGAIN}") from None
+        raise InputError(f"input {path}: damaged gzip data ({error}); {AGAIN}") from None
     except UnicodeDecodeError as error:
         raise _OtherKindError(f"not a text file ({error})") from None
-    if is_gzip != (path.suffix == ".gz"):
-        found = "gzip data under another name" if is_gzip else "a file called .gz that is not gzip"
-        raise InputError(f"input {path}: found {found}; Spark goes by the name: rename it")
-    if path.name.endswith(_UNPACKED_BY_SPARK):
-        raise InputError(f"input {path}: found text under the name of a packed file; Spark goes by the name: rename it")
-    return replace(capture, path=_readable_by_spark(path))
+    except RecordTooLongError:
+        raise InputError(f"input {path}: a line is longer than {LONGEST_TEXT_BYTES} bytes; {AGAIN}") from None
+    return replace(capture, path=_readable_by_spark(path), is_gzip=is_gzip, pieces=pieces)
+
+
+def _pieces(content: BufferedIOBase, capture: Capture, *, is_gzip: bool) -> tuple[Piece, ...]:
+    """Return the pieces of a text; a packed one has one, since it can be read from its beginning only, and is read through for damage."""
+    if not is_gzip and capture.size_bytes <= text_pieces.PIECE_BYTES:
+        return (Piece(0, capture.size_bytes, 1),)
+    separator = None if capture.separator is None else capture.separator.encode()
+    pieces = tuple(text_pieces.cut(content, separator, LONGEST_TEXT_BYTES))
+    return (WHOLE,) if is_gzip else pieces
 
 
 def _refuse_lost_names(path: Path, content: bytes) -> None:

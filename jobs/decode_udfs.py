@@ -5,10 +5,12 @@ Each is a module-level function over an iterator of batches. Workers import neit
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -19,6 +21,7 @@ from jobs.sources import cluster_metadata, consumer_offsets, describe_rows, form
 from jobs.sources.consumer_group_fold import Record, fold
 from jobs.sources.decoded import Row
 from jobs.sources.sequences import ADRIFT, Event, UnalignableError, align, positions
+from jobs.text_pieces import Piece, read, read_whole
 from jobs.worker_guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
 from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, FOLDED_ROWS, PART_ROWS
 from schemas.vocabulary import PlacedBy, Source
@@ -52,67 +55,106 @@ def _chunks(batches: Batches) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _lines(batches: Iterable[pa.RecordBatch], part: str = "file_name") -> Iterator[tuple[bytes, str, int, str]]:
-    """Yield each line that is not blank, with its part, a number that orders the lines of the part, and its place in words.
-
-    Args:
-        part: column that tells files apart, beside value, file_name and block_start.
-    """
-    numbers: dict[tuple[str, int], int] = {}
-    for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in ("value", part, "file_name", "block_start")]
-        for line, of_part, file_name, block_start in zip(*columns, strict=True):
-            number = numbers[of_part, block_start] = numbers.get((of_part, block_start), 0) + 1
-            behind = f" behind byte {block_start}" if block_start else ""
-            if line.strip():
-                yield line, of_part, block_start + number, f"{file_name} line {number}{behind}"
-
-
-def _decode_lines(batches: Iterable[pa.RecordBatch], decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
-    """Decode lines with the columns value, file_name, block_start; a row without a place of its own gets its line's."""
-    rows = ({"source_position": place, **row} for line, _, _, place in _lines(batches) for row in decode(line))
-    return to_batches(rows, _DECODED, size)
-
-
 def decode_raw_record_lines(batches: Batches) -> Batches:
     """Decode ``__consumer_offsets`` records in NDJSON."""
     return _decode_lines(batches, lambda line: (consumer_offsets.decode_line(line),), 2_000)
 
 
-def decode_look_lines(batches: Iterable[pa.RecordBatch]) -> Batches:
+def decode_look_lines(batches: Batches) -> Batches:
     """Decode looks at the cluster in NDJSON, one row a topic."""
     return _decode_lines(batches, cluster_metadata.decode_line, 500)
 
 
 def decode_snapshot_lines(batches: Batches) -> Batches:
-    """Decode snapshots of groups in NDJSON, or rows of Parquet turned into it."""
+    """Decode snapshots of groups in NDJSON."""
     return _decode_lines(batches, snapshot_lines.decode_line, 500)
 
 
+def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
+    """Decode the lines of pieces; a row without a position of its own gets its line's."""
+    rows = (
+        row if "source_position" in row else {**row, "source_position": f"{piece['name']} line {number}"}
+        for piece, number, line in _records(batches, None)
+        for row in decode(line)
+    )
+    return to_batches(rows, _DECODED, size)
+
+
+def _records(batches: Batches, separator: str | None) -> Iterator[tuple[Row, int, bytes]]:
+    """Yield each record of the pieces with its piece and its number; ``batches`` has columns path, name, is_gzip, start, end, number.
+
+    Raises:
+        DecodingFailedError: this machine cannot read a file that the driver could.
+    """
+    begin = None if separator is None else separator.encode()
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        piece = Piece(row["start"], row["end"], row["number"])
+        try:
+            for number, record in read(row["path"], piece, begin, is_gzip=row["is_gzip"]):
+                yield row, number, record
+        except (OSError, EOFError, zlib.error) as error:
+            raise DecodingFailedError(
+                f"input {row['path']}: cannot be read by a worker ({error}); it was there when the run began"
+            ) from error
+
+
+def decode_live_look(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Decode a look at a live cluster, which is the only value; one row a topic."""
+    lines = (line for batch in batches for line in batch.column("value").to_pylist())
+    rows = ({"source_position": "live look", **row} for line in lines for row in cluster_metadata.decode_line(line))
+    return to_batches(rows, _DECODED, 500)
+
+
+def decode_snapshot_rows(batches: Batches, folder: str) -> Batches:
+    """Decode snapshots of groups in Parquet, with columns value (a row as JSON), file_path (a URL) and row_index.
+
+    Args:
+        folder: the input that the files lie in.
+    """
+    rows = (
+        {"source_position": f"{_path_of(url).removeprefix(folder).lstrip('/')} row {index + 1}", **row}
+        for batch in batches
+        for line, url, index in zip(*(batch.column(name).to_pylist() for name in ("value", "file_path", "row_index")), strict=True)
+        for row in snapshot_lines.decode_line(line)
+    )
+    return to_batches(rows, _DECODED, 500)
+
+
+@lru_cache(maxsize=1)
+def _path_of(url: str) -> str:
+    return unquote(urlsplit(url).path)
+
+
 def decode_described_texts(batches: Batches, as_of_ms: int) -> Batches:
-    """Decode what ``kafka-consumer-groups`` prints; each row has the names and contents of texts that are one look."""
-    looks = (dict(zip(row["names"], row["contents"], strict=True)) for batch in batches for row in batch.to_pylist())
+    """Decode what ``kafka-consumer-groups`` prints; each row has the paths and names of texts that are one look, and whether packed."""
+    looks = (
+        {one["name"]: read_whole(one["path"], is_gzip=one["is_gzip"]) for one in row["files"]}
+        for batch in batches
+        for row in batch.to_pylist()
+    )
     return to_batches((row for texts in looks for row in describe_rows.decode_texts(texts, as_of_ms)), _DECODED, 500)
 
 
 def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
     """Decode what Kafka's formatters print, cut at the text with which each object begins; the place of a row is that in its part."""
-    begin = separator.encode()
     rows = (
-        {**formatter_json.decode_object(begin + rest, number), "source_position": words, "part": part, "place": number}
-        for rest, part, number, words in _lines(batches, "part")
+        {
+            **formatter_json.decode_object(text, number),
+            "source_position": f"{piece['name']} object {number}",
+            "part": piece["path"],
+            "place": number,
+        }
+        for piece, number, text in _records(batches, separator)
     )
     return to_batches(rows, to_arrow_schema(PART_ROWS), 2_000)
 
 
-DECODERS: dict[tuple[Source, str], Callable[[Batches], Batches]] = {
-    (Source.CONSUMER_OFFSETS, "parquet"): decode_raw_records,
-    (Source.CONSUMER_OFFSETS, "ndjson"): decode_raw_record_lines,
-    (Source.SNAPSHOT, "parquet"): decode_snapshot_lines,
-    (Source.SNAPSHOT, "ndjson"): decode_snapshot_lines,
-    (Source.CLUSTER_METADATA, "ndjson"): decode_look_lines,
+LINE_DECODERS: dict[Source, Callable[[Batches], Batches]] = {
+    Source.CONSUMER_OFFSETS: decode_raw_record_lines,
+    Source.SNAPSHOT: decode_snapshot_lines,
+    Source.CLUSTER_METADATA: decode_look_lines,
 }
-"""(kind of capture, encoding) -> the worker function that decodes its rows, where it needs to be told nothing else."""
+"""Kind of capture -> the worker function that decodes its lines."""
 
 
 def decode_within(batches: Batches, decode: Callable[[Batches], Batches], memory_mb: int) -> Batches:
@@ -126,8 +168,11 @@ def decode_within(batches: Batches, decode: Callable[[Batches], Batches], memory
     def watched() -> Batches:
         nonlocal where
         for batch in batches:
-            where = _span_of(batch) if batch.num_rows else where
-            yield batch
+            # A row that names files is a lot by itself, and the reader of the next one must not be blamed for it.
+            step = 1 if {"path", "files"} & set(batch.schema.names) else max(1, batch.num_rows)
+            for part in (batch.slice(start, step) for start in range(0, batch.num_rows, step)):
+                where = _span_of(part)
+                yield part
 
     with limited_memory(memory_mb):
         try:
@@ -139,10 +184,12 @@ def decode_within(batches: Batches, decode: Callable[[Batches], Batches], memory
 def _span_of(batch: pa.RecordBatch) -> str:
     """Return which records a batch of undecoded ones has."""
     columns, last = batch.schema.names, batch.num_rows - 1
-    if "file_name" in columns:
-        return str(batch.column("file_name")[last])
-    if "names" in columns:
-        return ", ".join(batch.column("names")[last].as_py())
+    if "name" in columns:
+        return str(batch.column("name")[last])
+    if "files" in columns:
+        return ", ".join(file["name"] for file in batch.column("files")[last].as_py())
+    if "file_path" in columns:
+        return _path_of(batch.column("file_path")[last].as_py())
     first, end = (" ".join(f"{name} {batch.column(name)[row]}" for name in ("partition", "offset")) for row in (0, last))
     return f"records from {first} to {end}"
 

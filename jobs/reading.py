@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -25,6 +26,12 @@ from schemas.vocabulary import Source
 if TYPE_CHECKING:
     from jobs.live import Reading
 
+TASK_BYTES = 8 << 20
+"""What a task decodes at least, where there is more than that."""
+_FILE = [("path", pa.string()), ("name", pa.string()), ("is_gzip", pa.bool_())]
+_PIECES = pa.schema([*_FILE, ("start", pa.int64()), ("end", pa.int64()), ("number", pa.int64())])
+_FOLDERS = pa.schema([("files", pa.list_(pa.struct(_FILE)))])
+
 
 def decode_captures(
     spark: SparkSession, captures: tuple[Capture, ...], flag: str | None, fallback: str | None, as_of: datetime, memory_mb: int
@@ -38,19 +45,23 @@ def decode_captures(
         memory_mb: see ``decode_udfs.decode_within``.
     """
     frames: list[DataFrame] = []
-    for (source, encoding, separator, own, has_odd_times), paths in sorted(_grouped(captures).items(), key=str):
-        cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(own or fallback or "default"))
-        if separator is not None:  # printed by a formatter
-            decode = partial(decode_udfs.decode_formatter_objects, separator=separator)
-            decoded = _decoded(_read_objects(spark, paths, separator), decode, memory_mb, PART_ROWS)
-        elif source is Source.DESCRIBE:
+    for kind, of_kind in sorted(_grouped(captures).items(), key=str):
+        cluster_id = F.lit(flag) if flag else F.coalesce("cluster_id", F.lit(kind.cluster_id or fallback or "default"))
+        if kind.separator is not None:  # printed by a formatter
+            decode = partial(decode_udfs.decode_formatter_objects, separator=kind.separator)
+            decoded = _decoded(_pieces(spark, of_kind), decode, memory_mb, PART_ROWS)
+        elif kind.source is Source.DESCRIBE:
             decode = partial(decode_udfs.decode_described_texts, as_of_ms=int(as_of.timestamp() * 1000))
-            decoded = _decoded(_read_looks(spark, paths), decode, memory_mb)
+            decoded = _decoded(_folders(spark, of_kind), decode, memory_mb)
+        elif kind.encoding == NDJSON:
+            decoded = _decoded(_pieces(spark, of_kind), decode_udfs.LINE_DECODERS[kind.source], memory_mb)
+        elif kind.folder is not None:  # snapshots in Parquet
+            decode = partial(decode_udfs.decode_snapshot_rows, folder=kind.folder)
+            decoded = _decoded(_read_rows(spark, _addresses(of_kind)), decode, memory_mb)
         else:
-            read_records = partial(_read_records, has_odd_times=has_odd_times)
-            read = _read_lines if encoding == NDJSON else _read_rows if source is Source.SNAPSHOT else read_records
-            decoded = _decoded(read(spark, paths), decode_udfs.DECODERS[source, encoding], memory_mb)
-        frames.append(decoded.withColumns({"cluster_id": cluster_id, "source": F.lit(str(source))}))
+            records = _read_records(spark, _addresses(of_kind), has_odd_times=kind.has_odd_times)
+            decoded = _decoded(records, decode_udfs.decode_raw_records, memory_mb)
+        frames.append(decoded.withColumns({"cluster_id": cluster_id, "source": F.lit(str(kind.source))}))
     return united(frames)
 
 
@@ -66,8 +77,8 @@ def decode_log(spark: SparkSession, reading: Reading, memory_mb: int) -> DataFra
 
 def decode_look(spark: SparkSession, reading: Reading) -> DataFrame:
     """Return one decoded row for each topic of a live cluster, which is looked at now."""
-    line = {"value": pa.array([reading.look()], pa.binary()), "file_name": ["live look"], "block_start": pa.array([0], pa.int64())}
-    decoded = spark.createDataFrame(pa.table(line)).mapInArrow(decode_udfs.decode_look_lines, DECODED_ROWS)
+    value = pa.table({"value": pa.array([reading.look()], pa.binary())})
+    decoded = spark.createDataFrame(value).mapInArrow(decode_udfs.decode_live_look, DECODED_ROWS)
     return decoded.withColumns({"cluster_id": F.lit(reading.cluster_id), "source": F.lit(str(Source.CLUSTER_METADATA))})
 
 
@@ -76,12 +87,34 @@ def united(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
 
-def _grouped(captures: tuple[Capture, ...]) -> dict[tuple[Source, str, str | None, str | None, bool], list[str]]:
-    grouped: dict[tuple[Source, str, str | None, str | None, bool], list[str]] = {}
-    for capture in captures:
-        kind = (capture.source, capture.encoding, capture.separator, capture.cluster_id, capture.has_odd_times)
-        grouped.setdefault(kind, []).append(address(capture.path))
+class _Kind(NamedTuple):
+    """What captures have in common that can be read together.
+
+    Attributes:
+        folder: of snapshots in Parquet the input that they lie in; None for others.
+        types: of snapshots in Parquet the types of their columns: Spark would not bring different ones together.
+    """
+
+    source: Source
+    encoding: str
+    separator: str | None
+    cluster_id: str | None
+    has_odd_times: bool
+    folder: str | None
+    types: str | None
+
+
+def _grouped(captures: tuple[Capture, ...]) -> dict[_Kind, list[Capture]]:
+    grouped: dict[_Kind, list[Capture]] = {}
+    for one in captures:
+        folder = one.path.removesuffix(one.name) if one.types is not None else None
+        kind = _Kind(one.source, one.encoding, one.separator, one.cluster_id, one.has_odd_times, folder, one.types)
+        grouped.setdefault(kind, []).append(one)
     return grouped
+
+
+def _addresses(captures: Iterable[Capture]) -> list[str]:
+    return [address(capture.path) for capture in captures]
 
 
 def _read_records(spark: SparkSession, paths: list[str], *, has_odd_times: bool) -> DataFrame:
@@ -93,42 +126,27 @@ def _read_records(spark: SparkSession, paths: list[str], *, has_odd_times: bool)
 
 
 def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """Return rows of Parquet as if they were lines of JSON; files may lack columns that others have.
+    """Return rows of Parquet, of files with equal types, as JSON.
 
     Columns that no snapshot has are not read: a value in one of them for which Spark has no room would end the run.
     """
-    rows = spark.read.option("mergeSchema", "true").parquet(*paths)
+    rows = spark.read.parquet(*paths)
     known = [name for name in rows.columns if name in GroupSnapshot.model_fields]
-    return rows.select(F.to_json(F.struct(*known)).cast("binary").alias("value"), *_places())
+    place = [F.col(f"_metadata.{name}").alias(name) for name in ("file_path", "row_index")]
+    return rows.select(F.to_json(F.struct(*known)).cast("binary").alias("value"), *place)
 
 
-def _read_lines(spark: SparkSession, paths: list[str]) -> DataFrame:
-    return spark.read.text(paths).select(_raw(), *_places())
+def _pieces(spark: SparkSession, captures: list[Capture]) -> DataFrame:
+    """Return one row a piece of the texts, which the workers read themselves; large ones in a task for each ``TASK_BYTES``."""
+    rows = [(one.path, one.name, one.is_gzip, *piece) for one in captures for piece in one.pieces]
+    pieces = spark.createDataFrame(pa.Table.from_pylist([dict(zip(_PIECES.names, row, strict=True)) for row in rows], schema=_PIECES))
+    task_count = sum(one.size_bytes for one in captures) // TASK_BYTES
+    return pieces.repartition(task_count) if task_count > 1 else pieces
 
 
-def _read_objects(spark: SparkSession, paths: list[str], separator: str) -> DataFrame:
-    """Return what stands between the beginnings of objects, with the file as a part: files of different folders may have one name."""
-    pieces = spark.read.text(paths, lineSep=separator)
-    return pieces.select(_raw(), *_places(), F.col("_metadata.file_path").alias("part"))
-
-
-def _read_looks(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """Return the texts of each folder together: the tool prints members, offsets and state of one look by three commands."""
-    texts = spark.read.text(paths, wholetext=True)
-    folder, name = F.regexp_replace("_metadata.file_path", "[^/]*$", ""), F.col("_metadata.file_name")
-    named = texts.select(_raw(), folder.alias("folder"), name.alias("name"))
-    files = F.sort_array(F.collect_list(F.struct("name", "value")))
-    return (
-        named.groupBy("folder")
-        .agg(files.alias("files"))
-        .select(F.col("files")["name"].alias("names"), F.col("files")["value"].alias("contents"))
-    )
-
-
-def _raw() -> Column:
-    """Return a text as bytes: it need not be UTF-8, and a string that is not would end the worker."""
-    return F.col("value").cast("binary").alias("value")
-
-
-def _places() -> list[Column]:
-    return [F.col("_metadata.file_name").alias("file_name"), F.col("_metadata.file_block_start").alias("block_start")]
+def _folders(spark: SparkSession, captures: list[Capture]) -> DataFrame:
+    """Return one row a folder of texts: the tool prints members, offsets and state at one moment by three commands."""
+    folders: dict[Path, list[dict[str, object]]] = {}
+    for one in captures:
+        folders.setdefault(Path(one.path).parent, []).append({"path": one.path, "name": one.name, "is_gzip": one.is_gzip})
+    return spark.createDataFrame(pa.Table.from_pylist([{"files": files} for files in folders.values()], schema=_FOLDERS))

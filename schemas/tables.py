@@ -129,7 +129,12 @@ SEQUENCE = _column("run_sequence", BIGINT, "the run that wrote the row")
 MONTH = _column("observed_month", DATE, "first day of the month of observed_at, UTC")
 RUN = _column("run_id", STRING, "the run that wrote the row")
 SOURCE = _column("source", STRING, "kind of capture")
-SOURCE_POSITION = _column("source_position", STRING, "place in the capture")
+SOURCE_POSITION = _column(
+    "source_position",
+    STRING,
+    "where the record is: partition@offset of a raw log; else what it is of, or file and line, object or row, the file by its path below "
+    "the input",
+)
 PLACED_BY = _column(
     "placed_by",
     STRING,

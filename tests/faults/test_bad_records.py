@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import re
-from bisect import bisect_right
 from collections import Counter
-from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -18,26 +15,12 @@ from tests.spark.tables import COMPARED, assert_equal_warehouses, rows
 SEED = int(os.environ.get("EVENKEEL_SEED", "20261121"))
 
 
-class Lines:
-    """The lines of a file, as places in quarantine name them."""
-
-    def __init__(self, file: bytes) -> None:
-        self.lines = file.split(b"\n")
-        self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
-
-    def at(self, place: str) -> bytes:
-        """Return the so-manieth line of the file, or of those that begin behind a byte."""
-        number, behind = re.fullmatch(r"log\.jsonl line (\d+)(?: behind byte (\d+))?", place).groups()
-        first = bisect_right(self.starts, int(behind)) if behind is not None else 0
-        return self.lines[first + int(number) - 1]
-
-
 def check_quarantine(warehouse: Path, log: Log, capture: Path) -> None:
-    lines = Lines((capture / "log.jsonl").read_bytes())
+    lines = (capture / "log.jsonl").read_bytes().split(b"\n")
     strange, found = [], []
     for row in rows(warehouse, "quarantine"):
         if row["reason"] == "malformed_line":
-            line = lines.at(row["source_position"])
+            line = lines[int(row["source_position"].removeprefix("log.jsonl line ")) - 1]
             assert row["payload"] == line[: len(row["payload"])] and len(row["payload"]) == min(len(line), 64 * 1024)
             strange.append((row["source_position"], line))
         else:

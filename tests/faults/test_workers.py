@@ -264,8 +264,9 @@ def test_a_group_that_fails_in_landing_is_named(
 @pytest.mark.parametrize(
     ("columns", "where"),
     [
-        ({"file_name": ["a.json", "b.json"]}, "b.json"),
-        ({"names": [["x.txt"], ["members.txt", "state.txt"]]}, "members.txt, state.txt"),
+        ({"path": ["/d/a.json", "/d/b.json"], "name": ["a.json", "b.json"]}, "a.json"),
+        ({"files": [[{"name": "members.txt"}, {"name": "state.txt"}], [{"name": "x.txt"}]]}, "members.txt, state.txt"),
+        ({"file_path": ["file:///d/a%20b", "file:///d/c%20d"]}, "/d/c d"),
         ({"partition": [3, 3], "offset": [7, 9]}, "records from partition 3 offset 7 to partition 3 offset 9"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

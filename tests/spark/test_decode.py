@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
+from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,10 +17,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import decode_udfs
 from jobs.batches import to_batches
-from jobs.captures import NDJSON, PARQUET
 from jobs.commit_columns import RAW_COLUMNS, split_commits
 from jobs.sources import cluster_metadata, consumer_offsets
 from jobs.sources.decoded import LAST_MS
+from jobs.text_pieces import WHOLE, Piece
+from jobs.worker_guard import DecodingFailedError
 from schemas.staging import DECODED_ROWS, TARGETS
 from schemas.vocabulary import Source
 from tests.unit import records
@@ -31,9 +35,10 @@ RAW = pa.schema(
 )
 
 
-def line_batch(*lines: tuple[str, str, int]) -> pa.RecordBatch:
-    """Return lines with their file and the byte at which their block starts."""
-    return pa.RecordBatch.from_pylist([{"value": line.encode(), "file_name": name, "block_start": start} for line, name, start in lines])
+def piece_batch(path: Path, *pieces: Piece, name: str = "d/f") -> pa.RecordBatch:
+    """Return pieces of a file as Spark hands them over."""
+    rows = [{"path": str(path), "name": name, "is_gzip": path.suffix == ".gz", **piece._asdict()} for piece in pieces]
+    return pa.RecordBatch.from_pylist(rows)
 
 
 def assert_fits(rows: list[dict]) -> None:
@@ -161,45 +166,66 @@ def test_a_chunk_ends_at_its_limit_and_the_next_begins_empty(limit: str, monkeyp
     assert [batch.column("source_position").to_pylist() for batch in found] == [["3@0", "3@1"], ["3@2", "3@3"], ["3@4"]]
 
 
-def test_a_line_without_a_place_of_its_own_is_found_by_file_and_number() -> None:
-    """Numbers go on over batches of one block and begin anew in another; blank lines count and are no records."""
-    batches = [
-        line_batch(("{", "a.json", 0), ("", "a.json", 0)),
-        line_batch(("{", "a.json", 0), ("{", "a.json", 4096), ("{", "b.json", 0), (records.record_line(), "b.json", 0)),
-    ]
-    rows = [row for batch in decode_udfs.decode_raw_record_lines(iter(batches)) for row in batch.to_pylist()]
-    assert [row["source_position"] for row in rows] == [
-        "a.json line 1",
-        "a.json line 3",
-        "a.json line 1 behind byte 4096",
-        "b.json line 1",
-        "3@9",
-    ]
+def decoded(decode: Callable[..., Iterator[pa.RecordBatch]], *batches: pa.RecordBatch, **options: object) -> list[dict]:
+    return [row for batch in decode(iter(batches), **options) for row in batch.to_pylist()]
 
 
-def test_a_look_has_a_place_of_its_own() -> None:
-    rows = [
-        row
-        for batch in decode_udfs.decode_look_lines(iter([line_batch((json.dumps(records.look()), "f", 0))]))
-        for row in batch.to_pylist()
-    ]
+def test_a_line_without_a_position_of_its_own_is_found_by_file_and_number(tmp_path: Path) -> None:
+    """Blank lines count and are no records; so it is in whatever pieces a file comes."""
+    (tmp_path / "f").write_text("{\n\n" + records.record_line() + "\n{\n")
+    size, second = (tmp_path / "f").stat().st_size, 3
+    pieces = piece_batch(tmp_path / "f", Piece(second, size, 3), Piece(0, second, 1))
+    rows = decoded(decode_udfs.decode_raw_record_lines, pieces)
+    assert [row["source_position"] for row in rows] == ["3@9", "d/f line 4", "d/f line 1"]
+    (tmp_path / "f.gz").write_bytes(gzip.compress((tmp_path / "f").read_bytes()))
+    packed = decoded(decode_udfs.decode_raw_record_lines, piece_batch(tmp_path / "f.gz", WHOLE, name="f.gz"))
+    assert [row["source_position"] for row in packed] == ["f.gz line 1", "3@9", "f.gz line 4"]
+
+
+def test_metadata_have_positions_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(json.dumps(records.look()))
+    rows = decoded(decode_udfs.decode_look_lines, piece_batch(tmp_path / "f", WHOLE))
     assert [(row["source_position"], row["cluster_id"], row["look"]["topic"]) for row in rows] == [("1000 t", "own", "t")]
+    live = pa.RecordBatch.from_pydict({"value": [json.dumps(records.look()).encode(), b"{"]})
+    assert [row["source_position"] for row in decoded(decode_udfs.decode_live_look, live)] == ["1000 t", "live look"]
 
 
-KINDS = {
-    (Source.CONSUMER_OFFSETS, PARQUET),
-    (Source.CONSUMER_OFFSETS, NDJSON),
-    (Source.SNAPSHOT, PARQUET),
-    (Source.SNAPSHOT, NDJSON),
-    (Source.CLUSTER_METADATA, NDJSON),
-}
+def test_objects_are_found_by_file_and_number(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text('\n{"key":null}{"key":1}')
+    rows = decoded(decode_udfs.decode_formatter_objects, piece_batch(tmp_path / "f", Piece(0, 20, 7)), separator='{"key":')
+    assert [(row["source_position"], row["place"], row["part"]) for row in rows] == [
+        (f"d/f object {number}", number, str(tmp_path / "f")) for number in (7, 8)
+    ]
+
+
+def test_rows_of_parquet_are_found_by_file_and_number() -> None:
+    """Spark names files by URLs."""
+    folder, url = "/data/a b/", "file:///data/a%20b/d%2525/f"
+    batch = pa.RecordBatch.from_pydict({"value": [b"{", b"["], "file_path": [url] * 2, "row_index": [0, 9]})
+    rows = decoded(decode_udfs.decode_snapshot_rows, batch, folder=folder)
+    assert [row["source_position"] for row in rows] == ["d%25/f row 1", "d%25/f row 10"]
+
+
+def test_texts_of_one_folder_are_read_together_packed_or_not(tmp_path: Path) -> None:
+    (tmp_path / "members.txt").write_text("strange\n")
+    (tmp_path / "state.txt.gz").write_bytes(gzip.compress(b"\nstranger\n"))
+    files = [{"path": str(path), "name": f"d/{path.name}", "is_gzip": path.suffix == ".gz"} for path in sorted(tmp_path.iterdir())]
+    rows = decoded(decode_udfs.decode_described_texts, pa.RecordBatch.from_pylist([{"files": files}]), as_of_ms=0)
+    assert [row["source_position"] for row in rows] == ["d/members.txt line 1", "d/state.txt.gz line 2"]
+
+
+def test_a_file_that_a_worker_cannot_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DecodingFailedError, match=f"^input {tmp_path}/f: cannot be read by a worker .*No such file or directory"):
+        decoded(decode_udfs.decode_look_lines, piece_batch(tmp_path / "f", WHOLE))
 
 
 def test_every_kind_that_is_recognised_has_a_decoder() -> None:
-    assert set(decode_udfs.DECODERS) == KINDS
-    assert all(list(decode([])) == [] for decode in decode_udfs.DECODERS.values())
+    kinds_of_lines = {Source.CONSUMER_OFFSETS, Source.SNAPSHOT, Source.CLUSTER_METADATA}
+    assert set(decode_udfs.LINE_DECODERS) == kinds_of_lines
+    assert all(list(decode(iter([]))) == [] for decode in decode_udfs.LINE_DECODERS.values())
     assert list(decode_udfs.decode_formatter_objects(iter([]), '{"key":')) == []
     assert list(decode_udfs.decode_described_texts(iter([]), 0)) == []
+    assert list(decode_udfs.decode_snapshot_rows(iter([]), "/")) == []
 
 
 def test_rows_are_cut_into_batches_and_none_is_lost() -> None:

@@ -9,7 +9,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.spark.captures import DEMO, LOOKS
 from tests.spark.tables import assert_equal_warehouses, rows
@@ -114,8 +113,8 @@ def test_parts_that_overlap_give_what_the_whole_gives(order: tuple[int, ...], ma
 
 
 @pytest.mark.slow
-def test_parts_in_one_run_and_again_are_duplicates(make_tables, spark: SparkSession, whole: Path, tmp_path: Path) -> None:
-    """Cut into blocks on the way, as files larger than Spark reads at once are."""
+def test_parts_in_one_run_and_again_are_duplicates(make_tables, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut into pieces on the way, as large files are."""
     objects = printed(GROUPS)
     parts = [
         write(tmp_path / "monday", "groups", objects[:200]),
@@ -123,11 +122,9 @@ def test_parts_in_one_run_and_again_are_duplicates(make_tables, spark: SparkSess
         write(tmp_path / "tuesday", "commits", printed(COMMITS)),
     ]
     warehouse = tmp_path / "warehouse"
-    spark.conf.set("spark.sql.files.maxPartitionBytes", "20000")
-    try:
+    with monkeypatch.context() as patched:
+        patched.setattr("jobs.text_pieces.PIECE_BYTES", 20_000)
         assert make_tables("run", "--warehouse", warehouse, "--input", *parts, LOOKS, "--cluster-id", "demo") == 0
-    finally:
-        spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert_equal_warehouses(warehouse, whole)
     assert make_tables("verify", "--warehouse", warehouse) == 0
     counts = dict(rows(warehouse, "runs")[0]["input_counts"])
@@ -197,7 +194,7 @@ def test_damaged_objects_end_in_quarantine(make_tables, tmp_path: Path) -> None:
     path = write(tmp_path, "cut.txt", [objects[0], *bad, *objects[1:]])
     assert make_tables("land", "--warehouse", tmp_path / "warehouse", "--input", path, "--config", settings(tmp_path)) == 0
     found = sorted((row["reason"], row["source_position"]) for row in rows(tmp_path / "warehouse", "quarantine"))
-    assert found == [("malformed_object", f"cut.txt line {number}") for number in (3, 4, 5)]
+    assert found == [("malformed_object", f"cut.txt object {number}") for number in (2, 3, 4)]
     assert len(rows(tmp_path / "warehouse", "subscription_snapshots")) == 5
 
 

@@ -18,6 +18,7 @@ import pytest
 from jobs import captures
 from jobs.captures import Capture, find_captures, fingerprint
 from jobs.errors import InputError
+from jobs.text_pieces import WHOLE, Piece
 from schemas.vocabulary import Source
 from tests.unit import records
 
@@ -72,7 +73,7 @@ def test_captures_come_in_an_order_of_their_own(tmp_path: Path) -> None:
     captures = find_captures((str(tmp_path / "b"), str(tmp_path)))
     assert [Path(one.path).name for one in captures] == ["a", "b", "c"]
     size = (tmp_path / "a").stat().st_size
-    assert captures[0] == Capture(str(tmp_path / "a"), Source.CONSUMER_OFFSETS, "ndjson", size)
+    assert captures[0] == Capture(str(tmp_path / "a"), Source.CONSUMER_OFFSETS, "ndjson", size, name="a", pieces=(Piece(0, size, 1),))
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,12 +306,6 @@ def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None
     (tmp_path / "closed").chmod(0o755)
 
 
-@pytest.mark.parametrize("name", ["f.bz2", "f.zst", "f.jsonl.snappy"])
-def test_text_under_the_name_of_a_packed_file_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="text under the name of a packed file; Spark goes by the name: rename it"):
-        find_captures((str(lines(tmp_path / name, records.record_line())),))
-
-
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     path = parquet(tmp_path / "f")
     path.write_bytes(path.read_bytes()[:100])
@@ -326,14 +321,13 @@ def test_damaged_gzip_is_refused_also_in_a_folder(tmp_path: Path, damage: Callab
         find_captures((str(tmp_path),))
 
 
-def test_a_name_that_hides_whether_a_file_is_packed_is_refused(tmp_path: Path) -> None:
-    packed = tmp_path / "packed.json"
-    packed.write_bytes(gzip.compress(records.record_line().encode()))
-    plain = tmp_path / "plain.gz"
-    plain.write_text(records.record_line())
-    for path, message in ((packed, "gzip data under another name"), (plain, "a file called .gz that is not gzip")):
-        with pytest.raises(InputError, match=message):
-            find_captures((str(path),))
+@pytest.mark.parametrize("name", ["f", "f.gz", "f.jsonl.snappy"])
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_text_is_packed_or_not_whatever_its_name_says(tmp_path: Path, name: str, pack: bool) -> None:
+    text = records.record_line().encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if pack else text)
+    (capture,) = find_captures((str(tmp_path),))
+    assert (capture.is_gzip, capture.pieces) == (pack, (WHOLE,) if pack else (Piece(0, len(text), 1),))
 
 
 def test_a_forced_kind_is_held_against_the_content(tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+"""Texts cut into pieces, and read piece by piece: the records of a text, each with its number in the file.
+
+Spark's own reader knows only its block and numbers lines from there, so that a line would have as many numbers as there are ways to cut
+the file. Here the driver cuts, at ends of records, and notes the number of each piece's first one: however a text is cut, and whoever
+reads the pieces in whatever order, a record has one number.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from io import BufferedIOBase
+from typing import NamedTuple
+
+PIECE_BYTES = 4 << 20
+"""About what a piece has: a second's work."""
+BLOCK_BYTES = 1 << 20
+"""What is read at once."""
+
+
+class Piece(NamedTuple):
+    """A part of a text that begins and ends where records do.
+
+    Attributes:
+        start: its first byte, of what is unpacked.
+        end: the byte behind its last one; None for all there is.
+        number: of its first record in the file; the first of a file has 1.
+    """
+
+    start: int
+    end: int | None
+    number: int
+
+
+WHOLE = Piece(0, None, 1)
+
+
+class RecordTooLongError(ValueError):
+    """A record is longer than any that there may be, such as the zeros to which some packed files unpack without end."""
+
+
+def cut(content: BufferedIOBase, separator: bytes | None, longest_bytes: int) -> Iterator[Piece]:
+    r"""Yield the pieces of a text; reads it to its end, so that damage in it comes to light.
+
+    Args:
+        separator: what each record begins with; None for lines, which end with ``\n``, ``\r\n`` or ``\r``.
+        longest_bytes: the most that one record may have.
+
+    Raises:
+        RecordTooLongError: one has more.
+    """
+    text, start, number, searched = bytearray(), 0, 1, 0
+    while block := content.read(min(PIECE_BYTES, longest_bytes)):
+        text += block
+        if len(text) > longest_bytes and not _has_end(text, separator, longest_bytes):
+            raise RecordTooLongError
+        end = _last_end(text, searched, separator)
+        searched = 0 if end else max(0, len(text) - len(separator or b"\n"))
+        if end:
+            yield Piece(start, start + end, number)
+            number += _count(text, end, separator)
+            start += end
+            del text[:end]
+    if text:
+        yield Piece(start, start + len(text), number)
+
+
+def _has_end(text: bytearray, separator: bytes | None, within: int) -> bool:
+    """Return whether the first record of a text has at most so many bytes, or may have: it need not be there to its end."""
+    if separator is not None:
+        return len(text) < within + len(separator) or text.find(separator, 1, within + len(separator)) > 0
+    return any(text.find(end, 0, within + 1) >= 0 for end in (b"\n", b"\r"))
+
+
+def _last_end(text: bytearray, searched: int, separator: bytes | None) -> int:
+    """Return how many bytes of a text are records that have ended; ``searched`` bytes are known to have no end."""
+    if separator is not None:
+        return max(0, text.rfind(separator, max(1, searched)))
+    # A carriage return at the very end may be the first half of a line end.
+    return 1 + max(text.rfind(b"\n", searched), text.rfind(b"\r", searched, len(text) - 1))
+
+
+def _count(text: bytearray, end: int, separator: bytes | None) -> int:
+    """Return how many records of a text end there or before."""
+    if separator is not None:
+        return text.count(separator, 0, end)
+    returns = text.count(b"\r", 0, end)
+    return text.count(b"\n", 0, end) + (returns - text.count(b"\r\n", 0, end) if returns else 0)
+
+
+def read(path: str, piece: Piece, separator: bytes | None, *, is_gzip: bool) -> Iterator[tuple[int, bytes]]:
+    """Yield the records of a piece, each with its number; blank lines count and are left out.
+
+    Args:
+        path: a file that this machine has.
+        separator: as for ``cut``.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with _opened(path, is_gzip=is_gzip) as content:
+        content.seek(piece.start)
+        size = None if piece.end is None else piece.end - piece.start
+        for number, record in enumerate(_records(content, size, separator), piece.number):
+            if record.strip():
+                yield number, record
+
+
+def read_whole(path: str, *, is_gzip: bool) -> bytes:
+    """Return all of a text.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with _opened(path, is_gzip=is_gzip) as content:
+        return content.read()
+
+
+def _opened(path: str, *, is_gzip: bool) -> BufferedIOBase:
+    name = path.encode()  # captures are found by names in UTF-8; a worker's locale may be another
+    return gzip.open(name) if is_gzip else open(name, "rb")
+
+
+def _records(content: BufferedIOBase, size: int | None, separator: bytes | None) -> Iterator[bytes]:
+    """Yield all records, lines without their ends."""
+    ends = (b"\n", b"\r") if separator is None else (separator,)
+    begun: list[bytes] = []
+    while block := content.read(BLOCK_BYTES if size is None else min(BLOCK_BYTES, size)):
+        size = None if size is None else size - len(block)
+        begun.append(block)
+        if any(end in block for end in ends):
+            *whole, rest = _split(b"".join(begun), separator)
+            yield from map(_without_end, whole) if separator is None else whole
+            begun = [rest]
+    last = _split(b"".join(begun), separator)
+    yield from map(_without_end, last) if separator is None else last
+
+
+def _split(text: bytes, separator: bytes | None) -> list[bytes]:
+    """Return the records of a text, lines with their ends; the last one may go on behind it."""
+    if separator is None:
+        return text.splitlines(keepends=True)
+    return [separator + rest for rest in text.split(separator)[1:]]  # what is before the first one of a file is blank
+
+
+def _without_end(line: bytes) -> bytes:
+    return line.rstrip(b"\r\n")
