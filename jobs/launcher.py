@@ -273,7 +273,7 @@ def codeset(name: str) -> str:
         # All categories, as the JVM does: where a single one names a locale that is not installed, it takes "C" for all.
         _locale.setlocale(_locale.LC_ALL, name)
         return _locale.nl_langinfo(_locale.CODESET)
-    except _locale.Error:
+    except _locale.Error:  # type: ignore[attr-defined]  # the stubs have it in locale alone, whose import takes milliseconds
         return ""
     finally:
         _locale.setlocale(_locale.LC_ALL, before)

@@ -46,7 +46,9 @@ def check_names(spark: SparkSession, paths: Iterable[str]) -> None:
     encoding = next((encoding for encoding in jvm_encodings(spark) if not is_utf8(encoding)), None)
     if encoding is not None:
         remedy = "start Spark with LC_ALL=C.UTF-8, on its workers too, or use a name in ASCII"
-        raise PlatformError(f"{odd}: Java would find another name there, since its encoding is {encoding}, not UTF-8; {remedy}")
+        raise PlatformError(
+            f"{odd.removeprefix('file:')}: Java would find another name there, since its encoding is {encoding}, not UTF-8; {remedy}"
+        )
 
 
 def jvm_encodings(spark: SparkSession) -> list[str]:
