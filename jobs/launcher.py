@@ -296,8 +296,10 @@ def clean_environment(environ: Mapping[str, str], folder: str, locale: str | Non
     for name in PATH_VARIABLES.keys() & clean.keys():
         clean[name] = _resolved(clean[name], PATH_VARIABLES[name], folder)
     for name in SEARCH_VARIABLES:
-        if name in clean:
-            clean[name] = clean_search_path(clean[name], folder)
+        # Without any folder it has to go: an empty PATH would mean the current folder once more.
+        paths = clean_search_path(clean.pop(name, ""), folder)
+        if paths:
+            clean[name] = paths
     if locale:
         clean["LC_ALL"] = locale
     return clean
@@ -314,11 +316,14 @@ def clean_search_path(text: str, folder: str) -> str:
 
 def check_for_java(start: Start, locale: str | None) -> None:
     """Raise a Refusal if Java would change an argument: no locale of UTF-8 is installed, or the name of a folder is not UTF-8."""
-    for word in start.argv:
-        if not word.isascii() and (locale is None or not _is_utf8(word)):
-            found = word.encode("utf-8", "surrogateescape")
-            where = f"no locale of UTF-8 is installed ({', '.join(UTF8_LOCALES)})" if locale is None else "it is not UTF-8"
-            raise Refusal(f"Java cannot be given {found!r}: {where}; install one, or use names in ASCII")
+    for part in (part for word in start.argv for part in word.split(",")):
+        if not part.isascii() and (locale is None or not _is_utf8(part)):
+            found = part.encode("utf-8", "surrogateescape")
+            if locale is None:
+                cause = f"no locale of UTF-8 is installed ({', '.join(UTF8_LOCALES)}); install one, or use a name in ASCII"
+            else:
+                cause = "it is not UTF-8; rename it"
+            raise Refusal(f"Java cannot be given {found!r}: {cause}")
 
 
 def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:

@@ -140,7 +140,7 @@ def test_asking_for_the_encoding_of_a_locale_changes_none():
 @pytest.mark.parametrize(
     ("given", "clean"),
     [
-        ({"PYTHONPATH": ""}, {"PYTHONPATH": ""}),
+        ({"PYTHONPATH": "", "PATH": ".:"}, {}),
         ({"PYTHONPATH": ":/a::./:.:b/..:b"}, {"PYTHONPATH": "/a:/here/b"}),
         ({"PATH": ".:/bin:", "LD_LIBRARY_PATH": ":/lib"}, {"PATH": "/bin", "LD_LIBRARY_PATH": "/lib"}),
         ({"SPARK_DIST_CLASSPATH": "/h/*:"}, {"SPARK_DIST_CLASSPATH": "/h/*"}),
@@ -161,14 +161,14 @@ def test_the_chosen_locale_beats_the_callers():
 
 
 def test_what_java_would_change_is_refused():
-    plain, accented, bytes_ = (launcher.Start(("submit", word), {}) for word in ("a", "é", os.fsdecode(b"\xe9")))
+    plain, accented, bytes_ = (launcher.Start(("submit", word), {}) for word in ("a", "a,é", os.fsdecode(b"\xe9")))
     launcher.check_for_java(plain, None)
     launcher.check_for_java(accented, "")
     with pytest.raises(
         Refusal, match=r"^Java cannot be given b'\\xc3\\xa9': no locale of UTF-8 is installed \(C\.UTF-8, en_US\.UTF-8\); install one"
     ):
         launcher.check_for_java(accented, None)
-    with pytest.raises(Refusal, match=r"^Java cannot be given b'\\xe9': it is not UTF-8; "):
+    with pytest.raises(Refusal, match=r"^Java cannot be given b'\\xe9': it is not UTF-8; rename it$"):
         launcher.check_for_java(bytes_, "C.UTF-8")
 
 
