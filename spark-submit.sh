@@ -51,8 +51,8 @@ case ${1-} in
     find_python
     # Isolated and without site-packages, since only the standard library is used: that starts fastest, and no setting of the caller's
     # can harm it. Imported, so that Python keeps its compiled form; from the end of the path, so that no file of jobs/ hides a library.
-    # Python may set LC_CTYPE while it starts, so the launcher gets the caller's own.
-    exec "$python" -I -S -c 'import sys; sys.path.append(sys.argv[1]); import launcher; sys.exit(launcher.main(sys.argv[2:]))' \
+    # Arguments are UTF-8, whatever the locale is. Python may set LC_CTYPE while it starts, so the launcher gets the caller's own.
+    exec "$python" -I -S -X utf8 -c 'import sys; sys.path.append(sys.argv[1]); import launcher; sys.exit(launcher.main(sys.argv[2:]))' \
       "$root/jobs" "$python" "${LC_CTYPE-}" "$@"
     ;;
 esac

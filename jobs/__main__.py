@@ -1,3 +1,11 @@
-from jobs.cli import console_main
+import os
+import sys
 
-raise SystemExit(console_main())
+from jobs.cli import console_main
+from jobs.launcher import FOLDER_VARIABLE, decode, decode_arguments
+
+# The launcher starts Spark, and so this process, in another folder. Taken out, so that no process that is started from here goes there.
+folder = os.environ.pop(FOLDER_VARIABLE, None)
+if folder:
+    os.chdir(decode(folder))
+raise SystemExit(console_main(decode_arguments(sys.argv[1:])))

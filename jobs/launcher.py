@@ -62,6 +62,30 @@ SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.de
 """The same by their names as settings, which ``--conf`` takes."""
 ALSO_PASSED_ON = ("master", "deploy_mode")
 """The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
+PATH_OPTIONS = {
+    **dict.fromkeys(("--jars", "--py-files", "--files", "--archives"), ","),
+    **dict.fromkeys(("spark.jars", "spark.submit.pyFiles", "spark.files", "spark.archives", "spark.local.dir"), ","),
+    **dict.fromkeys(("--driver-class-path", "--driver-library-path", "spark.driver.extraClassPath", "spark.driver.extraLibraryPath"), ":"),
+    **dict.fromkeys(("--properties-file", "--keytab", "spark.kerberos.keytab", "spark.jars.ivy", "spark.jars.ivySettings"), ""),
+    **dict.fromkeys(("spark.eventLog.dir", "spark.sql.warehouse.dir"), ""),
+}
+"""The options and settings of Spark whose values are paths of this machine, with what separates several."""
+PATH_VARIABLES = {
+    **dict.fromkeys(("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_HOME", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "JAVA_HOME", "TMPDIR"), ""),
+    **dict.fromkeys(("PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"), ""),
+    "SPARK_LOCAL_DIRS": ",",
+}
+"""The variables whose values are paths, with what separates several."""
+SEARCH_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SPARK_DIST_CLASSPATH")
+"""The variables with folders that programs search for code; an empty one means the current folder."""
+IGNORED_VARIABLES = ("PYTHONHOME", "PYTHONINSPECT", "PYTHONSTARTUP")
+"""The variables that would keep the driver's Python from starting or from ending."""
+FOLDER_VARIABLE = "EVENKEEL_FOLDER"
+"""The variable that gives the driver the caller's current folder, encoded, since Spark runs in another one."""
+ENCODED = "--encoded-arguments"
+"""The first argument of a driver whose other arguments are encoded."""
+UTF8_LOCALES = ("C.UTF-8", "en_US.UTF-8")
+"""The locales to choose from where the caller's is not one of UTF-8."""
 DEFAULT_EXTRAS = ("spark", "quality", "report", "kafka")
 """What .venv has beside the dependencies of every installation."""
 ZIP_SOURCES = {"jobs": "jobs", "schemas": "schemas", "assignors": "assignors", "jobs/conf": "conf", "setup.cfg": "setup.cfg"}
@@ -74,7 +98,9 @@ STDERR = 8
 """The descriptor that keeps the caller's own stderr while the one of spark-submit is filtered."""
 
 CHECK_PACKAGES = """
-import importlib.metadata, re, sys
+import sys
+sys.path[:] = [path for path in sys.path if path]  # an empty one is the current folder
+import importlib.metadata, re
 if not (3, 10) <= sys.version_info < (3, 15):
     sys.exit("it is Python %d.%d, Evenkeel runs on 3.10 to 3.14" % sys.version_info[:2])
 missing = []
@@ -99,7 +125,8 @@ class CommandLine(NamedTuple):
     """The arguments of a call; what was not given is empty.
 
     ``spark_options`` are those for spark-submit, without the ones that the launcher merges with its own: ``remote``, ``jars``,
-    ``packages`` and ``py_files``. ``command`` is the command with its options. ``setup_extras`` is None without ``--setup``.
+    ``packages`` and ``py_files``. ``command`` is the command with its options. ``setup_extras`` is None without ``--setup``. ``folder`` is
+    the one from which relative paths start.
     """
 
     spark_options: tuple[str, ...] = ()
@@ -112,6 +139,7 @@ class CommandLine(NamedTuple):
     py_files: str = ""
     setup_extras: tuple[str, ...] | None = None
     asks_usage: bool = False
+    folder: str = ""
 
 
 def parse(arguments: Sequence[str]) -> CommandLine:
@@ -152,6 +180,150 @@ def parse(arguments: Sequence[str]) -> CommandLine:
         if field is None or field in ALSO_PASSED_ON:
             options += [name, value]
     return CommandLine(tuple(options), tuple(rest), **fields)
+
+
+def resolve_paths(line: CommandLine, folder: str) -> CommandLine:
+    """Return a call whose Spark options do not depend on the current folder, with the folder itself for the command's own paths.
+
+    >>> resolve_paths(parse(["--jars=a.jar,/b.jar", "--conf", "spark.files=c", "run", "d"]), "/here")[:2]
+    (('--conf', 'spark.files=/here/c'), ('run', 'd'))
+    """
+    options: list[str] = []
+    words = iter(line.spark_options)
+    for name in words:
+        options.append(name)
+        if name in FLAGS:
+            continue
+        value = next(words)
+        if name in ("--conf", "-c"):
+            setting, sign, text = value.partition("=")
+            value = f"{setting}{sign}{_resolved(text, PATH_OPTIONS.get(setting), folder)}"
+        options.append(_resolved(value, PATH_OPTIONS.get(name), folder))
+    jars, py_files = (_resolved(paths, ",", folder) for paths in (line.jars, line.py_files))
+    return line._replace(spark_options=tuple(options), jars=jars, py_files=py_files, folder=folder)
+
+
+def _resolved(value: str, separator: str | None, folder: str) -> str:
+    """Return paths, each from a folder if it is relative; a value without a separator, None, is no path."""
+    if separator is None:
+        return value
+    paths = value.split(separator) if separator else [value]
+    # What has a scheme is an address already; a list that colons separate has none.
+    return separator.join(path if separator != ":" and _has_scheme(path) else os.path.join(folder, path) for path in paths if path)
+
+
+def _has_scheme(path: str) -> bool:
+    scheme, colon, _ = path.partition(":")
+    return bool(colon) and scheme.isascii() and scheme.replace("+", "").replace("-", "").replace(".", "").isalnum()
+
+
+def check_words(words: Iterable[str]) -> None:
+    """Raise a Refusal unless every argument is UTF-8: of other bytes Java makes question marks, which may end in a key."""
+    for word in words:
+        if not _is_utf8(word):
+            found = word.encode("utf-8", "surrogateescape")
+            raise Refusal(f"the argument {found!r} is not UTF-8; write it in UTF-8, and rename a file whose name is not")
+
+
+def _is_utf8(text: str) -> bool:
+    return text.isascii() or not any("\udc80" <= char <= "\udcff" for char in text)
+
+
+def encode_arguments(words: Sequence[str]) -> tuple[str, ...]:
+    """Return arguments that no locale of a JVM changes: as they are where they are plain, else encoded.
+
+    The JVM of spark-submit decodes its arguments by its locale and encodes them anew for the driver's Python. What is not in the locale
+    becomes a question mark, so a question mark of the caller's is encoded too: one that arrives as such was something else.
+
+    >>> encode_arguments(["land", "--cluster-id", "Zürich"])
+    ('--encoded-arguments', 'land', '--cluster-id', 'Z%C3%BCrich')
+    """
+    if all(word.isascii() and "?" not in word for word in words):
+        return tuple(words)
+    return (ENCODED, *map(encode, words))
+
+
+def decode_arguments(words: Sequence[str]) -> list[str]:
+    """Return what ``encode_arguments`` was given."""
+    return [decode(word) for word in words[1:]] if words and words[0] == ENCODED else list(words)
+
+
+def encode(text: str) -> str:
+    """Return a text in printable ASCII."""
+    codes = text.encode("utf-8", "surrogateescape")
+    return "".join(chr(code) if 32 <= code < 127 and code not in b"%?" else f"%{code:02X}" for code in codes)
+
+
+def decode(text: str) -> str:
+    """Return what ``encode`` was given."""
+    from urllib.parse import unquote_to_bytes
+
+    return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
+
+
+# --------------------------------------------------------------------------------------------------------- the environment
+
+
+def codeset(name: str) -> str:
+    """Return the encoding of a locale by its name, empty if it is not installed; without a name, the encoding of the environment's."""
+    import _locale
+
+    before = _locale.setlocale(_locale.LC_ALL, None)
+    try:
+        # All categories, as the JVM does: where a single one names a locale that is not installed, it takes "C" for all.
+        _locale.setlocale(_locale.LC_ALL, name)
+        return _locale.nl_langinfo(_locale.CODESET)
+    except _locale.Error:  # type: ignore[attr-defined]  # the stubs have it in locale alone, whose import takes milliseconds
+        return ""
+    finally:
+        _locale.setlocale(_locale.LC_ALL, before)
+
+
+def choose_locale(find_codeset: Callable[[str], str] = codeset) -> str | None:
+    """Return the locale to set so that a JVM uses UTF-8: empty if the environment's does, None if no such locale is installed."""
+    return next((name for name in ("", *UTF8_LOCALES) if find_codeset(name).upper() == "UTF-8"), None)
+
+
+def clean_environment(environ: Mapping[str, str], folder: str, locale: str | None) -> dict[str, str]:
+    """Return the variables with which programs are started: UTF-8, and none that depends on the current folder.
+
+    Args:
+        environ: the caller's.
+        folder: the current one.
+        locale: as ``choose_locale`` returns it.
+    """
+    clean = {name: value for name, value in environ.items() if name not in IGNORED_VARIABLES}
+    for name in PATH_VARIABLES.keys() & clean.keys():
+        clean[name] = _resolved(clean[name], PATH_VARIABLES[name], folder)
+    for name in SEARCH_VARIABLES:
+        # Without any folder it has to go: an empty PATH would mean the current folder once more.
+        paths = clean_search_path(clean.pop(name, ""), folder)
+        if paths:
+            clean[name] = paths
+    if locale:
+        clean["LC_ALL"] = locale
+    return clean
+
+
+def clean_search_path(text: str, folder: str) -> str:
+    """Return a list of folders without those that mean the current one, and the other relative ones from it.
+
+    >>> clean_search_path(":lib:/opt:.", "/here")
+    '/here/lib:/opt'
+    """
+    return ":".join(os.path.join(folder, path) for path in text.split(":") if os.path.normpath(path) != ".")
+
+
+def check_for_java(start: Start, locale: str | None) -> None:
+    """Raise a Refusal if Java would change an argument: no locale of UTF-8 is installed, or the name of a folder is not UTF-8."""
+    for part in (part for word in start.argv for part in word.split(",")):
+        if not part.isascii() and (locale is None or not _is_utf8(part)):
+            found = part.encode("utf-8", "surrogateescape")
+            if locale is None:
+                cause = f"no locale of UTF-8 is installed ({', '.join(UTF8_LOCALES)}); install one, or use a name in ASCII"
+            else:
+                cause = "it is not UTF-8; rename it"
+            raise Refusal(f"Java cannot be given {found!r}: {cause}")
 
 
 def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
@@ -342,11 +514,17 @@ def ivy_settings(repository: str) -> str:
 
 
 class Start(NamedTuple):
-    """What this process becomes. ``filters_stderr``: without the JVM's notice, and apart from stdout also for the driver's Python."""
+    """What this process becomes.
+
+    ``filters_stderr``: without the JVM's notice, and apart from stdout also for the driver's Python. ``folder``: where it runs; empty for
+    the caller's. Spark runs in the checkout, since it starts its Python workers by ``-m``, which puts the current folder before every other
+    on their path.
+    """
 
     argv: tuple[str, ...]
     environ: Mapping[str, str]
     filters_stderr: bool = False
+    folder: str = ""
 
 
 def python_start(line: CommandLine, root: str, python: str, environ: Mapping[str, str], remote: str = "") -> Start:
@@ -362,7 +540,8 @@ def python_start(line: CommandLine, root: str, python: str, environ: Mapping[str
     own = {"PYTHONPATH": _joined(":", root, environ.get("PYTHONPATH"))}
     if remote:
         own["SPARK_REMOTE"] = remote
-    return Start((python, "-m", "jobs", *line.command), {**environ, **own})
+    # By its path: -m would put the current folder on Python's path.
+    return Start((python, f"{root}/jobs/__main__.py", *line.command), {**environ, **own})
 
 
 def local_start(line: CommandLine, root: str, spark: Spark, python: str, jar_files: Sequence[str], environ: Mapping[str, str]) -> Start:
@@ -386,6 +565,7 @@ def local_start(line: CommandLine, root: str, spark: Spark, python: str, jar_fil
         "PYTHONPATH": _joined(":", root, environ.get("PYTHONPATH")),
         # Driver and executors talk on this machine only; no start fails on a host name without an address, as in many containers.
         "SPARK_LOCAL_IP": environ.get("SPARK_LOCAL_IP") or "127.0.0.1",
+        FOLDER_VARIABLE: encode(line.folder),
     }
     # Spark makes this folder for tables without a path, of which there are none; its default is in the caller's folder.
     settings = ("--conf", f"spark.sql.warehouse.dir={environ.get('TMPDIR') or '/tmp'}/spark-warehouse")
@@ -393,7 +573,7 @@ def local_start(line: CommandLine, root: str, spark: Spark, python: str, jar_fil
     jars = _joined(",", *jar_files, line.jars)
     options = (*settings, *master, *line.spark_options)
     argv = _spark_submit(spark, root, "spark-local.conf", line.py_files, jars, line.packages, options, line.command)
-    return Start(argv, {**environ, **own}, filters_stderr=True)
+    return Start(argv, {**environ, **own}, filters_stderr=True, folder=root)
 
 
 def cluster_start(
@@ -418,7 +598,7 @@ def cluster_start(
         jars: Delta's jars for this version of Spark.
         environ: the caller's.
     """
-    own = {"SPARK_HOME": spark.home}
+    own = {"SPARK_HOME": spark.home, FOLDER_VARIABLE: encode(line.folder)}
     # A driver that runs on the cluster has neither .venv nor this machine's paths. One that runs here keeps to .venv also where executors
     # have a Python of their own, such as ./environment/bin/python from --archives.
     if python and line.deploy_mode != "cluster":
@@ -433,7 +613,7 @@ def cluster_start(
             packages = _joined(",", *delta, packages)
     py_files = _joined(",", zip_path(root), line.py_files)
     argv = _spark_submit(spark, root, "spark-defaults.conf", py_files, given, packages, line.spark_options, line.command)
-    return Start(argv, {**environ, **own})
+    return Start(argv, {**environ, **own}, folder=root)
 
 
 def _spark_submit(
@@ -442,7 +622,7 @@ def _spark_submit(
     lists = (("--py-files", py_files), ("--jars", jars), ("--packages", packages))
     own = (word for name, value in lists if value for word in (name, value))
     files = ("--load-spark-defaults", "--properties-file", f"{root}/conf/{settings}")
-    return (f"{spark.home}/bin/spark-submit", *files, *own, *options, f"{root}/jobs/__main__.py", *command)
+    return (f"{spark.home}/bin/spark-submit", *files, *own, *options, f"{root}/jobs/__main__.py", *encode_arguments(command))
 
 
 def _joined(separator: str, *parts: str | None) -> str:
@@ -472,14 +652,16 @@ def become(start: Start) -> None:
         path = stderr_path(os.getpid(), os.isatty(STDERR))
         if path is not None:
             environ["EVENKEEL_STDERR"] = path
-        _filter_stderr()
+        _filter_stderr(environ)
+    if start.folder:
+        os.chdir(start.folder)
     # Python ignores both for itself, and what is ignored stays so in the next program.
     for name in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(name, signal.SIG_DFL)
     os.execvpe(start.argv[0], start.argv, environ)
 
 
-def _filter_stderr() -> None:
+def _filter_stderr(environ: Mapping[str, str]) -> None:
     """Put grep between stderr and the caller's: it ends with the last process that writes there, and not by Ctrl-C before."""
     readable, writable = os.pipe()
     interrupts = (signal.SIGINT, signal.SIGQUIT)
@@ -493,7 +675,7 @@ def _filter_stderr() -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             os.dup2(readable, 0)
             os.dup2(STDERR, 1)
-            os.execvp("grep", ("grep", "--line-buffered", "-vF", VECTOR_NOTICE))
+            os.execvpe("grep", ("grep", "--line-buffered", "-vF", VECTOR_NOTICE), environ)
         finally:
             os._exit(EXIT_CODE)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -513,6 +695,18 @@ def check_python(version: tuple[int, int]) -> None:
     """Raise a Refusal unless Evenkeel runs on this version of Python."""
     if not (3, 10) <= version < (3, 15):
         raise Refusal(f"this is Python {version[0]}.{version[1]}; Evenkeel runs on Python 3.10 to 3.14: install one, or put it on PATH")
+
+
+def current_folder() -> str:
+    """Return the path of the current folder.
+
+    Raises:
+        Refusal: it was removed.
+    """
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise Refusal("the current folder was removed; change to another one, then call again") from None
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
@@ -739,6 +933,8 @@ class Setup:
         home = self.environ.get("SPARK_HOME")
         if home:
             python = self.environ.get("PYSPARK_PYTHON") or "python3"
+            if "/" in python:
+                python = os.path.abspath(python)
             spark = find_spark(home)
             check_packages(python, home, requirements(self._read("setup.cfg"), ("quality", "report")), self.environ)
             return spark, python
@@ -814,7 +1010,7 @@ class Setup:
         import shutil
 
         python = self._base_python
-        if _run((python, "-c", "import ensurepip, venv"), self.environ)[0]:
+        if _run((python, "-I", "-c", "import ensurepip, venv"), self.environ)[0]:
             raise Refusal(
                 f"{python} has no venv or ensurepip module; install it (Debian, Ubuntu: apt install python3-venv), then call again"
             )
@@ -824,7 +1020,7 @@ class Setup:
             os.unlink(self.venv)
         elif os.path.exists(self.venv):
             shutil.rmtree(self.venv)
-        self._attempt("making .venv", "see the cause", (python, "-m", "venv", self.venv))
+        self._attempt("making .venv", "see the cause", (python, "-I", "-m", "venv", self.venv))
 
     def _pip_calls(self, sections: Sequence[str]) -> list[PipCall]:
         """Return the calls of pip that install these sections of the lock.
@@ -855,7 +1051,7 @@ class Setup:
                 self._attempt(
                     "installing the packages of setup.cfg",
                     "connect this machine or name a mirror by PIP_INDEX_URL",
-                    (self.venv_python, "-m", "pip", "install", *PIP_OPTIONS, *options, "--requirement", f"{self.venv}/{name}"),
+                    (self.venv_python, "-I", "-m", "pip", "install", *PIP_OPTIONS, *options, "--requirement", f"{self.venv}/{name}"),
                 )
             with open(f"{self._stamp_path}.part", "wb") as file:
                 file.write(stamp)
@@ -1010,19 +1206,24 @@ def main(arguments: Sequence[str]) -> int:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     python, locale, *words = arguments
-    environ = {name: value for name, value in os.environ.items() if name != "LC_CTYPE"}
+    os.environ.pop("LC_CTYPE", None)
     if locale:
-        environ["LC_CTYPE"] = locale
+        os.environ["LC_CTYPE"] = locale
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     try:
         check_python(sys.version_info[:2])
-        line = parse(words)
+        check_words(words)
+        folder, utf8_locale = current_folder(), choose_locale()
+        environ = clean_environment(os.environ, folder, utf8_locale)
+        line = resolve_paths(parse(words), folder)
         way = choose_way(line, environ)
         if way == "usage":
             print(__doc__, end="", file=sys.stdout if line.asks_usage else sys.stderr)
             return 0 if line.asks_usage else EXIT_CODE
         start = prepare(line, way, Setup(root, python, environ))
         if start is not None:
+            if start.folder:
+                check_for_java(start, utf8_locale)
             become(start)
         return 0
     except Refusal as refusal:

@@ -27,7 +27,7 @@ from jobs.errors import GateFailedError, LeaseLostError, NotAWarehouseError, Run
 from jobs.installation import evenkeel_version
 from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
-from jobs.reach import check_reach
+from jobs.reach import check_names, check_reach
 from jobs.session import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid
 from jobs.settling import EXPIRED
 from jobs.views import prepare_views, settle_views
@@ -83,6 +83,7 @@ def execute(spark: SparkSession, request: Request) -> str | None:
 
 
 def _execute(spark: SparkSession, request: Request) -> str | None:
+    check_names(spark, (request.settings.warehouse, *(capture.path for capture in request.captures)))
     warehouse = Warehouse(spark, request.settings.warehouse)
     if request.command == "verify":
         return verify.run(warehouse, request.now, request.wait_seconds)

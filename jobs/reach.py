@@ -6,6 +6,7 @@ would read back as empty: a run without rows, and without an error.
 
 from __future__ import annotations
 
+import logging
 import socket
 import uuid
 from collections.abc import Iterable
@@ -17,12 +18,51 @@ from pyspark.sql import SparkSession
 
 from jobs.atomic_file import write_file
 from jobs.batches import Batches
-from jobs.errors import InputError, NotAWarehouseError
-from jobs.session import is_of_one_machine
+from jobs.errors import InputError, NotAWarehouseError, PlatformError
+from jobs.location import address
+from jobs.session import SPARK_ERRORS, is_of_one_machine, is_utf8, jvm_encoding
+
+logger = logging.getLogger(__name__)
 
 MARK = ".evenkeel.reach"
 PROBES = 32
 """Tasks that look; Spark does not let us choose the machines, but spreads tasks over all that it has."""
+
+
+def check_names(spark: SparkSession, paths: Iterable[str]) -> None:
+    """Refuse local paths that a JVM of the session would write otherwise: outside UTF-8 each takes ``é`` for another name, such as ``?``.
+
+    Asks nobody where all names are ASCII.
+
+    Args:
+        paths: of the warehouse and the inputs; places in object stores and catalogs are passed over.
+
+    Raises:
+        PlatformError: naming the path and the encoding.
+    """
+    names = map(address, paths)
+    odd = next((name for name in names if not name.isascii() and name.startswith("file:")), None)
+    if odd is None:
+        return
+    encoding = next((encoding for encoding in jvm_encodings(spark) if not is_utf8(encoding)), None)
+    if encoding is not None:
+        remedy = "start Spark with LC_ALL=C.UTF-8, on its workers too, or use a name in ASCII"
+        raise PlatformError(
+            f"{odd.removeprefix('file:')}: Java would find another name there, since its encoding is {encoding}, not UTF-8; {remedy}"
+        )
+
+
+def jvm_encodings(spark: SparkSession) -> list[str]:
+    """Return the encodings in which the driver's and the executors' JVMs write the names of files, as far as they can be asked."""
+    own = jvm_encoding(spark)
+    found = [] if own is None else [own]
+    if not is_of_one_machine(spark):
+        encoding = "java_method('java.lang.System', 'getProperty', 'sun.jnu.encoding') AS encoding"
+        try:
+            found += [row["encoding"] for row in spark.range(0, PROBES, 1, PROBES).selectExpr(encoding).distinct().collect()]
+        except SPARK_ERRORS as error:  # some platforms allow no method of Java's
+            logger.debug("encoding of the executors is not known: %s", error)
+    return found
 
 
 def check_reach(spark: SparkSession, warehouse: Path | None, inputs: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import logging
 import os
 import re
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pyspark.sql import SparkSession, is_remote
 
 from jobs.errors import PlatformError, explain
 from jobs.installation import zip_packages
+from jobs.launcher import choose_locale, clean_search_path
 
 try:
     from py4j.protocol import Py4JError
@@ -66,6 +68,7 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
     else:
         spark = _open_classic(conf_folder, extra_jars)
     _check(spark)
+    _check_arguments(spark)
     advice = advice_on_master(_setting(spark, "spark.master"))
     if advice is not None:
         logger.warning("%s", advice)
@@ -78,15 +81,43 @@ def _open_classic(conf_folder: Path, extra_jars: Path | None) -> SparkSession:
     if not _is_launched():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name that resolves to nothing would end the start
-        os.environ.setdefault("SPARK_CONF_DIR", str(conf_folder))  # its log4j2.properties keeps Spark quiet
+        os.environ.setdefault("SPARK_CONF_DIR", str(conf_folder.absolute()))  # its log4j2.properties keeps Spark quiet
+        _set_variables(conf_folder.absolute().parent)
     builder = SparkSession.builder.appName("evenkeel")
     if not _is_launched():
         for key, value in _local_settings(conf_folder, extra_jars).items():
             builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        # A JVM that is started here starts its Python workers by -m, which puts its current folder before every other on their path.
+        with nullcontext() if _is_launched() else _current_folder(conf_folder):
+            return builder.getOrCreate()
     except PySparkException as error:
         raise PlatformError(f"Spark does not start ({str(error).splitlines()[0]}); its own messages stand above") from error
+
+
+def _set_variables(root: Path) -> None:
+    """Set what a JVM that is started here hands to its Python workers: no search in the current folder, our packages, UTF-8.
+
+    Args:
+        root: the checkout; the packages of an installed wheel are on every worker's path.
+    """
+    paths = [str(root)] if (root / "jobs" / "launcher.py").is_file() else []
+    paths += filter(None, [clean_search_path(os.environ.pop("PYTHONPATH", ""), os.getcwd())])
+    if paths:
+        os.environ["PYTHONPATH"] = ":".join(paths)
+    locale = choose_locale()
+    if locale:
+        os.environ["LC_ALL"] = locale
+
+
+@contextmanager
+def _current_folder(folder: Path) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _open_remote(address: str, wanted: Mapping[str, str]) -> SparkSession:
@@ -185,7 +216,7 @@ def _local_settings(conf_folder: Path, extra_jars: Path | None) -> dict[str, str
     if extra_jars is None:
         extra_jars = next(iter(conf_folder.parent.glob(f".evenkeel/jars/spark-{_spark_minor()}")), None)
     if extra_jars is not None:
-        settings["spark.jars"] = ",".join(sorted(str(jar) for jar in extra_jars.glob("*.jar")))
+        settings["spark.jars"] = ",".join(sorted(str(jar.absolute()) for jar in extra_jars.glob("*.jar")))
     else:
         settings["spark.jars.packages"] = f"io.delta:delta-spark_{_spark_minor()}_2.13:{DELTA_VERSION}"
     return settings
@@ -202,6 +233,23 @@ def _check(spark: SparkSession) -> None:
         raise PlatformError(
             "Spark was started without Delta: pass --jars with Delta's jars and "
             "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, or use ./spark-submit.sh"
+        )
+
+
+def _check_arguments(spark: SparkSession) -> None:
+    """Refuse arguments that came through the session's JVM and may have lost characters there; the launcher's are encoded.
+
+    Raises:
+        PlatformError: the JVM has another encoding than UTF-8, and an argument has what stands for a lost character.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return
+    doubtful = next((word for word in sys.argv[1:] if "?" in word or "\ufffd" in word), None)
+    encoding = jvm_encoding(spark)
+    if doubtful is not None and encoding is not None and not is_utf8(encoding):
+        raise PlatformError(
+            f"found a question mark in the argument {doubtful!r}, which may stand for a lost character: Java's encoding is {encoding}; "
+            "start by ./spark-submit.sh, or set LC_ALL=C.UTF-8"
         )
 
 
@@ -228,6 +276,27 @@ def jvm_pid(spark: SparkSession) -> int | None:
         return int(jvm.java.lang.ProcessHandle.current().pid())
     except PySparkException:
         return None
+
+
+def jvm_encoding(spark: SparkSession) -> str | None:
+    """Return in which encoding the session's JVM writes the names of files; None over Spark Connect, where it is another machine's."""
+    try:
+        jvm: Any = spark._jvm  # has whatever Java has
+        return str(jvm.java.lang.System.getProperty("sun.jnu.encoding"))
+    except PySparkException:
+        return None
+
+
+def is_utf8(encoding: str) -> bool:
+    """Return whether this name, of Java's or Python's, means UTF-8.
+
+    >>> is_utf8("UTF-8"), is_utf8("utf8"), is_utf8("ANSI_X3.4-1968"), is_utf8("unheard-of")
+    (True, True, False, False)
+    """
+    try:
+        return codecs.lookup(encoding).name == "utf-8"
+    except LookupError:
+        return False
 
 
 def hurry(spark: SparkSession) -> None:

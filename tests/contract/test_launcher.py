@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs import launcher
 from jobs.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -42,8 +43,8 @@ case "$*" in
   *sys.version_info*) {fits} ;;
   --version) echo "Python {version}" ;;
   *ensurepip*) {ensurepip} ;;
-  "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
-  "-m pip "*)
+  "-I -m venv "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+  "-I -m pip "*)
     echo "pip starts" && sleep {pip_seconds}
     {pip} && cd "${{0%/bin/python}}" && mkdir -p lib/python3.11/site-packages && cp -R "{spark}" lib/python3.11/site-packages/pyspark ;;
   *) exec "{real}" "$@" ;;
@@ -191,8 +192,8 @@ ARGV = {
     ),
     "own jars are added": (["--jars", "/x.jar", "run"], [*LOCAL, "--jars", "DELTA,/x.jar", *MASTER, MAIN, "run"]),
     "own packages and files are kept": (
-        ["--packages", "a:b:1", "--py-files", "c.zip", "run"],
-        [*LOCAL, "--py-files", "c.zip", "--jars", "DELTA", "--packages", "a:b:1", *MASTER, MAIN, "run"],
+        ["--packages", "a:b:1", "--py-files", "/c.zip", "run"],
+        [*LOCAL, "--py-files", "/c.zip", "--jars", "DELTA", "--packages", "a:b:1", *MASTER, MAIN, "run"],
     ),
     "a version needs no command": (["--version"], [*LOCAL, "--jars", "DELTA", *MASTER, "--version", MAIN]),
     "a cluster's master": (["--master", "yarn", "run"], [*CLUSTER, ZIP, "--jars", "DELTA", "--master", "yarn", MAIN, "run"]),
@@ -201,8 +202,8 @@ ARGV = {
         [*CLUSTER, ZIP, "--jars", "DELTA", "--conf", "spark.master=k8s://h", MAIN, "run"],
     ),
     "own jars and files on a cluster": (
-        ["--master=yarn", "--jars=/x.jar", "--py-files=c.zip", "--packages=a:b:1", "run"],
-        [*CLUSTER, ZIP + ",c.zip", "--jars", "DELTA,/x.jar", "--packages", "a:b:1", "--master", "yarn", MAIN, "run"],
+        ["--master=yarn", "--jars=/x.jar", "--py-files=/c.zip", "--packages=a:b:1", "run"],
+        [*CLUSTER, ZIP + ",/c.zip", "--jars", "DELTA,/x.jar", "--packages", "a:b:1", "--master", "yarn", MAIN, "run"],
     ),
     "own Delta on a cluster": (
         ["--master=yarn", "--jars=/delta-spark_4.1_2.13-4.4.0.jar", "run"],
@@ -340,7 +341,7 @@ def test_a_later_call_starts_one_python_and_no_java(ready: Checkout):
     before = ready.log.read_text()
     ready.call("run", PATH=str(ready.bin), JAVA_HOME=str(java_home(ready.folder / "jdk", "21.0.4")))
     (started,) = ready.log.read_text().removeprefix(before).splitlines()
-    assert started.startswith("-I -S -c ") and started.endswith(f" {ready.root}/jobs {ready.root}/.venv/bin/python  run")
+    assert started.startswith("-I -S -X utf8 -c ") and started.endswith(f" {ready.root}/jobs {ready.root}/.venv/bin/python  run")
 
 
 SIGNALS = """#!{bash}
@@ -358,6 +359,109 @@ def test_spark_gets_the_signals_and_the_locale_of_the_caller(checkout: Checkout,
     ignored, locale = checkout.call("run", **given).stdout.splitlines()
     assert not int(ignored.split()[1], 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
     assert locale == seen
+
+
+LOCALES = {
+    "nothing": ({}, True),
+    "POSIX": ({"LC_ALL": "POSIX"}, True),
+    "the category alone": ({"LANG": "C.UTF-8", "LC_CTYPE": "C"}, True),
+    "not installed": ({"LC_ALL": "xx_YY.UTF-8"}, True),
+    "one category not installed": ({"LANG": "C.UTF-8", "LC_TIME": "xx_YY.UTF-8"}, True),
+    "UTF-8": ({"LANG": "C.UTF-8"}, False),
+    "UTF-8 by the category": ({"LC_CTYPE": "C.UTF-8"}, False),
+}
+
+
+@pytest.mark.parametrize(("given", "is_set"), LOCALES.values(), ids=LOCALES.keys())
+@pytest.mark.skipif(not launcher.codeset("C.UTF-8"), reason="needs the locale C.UTF-8")
+def test_spark_has_a_locale_of_utf8(checkout: Checkout, given: dict[str, str], is_set: bool):
+    checkout.write(checkout.spark / "bin" / "spark-submit", "#!{bash}\necho ${{LC_ALL-unset}}")
+    assert checkout.call("run", SPARK_HOME=str(checkout.spark), **given).stdout == ("C.UTF-8\n" if is_set else "unset\n")
+
+
+@pytest.mark.parametrize("given", [{}, {"LC_ALL": "POSIX"}, {"LC_ALL": "C.UTF-8"}], ids=["nothing", "POSIX", "UTF-8"])
+def test_arguments_are_utf8_in_any_locale(ready: Checkout, given: dict[str, str]):
+    assert ready.argv("land", "--cluster-id", "東京", **given)[-4:] == ["--encoded-arguments", "land", "--cluster-id", "%E6%9D%B1%E4%BA%AC"]
+    assert ready.refusal("land", "--cluster-id", os.fsdecode(b"Z\xfcrich"), **given).startswith("the argument b'Z\\xfcrich' is not UTF-8;")
+
+
+# What Spark does to start its workers: in its own current folder, by -m, with the folders of PYTHONPATH.
+WORKER_START = """#!{bash}
+"$PYTHON_OF_WORKERS" -m pyspark.daemon
+"""
+TRAPS = (
+    "jobs",
+    "json",
+    "pyspark",
+    "runpy",
+    "pkgutil",
+    "collections",
+    "site",
+    "sitecustomize",
+    "usercustomize",
+    "encodings",
+    "ensurepip",
+    "re",
+)
+
+
+# Without open(), which is not there yet when Python imports encodings.
+TRAP = """import posix
+posix.write(posix.open({marker!r}, posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND), b"{name} ")
+"""
+
+
+def set_traps(checkout: Checkout) -> Path:
+    """Make packages of the caller's current folder whose import leaves a marker; return where it would be."""
+    marker = checkout.folder / "marker"
+    for name in TRAPS:
+        (checkout.folder / name).mkdir()
+        (checkout.folder / name / "__init__.py").write_text(TRAP.format(marker=str(marker), name=name))
+    return marker
+
+
+def interpreter(version: str) -> str | None:
+    """Return the path of a Python of this version; None where there is none. What is on PATH may be a script that chooses one."""
+    if sys.version_info[:2] == tuple(map(int, version.split("."))):
+        return sys.executable
+    named = shutil.which(f"python{version}")
+    asked = named and subprocess.run([named, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
+    return asked.stdout.strip() if asked and asked.returncode == 0 else None
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+def test_no_python_imports_from_the_current_folder(checkout: Checkout, version: str):
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"there is no Python {version}")
+    (checkout.folder / "library" / "pyspark").mkdir(parents=True)
+    (checkout.folder / "library" / "pyspark" / "__init__.py").touch()
+    (checkout.folder / "library" / "pyspark" / "daemon.py").write_text("import json, re, site, sys; print('worker', *map(repr, sys.path))")
+    checkout.write(checkout.spark / "bin" / "spark-submit", WORKER_START)
+    marker = set_traps(checkout)
+    for arguments in (["run"], ["run", "--help"], ["collect"], ["--remote", "sc://h", "run"], ["--master", "yarn", "run"]):
+        result = checkout.call(*arguments, PYTHONPATH="::library:.:", PYTHON_OF_WORKERS=python, SPARK_HOME=str(checkout.spark))
+        assert result.returncode == 0, result.stderr
+        assert "--help" in arguments or arguments[0] in ("collect", "--remote") or f"'{checkout.root}'" in result.stdout
+        assert repr(str(checkout.folder)) not in result.stdout
+    assert not marker.exists(), marker.read_text()
+
+
+def test_no_program_of_the_setup_imports_from_the_current_folder(checkout: Checkout):
+    marker = set_traps(checkout)
+    assert checkout.call("--setup", PYTHONPATH=":").returncode == 0
+    calls = checkout.log.read_text().splitlines()
+    assert [call for call in calls if not call.startswith("-I ") and call not in ("--version", "ivy")] == []
+    assert not marker.exists(), marker.read_text()
+
+
+@pytest.mark.parametrize("master", ["local[2,4]", "yarn"])
+def test_spark_runs_in_the_checkout_with_the_callers_paths(checkout: Checkout, master: str):
+    checkout.write(checkout.spark / "bin" / "spark-submit", "#!{bash}\npwd -P; echo $EVENKEEL_FOLDER; printf '%s\\n' \"$@\"")
+    lines = checkout.argv("--master", master, "--jars", "a.jar", "--files=b", "run", SPARK_HOME="spark")
+    assert lines[:2] == ["ROOT", str(checkout.folder)]
+    assert lines[lines.index("--jars") + 1].endswith(f"{checkout.folder}/a.jar")
+    assert lines[lines.index("--files") + 1] == f"{checkout.folder}/b"
 
 
 INTERRUPTIBLE = """#!{bash}
@@ -418,7 +522,7 @@ def test_an_extra_that_is_not_there_is_refused_before_anything_is_made(checkout:
 def test_what_builds_packages_is_installed_first(checkout: Checkout):
     checkout.write_lock(build=("setuptools==80.9.0",))
     assert checkout.call("--setup").returncode == 0
-    first, second = (line for line in checkout.log.read_text().splitlines() if line.startswith("-m pip"))
+    first, second = (line for line in checkout.log.read_text().splitlines() if line.startswith("-I -m pip"))
     assert first.endswith(f"--no-deps --require-hashes --requirement {checkout.root}/.venv/build-requirements.txt")
     assert second.endswith(f"--no-deps --require-hashes --no-build-isolation --requirement {checkout.root}/.venv/requirements.txt")
     assert (checkout.root / ".venv" / "build-requirements.txt").read_text() == locked("setuptools==80.9.0") + "\n"

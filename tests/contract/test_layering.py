@@ -208,6 +208,12 @@ def runs_no_stored_code(source: Source) -> Iterator[str]:
             yield f"{source.module}:{node.lineno} runs what {called}() reads"
 
 
+def asserts_for_the_type_checker_alone(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assert) and not ast.unparse(node.test).endswith(" is not None"):
+            yield f"{source.module}:{node.lineno} checks by an assert, which PYTHONOPTIMIZE takes out"
+
+
 def documents_what_is_public(source: Source) -> Iterator[str]:
     def undocumented(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[str]:
         for child in node.body:
@@ -247,6 +253,7 @@ BROKEN: list[tuple[Callable[[Source], Iterator[str]], str, str]] = [
     (runs_no_stored_code, "jobs.a", "from pickle import loads"),
     (runs_no_stored_code, "schemas.a", "def f(text):\n    return eval(text)"),
     (runs_no_stored_code, "jobs.a", "yaml.load(text, yaml.UnsafeLoader)"),
+    (asserts_for_the_type_checker_alone, "jobs.a", "assert a > 0"),
     (documents_what_is_public, "jobs.a", '"""A."""\ndef f(): pass'),
     (documents_what_is_public, "jobs.a", '"""A."""\nclass A:\n    """A."""\n    def f(self): pass'),
     (documents_what_is_public, "jobs.a", "a = 1"),

@@ -1,6 +1,7 @@
 """What spark-submit gets from the calls of docs/deploy-cluster.md, pinned; every program that the launcher calls is a fake.
 
-A golden file is the call, then the environment that matters to Spark, then one argument a line.
+A golden file is the call, then the environment that matters to Spark, then one argument a line. ROOT is the checkout, HERE the caller's
+current folder.
 """
 
 from __future__ import annotations
@@ -46,5 +47,5 @@ def test_a_call_of_the_page_becomes_this_argv(name: str, checkout: Checkout) -> 
     words = shlex.split(CALLS[name].replace("\\\n", ""))
     start = words.index("./spark-submit.sh")
     environment = dict(word.split("=", 1) for word in words[:start])
-    found = "\n".join(checkout.argv(*words[start + 1 :], **environment))
+    found = "\n".join(checkout.argv(*words[start + 1 :], **environment)).replace(str(checkout.folder), "HERE")
     assert f"{CALLS[name]}\n{found}\n" == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")

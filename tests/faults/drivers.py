@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,12 +12,32 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pyspark
+
 from jobs.lock import RUN_LOCK, Holder, read_holder
 from tests.conftest import jars_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_SECONDS = 600.0
 """What a process may take for a step on a busy machine before a test fails."""
+INSTALLATION = {
+    "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_DRIVER_PYTHON": sys.executable,
+}
+"""The variables by which the launcher uses the Spark and the Python of the tests."""
+
+
+def linked_checkout(folder: Path) -> str:
+    """Make a checkout of links to this one, with the jars of the tests, and return its launcher."""
+    checkout = folder / "checkout"
+    jars = checkout / ".evenkeel" / "jars"
+    jars.mkdir(parents=True)
+    for name in ("jobs", "schemas", "assignors", "conf", "setup.cfg"):
+        (checkout / name).symlink_to(ROOT / name)
+    shutil.copy(ROOT / "spark-submit.sh", checkout)
+    (jars / f"spark-{'.'.join(pyspark.__version__.split('.')[:2])}").symlink_to(jars_folder())
+    return str(checkout / "spark-submit.sh")
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +20,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -29,6 +27,7 @@ from jobs import captures
 from jobs.errors import InputError
 from jobs.reporting.figures import visible
 from schemas.tables import TABLES
+from tests.faults.drivers import INSTALLATION, linked_checkout
 from tests.faults.hostile_names import LONG_TOPIC, MARKUP, NAMES, PARTITIONS, neighbours, write_capture
 from tests.spark.tables import rows
 
@@ -283,33 +282,19 @@ def listening(processes: set[int]) -> set[str]:
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 
 
-def launcher(folder: Path) -> list[str]:
-    """Return the command of a checkout whose installation is this very one."""
-    checkout = folder / "checkout"
-    jars = checkout / ".evenkeel" / "jars"
-    jars.mkdir(parents=True)
-    for name in ("jobs", "schemas", "assignors", "conf", "setup.cfg"):
-        (checkout / name).symlink_to(ROOT / name)
-    shutil.copy(ROOT / "spark-submit.sh", checkout)
-    minor = ".".join(pyspark.__version__.split(".")[:2])
-    named = os.environ.get("EVENKEEL_JARS")
-    (jars / f"spark-{minor}").symlink_to(Path(named) if named else ROOT / ".evenkeel" / "jars" / f"spark-{minor}")
-    return [str(checkout / "spark-submit.sh"), "--conf", f"spark.hadoop.fs.s3a.secret.key={CANARY}"]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="asks Linux who listens")
 @pytest.mark.parametrize("way", ["python -m jobs", "spark-submit.sh"])
 def test_a_run_listens_on_this_machine_only_and_keeps_secrets(way: str, tmp_path: Path) -> None:
     """Secrets are where Spark and Kafka's clients look for them: in the environment, and in a setting of Spark."""
-    command = [sys.executable, "-m", "jobs"] if way == "python -m jobs" else launcher(tmp_path)
+    command = (
+        [sys.executable, "-m", "jobs"]
+        if way == "python -m jobs"
+        else [linked_checkout(tmp_path), "--conf", f"spark.hadoop.fs.s3a.secret.key={CANARY}"]
+    )
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
     environment |= {"AWS_SECRET_ACCESS_KEY": CANARY, "SASL_JAAS_CONFIG": f'Login required password="{CANARY}";', "PYTHONPATH": str(ROOT)}
-    environment |= {
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-    }
+    environment |= INSTALLATION
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
         arguments = ["run", "--warehouse", str(tmp_path / "warehouse")]
         child = subprocess.Popen([*command, *arguments], cwd=tmp_path, env=environment, stdout=out, stderr=err)

@@ -31,6 +31,10 @@ def test_an_input_that_a_worker_does_not_see_is_refused(spark: SparkSession, as_
     assert not (tmp_path / MARK).exists()
 
 
+def test_driver_and_workers_are_asked_for_their_encodings(spark: SparkSession, as_a_cluster: None) -> None:
+    assert reach.jvm_encodings(spark) == ["UTF-8", "UTF-8"]
+
+
 def test_a_local_master_is_not_asked(spark: SparkSession, tmp_path: Path) -> None:
     check_reach(spark, tmp_path / "warehouse", [str(tmp_path / "capture")])
     assert not (tmp_path / "warehouse").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import locale
 import os
 import subprocess
 import zipfile
@@ -61,6 +62,125 @@ def test_an_empty_argument_is_the_command():
 def test_option_at_the_end_needs_its_value():
     with pytest.raises(Refusal, match=r"^--name needs a value; \./spark-submit\.sh --help tells the usage$"):
         launcher.parse(["--name"])
+
+
+@pytest.mark.parametrize(
+    ("words", "resolved"),
+    [
+        ("--jars a.jar,/b.jar,hdfs://h/c.jar,local:/d.jar run", CommandLine((), ("run",), jars="/here/a.jar,/b.jar,hdfs://h/c.jar,local:/d.jar")),
+        ("--py-files a.py,b.zip run x", CommandLine((), ("run", "x"), py_files="/here/a.py,/here/b.zip")),
+        ("--files a#b,c --keytab k run", CommandLine(("--files", "/here/a#b,/here/c", "--keytab", "/here/k"), ("run",))),
+        ("--verbose --properties-file p run", CommandLine(("--verbose", "--properties-file", "/here/p"), ("run",))),
+        ("--driver-class-path .:a:/b run", CommandLine(("--driver-class-path", "/here/.:/here/a:/b"), ("run",))),
+        ("--conf spark.archives=a,b=c run", CommandLine(("--conf", "spark.archives=/here/a,/here/b=c"), ("run",))),
+        ("-c spark.app.name=a --name --files run", CommandLine(("-c", "spark.app.name=a", "--name", "--files"), ("run",))),
+        ("--archives ../e.tar.gz#e run --files f", CommandLine(("--archives", "/here/../e.tar.gz#e"), ("run", "--files", "f"))),
+    ],
+)  # fmt: skip
+def test_paths_in_options_of_spark_start_at_the_current_folder(words: str, resolved: CommandLine):
+    assert launcher.resolve_paths(launcher.parse(words.split()), "/here") == resolved._replace(folder="/here")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["land", "--cluster-id", "東京"],
+        ["land", "what?"],
+        ["%41", "é"],
+        ["a b", "é\n"],
+        ["--encoded-arguments", "é"],
+        ["é\udcff"],
+        ["", "ß"],
+    ],
+)
+def test_arguments_that_a_jvm_may_change_travel_in_ascii(words: list[str]):
+    encoded = launcher.encode_arguments(words)
+    assert encoded[0] == launcher.ENCODED
+    assert all(word.isascii() and word.isprintable() and "?" not in word for word in encoded)
+    assert launcher.decode_arguments(encoded) == words
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["land", "--input", "a b", "100%", ""]])
+def test_plain_arguments_travel_as_they_are(words: list[str]):
+    assert launcher.encode_arguments(words) == tuple(words)
+    assert launcher.decode_arguments(words) == words
+
+
+def test_an_argument_that_is_not_utf8_is_refused():
+    launcher.check_words(["land", "Zürich", "東京", "\x7f\xa0"])
+    with pytest.raises(Refusal, match=r"^the argument b'Z\\xfcrich' is not UTF-8; write it in UTF-8, and rename a file whose name is not$"):
+        launcher.check_words(["land", os.fsdecode(b"Z\xfcrich")])
+
+
+# ------------------------------------------------------------------------------------------------------------- environment
+
+
+@pytest.mark.parametrize(
+    ("installed", "chosen"),
+    [
+        ({"": "UTF-8", "C.UTF-8": "UTF-8"}, ""),
+        ({"": "utf-8"}, ""),
+        ({"": "ANSI_X3.4-1968", "C.UTF-8": "UTF-8", "en_US.UTF-8": "UTF-8"}, "C.UTF-8"),
+        ({"": "ISO-8859-1", "en_US.UTF-8": "UTF-8"}, "en_US.UTF-8"),
+        ({"en_US.UTF-8": "UTF-8"}, "en_US.UTF-8"),
+        ({"": "ISO-8859-15"}, None),
+    ],
+)
+def test_a_locale_of_utf8_is_chosen_where_the_callers_is_another(installed: dict[str, str], chosen: str | None):
+    assert launcher.choose_locale(lambda name: installed.get(name, "")) == chosen
+
+
+def test_asking_for_the_encoding_of_a_locale_changes_none():
+    before = locale.setlocale(locale.LC_ALL, None)
+    assert launcher.codeset("C") in ("ANSI_X3.4-1968", "US-ASCII", "ASCII")
+    assert launcher.codeset("no_SUCH.UTF-8") == ""
+    assert locale.setlocale(locale.LC_ALL, None) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "clean"),
+    [
+        ({"PYTHONPATH": "", "PATH": ".:"}, {}),
+        ({"PYTHONPATH": ":/a::./:.:b/..:b"}, {"PYTHONPATH": "/a:/here/b"}),
+        ({"PATH": ".:/bin:", "LD_LIBRARY_PATH": ":/lib"}, {"PATH": "/bin", "LD_LIBRARY_PATH": "/lib"}),
+        ({"SPARK_DIST_CLASSPATH": "/h/*:"}, {"SPARK_DIST_CLASSPATH": "/h/*"}),
+        ({"SPARK_HOME": "spark", "TMPDIR": "", "JAVA_HOME": "/j"}, {"SPARK_HOME": "/here/spark", "TMPDIR": "", "JAVA_HOME": "/j"}),
+        ({"SPARK_LOCAL_DIRS": "a,/b"}, {"SPARK_LOCAL_DIRS": "/here/a,/b"}),
+        ({"PYTHONHOME": "x", "PYTHONSTARTUP": "x", "PYTHONINSPECT": "1", "PYTHONOPTIMIZE": "2"}, {"PYTHONOPTIMIZE": "2"}),
+        ({"PYSPARK_PYTHON": "./environment/bin/python", "LC_ALL": "C"}, {"PYSPARK_PYTHON": "./environment/bin/python", "LC_ALL": "C"}),
+    ],
+)
+def test_no_variable_depends_on_the_current_folder(given: dict[str, str], clean: dict[str, str]):
+    assert launcher.clean_environment(given, "/here", "") == clean
+
+
+def test_the_chosen_locale_beats_the_callers():
+    given = {"LC_ALL": "POSIX", "LANG": "de_DE"}
+    assert launcher.clean_environment(given, "/here", "C.UTF-8") == {"LC_ALL": "C.UTF-8", "LANG": "de_DE"}
+    assert launcher.clean_environment(given, "/here", None) == given
+
+
+def test_what_java_would_change_is_refused():
+    plain, accented, bytes_ = (launcher.Start(("submit", word), {}) for word in ("a", "a,é", os.fsdecode(b"\xe9")))
+    launcher.check_for_java(plain, None)
+    launcher.check_for_java(accented, "")
+    with pytest.raises(
+        Refusal, match=r"^Java cannot be given b'\\xc3\\xa9': no locale of UTF-8 is installed \(C\.UTF-8, en_US\.UTF-8\); install one"
+    ):
+        launcher.check_for_java(accented, None)
+    with pytest.raises(Refusal, match=r"^Java cannot be given b'\\xe9': it is not UTF-8; rename it$"):
+        launcher.check_for_java(bytes_, "C.UTF-8")
+
+
+def test_a_current_folder_that_was_removed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(Refusal, match=r"^the current folder was removed; change to another one, then call again$"):
+        launcher.current_folder()
+
+
+# --------------------------------------------------------------------------------------------------------------------- way
 
 
 @pytest.mark.parametrize(
@@ -138,6 +258,7 @@ def test_local_environment():
         "SPARK_CONF_DIR": "/root/conf",
         "PYTHONPATH": "/root:/mine",
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "EVENKEEL_FOLDER": "",
     }
     assert "spark.sql.warehouse.dir=/scratch/spark-warehouse" in start.argv
     assert start.filters_stderr
@@ -169,7 +290,7 @@ def test_cluster_argv(words: str, spark: Spark, jar_files: Sequence[str] | None,
 
 
 def test_cluster_environment():
-    assert cluster("run", PATH="/bin").environ == {"PATH": "/bin", "SPARK_HOME": "/spark"}
+    assert cluster("run", PATH="/bin").environ == {"PATH": "/bin", "SPARK_HOME": "/spark", "EVENKEEL_FOLDER": ""}
     pythons = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
     here = cluster("run", python="/venv", PYSPARK_PYTHON="./theirs").environ
     assert [here[name] for name in pythons] == ["/venv", "./theirs"]
@@ -177,12 +298,25 @@ def test_cluster_environment():
     assert [name for name in pythons if name in there] == []
 
 
+@pytest.mark.parametrize("master", ["local[2,4]", "yarn"])
+def test_spark_runs_in_the_checkout_and_the_driver_gets_the_callers_folder(master: str):
+    line = launcher.resolve_paths(launcher.parse(["--master", master, "land", "--cluster-id", "東京"]), "/tmp/josé")
+    starts = {
+        "local[2,4]": launcher.local_start(line, "/root", SPARK, "/python", (), {}),
+        "yarn": launcher.cluster_start(line, "/root", SPARK, "", (), DELTA, {}),
+    }
+    start = starts[master]
+    assert (start.folder, start.environ["EVENKEEL_FOLDER"]) == ("/root", "/tmp/jos%C3%A9")
+    assert start.argv[-4:] == (launcher.ENCODED, "land", "--cluster-id", "%E6%9D%B1%E4%BA%AC")
+
+
 def test_start_without_spark():
     line = launcher.parse(["run", "--wait", "5"])
     assert launcher.python_start(line, "/root", "/python", {}) == (
-        ("/python", "-m", "jobs", "run", "--wait", "5"),
+        ("/python", "/root/jobs/__main__.py", "run", "--wait", "5"),
         {"PYTHONPATH": "/root"},
         False,
+        "",
     )
     client = launcher.python_start(line, "/root", "/python", {"SPARK_REMOTE": "x", "PYTHONPATH": "/mine"}, "sc://h")
     assert client.environ == {"SPARK_REMOTE": "sc://h", "PYTHONPATH": "/root:/mine"}

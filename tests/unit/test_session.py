@@ -1,10 +1,21 @@
-"""What can be told of a session by its settings alone."""
+"""What can be known of a session without a JVM: its settings, how it is opened, and what is refused."""
 
 from __future__ import annotations
 
-import pytest
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from pyspark.errors import PySparkRuntimeError
+
+from jobs import reach, session
+from jobs.errors import PlatformError
 from jobs.session import advice_on_master
+
+CONF = Path(__file__).parents[2] / "conf"
 
 
 @pytest.mark.parametrize(("master", "instead"), [("local", "local[1,4]"), ("local[2]", "local[2,4]"), ("local[*]", "local[*,4]")])
@@ -16,3 +27,119 @@ def test_a_master_that_tries_nothing_again_is_told(master: str, instead: str) ->
 @pytest.mark.parametrize("master", ["local[2,4]", "local[*, 4]", "local-cluster[2,1,1024]", "yarn", "spark://host:7077", ""])
 def test_of_other_masters_nothing_is_told(master: str) -> None:
     assert advice_on_master(master) is None
+
+
+class FakeSession:
+    """A session whose JVM has an encoding, and its builder; remembers in which folder, and with which variables, it was made."""
+
+    version = "4.1.3"
+    conf = SimpleNamespace(get=lambda key, default: "delta" if key == "spark.sql.extensions" else default, set=lambda key, value: None)
+
+    def __init__(self, encoding: str = "UTF-8") -> None:
+        system = SimpleNamespace(getProperty={"sun.jnu.encoding": encoding}.__getitem__)
+        self._jvm = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
+        self.builder = self
+
+    def appName(self, name: str) -> FakeSession:
+        return self
+
+    def config(self, key: str, value: str) -> FakeSession:
+        return self
+
+    def getActiveSession(self) -> None:
+        return None
+
+    def getOrCreate(self) -> FakeSession:
+        self.made_in, self.environ = os.getcwd(), dict(os.environ)
+        return self
+
+
+def opened(monkeypatch: pytest.MonkeyPatch, fake: FakeSession, **environ: str) -> None:
+    """Open a session that is a fake one, with these variables."""
+    for name in ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE", "PYTHONPATH", "LC_ALL"):
+        monkeypatch.setenv(name, "")  # so that what the session sets is undone, too
+        monkeypatch.delenv(name)
+    for name in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_CONF_DIR"):
+        monkeypatch.setenv(name, "x")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(session, "SparkSession", fake)
+    session.open_session(CONF)
+
+
+def test_a_jvm_of_our_own_starts_where_no_caller_puts_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its workers import from the folder in which it was started."""
+    monkeypatch.chdir(tmp_path)
+    fake = FakeSession()
+    opened(monkeypatch, fake, PYTHONPATH=":lib:.", LC_ALL="POSIX")
+    assert fake.made_in == str(CONF)
+    assert fake.environ["PYTHONPATH"] == f"{CONF.parent}:{tmp_path}/lib"
+    assert os.getcwd() == str(tmp_path)
+
+
+def test_a_jvm_of_our_own_has_a_locale_of_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
+    for chosen, found in (("C.UTF-8", "C.UTF-8"), ("", "POSIX"), (None, "POSIX")):
+        monkeypatch.setattr(session, "choose_locale", lambda chosen=chosen: chosen)
+        fake = FakeSession()
+        opened(monkeypatch, fake, LC_ALL="POSIX")
+        assert fake.environ["LC_ALL"] == found
+
+
+def test_a_platforms_session_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    fake = FakeSession()
+    opened(monkeypatch, fake, PYSPARK_GATEWAY_PORT="1", PYTHONPATH=":lib", LC_ALL="POSIX")
+    assert (fake.made_in, fake.environ["PYTHONPATH"], fake.environ["LC_ALL"]) == (str(tmp_path), ":lib", "POSIX")
+
+
+@pytest.mark.parametrize("lost", ["??", "Z\ufffdrich"])
+def test_an_argument_that_may_have_lost_characters_is_refused(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["job", "land", "--cluster-id", lost])
+    with pytest.raises(PlatformError, match=r"^found a question mark in the argument .*: Java's encoding is ANSI_X3\.4-1968; start by"):
+        opened(monkeypatch, FakeSession("ANSI_X3.4-1968"), PYSPARK_GATEWAY_PORT="1")
+    opened(monkeypatch, FakeSession("UTF-8"), PYSPARK_GATEWAY_PORT="1")
+    opened(monkeypatch, FakeSession("ANSI_X3.4-1968"))  # these arguments never met a JVM
+    monkeypatch.setattr(sys, "argv", ["job", "land", "--cluster-id", "plain"])
+    opened(monkeypatch, FakeSession("ANSI_X3.4-1968"), PYSPARK_GATEWAY_PORT="1")
+
+
+@pytest.mark.parametrize(
+    ("paths", "encodings", "refused"),
+    [
+        (["/data/whé"], ["UTF-8", "ANSI_X3.4-1968"], "/data/whé"),
+        (["wh", "file:/data/é.jsonl"], ["ISO-8859-1"], "file:/data/é.jsonl"),
+        (["/data/whé"], ["UTF-8", "utf8"], None),
+        (["/data/whé"], [], None),
+        (["/data/wh", "s3a://bucket/é", "main.é", "/Volumes/main/é"], ["ANSI_X3.4-1968"], None),
+    ],
+)
+def test_a_path_that_java_would_write_otherwise_is_refused(
+    monkeypatch: pytest.MonkeyPatch, paths: list[str], encodings: list[str], refused: str | None
+) -> None:
+    monkeypatch.setattr(reach, "jvm_encodings", lambda spark: encodings)
+    spark: Any = FakeSession()
+    if refused is None:
+        reach.check_names(spark, paths)
+        return
+    with pytest.raises(PlatformError) as error:
+        reach.check_names(spark, paths)
+    assert str(error.value).startswith(f"{refused.removeprefix('file:')}: Java would find another name there, since its encoding is ")
+
+
+def test_a_relative_path_has_the_name_of_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "josé").mkdir()
+    monkeypatch.chdir(tmp_path / "josé")
+    monkeypatch.setattr(reach, "jvm_encodings", lambda spark: ["ANSI_X3.4-1968"])
+    spark: Any = FakeSession()
+    with pytest.raises(PlatformError, match=r"/josé/wh: Java would find"):
+        reach.check_names(spark, ["wh"])
+
+
+def test_the_encoding_of_another_machines_jvm_is_not_known() -> None:
+    class Client:
+        @property
+        def _jvm(self) -> None:
+            raise PySparkRuntimeError("no JVM")
+
+    client: Any = Client()
+    assert session.jvm_encoding(client) is None
