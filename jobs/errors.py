@@ -69,6 +69,10 @@ class ForeignCommitError(EvenkeelError):
     """Somebody else wrote to a table while this run held the warehouse; what this one wrote was not published."""
 
 
+class WarehouseExchangedError(EvenkeelError):
+    """The location of the warehouse leads to another one than when the run began; what this one wrote was not published."""
+
+
 class WarehouseDamagedError(EvenkeelError):
     """A table is not at a version that a run left behind."""
 
