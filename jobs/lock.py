@@ -133,7 +133,7 @@ def shared(folder: Path, name: str, wait_seconds: float, now: Callable[[], datet
 def _open(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise PlatformError(f"warehouse {path.parent}: cannot be written ({error.strerror}); name another with --warehouse") from None
 

@@ -42,6 +42,7 @@ CLIENT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 CONNECT_SECONDS = 30.0
 _LOCAL_WITHOUT_RETRIES = re.compile(r"local(?:\[([0-9]+|\*)\])?")
 """Local masters with no number of tries; no setting adds one."""
+UMASK = "fs.permissions.umask-mode"
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
@@ -69,6 +70,8 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
     advice = advice_on_master(_setting(spark, "spark.master"))
     if advice is not None:
         logger.warning("%s", advice)
+    if is_of_one_machine(spark):
+        follow_umask(spark)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     return spark
@@ -239,6 +242,22 @@ def hurry(spark: SparkSession) -> None:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"evenkeel-{threading.get_ident()}")
     except SPARK_ERRORS as error:
         logger.debug("no pool of its own: %s", error)
+
+
+def follow_umask(spark: SparkSession) -> None:
+    """Have Spark give its files and folders the modes that this process gives, unless the session's settings name a umask.
+
+    Hadoop has a umask of its own, 022 by default, which file systems that are open already ask at each file; Delta asks the other one.
+    """
+    if _setting(spark, f"spark.hadoop.{UMASK}"):
+        return
+    umask = os.umask(0o077)  # there is no other way to read it
+    os.umask(umask)
+    jvm: Any = spark._jvm  # has whatever Java has
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI.create("file:///"), configuration)
+    for conf in (configuration, local.getConf()):
+        conf.set(UMASK, f"{umask:03o}")
 
 
 def is_of_one_machine(spark: SparkSession) -> bool:
