@@ -7,12 +7,15 @@ import io
 import logging
 import math
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import yaml
@@ -510,13 +513,39 @@ def _tell(*lines: str) -> None:
             print(f"evenkeel: {on_one_line(line)}", file=sys.stderr)
 
 
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have the signals that ask a process to end interrupt the block as Ctrl-C does, so that a run takes its tables back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)  # that of now: Spark's ends its jobs, and a run has its own for its last commit
+        if callable(handler):
+            handler(number, frame)
+        else:
+            raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]  # nohup ignores SIGHUP
+    for number in taken:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])
+
+
 def console_main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, telling errors in one line on stderr."""
     _restore_stderr()
     if isinstance(sys.stdout, io.TextIOWrapper):  # not every terminal can show the name of every group
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        main(argv)
+        with _ended_by_signals():
+            main(argv)
     except EvenkeelError as error:
         _tell(*str(error).split("\n"))  # one a mistake
         return error.exit_code
