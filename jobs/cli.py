@@ -45,6 +45,10 @@ exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing wr
 A flag beats the settings file, the file beats the default. A warehouse with a slash is a path, a.b or a.b.c a catalog schema."""
 
 LONGEST_RUN_NAME = 250
+LARGEST_SETTINGS_BYTES = 1 << 20
+"""PyYAML takes some seconds for these."""
+DEEPEST_SETTINGS = 20
+"""Ours have three levels. PyYAML's time grows with the square of them."""
 
 COMMANDS = {
     "run": "land, assign, audit and report in one session; without options on the recorded capture, into ./warehouse",
@@ -239,15 +243,26 @@ def _read_yaml(path: Path) -> Any:
     """Return what a settings file holds.
 
     Raises:
-        UsageError: it is missing, no YAML, or has aliases: what they repeat can grow beyond any memory.
+        UsageError: it is missing, no YAML, or takes too long to read: it is too large, nested too deep, or has aliases, since what they
+            repeat can grow beyond any memory.
     """
     try:
         if path.exists() and not path.is_file():  # a pipe would keep us waiting
             raise UsageError(f"--config {path}: expected a file")
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_SETTINGS_BYTES + 1)
+        if len(content) > LARGEST_SETTINGS_BYTES:
+            raise UsageError(
+                f"--config {path}: expected at most {LARGEST_SETTINGS_BYTES} bytes; name folders under inputs, not their files"
+            )
+        text = content.decode()
+        depth = 0
         for event in yaml.parse(text, yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
                 raise UsageError(f"--config {path}: {_line(event.start_mark)}found the alias *{event.anchor}, expected the value itself")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST_SETTINGS:
+                raise UsageError(f"--config {path}: {_line(event.start_mark)}expected at most {DEEPEST_SETTINGS} levels, found more")
         return yaml.safe_load(text)
     except OSError as error:
         raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None

@@ -6,14 +6,16 @@ import atexit
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyspark
@@ -72,6 +74,7 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
         logger.warning("%s", advice)
     if is_of_one_machine(spark):
         follow_umask(spark)
+    mend_interrupt(spark)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     return spark
@@ -242,6 +245,26 @@ def hurry(spark: SparkSession) -> None:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"evenkeel-{threading.get_ident()}")
     except SPARK_ERRORS as error:
         logger.debug("no pool of its own: %s", error)
+
+
+def mend_interrupt(spark: SparkSession) -> None:
+    """Have Ctrl-C end the running jobs and raise ``KeyboardInterrupt``, where PySpark has taken that signal for the same.
+
+    PySpark's own handler asks the JVM on the connection of the call that it interrupts. That fails, so that the jobs go on, and the call
+    ends with an error of Py4J instead.
+    """
+    if not getattr(signal.getsignal(signal.SIGINT), "__module__", "").startswith("pyspark."):
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        connection = getattr(spark.sparkContext._gateway._gateway_client, "thread_connection", None)
+        if hasattr(connection, "connection"):
+            del connection.connection  # an answer is still to come on it: what this thread asks next gets a new one
+        with suppress(*SPARK_ERRORS, OSError):  # the JVM may have been interrupted as well
+            spark.sparkContext.cancelAllJobs()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
 
 
 def follow_umask(spark: SparkSession) -> None:
