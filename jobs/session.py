@@ -44,6 +44,8 @@ CLIENT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 CONNECT_SECONDS = 30.0
 _LOCAL_WITHOUT_RETRIES = re.compile(r"local(?:\[([0-9]+|\*)\])?")
 """Local masters with no number of tries; no setting adds one."""
+SCRATCH_BYTES = 1 << 20
+"""Without as much as that left Spark does not get far."""
 UMASK = "fs.permissions.umask-mode"
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
@@ -80,7 +82,27 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
     return spark
 
 
+def check_scratch(environ: Mapping[str, str]) -> None:
+    """Refuse a scratch folder of Spark's in which nothing can be written: Spark tells that in a hundred lines and more.
+
+    Raises:
+        PlatformError: naming the folder.
+    """
+    for folder in (environ.get("SPARK_LOCAL_DIRS") or "/tmp").split(","):  # Java's own default does not follow TMPDIR on Linux
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(SCRATCH_BYTES))
+        except OSError as error:
+            raise PlatformError(
+                f"Spark's scratch folder {folder} cannot be written ({error.strerror}); free some space, or name another one by "
+                "SPARK_LOCAL_DIRS"
+            ) from None
+
+
 def _open_classic(conf_folder: Path, extra_jars: Path | None) -> SparkSession:
+    if SparkSession.getActiveSession() is None:
+        check_scratch(os.environ)
     if not _is_launched():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name that resolves to nothing would end the start
@@ -91,8 +113,8 @@ def _open_classic(conf_folder: Path, extra_jars: Path | None) -> SparkSession:
             builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
-    except PySparkException as error:
-        raise PlatformError(f"Spark does not start ({str(error).splitlines()[0]}); its own messages stand above") from error
+    except SPARK_ERRORS as error:
+        raise PlatformError(f"Spark does not start ({explain(error)}); its own messages stand above") from error
 
 
 def _open_remote(address: str, wanted: Mapping[str, str]) -> SparkSession:
