@@ -279,9 +279,10 @@ def mend_interrupt(spark: SparkSession) -> None:
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        connection = getattr(spark.sparkContext._gateway._gateway_client, "thread_connection", None)
-        if hasattr(connection, "connection"):
-            del connection.connection  # an answer is still to come on it: what this thread asks next gets a new one
+        gateway: Any = spark.sparkContext._gateway  # Py4J has whatever Java has
+        of_thread: Any = getattr(gateway._gateway_client, "thread_connection", None)
+        if hasattr(of_thread, "connection"):
+            del of_thread.connection  # an answer is still to come on it: what this thread asks next gets a new one
         with suppress(*SPARK_ERRORS, OSError):  # the JVM may have been interrupted as well
             spark.sparkContext.cancelAllJobs()
         raise KeyboardInterrupt
