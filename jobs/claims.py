@@ -87,7 +87,7 @@ class _LocalPlace:
     def make(self, name: str) -> bool:
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
-            os.close(os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+            os.close(os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
         except FileExistsError:
             return False
         return True

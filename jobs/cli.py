@@ -8,12 +8,15 @@ import logging
 import math
 import os
 import re
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import yaml
@@ -44,6 +47,10 @@ exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing wr
 A flag beats the settings file, the file beats the default. A warehouse with a slash is a path, a.b or a.b.c a catalog schema."""
 
 LONGEST_RUN_NAME = 250
+LARGEST_SETTINGS_BYTES = 1 << 20
+"""PyYAML takes some seconds for these."""
+DEEPEST_SETTINGS = 20
+"""Ours have three levels. PyYAML's time grows with the square of them."""
 
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
 """How an address on another file system begins; as a path it would be a folder of that name."""
@@ -244,15 +251,26 @@ def _read_yaml(path: Path) -> Any:
     """Return what a settings file holds.
 
     Raises:
-        UsageError: it is missing, no YAML, or has aliases: what they repeat can grow beyond any memory.
+        UsageError: it is missing, no YAML, or takes too long to read: it is too large, nested too deep, or has aliases, since what they
+            repeat can grow beyond any memory.
     """
     try:
         if path.exists() and not path.is_file():  # a pipe would keep us waiting
             raise UsageError(f"--config {path}: expected a file")
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_SETTINGS_BYTES + 1)
+        if len(content) > LARGEST_SETTINGS_BYTES:
+            raise UsageError(
+                f"--config {path}: expected at most {LARGEST_SETTINGS_BYTES} bytes; name folders under inputs, not their files"
+            )
+        text = content.decode()
+        depth = 0
         for event in yaml.parse(text, yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
                 raise UsageError(f"--config {path}: {_line(event.start_mark)}found the alias *{event.anchor}, expected the value itself")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST_SETTINGS:
+                raise UsageError(f"--config {path}: {_line(event.start_mark)}expected at most {DEEPEST_SETTINGS} levels, found more")
         return yaml.safe_load(text)
     except OSError as error:
         raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None
@@ -533,13 +551,39 @@ def _tell(*lines: str) -> None:
             print(f"evenkeel: {on_one_line(line)}", file=sys.stderr)
 
 
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Have the signals that ask a process to end interrupt the block as Ctrl-C does, so that a run takes its tables back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)  # that of now: Spark's ends its jobs, and a run has its own for its last commit
+        if callable(handler):
+            handler(number, frame)
+        else:
+            raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]  # nohup ignores SIGHUP
+    for number in taken:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])
+
+
 def console_main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, telling errors in one line on stderr."""
     _restore_stderr()
     if isinstance(sys.stdout, io.TextIOWrapper):  # not every terminal can show the name of every group
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        main(argv)
+        with _ended_by_signals():
+            main(argv)
     except EvenkeelError as error:
         _tell(*str(error).split("\n"))  # one a mistake
         return error.exit_code

@@ -69,6 +69,10 @@ class ForeignCommitError(EvenkeelError):
     """Somebody else wrote to a table while this run held the warehouse; what this one wrote was not published."""
 
 
+class WarehouseExchangedError(EvenkeelError):
+    """The location of the warehouse leads to another one than when the run began; what this one wrote was not published."""
+
+
 class WarehouseDamagedError(EvenkeelError):
     """A table is not at a version that a run left behind."""
 
@@ -101,10 +105,16 @@ PY4J_SAYS = "An error occurred while calling "
 """Begins the line that Py4J puts before what the JVM says, if the JVM says anything."""
 
 
+OF_A_STOPPED_SPARK = ("No active or default Spark session found", "SparkContext was shut down", "stopped SparkContext")
+"""What Spark says of calls and jobs after its end has begun."""
+
+
 def explain(error: Exception) -> str:
     """Return the line of an error that says what happened: a worker's own words where there are any, or the first cause in the JVM."""
     if isinstance(error, ConnectionError):
         return "Spark's JVM has ended; the system's log may tell why, such as a want of memory"
+    if any(words in str(error) for words in OF_A_STOPPED_SPARK):
+        return "Spark has been stopped while it was at work, by a signal to its JVM for one"
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(PY4J_SAYS)] or lines
     worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.errors.", "jobs.udfs.", "jobs.worker_guard."))]

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-from jobs.errors import PlatformError, WarehouseBusyError
+from jobs.errors import PlatformError, WarehouseBusyError, WarehouseExchangedError
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +68,11 @@ def this_process(run_id: str, started_at: datetime, jvm_pid: int | None = None) 
 
 
 @contextmanager
-def exclusive(folder: Path, name: str, holder: Holder, wait_seconds: float, now: Callable[[], datetime]) -> Iterator[None]:
-    """Hold one of the locks of a folder for the length of the block.
+def exclusive(folder: Path, name: str, holder: Holder, wait_seconds: float, now: Callable[[], datetime]) -> Iterator[Callable[[], None]]:
+    """Hold one of the locks of a folder for the length of the block; yields what checks that the folder's path still leads to it.
+
+    The lock belongs to the file, wherever that is moved, and everything else is written by path. The check raises
+    ``WarehouseExchangedError``.
 
     Raises:
         WarehouseBusyError: somebody else holds it and still does after ``wait_seconds``; or a killed run's JVM does not end.
@@ -82,11 +86,28 @@ def exclusive(folder: Path, name: str, holder: Holder, wait_seconds: float, now:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
         try:
-            yield
+            yield partial(_check_path, descriptor, path)
         finally:  # of an error too: only a killed driver leaves its name
             os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+def _check_path(descriptor: int, path: Path) -> None:
+    try:
+        is_same = os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        is_same = False
+    if not is_same:
+        raise WarehouseExchangedError(exchanged(path.parent, "the folder that this run has locked", "another one, or none"))
+
+
+def exchanged(location: object, expected: str, found: str) -> str:
+    """Return what a run is told whose warehouse was exchanged for another."""
+    return (
+        f"warehouse {location}: expected {expected}, found {found}; it was moved or exchanged under the run, which publishes nothing. "
+        "End all runs before a warehouse is moved, then run again"
+    )
 
 
 @contextmanager
@@ -112,7 +133,7 @@ def shared(folder: Path, name: str, wait_seconds: float, now: Callable[[], datet
 def _open(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise PlatformError(f"warehouse {path.parent}: cannot be written ({error.strerror}); name another with --warehouse") from None
 

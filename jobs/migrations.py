@@ -48,6 +48,8 @@ def refuse_newer(warehouse: Warehouse) -> None:
 def migrate(warehouse: Warehouse) -> None:
     """Give tables of an older contract the columns they lack, null in the rows that are there, and this release's properties.
 
+    One from before warehouses had an id gets one.
+
     Raises:
         NotAWarehouseError: a table is newer, which a release that died while migrating leaves behind.
     """
@@ -61,3 +63,4 @@ def migrate(warehouse: Warehouse) -> None:
         if missing:
             warehouse.alter(name, f"ADD COLUMNS ({', '.join(missing)})")
         warehouse.alter(name, f"SET TBLPROPERTIES ({declared_properties(spec)})")
+    warehouse.ensure_identity()

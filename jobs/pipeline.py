@@ -23,7 +23,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from jobs import assign, audit, gates, land, maintain, migrations, report, verify
 from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
-from jobs.errors import GateFailedError, LeaseLostError, NotAWarehouseError, RunIdReusedError, StageFailedError, explain
+from jobs.errors import (
+    GateFailedError,
+    LeaseLostError,
+    NotAWarehouseError,
+    RunIdReusedError,
+    StageFailedError,
+    WarehouseExchangedError,
+    explain,
+)
 from jobs.installation import evenkeel_version
 from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
@@ -107,7 +115,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
 
 @contextmanager
 def _held(warehouse: Warehouse, request: Request, started_at: datetime) -> Iterator[Callable[[], None]]:
-    """Keep every other run out of the warehouse; yields what has to be asked before publishing, whether that is still so.
+    """Keep every other run out of the warehouse; yields what has to be asked before publishing, whether that is still so, and still there.
 
     Raises:
         WarehouseBusyError: another run holds it.
@@ -117,11 +125,23 @@ def _held(warehouse: Warehouse, request: Request, started_at: datetime) -> Itera
     if folder is None:
         with leased(warehouse.spark, warehouse.location, holder, request.wait_seconds, request.now) as lease:
             with warehouse.signed(request.run_id, lease.committing):
-                yield lease.check
+                yield partial(_check_all, lease.check, warehouse.check_identity)
         return
-    committing = partial(exclusive, folder, COMMIT_LOCK, holder, LONGEST_COMMIT_SECONDS, request.now)
-    with exclusive(folder, RUN_LOCK, holder, request.wait_seconds, request.now), warehouse.signed(request.run_id, committing):
-        yield lambda: None
+    with exclusive(folder, RUN_LOCK, holder, request.wait_seconds, request.now) as check_path:
+
+        @contextmanager
+        def committing() -> Iterator[None]:
+            check_path()
+            with exclusive(folder, COMMIT_LOCK, holder, LONGEST_COMMIT_SECONDS, request.now):
+                yield
+
+        with warehouse.signed(request.run_id, committing):
+            yield partial(_check_all, check_path, warehouse.check_identity)
+
+
+def _check_all(*checks: Callable[[], None]) -> None:
+    for check in checks:
+        check()
 
 
 def _open(warehouse: Warehouse) -> None:
@@ -188,6 +208,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "run_sequence": warehouse.run_sequence,
         "command": request.command,
         "started_at": started_at,
+        "warehouse_id": warehouse.identity,
         "input_fingerprint": _input_fingerprint(request),
         "settings_fingerprint": _settings_fingerprint(request),
         "software_versions": software_versions(context.spark),
@@ -218,7 +239,7 @@ def _tidy(warehouse: Warehouse) -> None:
     try:
         settle_views(warehouse)
         warehouse.clear_staging()
-    except LeaseLostError as error:
+    except (LeaseLostError, WarehouseExchangedError) as error:
         logger.warning("published, and left untidied: %s", error)
         warehouse.read_published()
 
@@ -273,6 +294,9 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
 
     Not where the warehouse is another run's by now: that has taken them back already, and what is newer is its own. Nor where the run
     was published in spite of the error.
+
+    Raises:
+        WarehouseExchangedError: another warehouse is in its place, which is the cause of the error, whatever that says.
     """
     warehouse, status = context.warehouse, RunStatus.REFUSED if isinstance(error, GateFailedError) else RunStatus.FAILED
     try:
@@ -287,6 +311,8 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
         context.origins_read.clear()
         _close(context, request, row, status, versions, [])
         warehouse.clear_staging()
+    except WarehouseExchangedError as exchanged:
+        raise exchanged from error
     except Exception as failure:  # the first error is the one that counts
         logger.error("the tables could not be taken back (%s); the next run will", explain(failure))
 

@@ -7,14 +7,16 @@ import codecs
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyspark
@@ -44,6 +46,9 @@ CLIENT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 CONNECT_SECONDS = 30.0
 _LOCAL_WITHOUT_RETRIES = re.compile(r"local(?:\[([0-9]+|\*)\])?")
 """Local masters with no number of tries; no setting adds one."""
+SCRATCH_BYTES = 1 << 20
+"""Without as much as that left Spark does not get far."""
+UMASK = "fs.permissions.umask-mode"
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
@@ -72,12 +77,35 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
     advice = advice_on_master(_setting(spark, "spark.master"))
     if advice is not None:
         logger.warning("%s", advice)
+    if is_of_one_machine(spark):
+        follow_umask(spark)
+    mend_interrupt(spark)
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     return spark
 
 
+def check_scratch(environ: Mapping[str, str]) -> None:
+    """Refuse a scratch folder of Spark's in which nothing can be written: Spark tells that in a hundred lines and more.
+
+    Raises:
+        PlatformError: naming the folder.
+    """
+    for folder in (environ.get("SPARK_LOCAL_DIRS") or "/tmp").split(","):  # Java's own default does not follow TMPDIR on Linux
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(SCRATCH_BYTES))
+        except OSError as error:
+            raise PlatformError(
+                f"Spark's scratch folder {folder} cannot be written ({error.strerror}); free some space, or name another one by "
+                "SPARK_LOCAL_DIRS"
+            ) from None
+
+
 def _open_classic(conf_folder: Path, extra_jars: Path | None) -> SparkSession:
+    if SparkSession.getActiveSession() is None:
+        check_scratch(os.environ)
     if not _is_launched():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name that resolves to nothing would end the start
@@ -91,8 +119,8 @@ def _open_classic(conf_folder: Path, extra_jars: Path | None) -> SparkSession:
         # A JVM that is started here starts its Python workers by -m, which puts its current folder before every other on their path.
         with nullcontext() if _is_launched() else _current_folder(conf_folder):
             return builder.getOrCreate()
-    except PySparkException as error:
-        raise PlatformError(f"Spark does not start ({str(error).splitlines()[0]}); its own messages stand above") from error
+    except SPARK_ERRORS as error:
+        raise PlatformError(f"Spark does not start ({explain(error)}); its own messages stand above") from error
 
 
 def _set_variables(root: Path) -> None:
@@ -308,6 +336,43 @@ def hurry(spark: SparkSession) -> None:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"evenkeel-{threading.get_ident()}")
     except SPARK_ERRORS as error:
         logger.debug("no pool of its own: %s", error)
+
+
+def mend_interrupt(spark: SparkSession) -> None:
+    """Have Ctrl-C end the running jobs and raise ``KeyboardInterrupt``, where PySpark has taken that signal for the same.
+
+    PySpark's own handler asks the JVM on the connection of the call that it interrupts. That fails, so that the jobs go on, and the call
+    ends with an error of Py4J instead.
+    """
+    if not getattr(signal.getsignal(signal.SIGINT), "__module__", "").startswith("pyspark."):
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        gateway: Any = spark.sparkContext._gateway  # Py4J has whatever Java has
+        of_thread: Any = getattr(gateway._gateway_client, "thread_connection", None)
+        if hasattr(of_thread, "connection"):
+            del of_thread.connection  # an answer is still to come on it: what this thread asks next gets a new one
+        with suppress(*SPARK_ERRORS, OSError):  # the JVM may have been interrupted as well
+            spark.sparkContext.cancelAllJobs()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+
+
+def follow_umask(spark: SparkSession) -> None:
+    """Have Spark give its files and folders the modes that this process gives, unless the session's settings name a umask.
+
+    Hadoop has a umask of its own, 022 by default, which file systems that are open already ask at each file; Delta asks the other one.
+    """
+    if _setting(spark, f"spark.hadoop.{UMASK}"):
+        return
+    umask = os.umask(0o077)  # there is no other way to read it
+    os.umask(umask)
+    jvm: Any = spark._jvm  # has whatever Java has
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI.create("file:///"), configuration)
+    for conf in (configuration, local.getConf()):
+        conf.set(UMASK, f"{umask:03o}")
 
 
 def is_of_one_machine(spark: SparkSession) -> bool:

@@ -27,15 +27,22 @@ from pyspark.sql.types import StructField, StructType
 from jobs.atomic_file import UNFINISHED
 from jobs.catalog_tables import make_table
 from jobs.delta_log import local_properties
-from jobs.errors import ForeignCommitError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError, explain
+from jobs.errors import (
+    ForeignCommitError,
+    NotAWarehouseError,
+    SchemaMismatchError,
+    WarehouseDamagedError,
+    WarehouseExchangedError,
+    explain,
+)
 from jobs.lease import LEASE
 from jobs.location import address, is_path, is_shared, local_folder
-from jobs.lock import COMMIT_LOCK, RUN_LOCK
+from jobs.lock import COMMIT_LOCK, RUN_LOCK, exchanged
 from jobs.reach import MARK
 from jobs.session import SPARK_ERRORS, settings
 from jobs.sql_text import quoted
 from jobs.stored import has_stored_files, remove_stored, stored_names
-from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, TABLES, TableSpec
+from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, IDENTITY_PROPERTY, RUNS, TABLES, TableSpec
 from schemas.vocabulary import RunStatus
 
 logger = logging.getLogger(__name__)
@@ -67,6 +74,7 @@ class Warehouse:
         run_sequence: number of the run in progress, set by ``begin``.
         run_id: its name, set by ``begin``.
         rows_written: rows by table of the run in progress.
+        identity: id of the warehouse as ``recover`` found it; None before, and where an older release has made it.
     """
 
     def __init__(self, spark: SparkSession, location: str) -> None:
@@ -76,6 +84,7 @@ class Warehouse:
         self.run_sequence = 0
         self.run_id = ""
         self.rows_written: dict[str, int] = {}
+        self.identity: str | None = None
         self._published: dict[str, int] = {}
         self._left: dict[str, int] = {}
         self._signature = ""
@@ -164,13 +173,27 @@ class Warehouse:
         return self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()[0]
 
     def newest_run(self, status: RunStatus | None = None) -> Row | None:
-        """Return the newest row of ``runs``, or the newest with a status; None when there is none."""
+        """Return the newest row of ``runs``, or the newest with a status; None when there is none.
+
+        Raises:
+            WarehouseDamagedError: a run has left the row that worked on another warehouse: its versions are not those of these tables.
+        """
         if self.is_empty(RUNS.name):
             return None
         runs = self.read(RUNS.name)
         wanted = runs if status is None else runs.where(F.col("status") == str(status))
         rows = wanted.orderBy(F.desc("run_sequence"), F.desc("finished_at")).limit(1).collect()
+        if rows and "warehouse_id" in rows[0]:
+            self._check_row(rows[0]["run_id"], rows[0]["warehouse_id"])
         return rows[0] if rows else None
+
+    def _check_row(self, run_id: str, named: str | None) -> None:
+        identity = self.identity or self._stored_identity()
+        if None not in (named, identity) and named != identity:
+            raise WarehouseDamagedError(
+                f"{self.location}: {RUNS.name} has a row of run {run_id}, which worked on warehouse {named}, expected rows of this one, "
+                f"{identity}; restore all tables from a copy, or rebuild the warehouse from its captures"
+            )
 
     def run_named(self, run_id: str) -> Row | None:
         """Return the published row of a run id, None when there is none."""
@@ -178,6 +201,28 @@ class Warehouse:
             return None
         rows = self.read(RUNS.name).where((F.col("run_id") == run_id) & (F.col("status") == str(RunStatus.PUBLISHED))).limit(1).collect()
         return rows[0] if rows else None
+
+    # -- identity
+
+    def _stored_identity(self) -> str | None:
+        return self.properties(RUNS.name).get(IDENTITY_PROPERTY)
+
+    def ensure_identity(self) -> None:
+        """Give a warehouse from before there were ids its id: the one that its newest run names, else a new one."""
+        if self.identity is None:
+            newest = self.newest_run()
+            identity = (newest.asDict().get("warehouse_id") if newest is not None else None) or uuid.uuid4().hex
+            self.alter(RUNS.name, f"SET TBLPROPERTIES ('{IDENTITY_PROPERTY}' = '{identity}')")
+            self.identity = identity
+
+    def check_identity(self) -> None:
+        """Make sure that the location still leads to the warehouse that ``recover`` found there; a copy of it passes for the same.
+
+        Raises:
+            WarehouseExchangedError: it is another one.
+        """
+        if self.identity is not None and (found := self._stored_identity()) != self.identity:
+            raise WarehouseExchangedError(exchanged(self.location, f"the one with the id {self.identity}", found or "one without an id"))
 
     # -- making and mending
 
@@ -282,7 +327,10 @@ class Warehouse:
 
         Raises:
             WarehouseDamagedError: a table is older than the last run says.
+            WarehouseExchangedError: this is another warehouse than the run has recovered before.
         """
+        self.check_identity()
+        self.identity = self._stored_identity()
         newest = self.newest_run()
         left = newest["table_versions"] if newest is not None else {}
         self._left = {}
@@ -328,8 +376,11 @@ class Warehouse:
 
         Raises:
             ForeignCommitError: somebody has written to the table since ``recover`` or this run last did, or now, or overwrote the commit.
+            WarehouseExchangedError: the location leads to another warehouse by now; noticed here where its log is a local file.
         """
         with self._committing():
+            if self.folder is not None:
+                self.check_identity()
             before = self.version(name)
             self._check_left(name, before)
             write()
@@ -495,12 +546,13 @@ def column_definition(column: StructField) -> str:
 
 
 def create_statement(spec: TableSpec, identifier: str) -> str:
-    """Return the SQL that makes a table with its comments, partitioning and properties."""
+    """Return the SQL that makes a table with its comments, partitioning and properties; that of ``runs`` makes a new id."""
     columns = ",\n  ".join(map(column_definition, spec.schema))
+    properties = declared_properties(spec) + (f", '{IDENTITY_PROPERTY}' = '{uuid.uuid4().hex}'" if spec is RUNS else "")
     partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {quoted(spec.comment)}\n"
-        f"TBLPROPERTIES ({declared_properties(spec)})"
+        f"TBLPROPERTIES ({properties})"
     )
 
 

@@ -25,10 +25,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 8
+CONTRACT_VERSION = 9
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
+IDENTITY_PROPERTY = "evenkeel.warehouseId"
+"""Property of the table ``runs``: the id of its warehouse, made once. A copy of the warehouse has the same."""
 
 STRING, BINARY, BOOLEAN = StringType(), BinaryType(), BooleanType()
 INT, BIGINT, DOUBLE = IntegerType(), LongType(), DoubleType()
@@ -570,6 +572,7 @@ RUNS = TableSpec(
                 "first month of which the last maintain kept counterfactual assignments; null before any",
             ),
             _column("gates", GATE_RESULTS, "results of the expectations"),
+            _column("warehouse_id", STRING, "id of the warehouse that the run wrote to; null in rows from before version 9"),
             _column("input_fingerprint", STRING, "SHA-256 of what the input files hold"),
             _column("settings_fingerprint", STRING, "SHA-256 of the settings"),
             _column("software_versions", MapType(STRING, STRING), "evenkeel, Python, Spark, Delta, Java"),

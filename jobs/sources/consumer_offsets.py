@@ -30,7 +30,7 @@ from schemas.wire.classic_group import decode_legacy_offset_commit
 OFFSETS_TOPIC = "__consumer_offsets"
 PARQUET_COLUMNS = {"key": "binary", "value": "binary", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
 LAST_OFFSET = (1 << 63) - 2
-"""A log ends one behind its last record, so that no record is at the last number of 64 bits."""
+"""A log ends one after its last record, so that no record is at the last number of 64 bits."""
 COMMITTED_COLUMN = "isCommitted"
 """A boolean that a file may have besides: records were read with ``read_committed``, so that none is of an aborted transaction."""
 CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA = 2, 3
@@ -75,8 +75,11 @@ def _decode(key: bytes | None, value: bytes | None, partition: int | None, offse
     payload = (key or b"") + (value or b"")
     if key is None:
         return quarantined("no_key", "missing_key", "found a record without key", payload)
-    if partition is None or offset is None or partition < 0 or not 0 <= offset <= LAST_OFFSET:
+    if partition is None or offset is None or partition < 0 or offset < 0:
         return quarantined("no_position", "missing_position", f"found partition {partition}, offset {offset}, expected both", payload)
+    if offset > LAST_OFFSET:
+        expected = f"found offset {offset}, expected at most {LAST_OFFSET}: a log ends one after its last record"
+        return quarantined("no_position", "offset_out_of_range", expected, payload)
     try:
         parsed = decode_key(key)
     except WireError as error:

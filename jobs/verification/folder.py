@@ -17,8 +17,8 @@ from jobs.verification.log import TableLog, read_log
 from jobs.verification.shape import Shape, check_shape, shape_of
 from jobs.verification.sidecars import has_checksums
 from jobs.verification.state import TableState
-from jobs.verification.versions import LastRun, check_signatures, check_versions
-from schemas.tables import RUNS, TABLES, TableSpec
+from jobs.verification.versions import LastRun, check_identity, check_signatures, check_versions
+from schemas.tables import IDENTITY_PROPERTY, RUNS, TABLES, TableSpec
 from schemas.vocabulary import RunStatus
 
 RUN_AGAIN = "no run has ended here: run, which makes the tables that are missing"
@@ -59,7 +59,12 @@ def check_folder(folder: Path) -> Checked:
     last = published = None
     if not checked.damages:
         with _told(checked, RUNS.name, logs[RUNS.name].newest):
-            last, published = _last_runs(folder / RUNS.name, logs[RUNS.name].states[logs[RUNS.name].newest])
+            newest = logs[RUNS.name].newest
+            state = logs[RUNS.name].states[newest]
+            runs = _runs(folder / RUNS.name, state)
+            last = runs[-1] if runs else None
+            published = next((run for run in reversed(runs) if run.status == RunStatus.PUBLISHED.value), None)
+            checked.damages += check_identity(newest, runs, (state.metadata or {}).get("configuration", {}).get(IDENTITY_PROPERTY))
     is_told = not checked.damages
     if not is_told:
         checked.skipped.append(f"the tables' versions against {RUNS.name}, which is damaged")
@@ -120,16 +125,13 @@ def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Che
     return log
 
 
-def _last_runs(folder: Path, state: TableState) -> tuple[LastRun | None, LastRun | None]:
-    """Return the newest run of any status and the newest published one."""
-    rows = sorted(_run_rows(folder, state), key=lambda run: run[0])
-    runs = [run for _, run in rows]
-    published = [run for run in runs if run.status == RunStatus.PUBLISHED.value]
-    return (runs[-1] if runs else None), (published[-1] if published else None)
+def _runs(folder: Path, state: TableState) -> list[LastRun]:
+    """Return the runs that have ended, of any status, in their order."""
+    return [run for _, run in sorted(_run_rows(folder, state), key=lambda run: run[0])]
 
 
 def _run_rows(folder: Path, state: TableState) -> Iterator[tuple[tuple[int, datetime], LastRun]]:
     for path in state.files:
         for row in pq.read_table(folder / unquote(path), partitioning=None).to_pylist():
-            run = LastRun(row["run_id"], row["run_sequence"], row["status"], dict(row["table_versions"]))
+            run = LastRun(row["run_id"], row["run_sequence"], row["status"], dict(row["table_versions"]), row.get("warehouse_id"))
             yield (row["run_sequence"], row["finished_at"]), run

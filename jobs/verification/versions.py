@@ -17,12 +17,27 @@ class LastRun:
 
     Attributes:
         table_versions: the version of every table but ``runs`` when the run ended.
+        warehouse_id: id of the warehouse that it worked on; None in rows from before there were ids.
     """
 
     run_id: str
     run_sequence: int
     status: str
     table_versions: Mapping[str, int]
+    warehouse_id: str | None = None
+
+
+def check_identity(version: int, runs: Iterable[LastRun], identity: str | None) -> Iterator[Damage]:
+    """Yield the rows of ``runs`` whose run worked on another warehouse, as one does whose warehouse is exchanged in its last commit.
+
+    Args:
+        version: of ``runs``.
+        identity: id of this warehouse; None where an older release has made it.
+    """
+    for run in runs:
+        if None not in (run.warehouse_id, identity) and run.warehouse_id != identity:
+            found, expected = f"a run of warehouse {run.warehouse_id}", f"runs of this one, {identity}"
+            yield Damage(Code.UNKNOWN_RUN, RUNS.name, version, run.run_id, found, expected, _EXCHANGED)
 
 
 def check_versions(newest: Mapping[str, int], last: LastRun | None) -> Iterator[Damage]:

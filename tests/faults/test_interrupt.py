@@ -1,9 +1,11 @@
-"""Ctrl-C at the two moments at which Spark may go on with what Python has given up."""
+"""Ctrl-C while Spark is at work, and at the two moments at which Spark may go on with what Python has given up."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,10 @@ from pyspark.sql import SparkSession
 from jobs import pipeline
 from jobs.verification.folder import check_folder
 from jobs.warehouse import Warehouse
+from tests.faults.drivers import wait_until
 from tests.faults.harmful_assignors import POISON
 from tests.spark.captures import LOOKS, of_groups
 from tests.spark.tables import assert_equal_warehouses, rows, versions
-
-pytestmark = pytest.mark.slow
 
 INTERRUPTED = 1
 
@@ -26,6 +27,25 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return of_groups(tmp_path_factory.mktemp("records"), "one.parquet", POISON)
 
 
+def test_an_interrupt_ends_the_running_jobs_and_what_follows_gets_its_own_answers(spark: SparkSession) -> None:
+    """A run takes its tables back after it, in the same session."""
+    tracker = spark.sparkContext.statusTracker()
+
+    def interrupt() -> None:
+        while not tracker.getActiveJobsIds():
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    other = threading.Thread(target=interrupt)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        spark.range(1 << 50).selectExpr("sum(id)").collect()
+    other.join()
+    assert [spark.range(number).count() for number in (5, 6)] == [5, 6]
+    wait_until(lambda: not tracker.getActiveJobsIds(), "the interrupted job ends")
+
+
+@pytest.mark.slow
 def test_a_commit_that_lands_behind_the_recovery_is_taken_back_by_the_next_run(
     evenkeel, spark: SparkSession, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +74,7 @@ def test_a_commit_that_lands_behind_the_recovery_is_taken_back_by_the_next_run(
     assert_equal_warehouses(interrupted, undisturbed)
 
 
+@pytest.mark.slow
 def test_an_interrupt_during_the_last_commit_comes_behind_it(
     evenkeel, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

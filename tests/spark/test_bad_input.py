@@ -223,7 +223,7 @@ def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel,
     assert found == {
         "1@2": "negative_partition",
         "1@4": "negative_generation",
-        f"1@{2**63 - 1}": "missing_position",
+        f"1@{2**63 - 1}": "offset_out_of_range",
         "2@2": "timestamp_out_of_range",
     }
     observed = {

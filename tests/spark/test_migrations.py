@@ -11,11 +11,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from schemas.tables import TABLES
+from schemas.tables import CONTRACT_VERSION, IDENTITY_PROPERTY, TABLES
 from tests.spark.tables import rows, versions
 
 PROPERTY = "evenkeel.contractVersion"
-ADDED = ("retained_from", "counterfactuals_from", "positions", "origins", "placed_by")
+ADDED = ("retained_from", "counterfactuals_from", "positions", "origins", "placed_by", "warehouse_id")
 CLEANUP = "delta.enableExpiredLogCleanup"
 SKIPPING = "delta.dataSkippingStatsColumns"
 
@@ -42,6 +42,7 @@ def without_contract(line: str) -> str:
     action = json.loads(line)
     if "metaData" in action:
         del action["metaData"]["configuration"][PROPERTY], action["metaData"]["configuration"][CLEANUP]
+        action["metaData"]["configuration"].pop(IDENTITY_PROPERTY, None)
         schema = json.loads(action["metaData"]["schemaString"])
         names = {field["name"] for field in schema["fields"]}
         added = {*ADDED, *(["group_id"] if "payload_hash" in names else [])}
@@ -51,7 +52,7 @@ def without_contract(line: str) -> str:
 
 
 def test_every_table_tells_its_contract(demo_warehouse: Path) -> None:
-    assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, "8")
+    assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, str(CONTRACT_VERSION))
 
 
 def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, make_tables, copy: Path) -> None:
@@ -66,10 +67,12 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, make_
     assert evenkeel("report", "--warehouse", copy) == 0  # a reader changes nothing, and needs none of it
     assert versions(copy) == before
     assert make_tables("run", "--warehouse", copy) == 0
-    assert declared(copy, PROPERTY) == dict.fromkeys(TABLES, "8")
+    assert declared(copy, PROPERTY) == dict.fromkeys(TABLES, str(CONTRACT_VERSION))
     assert declared(copy, CLEANUP) == dict.fromkeys(TABLES, "false")
     runs = sorted(rows(copy, "runs"), key=lambda run: run["run_sequence"])
     assert [(run["status"], run["retained_from"]) for run in runs] == [("published", None)] * 2
+    identity = declared(copy, IDENTITY_PROPERTY)["runs"]
+    assert identity and {run["warehouse_id"] for run in runs} == {identity}, "that of the row before, whose file has the column already"
     migrated = versions(copy)
     assert dict(runs[1]["table_versions"]) == {name: version for name, version in migrated.items() if name != "runs"}
     assert make_tables("run", "--warehouse", copy) == 0
@@ -103,7 +106,7 @@ def test_a_reader_of_an_older_warehouse_sees_null_in_columns_that_it_lacks(evenk
 def newer(spark: SparkSession, copy: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A warehouse that a later release has migrated; its newest commit changes something else."""
     for name in TABLES:
-        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '9')")
+        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '{CONTRACT_VERSION + 1}')")
     spark.sql(f"UPDATE delta.`{copy / 'runs'}` SET command = upper(command)")
     if request.param == "no checksums":
         forget_checksums(copy)
@@ -115,7 +118,8 @@ def test_a_newer_contract_is_refused(evenkeel, newer: Path, command: str, capsys
     before = versions(newer)
     assert evenkeel(command, "--warehouse", newer) == 2
     told = capsys.readouterr().err
-    assert "runs has contract version 9, this release of Evenkeel knows versions up to 8; use the release that wrote it" in told
+    newer_one = f"runs has contract version {CONTRACT_VERSION + 1}, this release of Evenkeel knows versions up to {CONTRACT_VERSION}"
+    assert f"{newer_one}; use the release that wrote it" in told
     assert versions(newer) == before
 
 

@@ -42,3 +42,19 @@ def test_readers_see_the_old_run_while_newer_versions_are_unpublished(
     assert len(names["moved"]) == len(rows(demo_warehouse, "movements"))
     assert dict(names["restless"].iter_rows()) == moved
     assert names["held"].count() == len(rows(demo_warehouse, "assignments"))
+
+
+def test_many_files_are_listed_by_few_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder of captures has as many as its collection was long; Spark lists them in a job, by default with a task for each."""
+    paths = [tmp_path / f"{number}.jsonl" for number in range(40)]
+    for path in paths:
+        path.touch()
+    spark.sparkContext.setJobGroup("listing", "")
+    try:
+        spark.read.text([str(path) for path in paths])
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("listing")]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    assert stages and sum(stage.numTasks for stage in stages if stage is not None) <= 2

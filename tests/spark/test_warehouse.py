@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.errors import ForeignCommitError, LeaseLostError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
 from jobs.warehouse import COMMIT_NOTE, Warehouse
-from schemas.tables import GENERATION_TOPICS, RUNS, TABLES
+from schemas.tables import GENERATION_TOPICS, IDENTITY_PROPERTY, RUNS, TABLES
 from tests.spark.frames import frame
 from tests.spark.tables import rows, versions
 
@@ -124,6 +124,22 @@ def test_a_log_without_commits_is_damage_and_no_empty_table(warehouse: Warehouse
     log.unlink()
     with pytest.raises(WarehouseDamagedError, match="generation_topics: the Delta log has no commit"):
         warehouse.is_empty(NAME)
+
+
+def test_a_warehouse_without_an_id_gets_one_and_keeps_it(warehouse: Warehouse) -> None:
+    """As those of older releases are."""
+    warehouse.spark.sql(f"ALTER TABLE {warehouse.identifier(RUNS.name)} UNSET TBLPROPERTIES ('{IDENTITY_PROPERTY}')")
+    warehouse.recover()
+    assert warehouse.identity is None
+    warehouse.check_identity()
+    warehouse.ensure_identity()
+    assert warehouse.identity is not None
+    for _ in range(2):
+        later = Warehouse(warehouse.spark, warehouse.location)
+        later.recover()
+        later.ensure_identity()
+        assert later.identity == warehouse.identity
+    assert versions(warehouse.folder)[RUNS.name] == 2
 
 
 # -- writing
@@ -345,7 +361,7 @@ def test_readers_follow_the_newest_published_run(warehouse: Warehouse) -> None:
     warehouse.append(NAME, topics(spark, "a"))
     publish(warehouse, 1, "failed")
     assert warehouse.newest_run("published") is None
-    publish(warehouse, 2)
+    publish(warehouse, 2, finished_at=datetime(2026, 11, 20, tzinfo=timezone.utc))  # the clock was set back
     warehouse.append(NAME, topics(spark, "b"))
     publish(warehouse, 3, "failed")
     publish(warehouse, 3, "refused", finished_at=datetime(2026, 11, 22, tzinfo=timezone.utc))

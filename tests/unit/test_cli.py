@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -378,3 +379,53 @@ def test_maintenance_drops_nothing_by_a_clock_that_is_ahead(executed: list[tuple
         cli.main(["maintain", "--as-of", "2199-01-01"])
     cli.main(["maintain", "--as-of", "2026-11-21"])
     assert [arguments.command for arguments, _, _ in executed] == ["maintain"]
+
+
+@pytest.fixture
+def unhandled() -> Iterator[list[int]]:
+    """The signals that reached whoever calls the command line, which would have ended a process without handlers."""
+    reached: list[int] = []
+    before = {number: signal.signal(number, lambda number, frame: reached.append(number)) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield reached
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_interrupts_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], unhandled: list[int], number: int
+) -> None:
+    cleaned: list[str] = []
+
+    def command(argv: Any) -> None:
+        try:
+            os.kill(os.getpid(), number)
+            cleaned.append("never")
+        finally:
+            cleaned.append("cleaned")
+
+    monkeypatch.setattr(cli, "main", command)
+    assert cli.console_main([]) == 1
+    assert (cleaned, unhandled, capsys.readouterr().err) == (["cleaned"], [], "evenkeel: interrupted\n")
+    os.kill(os.getpid(), number)
+    assert unhandled == [number]  # afterwards it is the caller's again
+
+
+def test_a_signal_to_end_does_what_an_interrupt_does_at_that_moment(monkeypatch: pytest.MonkeyPatch, unhandled: list[int]) -> None:
+    """Such as waiting for the end of the last commit."""
+    asked: list[int] = []
+
+    def command(argv: Any) -> None:
+        before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.signal(signal.SIGINT, before)
+
+    monkeypatch.setattr(cli, "main", command)
+    assert cli.console_main([]) == 0
+    assert (asked, unhandled) == ([signal.SIGTERM], [])
+
+
+def test_a_command_under_nohup_goes_on(monkeypatch: pytest.MonkeyPatch, unhandled: list[int]) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    monkeypatch.setattr(cli, "main", lambda argv: os.kill(os.getpid(), signal.SIGHUP))
+    assert cli.console_main([]) == 0

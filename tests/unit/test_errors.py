@@ -20,10 +20,23 @@ OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs
         (JAVA, "java.io.IOException: No space left"),
         (WORKER, "group g: killed"),
         (OWN, "no right"),
+        (
+            f"{CALL}: E: Job 7 cancelled because SparkContext was shut down\n\tat x",
+            "Spark has been stopped while it was at work, by a signal to its JVM for one",
+        ),
         (f"{CALL}: java.lang.Error: bare\n\tat x", "java.lang.Error: bare"),
         ("An error occurred while calling o12.sql", "An error occurred while calling o12.sql"),
     ],
-    ids=["of Python", "empty", "first cause", "worker's words", "our own error in a worker", "no cause", "nothing but the call"],
+    ids=[
+        "of Python",
+        "empty",
+        "first cause",
+        "worker's words",
+        "our own error in a worker",
+        "a JVM on its way out",
+        "no cause",
+        "nothing but the call",
+    ],
 )
 def test_explain(text: str, expected: str) -> None:
     assert explain(RuntimeError(text)) == expected

@@ -21,7 +21,7 @@ from types import SimpleNamespace
 import pytest
 
 from jobs import lock
-from jobs.errors import PlatformError, WarehouseBusyError
+from jobs.errors import PlatformError, WarehouseBusyError, WarehouseExchangedError
 from jobs.location import is_path, is_shared, local_folder, objection
 from jobs.lock import COMMIT_LOCK, RUN_LOCK, exclusive, process_start, read_holder, shared, this_process
 
@@ -98,6 +98,31 @@ def test_the_warehouse_is_free_after_a_run_and_after_one_that_failed(tmp_path: P
         raise ZeroDivisionError
     with hold(tmp_path, "third"):
         assert holder_in(tmp_path) == "third"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o002, 0o664), (0o077, 0o600)])
+def test_a_lock_file_has_the_mode_that_the_umask_leaves(tmp_path: Path, umask: int, mode: int) -> None:
+    """A group that shares a warehouse can then lock it in turn."""
+    before = os.umask(umask)
+    try:
+        with hold(tmp_path, "first"):
+            assert (tmp_path / RUN_LOCK).stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("comes", ["nothing", "another folder"])
+def test_a_folder_that_is_moved_under_its_lock_is_noticed(tmp_path: Path, comes: str) -> None:
+    folder, other = tmp_path / "warehouse", tmp_path / "other"
+    with hold(other, "before"):
+        pass
+    with hold(folder, "first") as check_path:
+        check_path()
+        folder.rename(tmp_path / "moved")
+        if comes == "another folder":
+            other.rename(folder)
+        with pytest.raises(WarehouseExchangedError, match="expected the folder that this run has locked, found another one, or none"):
+            check_path()
 
 
 def test_readers_keep_runs_out_and_not_each_other(tmp_path: Path) -> None:

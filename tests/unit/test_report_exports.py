@@ -119,8 +119,13 @@ def test_assignors_that_clients_make_up_are_not_a_series_each():
 @given(st.text(st.characters(exclude_categories=("Cs",))))
 @example('a"} 1\nevenkeel_forged{x="\\')
 def test_any_name_is_read_back_and_forges_nothing(name):
-    found = families(replace(sample(), ranked=[group_row(name)]))
-    assert {one.labels["group_id"] for one in found["evenkeel_group_members"].samples} == {name}
+    """Of a group, a cluster and an assignor: all labels that somebody else may choose."""
+    group, tally = group_row(name, cluster_id=name), tally_row(name or "x", "observed", conformance="differs")
+    clusters = [{**row, "cluster_id": name} for row in sample().groups]
+    found = families(replace(sample(), groups=clusters, ranked=[group], tallies=[tally]))
+    assert [one.labels for one in found["evenkeel_group_members"].samples] == [{"cluster_id": name, "group_id": name}]
+    assert [one.labels for one in found["evenkeel_members"].samples] == [{"cluster_id": name}]
+    assert [one.labels["strategy"] for one in found["evenkeel_generations"].samples] == [name or "x"]
     assert "evenkeel_forged" not in found
 
 

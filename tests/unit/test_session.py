@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from jobs import reach, session
 from jobs.errors import PlatformError
-from jobs.session import advice_on_master
+from jobs.session import advice_on_master, check_scratch
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -143,3 +144,36 @@ def test_the_encoding_of_another_machines_jvm_is_not_known() -> None:
 
     client: Any = Client()
     assert session.jvm_encoding(client) is None
+
+
+def test_a_scratch_folder_with_space_is_left_empty(tmp_path: Path) -> None:
+    check_scratch({"SPARK_LOCAL_DIRS": f"{tmp_path / 'new'},{tmp_path}"})
+    assert [path.name for path in tmp_path.rglob("*")] == ["new"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_a_scratch_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """As when it is full: Spark would end with a hundred lines."""
+    named: list[str] = []
+
+    def refuse(dir: str) -> None:
+        named.append(dir)
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(session.tempfile, "TemporaryFile", refuse)
+    with pytest.raises(PlatformError) as refused:
+        check_scratch({"SPARK_LOCAL_DIRS": str(tmp_path)})
+    told = f"Spark's scratch folder {tmp_path} cannot be written ({os.strerror(code)}); free some space, or name another one"
+    assert str(refused.value).startswith(told)
+    with pytest.raises(PlatformError):
+        check_scratch({})
+    assert named == [str(tmp_path), "/tmp"]
+
+
+def test_a_session_is_not_begun_without_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "file" / "folder"))
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
+    with pytest.raises(PlatformError, match=r"scratch folder .*folder cannot be written"):
+        session.open_session(tmp_path)

@@ -129,6 +129,9 @@ def test_every_kind_of_record_has_its_outcome(key: bytes, value: bytes | None, e
         pytest.param((None, b"v"), "no_key", "missing_key", "found a record without key", id="no key"),
         pytest.param((b"k", b"v", None, 9), "no_position", "missing_position", "found partition None, offset 9, expected", id="no place"),
         pytest.param((b"k", b"v", 3, -1), "no_position", "missing_position", "found partition 3, offset -1, expected", id="negative"),
+        pytest.param(
+            (b"k", b"v", 3, 2**63 - 1), "no_position", "offset_out_of_range", f"found offset {2**63 - 1}, expected at most", id="too large"
+        ),
         pytest.param((b"\0", b""), "unreadable_key", "truncated", "key: ", id="a key that ends early"),
         pytest.param((b"\0\x02", b"", 3, 9), "unreadable_key", "truncated", "key: ", id="a key without group"),
         pytest.param(
