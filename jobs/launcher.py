@@ -94,6 +94,8 @@ VECTOR_NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
 """The JVM's notice about its vector module, which comes with every start of Spark 4 and has no switch."""
 PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes")
 PROGRESS_SECONDS = 60.0
+OPEN_FILES = 1024
+"""What Spark needs with some reserve: a run on two cores had 368 files open, most of them jars."""
 STDERR = 8
 """The descriptor that keeps the caller's own stderr while the one of spark-submit is filtered."""
 
@@ -709,6 +711,24 @@ def current_folder() -> str:
         raise Refusal("the current folder was removed; change to another one, then call again") from None
 
 
+def check_open_files(limit: int) -> None:
+    """Raise a Refusal where fewer files may be open than Spark needs: it would end with a trace, wherever it happens to be.
+
+    Args:
+        limit: the hard limit, to which a JVM raises its own; -1 for none.
+    """
+    if 0 <= limit < OPEN_FILES:
+        raise Refusal(f"at most {limit} files may be open (ulimit -Hn), Spark needs {OPEN_FILES}; raise the limit in this shell or service")
+
+
+def hard_limit_of_open_files() -> int:
+    """Return how many files a process may have open if it asks for as many as it can; -1 for any number."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return -1 if limit == resource.RLIM_INFINITY else limit
+
+
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
     """Return the path of a program as a shell finds it."""
     folders = [""] if "/" in name else environ.get("PATH", os.defpath).split(":")
@@ -1167,6 +1187,8 @@ def _is_full(log: str) -> bool:
 def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
     """Make what a call needs and return what it becomes; None when nothing is to be started."""
     root, environ = setup.root, setup.environ
+    if way in ("local", "cluster"):
+        check_open_files(hard_limit_of_open_files())
     if way == "cluster":
         home, python = environ.get("SPARK_HOME"), ""
         if home:

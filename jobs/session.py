@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession, is_remote
 
 from jobs.errors import PlatformError, explain
 from jobs.installation import zip_packages
-from jobs.launcher import choose_locale, clean_search_path
+from jobs.launcher import Refusal, check_open_files, choose_locale, clean_search_path, hard_limit_of_open_files
 
 try:
     from py4j.protocol import Py4JError
@@ -106,6 +106,10 @@ def check_scratch(environ: Mapping[str, str]) -> None:
 def _open_classic(conf_folder: Path, extra_jars: Path | None) -> SparkSession:
     if SparkSession.getActiveSession() is None:
         check_scratch(os.environ)
+        try:
+            check_open_files(hard_limit_of_open_files())
+        except Refusal as refusal:
+            raise PlatformError(str(refusal)) from None
     if not _is_launched():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name that resolves to nothing would end the start

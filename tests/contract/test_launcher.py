@@ -240,6 +240,16 @@ def test_an_option_without_its_value_is_refused(ready: Checkout, arguments: list
     assert ready.refusal(*arguments) == f"{arguments[-1]} needs a value; ./spark-submit.sh --help tells the usage"
 
 
+def test_a_call_that_may_not_open_enough_files_is_refused(checkout: Checkout):
+    """Before a JVM ends with a trace; what the launcher itself opens are a few."""
+    script = checkout.folder / "limited"
+    script.write_text(f'#!{shutil.which("bash")}\nulimit -n 64\nexec "{checkout.root}/spark-submit.sh" "$@"\n')
+    script.chmod(0o755)
+    done = checkout.call("run", script=script)
+    told = "evenkeel: at most 64 files may be open (ulimit -Hn), Spark needs 1024; raise the limit in this shell or service\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
 def test_help_needs_nothing(checkout: Checkout):
     (checkout.bin / "java").unlink()
     lost = checkout.call("--master", "yarn")

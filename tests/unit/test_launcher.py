@@ -368,6 +368,15 @@ def test_spark_of_a_folder(tmp_path: Path, release: str):
     assert launcher.find_spark(str(tmp_path)).has_delta
 
 
+@pytest.mark.parametrize(("limit", "fits"), [(64, False), (1023, False), (1024, True), (-1, True)])
+def test_spark_needs_open_files(limit: int, fits: bool):
+    if fits:
+        launcher.check_open_files(limit)
+        return
+    with pytest.raises(Refusal, match=rf"^at most {limit} files may be open \(ulimit -Hn\), Spark needs 1024; raise the limit"):
+        launcher.check_open_files(limit)
+
+
 def test_programs_are_found_as_a_shell_finds_them(tmp_path: Path):
     for name, mode in (("a", 0o644), ("b", 0o755)):
         (tmp_path / name).mkdir()
