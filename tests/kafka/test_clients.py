@@ -15,7 +15,7 @@ from tests.kafka.clients import SESSION, Client, Java, KafkaPython, Witness, set
 from tests.kafka.conftest import Collect
 from tests.kafka.tables import Observed, observed
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("broker")]
+pytestmark = pytest.mark.slow
 
 JAVA = "org.apache.kafka.clients.consumer."
 KIP848 = {"group.protocol": "consumer"}

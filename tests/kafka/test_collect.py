@@ -15,8 +15,6 @@ from tests.kafka.conftest import CLASSIC, COOPERATIVE, MESSAGE_COUNT, STATIC, WI
 from tests.kafka.groups import PARTITION_COUNT, TOPIC, Commits, Transactions
 from tests.kafka.log_files import TopicLog, read_topic
 
-pytestmark = pytest.mark.xdist_group("broker")
-
 
 def written(broker: Broker) -> TopicLog:
     return read_topic(broker.log, OFFSETS_TOPIC)

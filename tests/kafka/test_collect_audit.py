@@ -12,8 +12,6 @@ from tests.kafka.conftest import CLASSIC, COOPERATIVE, NEXT_GENERATION, STATIC, 
 from tests.kafka.groups import TOPIC
 from tests.kafka.tables import observed, rows
 
-pytestmark = pytest.mark.xdist_group("broker")
-
 GROUPS = (CLASSIC, COOPERATIVE, STATIC, NEXT_GENERATION)
 
 

@@ -19,8 +19,6 @@ from tests.kafka.following import Collector, following, wait_for
 from tests.kafka.groups import PARTITION_COUNT, Commits
 from tests.kafka.log_files import Record, read_topic
 
-pytestmark = pytest.mark.xdist_group("broker")
-
 DEFAULT_SEED = 17
 KILLS, MOST_KILLS = 6, 30
 

@@ -20,8 +20,6 @@ from tests.kafka.following import following, wait_for
 from tests.kafka.groups import TOPIC, Commits, Groups, Member, Owned
 from tests.kafka.tables import observed, rows
 
-pytestmark = pytest.mark.xdist_group("broker")
-
 CLASSIC, KIP848, SIMPLE = "polled-classic", "polled-next-generation", "polled-committing"
 LINE = {
     *("cluster_id", "group_id", "observed_at_ms", "generation", "group_type", "protocol_type", "state", "strategy", "leader_member_id"),

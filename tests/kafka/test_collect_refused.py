@@ -23,8 +23,6 @@ from tests.kafka.log_files import read_topic
 from tests.kafka.logins import LOGIN, allowed, log_in
 from tests.needs import skip_loudly
 
-pytestmark = pytest.mark.xdist_group("broker")
-
 ROOM_BYTES = 32 << 10
 """Room for a look or two, and no more."""
 

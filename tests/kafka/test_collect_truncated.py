@@ -17,7 +17,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.following import following, wait_for
 from tests.kafka.groups import PARTITION_COUNT, TOPIC, Commits
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("broker")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,6 @@ from tests.kafka.log_files import Record, read_topic
 from tests.kafka.logins import LOGIN, allowed, log_in
 from tests.spark.tables import COMPARED, content, rows
 
-pytestmark = pytest.mark.xdist_group("broker")
-
 MEMORY_MB = 64
 """The least that settings allow."""
 
