@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
@@ -85,14 +85,15 @@ def group_of(item: pytest.Item) -> str:
     return str(mark.args[0]) if mark else item.path.relative_to(ROOT).as_posix()
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # before xdist reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     """Give each test the mark of its group, and begin with the group that takes longest: begun last, it would leave a process idle."""
     seconds: dict[str, float] = json.loads(DURATIONS.read_text(encoding="utf-8"))
     for item in items:
         item.add_marker(pytest.mark.xdist_group(group_of(item)))
         item.user_properties.append((GROUP, group_of(item)))
     items.sort(key=lambda item: -seconds.get(group_of(item), 0))
+    yield
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -176,16 +177,24 @@ def empty_warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactor
 def evenkeel(spark: SparkSession, empty_warehouse: Path) -> Evenkeel:
     """Runs one command line in the session of this run and returns its exit code.
 
-    A new warehouse of ``run`` and ``land`` begins as a copy of the empty one. That the first run makes its tables is shown where processes
-    of their own run, and in test_warehouse.py.
+    The tables of a new warehouse are copies of the empty one's. That a run makes them is shown where processes of their own run, and in
+    test_warehouse.py.
     """
     from jobs import cli
+    from jobs.warehouse import Warehouse
+
+    create = Warehouse.create
+
+    def copy_tables(warehouse: Warehouse) -> None:
+        folder = warehouse.folder
+        if folder is not None and not any((folder / table.name).exists() for table in empty_warehouse.iterdir()):
+            shutil.copytree(empty_warehouse, folder, dirs_exist_ok=True)
+        create(warehouse)
 
     def run(*argv: str | Path) -> int:
-        named = argv[argv.index("--warehouse") + 1] if "--warehouse" in argv else None
-        if argv[0] in ("run", "land") and isinstance(named, Path) and not named.exists():
-            shutil.copytree(empty_warehouse, named)
-        return cli.console_main([str(argument) for argument in argv])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Warehouse, "create", copy_tables)
+            return cli.console_main([str(argument) for argument in argv])
 
     return run
 
