@@ -12,13 +12,13 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -32,9 +32,15 @@ settings.load_profile("evenkeel")
 ROOT = Path(__file__).resolve().parents[1]
 DURATIONS = ROOT / "tests" / "durations.json"
 """Group of tests -> seconds it took when the durations were last recorded; what runs side by side begins with the longest."""
+SHARING = {
+    **dict.fromkeys(("test_crashes.py", "test_disk_full.py"), "two runs"),
+    **dict.fromkeys(("test_landing_crashes.py", "test_two_writers.py"), "two landings"),
+}
+"""File -> the group of files that share a dear fixture; every other file is a group of its own.
+
+The marks ``xdist_group`` would say it in the files, but have no effect with pytest 9.2 and xdist 3.8: names of tests cannot be changed."""
 TABLES_IN_MEMORY = 100
 MEASURED = "measured"
-GROUP = "group"
 
 
 def jars_folder() -> Path:
@@ -79,21 +85,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help="write how long each group of tests took to tests/durations.json")
 
 
-def group_of(item: pytest.Item) -> str:
-    """Return the group of a test, which runs in one process: that of its mark xdist_group, else its file."""
-    mark = item.get_closest_marker("xdist_group")
-    return str(mark.args[0]) if mark else item.path.relative_to(ROOT).as_posix()
+def group_of(nodeid: str) -> str:
+    """Return the group of a test, which runs in one process."""
+    path = nodeid.partition("::")[0]
+    return SHARING.get(Path(path).name, path)
 
 
-@pytest.hookimpl(wrapper=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Give each test the mark of its group, and begin with the group that takes longest: begun last, it would leave a process idle."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the group that takes longest: begun last, it would leave a process idle."""
     seconds: dict[str, float] = json.loads(DURATIONS.read_text(encoding="utf-8"))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
-        item.user_properties.append((GROUP, group_of(item)))
-    items.sort(key=lambda item: -seconds.get(group_of(item), 0))
-    yield
+    items.sort(key=lambda item: -seconds.get(group_of(item.nodeid), 0))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a group in one process."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Scheduling(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -103,8 +116,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     took: dict[str, float] = {}
     for report in (report for reports in reporter.stats.values() for report in reports if isinstance(report, pytest.TestReport)):
-        group = dict(report.user_properties)[GROUP]
-        took[str(group)] = took.get(str(group), 0) + report.duration
+        group = group_of(report.nodeid)
+        took[group] = took.get(group, 0) + report.duration
     recorded = {**json.loads(DURATIONS.read_text(encoding="utf-8")), **took}
     lines = {group: round(seconds) for group, seconds in sorted(recorded.items()) if seconds >= 1}
     DURATIONS.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")

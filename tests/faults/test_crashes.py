@@ -9,8 +9,6 @@ import pytest
 from tests.faults.conftest import TwoRuns
 from tests.faults.crashes import STEPS_OF_WHOLE_RUNS, check_crashes, instants
 
-pytestmark = pytest.mark.xdist_group("two runs")
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(30, 60, 10))

@@ -15,8 +15,6 @@ from tests.faults.conftest import TwoRuns
 from tests.faults.readers import published_state
 from tests.needs import skip_loudly
 
-pytestmark = pytest.mark.xdist_group("two runs")
-
 DISK = "256m"
 
 

@@ -11,8 +11,6 @@ from tests.faults.conftest import TwoRuns, commits
 from tests.faults.crashes import STEPS_OF_ANY_RUN, check_crashes, instants
 from tests.faults.readers import published_state
 
-pytestmark = pytest.mark.xdist_group("two landings")
-
 
 def test_any_instant_of_landing(evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
     """The first three of the instants below. The run behind a killed one is killed too, and the one behind that, on one warehouse."""

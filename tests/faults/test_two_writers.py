@@ -23,8 +23,6 @@ from tests.faults.readers import published_state
 from tests.faults.second_process import TABLE, commit_rows, make_table, run
 from tests.spark.tables import rows
 
-pytestmark = pytest.mark.xdist_group("two landings")
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
