@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -182,7 +182,9 @@ def empty_warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactor
 
     with made_once(tmp_path_factory, "empty") as (folder, is_new):
         if is_new:
-            Warehouse(spark, str(folder / "warehouse")).create()
+            warehouse = Warehouse(spark, str(folder / "warehouse"))
+            with warehouse.signed("empty", nullcontext):
+                warehouse.create()
     return folder / "warehouse"
 
 
