@@ -166,9 +166,11 @@ def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         complete = folder / "complete"
-        if not complete.exists():  # what a process left that has failed
-            shutil.rmtree(folder / "warehouse", ignore_errors=True)
-        yield folder, not complete.exists()
+        is_new = not complete.exists()
+        if is_new:  # what a process left that has failed is in the way
+            for name in ("captures", "warehouse"):
+                shutil.rmtree(folder / name, ignore_errors=True)
+        yield folder, is_new
         complete.touch()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-LONGEST_REBALANCE_S = 300.0
+LONGEST_REBALANCE_S = 60.0
 TOPIC, PARTITION_COUNT = "orders", 4
 
 Owned = frozenset[tuple[str, int]]
