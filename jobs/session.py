@@ -346,16 +346,18 @@ def mend_interrupt(spark: SparkSession) -> None:
     """Have Ctrl-C end the running jobs and raise ``KeyboardInterrupt``, where PySpark has taken that signal for the same.
 
     PySpark's own handler asks the JVM on the connection of the call that it interrupts. That fails, so that the jobs go on, and the call
-    ends with an error of Py4J instead.
+    ends with an error of Py4J instead. Py4J then has the JVM close that connection by its port, which is the port of all: whatever is
+    asked next may find its connection closed.
     """
     if not getattr(signal.getsignal(signal.SIGINT), "__module__", "").startswith("pyspark."):
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         gateway: Any = spark.sparkContext._gateway  # Py4J has whatever Java has
-        of_thread: Any = getattr(gateway._gateway_client, "thread_connection", None)
-        if hasattr(of_thread, "connection"):
-            del of_thread.connection  # an answer is still to come on it: what this thread asks next gets a new one
+        client: Any = gateway._gateway_client
+        connection = client.get_thread_connection() if hasattr(client, "get_thread_connection") else None
+        if connection is not None:
+            connection.socket = None  # an answer is still to come on it: this thread gets a new one, and Py4J leaves the others alone
         with suppress(*SPARK_ERRORS, OSError):  # the JVM may have been interrupted as well
             spark.sparkContext.cancelAllJobs()
         raise KeyboardInterrupt

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -28,20 +29,31 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_interrupt_ends_the_running_jobs_and_what_follows_gets_its_own_answers(spark: SparkSession) -> None:
-    """A run takes its tables back after it, in the same session."""
+    """A run takes its tables back after it, in the same session. The JVM keeps the connections of other threads."""
     tracker = spark.sparkContext.statusTracker()
+    client: Any = spark.sparkContext._gateway._gateway_client
+    is_over = threading.Event()
+    connections: list[Any] = []
 
     def interrupt() -> None:
         while not tracker.getActiveJobsIds():
             time.sleep(0.1)
+        connections.append(client.get_thread_connection())
         os.kill(os.getpid(), signal.SIGINT)
+        is_over.wait()
+        tracker.getActiveJobsIds()
+        connections.append(client.get_thread_connection())
 
     other = threading.Thread(target=interrupt)
     other.start()
-    with pytest.raises(KeyboardInterrupt):
-        spark.range(1 << 50).selectExpr("sum(id)").collect()
-    other.join()
-    assert [spark.range(number).count() for number in (5, 6)] == [5, 6]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            spark.range(1 << 50).selectExpr("max(id)").collect()
+        assert [spark.range(number).count() for number in (5, 6)] == [5, 6]
+    finally:
+        is_over.set()
+        other.join()
+    assert connections[0] is connections[1]
     wait_until(lambda: not tracker.getActiveJobsIds(), "the interrupted job ends")
 
 

@@ -77,13 +77,12 @@ def test_the_way_back_leads_back(
     evenkeel,
     spark: SparkSession,
     full_warehouse: Path,
-    captures: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Damage, then what the page says, word for word; afterwards the tables are sound and equal to those before."""
     warehouse = tmp_path / "warehouse"
-    for source, name in ((full_warehouse, "warehouse"), (full_warehouse, "copy"), (captures, "captures")):
+    for source, name in ((full_warehouse, "warehouse"), (full_warehouse, "copy"), (full_warehouse.parent / "captures", "captures")):
         shutil.copytree(source, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     inflict(warehouse / table)
