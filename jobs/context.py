@@ -61,6 +61,8 @@ class RunContext:
         positions_read: where it is to go on behind what this run has read.
         origins_before: partitions of ``__consumer_offsets`` whose first record earlier runs have read, see ``runs.origins``.
         origins_read: those of which this run was the first to.
+        landed_until_before: up to where earlier runs have read each log, see ``runs.landed_until``; None where none has noted it.
+        read_until: likewise this run.
     """
 
     spark: SparkSession
@@ -81,6 +83,8 @@ class RunContext:
     positions_read: dict[str, int] = field(default_factory=dict)
     origins_before: dict[str, int] = field(default_factory=dict)
     origins_read: dict[str, int] = field(default_factory=dict)
+    landed_until_before: dict[str, int] | None = None
+    read_until: dict[str, int] = field(default_factory=dict)
 
     @property
     def run_sequence(self) -> int:
@@ -112,6 +116,14 @@ class RunContext:
     def origins(self) -> dict[str, int]:
         """Return by cluster id and partition of ``__consumer_offsets`` the run that read its first record."""
         return {**self.origins_read, **self.origins_before}
+
+    @property
+    def landed_until(self) -> dict[str, int] | None:
+        """Return up to where runs have read each log, this one included; None where none has noted it and this one read none."""
+        if self.landed_until_before is None and not self.read_until:
+            return None
+        before = self.landed_until_before or {}
+        return {**before, **{key: max(until, before.get(key, until)) for key, until in self.read_until.items()}}
 
     @property
     def sources(self) -> set[Source]:

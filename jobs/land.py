@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from jobs import histories
 from jobs.alignment import align_records
+from jobs.comparison import landed_before, resolve, survey_log
 from jobs.context import RunContext
 from jobs.errors import CountsDoNotBalanceError
 from jobs.packing import GROUP
@@ -26,9 +27,6 @@ from jobs.settling import (
     OF_GROUPS,
     conflict_columns,
     is_older,
-    known_places,
-    quarantined_keys,
-    settle_outcomes,
     stored_rows,
     time_column,
     told_members,
@@ -69,7 +67,9 @@ def _take_displaced(warehouse: Warehouse, staged: DataFrame, target: str) -> Dat
     spec = TARGETS[target]
     lost = staged.where(F.col("is_displaced") & (F.col("target") == target)).select("cluster_id", "source", "place", "content")
     sources = [Source(row["source"]) for row in lost.select("source").distinct().collect()]
-    stored = reduce(DataFrame.unionByName, [stored_rows(warehouse, target, source) for source in sources])
+    places = F.broadcast(lost.select("cluster_id", "place"))
+    frames = [stored_rows(warehouse, target, source, lambda rows: rows.join(places, places.columns, "left_semi")) for source in sources]
+    stored = reduce(DataFrame.unionByName, frames)
     rows = warehouse.stage(f"displaced_{target}", stored.join(F.broadcast(lost), lost.columns, "left_semi"))
     warehouse.delete(spec.name, rows.select(*spec.key), spec.key)
     return rows
@@ -147,11 +147,13 @@ def run(context: RunContext) -> None:
     """Land the captures of a run; tables that get nothing new are not touched."""
     warehouse = context.warehouse
     decoded, moved = _ordered(context)
-    known = known_places(warehouse, context.sources)
-    staged = warehouse.stage("land", settle_outcomes(decoded, known, quarantined_keys(warehouse), context.retained_from))
+    landed_until = _landed_until(context)
+    survey = survey_log(warehouse, decoded, landed_until)
+    context.read_until = survey.read_until
+    staged = resolve(warehouse, decoded, context.sources, survey, landed_until, context.retained_from)
     tally = _count(context, staged)
     displaced = {target: _take_displaced(warehouse, staged, target) for target in TARGETS if target in tally.displacing}
-    verdicts = Verdicts(context, staged) if Source.CONSUMER_OFFSETS in context.sources else None
+    verdicts = Verdicts(context, staged, survey) if Source.CONSUMER_OFFSETS in context.sources else None
     for target, spec in TARGETS.items():
         to_write = tally.to_write.get(target, 0)
         if to_write and spec is not SUBSCRIPTION_SNAPSHOTS:
@@ -168,15 +170,29 @@ def run(context: RunContext) -> None:
     _write_histories(context, staged, tally, displaced, moved)
 
 
+def _landed_until(context: RunContext) -> dict[str, int]:
+    """Return up to where earlier runs have read each log; out of the tables where a release wrote them that did not note it."""
+    if context.landed_until_before is not None or Source.CONSUMER_OFFSETS not in context.sources:
+        return context.landed_until_before or {}
+    context.landed_until_before = landed_before(context.warehouse)
+    return context.landed_until_before
+
+
 def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:
     """Return the decoded rows of the inputs, each group's of one source and with positions; and the groups whose stored rows moved."""
     decoded = _decoded(context)
     has_several, has_parts = len(sources_in_play(context)) > 1, "part" in decoded.columns
-    if (has_several or has_parts) and context.live is None:  # else it is staged already
+    if context.live is None:  # else it is staged already
         decoded = context.warehouse.stage("decoded", decoded)
     if has_several:
         decoded = supersede(context, decoded, is_older(context.retained_from))
-    return align_records(context, decoded) if has_parts else (decoded.withColumn("placed_by", F.lit(None).cast("string")), None)
+    if has_parts:
+        decoded, moved = align_records(context, decoded)
+    else:
+        decoded, moved = decoded.withColumn("placed_by", F.lit(None).cast("string")), None
+    if (has_several or has_parts) and Source.CONSUMER_OFFSETS in context.sources:  # what is not compared is asked for once a table
+        decoded = context.warehouse.stage("ordered", decoded)
+    return decoded, moved
 
 
 def _decoded(context: RunContext) -> DataFrame:

@@ -202,6 +202,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         live=request.live,
         positions_before=dict(published["positions"] or {}) if published is not None else {},
         origins_before=dict(published["origins"] or {}) if published is not None else {},
+        landed_until_before=_landed_until(published),
     )
     row = {
         "run_id": request.run_id,
@@ -229,6 +230,14 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     if request.command == "maintain":
         _vacuum(context, request.now())
     return _told(warehouse, request, warehouse.run_sequence, context.input_counts)
+
+
+def _landed_until(published: Row | None) -> dict[str, int] | None:
+    """Return ``runs.landed_until`` of the newest published run; None where a release wrote it that did not note it."""
+    if published is None:
+        return {}
+    noted = published["landed_until"]
+    return None if noted is None else dict(noted)
 
 
 def _tidy(warehouse: Warehouse) -> None:
@@ -309,6 +318,7 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
         context.output_counts.clear()
         context.positions_read.clear()
         context.origins_read.clear()
+        context.read_until.clear()
         _close(context, request, row, status, versions, [])
         warehouse.clear_staging()
     except WarehouseExchangedError as exchanged:
@@ -358,6 +368,7 @@ def _close(
         "written": context.written,
         "positions": context.positions,
         "origins": context.origins,
+        "landed_until": context.landed_until,
         "retained_from": context.retained_from,
         "counterfactuals_from": context.counterfactuals_from,
         "gates": [asdict(result) for result in results],

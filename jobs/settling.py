@@ -26,6 +26,8 @@ EXPIRED = "expired"
 OF_GROUPS = tuple(name for name in TARGETS if name != "look")
 """The targets that tell of groups."""
 
+Concerned = Callable[[DataFrame], DataFrame]
+"""Returns those of some rows that are asked for, by cluster_id, place and, where they are of groups, group_id."""
 Field = Callable[[str], Column]
 """Gives a column of a table's row by its name: of the row itself, or of a column that holds one."""
 
@@ -139,29 +141,37 @@ def _landed_rows(warehouse: Warehouse, target: str) -> DataFrame:
     return rows.where(~is_folded()) if target == "snapshot" else rows
 
 
-def stored_rows(warehouse: Warehouse, target: str, source: Source) -> DataFrame:
-    """Return the rows of a table that landed from a source, with what they are compared by."""
+def stored_rows(warehouse: Warehouse, target: str, source: Source, concerned: Concerned) -> DataFrame:
+    """Return the rows of a table that landed from a source, with what they are compared by.
+
+    Args:
+        concerned: chooses those that are asked for, by their places: what others are compared by is not worked out.
+    """
     rows = _landed_rows(warehouse, target).where(F.col("source") == str(source))
+    rows = concerned(rows.withColumn("place", place_of(target, F.col)))
     told = {"generation": F.when(~F.coalesce("is_numbered", F.lit(False)), F.col("generation"))} if target == "snapshot" else {}
     # The source as a literal, so that columns which only other sources are compared by are not read.
     rows = rows.withColumn("source", F.lit(str(source)))
     return rows.withColumns({**_identity(target, lambda name: told.get(name, F.col(name))), "target": F.lit(target)})
 
 
-def known_places(warehouse: Warehouse, sources: Collection[Source]) -> DataFrame | None:
-    """Return what is compared of each row that landed from some sources, and of each that lost its place; None in an empty warehouse.
+def known_places(warehouse: Warehouse, sources: Collection[Source], concerned: Concerned) -> DataFrame | None:
+    """Return what is compared of rows that landed from some sources, and of rows that lost their places; None in an empty warehouse.
 
     ``is_known`` of the former, ``is_lost`` of the latter.
+
+    Args:
+        concerned: chooses those that are asked for, by their places.
     """
     columns = ("cluster_id", "source", "target", "group_id", "position", "place", "group_place", "content")
     frames = [
-        stored_rows(warehouse, target, source).select(*columns, F.lit(True).alias("is_known"), F.lit(False).alias("is_lost"))
+        stored_rows(warehouse, target, source, concerned).select(*columns, F.lit(True).alias("is_known"), F.lit(False).alias("is_lost"))
         for target, spec in TARGETS.items()
         for source in sorted(sources)
         if (target == "look") == (source is Source.CLUSTER_METADATA) and not warehouse.is_empty(spec.name)
     ]
     if Source.CONSUMER_OFFSETS in sources and not warehouse.is_empty(QUARANTINE.name):
-        frames.append(_lost_places(warehouse))
+        frames.append(concerned(_lost_places(warehouse)))
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames) if frames else None
 
 

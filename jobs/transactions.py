@@ -14,6 +14,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from jobs.comparison import LogSurvey, log_offset, log_partition
 from jobs.context import RunContext
 from jobs.settling import is_raw
 from jobs.warehouse import Warehouse
@@ -32,20 +33,15 @@ _NAMES = ("group_id", "topic", "partition")
 
 def _places(rows: DataFrame, *others: Column) -> DataFrame:
     """Return the places in the log of rows with a ``source_position``, without what has none."""
-    parts = F.split("source_position", "@")
-    told = rows.where(is_raw() & F.col("source_position").rlike("^[0-9]+@[0-9]+$"))
-    partition, offset = parts[0].try_cast("int").alias("offsets_partition"), parts[1].try_cast("bigint").alias("position")
-    return told.select("cluster_id", partition, offset, *others)
+    partition, offset = log_partition().alias("offsets_partition"), log_offset().alias("position")
+    places = rows.where(is_raw()).select("cluster_id", partition, offset, *others)
+    return places.where(F.col("offsets_partition").isNotNull() & F.col("position").isNotNull())
 
 
-def _read_places(staged: DataFrame) -> DataFrame:
-    """Return the places of the records of a run that landed, then or before.
-
-    Rows: ``PLACE``; ``is_told`` where the reader left out what was aborted.
-    """
+def _is_kept(rows_of_input: DataFrame) -> DataFrame:
+    """Return the rows of a run's records that landed, then or before."""
     is_kept = F.col("outcome").isin(str(Outcome.LANDED), str(Outcome.DUPLICATE)) | (F.col("group_record").isNotNull() & F.col("is_new"))
-    is_told = F.coalesce(~F.col("offset_commit.is_uncertain"), F.lit(False)).alias("is_told")
-    return _places(staged.where(is_kept), is_told).groupBy(*PLACE).agg(F.bool_or("is_told").alias("is_told"))
+    return rows_of_input.where(is_kept)
 
 
 def _stored_places(warehouse: Warehouse) -> DataFrame | None:
@@ -63,78 +59,101 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
     the one behind it.
 
     Args:
-        commits: ``PLACE``, group_id, observed_at and others.
-        read: as ``_read_places`` returns them.
-        stored: places of other records; None where there are none.
+        commits: ``PLACE``, group_id, observed_at and others; one a place.
+        read: ``PLACE``; ``is_told`` where the reader left out what was aborted. Places may repeat.
+        stored: places of other records; None where there are none, or none behind the first that was read.
     """
-    before = (F.col("position") - 1).alias("position")
-    followed, last = read.select(*PARTITION, before), read.groupBy(*PARTITION).agg(F.max("position").alias("last"))
+    others = [name for name in commits.columns if name not in PLACE]
+    made = commits.select(*PLACE, F.lit(None).cast("boolean").alias("is_told"), F.struct(*others).alias("commit"))
+    events = made.unionByName(read.select(*PLACE, "is_told"), allowMissingColumns=True)
     if stored is not None:
-        near = stored.select(*PARTITION, before).join(commits.select(*PLACE), list(PLACE), "left_semi")
-        followed = followed.unionByName(near)
-        lasts = stored.join(F.broadcast(last.select(*PARTITION)), list(PARTITION), "left_semi")
-        lasts = lasts.groupBy(*PARTITION).agg(F.max("position").alias("last"))
-        last = last.unionByName(lasts).groupBy(*PARTITION).agg(F.max("last").alias("last"))
-    told = read.where("is_told").select(*PLACE, "is_told")
-    rows = (
-        commits.join(followed.distinct().withColumn("is_followed", F.lit(True)), list(PLACE), "left")
-        .join(told, list(PLACE), "left")
-        .join(F.broadcast(last), list(PARTITION), "left")
-    )
-    in_order = Window.partitionBy(*PARTITION).orderBy("position")
-    behind, made = (F.struct(F.try_add("position", F.lit(more)).alias("position"), "group_id", "observed_at") for more in (1, 0))
-    open_made = F.when(F.col("is_told").isNull(), made)
-    goes_on = F.coalesce(F.lead(open_made).over(in_order) == behind, F.lit(False))
-    own = F.when(F.col("is_followed"), F.lit(False)).when(F.col("position") < F.col("last"), F.lit(True))
-    to_the_end = in_order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
-    last_of_them = F.first(F.when(~F.col("goes_on"), F.struct(F.col("own").alias("own"))), ignorenulls=True).over(to_the_end)
-    answered = rows.withColumns({"goes_on": goes_on, "own": own})
-    uncertain = F.when(F.col("is_told"), F.lit(False)).otherwise(last_of_them["own"])
-    return answered.withColumn("is_uncertain", uncertain).select(*commits.columns, "is_uncertain")
+        behind = commits.select(*PARTITION, F.try_add("position", F.lit(1).cast("bigint")).alias("position"))
+        near = stored.join(behind, list(PLACE), "left_semi").select(*PLACE)
+        lasts = stored.join(F.broadcast(read.select(*PARTITION).distinct()), list(PARTITION), "left_semi")
+        lasts = lasts.groupBy(*PARTITION).agg(F.max("position").alias("position"))
+        events = events.unionByName(near, allowMissingColumns=True).unionByName(lasts, allowMissingColumns=True)
+    # One shuffle for the places and for their order in the log.
+    places = events.repartition(*PARTITION).groupBy(*PLACE)
+    rows = places.agg(F.bool_or("is_told").alias("is_told"), F.first("commit", ignorenulls=True).alias("commit"))
+    from_the_end = Window.partitionBy(*PARTITION).orderBy(F.desc("position"))
+    is_told, commit = F.coalesce("is_told", F.lit(False)), F.col("commit")
+    is_next = F.coalesce(F.lag("position").over(from_the_end) == F.try_add("position", F.lit(1).cast("bigint")), F.lit(False))
+    together = F.when(~is_told, F.struct(commit["group_id"], commit["observed_at"]))
+    same = F.lag(together).over(from_the_end) == F.struct(commit["group_id"], commit["observed_at"])
+    own = F.when(is_next, F.lit(False)).when(F.lag("position").over(from_the_end).isNotNull(), F.lit(True))
+    answered = rows.withColumns({"goes_on": F.coalesce(is_next & same, F.lit(False)), "own": own})
+    so_far = from_the_end.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    last_of_them = F.last(F.when(~F.col("goes_on"), F.struct(F.col("own").alias("own"))), ignorenulls=True).over(so_far)
+    uncertain = F.when(is_told, F.lit(False)).otherwise(last_of_them["own"])
+    judgements = answered.withColumn("is_uncertain", uncertain).where(commit.isNotNull())
+    columns = {name: F.col(name) for name in PLACE} | {name: commit[name].alias(name) for name in others}
+    return judgements.select(*[columns[name] for name in commits.columns], "is_uncertain")
 
 
 class Verdicts:
-    """What a run's records tell of its own commits and of stored ones."""
+    """What a run's records say of its own commits and of stored ones."""
 
-    def __init__(self, context: RunContext, staged: DataFrame) -> None:
-        """Judge the new commits of a run, and the stored ones of the partitions read that nothing has settled yet.
+    def __init__(self, context: RunContext, staged: DataFrame, survey: LogSurvey) -> None:
+        """Judge the new commits of a run, and the stored ones of the partitions read that its records may settle.
 
         Args:
-            staged: rows of ``land.settle_outcomes``; rows that had to make room are no longer stored.
+            staged: rows of ``comparison.resolve``; rows that had to make room are no longer stored.
+            survey: of the run's raw records.
         """
         warehouse = self._warehouse = context.warehouse
         self._run_columns = context.run_columns
-        read, stored = _read_places(staged), _stored_places(warehouse)
+        self._is_told_all = not survey.uncertain_count
+        self._has_stored = bool(survey.read_until) and not warehouse.is_empty(OFFSET_SNAPSHOTS.name)
+        self._rows: DataFrame | None = None
+        if not survey.read_until or (self._is_told_all and not self._has_stored):
+            return
+        is_told = F.coalesce(~F.col("offset_commit.is_uncertain"), F.lit(False)).alias("is_told")
+        read = _places(_is_kept(staged), is_told)
         is_commit = F.col("is_new") & (F.col("target") == "offset_commit") & (F.col("outcome") == str(Outcome.LANDED))
         made = [F.col(f"offset_commit.{name}").alias(name) for name in (*_NAMES, "observed_at")]
         was = F.lit(None).cast("boolean").alias("was_uncertain")
         commits = _places(staged.where(is_commit), *made, was, F.lit(False).alias("is_stored"))
-        self._has_stored = not warehouse.is_empty(OFFSET_SNAPSHOTS.name)
         if self._has_stored:
-            open_commits = warehouse.read(OFFSET_SNAPSHOTS.name).where(is_raw() & F.coalesce("is_uncertain", F.lit(True)))
-            open_commits = open_commits.join(F.broadcast(read.select(*PARTITION).distinct()), list(PARTITION), "left_semi")
-            of_stored = (F.col("is_uncertain").alias("was_uncertain"), F.lit(True).alias("is_stored"))
-            commits = commits.unionByName(open_commits.select(*PLACE, *_NAMES, "observed_at", *of_stored))
-        self._rows = judged(commits, read, stored)
-        if self._has_stored:  # asked twice
-            self._rows = warehouse.stage("uncertain", self._rows)
+            open_commits = warehouse.stage("open_commits", self._open_commits(read, list(survey.read_until)))
+            if self._is_told_all and open_commits.isEmpty():
+                return
+            commits = commits.unionByName(open_commits)
+        rows = judged(commits, read, _stored_places(warehouse) if survey.has_earlier else None)
+        is_other = F.when(F.col("is_stored"), ~F.col("is_uncertain").eqNullSafe(F.col("was_uncertain")))
+        is_open = ~F.col("is_stored") & F.coalesce("is_uncertain", F.lit(True))
+        self._rows = warehouse.stage("uncertain", rows.where(is_other | is_open))  # of new ones that are certain there are too many
+
+    def _open_commits(self, read: DataFrame, partitions: list[str]) -> DataFrame:
+        """Return the stored commits that may be judged otherwise: beside what was read, the last of their log, and those made together."""
+        stored = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_raw() & F.coalesce("is_uncertain", F.lit(True)))
+        stored = stored.where(F.concat_ws(" ", *PARTITION).isin(partitions))
+        of_stored = (F.col("is_uncertain").alias("was_uncertain"), F.lit(True).alias("is_stored"))
+        stored = stored.select(*PLACE, *_NAMES, "observed_at", *of_stored)
+        around = F.explode(F.array(*[F.try_add("position", F.lit(more).cast("bigint")) for more in (-1, 0, 1)]))
+        beside = read.select(*PARTITION, around.alias("position")).distinct()
+        touched = stored.where("was_uncertain").join(beside, list(PLACE), "left_semi").unionByName(stored.where("was_uncertain IS NULL"))
+        together = (*PARTITION, "group_id", "observed_at")
+        return stored.join(touched.select(*together).distinct(), list(together), "left_semi")
 
     def of_new(self, rows: DataFrame) -> DataFrame:
         """Return new rows of ``offset_snapshots`` with ``is_uncertain``."""
-        told = self._rows.where("NOT is_stored").select(*OFFSET_SNAPSHOTS.key, "is_uncertain")
-        return rows.drop("is_uncertain").join(told, list(OFFSET_SNAPSHOTS.key), "left")
+        if self._rows is None or self._is_told_all:
+            return rows
+        told = self._rows.where("NOT is_stored").select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("told"))
+        otherwise = F.when(is_raw(), F.lit(False))
+        uncertain = F.when(F.col("told").isNotNull(), F.col("told")["is_uncertain"]).otherwise(otherwise)
+        return rows.join(told, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("told")
 
     def rewrite_stored(self) -> None:
         """Write stored commits again of which the run's records tell otherwise."""
-        if not self._has_stored:
+        if not self._has_stored or self._rows is None:
             return
-        news = self._rows.where(F.col("is_stored") & ~F.col("is_uncertain").eqNullSafe(F.col("was_uncertain")))
-        told = news.select(*OFFSET_SNAPSHOTS.key, F.col("is_uncertain").alias("told"))
-        rows = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_raw()).join(F.broadcast(told), list(OFFSET_SNAPSHOTS.key))
+        told = self._rows.where("is_stored").select(*OFFSET_SNAPSHOTS.key, F.col("is_uncertain").alias("told"))
+        if told.isEmpty():
+            return
+        rows = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_raw()).join(told, list(OFFSET_SNAPSHOTS.key))
         changed = rows.withColumns({**self._run_columns, "is_uncertain": F.col("told")}).select(*OFFSET_SNAPSHOTS.schema.names)
         changed = self._warehouse.stage("uncertain_otherwise", changed)
-        if changed.isEmpty():
-            return
         count = self._warehouse.delete(OFFSET_SNAPSHOTS.name, changed.select(*OFFSET_SNAPSHOTS.key), OFFSET_SNAPSHOTS.key)
         self._warehouse.append(OFFSET_SNAPSHOTS.name, changed)
         logger.info("%d commits of earlier runs are told more of by what was read behind them", count)

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 9
+CONTRACT_VERSION = 10
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -564,6 +564,12 @@ RUNS = TableSpec(
                 "origins",
                 MapType(STRING, BIGINT),
                 "partitions of `__consumer_offsets` whose first record was read: 'cluster_id partition' -> run_sequence of who read it",
+            ),
+            _column(
+                "landed_until",
+                MapType(STRING, BIGINT),
+                "'cluster partition' of `__consumer_offsets` -> highest offset + 1 that a run has read, whatever became of the record; "
+                "null in rows from before version 10",
             ),
             _column("retained_from", DATE, "first month that the last maintain kept; landing skips records before it; null before any"),
             _column(
