@@ -722,7 +722,7 @@ def measure_warehouse(folder: str) -> int | None:
     sizes = []
     for path in islice(_members(folder), MOST_ENTRIES):
         try:
-            checksums = [name for name in os.listdir(f"{path}/_delta_log") if name.endswith(".crc") and name[0] != "."]
+            checksums = [name for name in os.listdir(f"{path}/_delta_log") if name.endswith(".crc")]
         except OSError:
             continue
         noted = _content(f"{path}/_delta_log/{max(checksums)}") if checksums else ""

@@ -356,6 +356,12 @@ def test_a_run_is_large_by_what_it_reads(
     assert settings == ({} if chosen == "small" else {**large, **({"spark.sql.shuffle.partitions": partitions} if partitions else {})})
 
 
+@pytest.mark.parametrize(("size", "kind"), [(40 * MB, "small"), (41 * MB, "large")])
+def test_text_counts_a_tenth_and_is_named_as_it_is(tmp_path: Path, size: int, kind: str):
+    chosen, _, reason = choose(Workload((str(write(tmp_path / "in.jsonl", size)),), "", str(tmp_path)))
+    assert (chosen, reason.partition(",")[0]) == (kind, f": inputs of {size // MB} MB")
+
+
 def test_what_has_no_size_is_large_unless_its_tables_say_otherwise(tmp_path: Path):
     live = Workload((), "a live cluster", str(tmp_path))
     assert choose(live)[::2] == ("large", ": a live cluster, no tables yet, heap of 12g (conf/spark-local-large.conf)")
