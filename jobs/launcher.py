@@ -20,7 +20,8 @@ Without SPARK_HOME the first call makes .venv (Python 3.10 to 3.14) and fetches 
 With SPARK_HOME that installation is used (Spark 4.0 or 4.1) with PYSPARK_PYTHON, else python3. Java 17 or 21 is needed: JAVA_HOME,
 else java on PATH. A master that is not local gets conf/spark-defaults.conf over the cluster's own defaults, and nothing is
 installed; name Delta's jars there by --jars, else Spark resolves them. --remote uses a Spark Connect server, without Java here.
-docs/deploy-cluster.md tells of each.
+docs/deploy-cluster.md tells of each. With a local master the bytes that a command reads decide between settings for a small and for a
+large run; EVENKEEL_PROFILE=small or large decides instead.
 
   --setup [EXTRA...]   make .venv and fetch the jars, also for these extras of setup.cfg (test), and start nothing
   --help               this text
@@ -41,8 +42,10 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 EXIT_CODE = 2
@@ -98,6 +101,32 @@ OPEN_FILES = 1024
 """What Spark needs with some reserve: a run on two cores had 368 files open, most of them jars."""
 STDERR = 8
 """The descriptor that keeps the caller's own stderr while the one of spark-submit is filtered."""
+
+PROFILES = {"small": "spark-local.conf", "large": "spark-local-large.conf"}
+"""The kinds of runs on a local master, with the file in conf/ that has what is special to each; a large run has the small one's beneath."""
+PROFILE_VARIABLE = "EVENKEEL_PROFILE"
+"""The variable that names the kind of a run, whatever its size."""
+NOTICE_VARIABLE = "EVENKEEL_NOTICE"
+"""The variable by which a driver whose log is JSON gets the line on its settings, so that it stands in that log."""
+MB = 1 << 20
+INPUT_LIMIT = 4 * MB
+"""Inputs beyond it make a run large: as raw records in Parquet, of some 600 groups with six generations and 170 commits each."""
+WAREHOUSE_LIMIT = 32 * MB
+"""Tables beyond it make a run large, whatever is new; the demo's have 0.5 MB."""
+PARTITION_BYTES = 4 * MB
+"""A large run shuffles into one partition for so much that it reads, as far as its file of settings allows."""
+FEWEST_PARTITIONS = 8
+ENOUGH_BYTES = 256 * MB
+"""What lies beyond in the inputs is not measured, since it changes no setting."""
+MOST_ENTRIES = 4096
+"""Files and folders that are looked at; inputs of more are large. That takes 20 ms on a local disk."""
+TEXT_RATIO = 10
+"""An offset commit takes 213 bytes as text, 18 in gzip and 20 in Parquet: the limits are in bytes of the latter two."""
+TEXT_ENDINGS = (".json", ".jsonl", ".ndjson", ".txt")
+SMALLEST_HEAP = 512 * MB
+"""Spark does not start with less than 450 MB."""
+LARGEST_TEXT_BYTES = 1 << 20
+"""What is read of files whose writers are others: of settings, and of a table's checksum, which begins with its size."""
 
 CHECK_PACKAGES = """
 import sys
@@ -512,6 +541,346 @@ def ivy_settings(repository: str) -> str:
     )
 
 
+# -------------------------------------------------------------------------------------------------------- settings by size
+
+
+class Workload(NamedTuple):
+    """What a command reads.
+
+    ``inputs``: files and folders. ``without_size``: names what it reads besides and cannot be measured here, such as a live cluster;
+    empty where there is nothing. ``warehouse``: its folder; None where it is not on a local file system.
+    """
+
+    inputs: tuple[str, ...] = ()
+    without_size: str = ""
+    warehouse: str | None = None
+
+
+class Size(NamedTuple):
+    """Of files: their bytes, the bytes that they would have as Parquet, and whether these are all."""
+
+    found: int
+    counted: int
+    is_all: bool
+
+
+class Machine(NamedTuple):
+    """What a driver may use: bytes of memory, and cores."""
+
+    memory: int
+    cores: int
+
+
+class OwnSettings(NamedTuple):
+    """The caller's settings of Spark, and whether Spark reads a file of theirs instead of conf/spark-local.conf."""
+
+    settings: Mapping[str, str]
+    replaces_file: bool
+
+
+class Profile(NamedTuple):
+    """The settings that Spark has to be given, and the line that says which kind of run they are for and why."""
+
+    settings: Mapping[str, str]
+    notice: str
+
+
+def find_workload(line: CommandLine, conf_folder: str) -> Workload:
+    """Return what a command reads by its options and its file of settings; paths are absolute."""
+    command = line.command
+    path = os.path.join(line.folder, (option_values(command, "--config") or [f"{conf_folder}/local.yaml"])[-1])
+    text = _content(path)
+    warehouse = option_values(command, "--warehouse") or file_values(text, "warehouse")
+    folder = None if warehouse is None else local_folder((warehouse or ["./warehouse"])[-1], line.folder)
+    if command[0] not in ("run", "land"):
+        return Workload(warehouse=folder)
+    inputs, without_size = option_values(command, "--input"), ""
+    if option_values(command, "--bootstrap-servers"):
+        without_size = "a live cluster"
+    elif not inputs:
+        inputs = [os.path.join(os.path.dirname(path), name) for name in file_values(text, "inputs") or ()]
+        without_size = "" if inputs else "inputs of unknown size"
+    return Workload(tuple(os.path.join(line.folder, name) for name in inputs), without_size, folder)
+
+
+def option_values(words: Iterable[str], name: str) -> list[str]:
+    """Return the values of an option of a command where it is given last; none where it is not given.
+
+    >>> option_values(["run", "--input", "a", "b", "--wait=5", "--input=c"], "--input"), option_values(["run"], "--input")
+    (['c'], [])
+    """
+    values: list[str] = []
+    is_meant = False
+    for word in words:
+        if word.startswith("-"):
+            option, sign, value = word.partition("=")
+            is_meant = option == name
+            if is_meant:
+                values = [value] if sign else []
+        elif is_meant:
+            values.append(word)
+    return values
+
+
+def file_values(text: str, key: str) -> list[str] | None:
+    """Return the name or the names that a file of settings has under a key at the beginning of a line; none without the key.
+
+    There may be no parser of YAML yet. None is returned for a form that is not read here, such as an alias or a list over several lines
+    in brackets; the size of what it names is then not known.
+
+    >>> file_values("inputs:  # two\\n  - a\\n  - 'b c'\\nwarehouse: ./w", "inputs"), file_values("warehouse: ./w", "warehouse")
+    (['a', 'b c'], ['./w'])
+    >>> file_values("inputs: [a, b]", "inputs"), file_values("inputs: &all\\n- a", "inputs")
+    (['a', 'b'], None)
+    """
+    lines = [line.partition(" #")[0].rstrip() for line in text.splitlines() if line.strip() and line.lstrip()[0] != "#"]
+    at = next((number for number, line in enumerate(lines) if line.startswith(f"{key}:")), None)
+    if at is None:
+        return []
+    value = lines[at][len(key) + 1 :].strip()
+    if value.startswith("[") and value.endswith("]"):
+        names = value[1:-1].split(",")
+    elif value:
+        names = [value]
+    else:
+        names = []
+        for line in map(str.lstrip, lines[at + 1 :]):
+            if not line.startswith("- "):
+                break
+            names.append(line[2:])
+    plain = [_plain(name.strip()) for name in names if name.strip()]
+    return None if "" in plain else plain
+
+
+def _plain(name: str) -> str:
+    """Return a name without its quotes; empty where it is written in another form."""
+    if name[0] in "\"'" and name[-1] == name[0]:
+        name = name[1:-1]
+        return "" if any(char in "\\\"'" for char in name) else name
+    return "" if name[0] in "\"'[]{}&*!|>%@`?#" or ": " in name else name
+
+
+def local_folder(warehouse: str, folder: str) -> str | None:
+    """Return the path of a warehouse; None for one in an object store or a catalog.
+
+    >>> local_folder("w", "/here"), local_folder("file:///w", "/here"), local_folder("s3a://b/w", "/here"), local_folder("a.b", "/here")
+    ('/here/w', '/w', None, None)
+    """
+    if warehouse.startswith("file:"):
+        warehouse = "/" + warehouse[len("file:") :].lstrip("/")
+    parts = warehouse.split(".")
+    is_schema = len(parts) in (2, 3) and all(parts) and "/" not in warehouse and ":" not in warehouse
+    return None if is_schema or "://" in warehouse else os.path.join(folder, warehouse)
+
+
+def measure_inputs(paths: Iterable[str]) -> Size:
+    """Return the size of files and of all that folders hold, without opening any; beyond ENOUGH_BYTES or MOST_ENTRIES no more is added."""
+    found = counted = 0
+    for number, (path, size) in enumerate(_walk(paths)):
+        if number == MOST_ENTRIES or counted > ENOUGH_BYTES:
+            return Size(found, ENOUGH_BYTES, is_all=False)
+        found += size
+        counted += size // TEXT_RATIO if path.endswith(TEXT_ENDINGS) else size
+    return Size(found, counted, is_all=True)
+
+
+def _walk(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield each file with its size and each folder with none. What is not there is left out; a folder with several names is read once."""
+    folders: list[str] = []
+    seen = set()
+    while True:
+        for path in paths:
+            try:
+                status = os.stat(path)
+            except (OSError, ValueError):
+                continue
+            is_folder = stat.S_ISDIR(status.st_mode)
+            if is_folder and (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                folders.append(path)
+            yield path, 0 if is_folder else status.st_size
+        if not folders:
+            return
+        paths = _members(folders.pop())
+
+
+def _members(folder: str) -> Iterator[str]:
+    """Yield the paths of what landing reads in a folder: nothing of a Delta table, nothing hidden; none where it cannot be read."""
+    if os.path.isdir(f"{folder}/_delta_log"):
+        return
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.name.startswith((".", "_")):
+                    yield entry.path
+    except (OSError, ValueError):
+        return
+
+
+def measure_warehouse(folder: str) -> int | None:
+    """Return the bytes of the newest version of all tables, as Delta notes them with each commit; None where there is no table."""
+    sizes = []
+    for path in islice(_members(folder), MOST_ENTRIES):
+        try:
+            checksums = [name for name in os.listdir(f"{path}/_delta_log") if name.endswith(".crc")]
+        except OSError:
+            continue
+        noted = _content(f"{path}/_delta_log/{max(checksums)}") if checksums else ""
+        digits = noted.partition('"tableSizeBytes":')[2].partition(",")[0]
+        sizes.append(int(digits) if digits.isdigit() else 0)
+    return sum(sizes) if sizes else None
+
+
+def find_machine(root: str = "") -> Machine:
+    """Return what this process may use: of memory the least of its control groups' limits and the machine's.
+
+    Args:
+        root: the folder with ``proc`` and ``sys``.
+    """
+    total = next((line.split()[1] for line in _content(f"{root}/proc/meminfo").splitlines() if line.startswith("MemTotal:")), None)
+    # macOS has no /proc.
+    limits = [int(total) * 1024 if total else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for line in _content(f"{root}/proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            folder, name = f"{root}/sys/fs/cgroup", "memory.max"
+        elif "memory" in controllers.split(","):
+            folder, name = f"{root}/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        # The groups around it have limits as well. In a container the path may be the host's: there is the root alone, which is its own.
+        group = group.strip("/")
+        while True:
+            limit = _content(f"{folder}/{group}/{name}").strip()
+            if limit.isdigit():
+                limits.append(int(limit))
+            if not group:
+                break
+            group = os.path.dirname(group)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Machine(min(limits), cores)
+
+
+def read_settings(text: str) -> dict[str, str]:
+    """Return the settings of a file of Spark's: a key and a value a line, a blank, ``=`` or ``:`` between; ``#`` begins a comment.
+
+    >>> read_settings("# comment\\nspark.a   b c\\n spark.d=e=f\\nspark.g : h")
+    {'spark.a': 'b c', 'spark.d': 'e=f', 'spark.g': 'h'}
+    """
+    settings = {}
+    for line in map(str.strip, text.splitlines()):
+        if line and line[0] not in "#!":
+            end = next((number for number, char in enumerate(line) if char in "=: \t"), len(line))
+            value = line[end:].lstrip(" \t")
+            settings[line[:end]] = value[1:].lstrip() if value[:1] in ("=", ":") else value
+    return settings
+
+
+def own_settings(options: Sequence[str], environ: Mapping[str, str]) -> OwnSettings:
+    """Return the caller's settings: those of SPARK_CONF_DIR, over them those of ``--properties-file``, over them single options.
+
+    Args:
+        options: those for spark-submit.
+        environ: the caller's.
+    """
+    folder = environ.get("SPARK_CONF_DIR")
+    settings = read_settings(_content(f"{folder}/spark-defaults.conf")) if folder else {}
+    path = ""
+    given = {}
+    words = iter(options)
+    for name in words:
+        if name in FLAGS:
+            continue
+        value = next(words)
+        if name == "--properties-file":
+            path = value
+        elif name == "--driver-memory":
+            given["spark.driver.memory"] = value
+        elif name in ("--conf", "-c"):
+            key, _, given[key] = value.partition("=")
+    return OwnSettings({**settings, **read_settings(_content(path)), **given}, bool(path))
+
+
+def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: Machine, own: OwnSettings) -> Profile:
+    """Return the settings that fit the size of a run and the machine.
+
+    The settings of a small run make a large one many times slower, and those of a large one a small run a little. So a run of unknown
+    size is large.
+
+    Args:
+        workload: what the run reads.
+        conf_folder: holds the files of settings.
+        forced: the kind of run that the caller names; empty where its size is to decide.
+        machine: what the driver may use.
+        own: the caller's settings, which beat these.
+
+    Raises:
+        Refusal: there is no such kind of run, or no file of its settings.
+    """
+    if forced and forced not in PROFILES:
+        raise Refusal(f"{PROFILE_VARIABLE} is {forced!r}; set it to {' or '.join(PROFILES)}, or unset it")
+    inputs = measure_inputs(workload.inputs)
+    tables = None if workload.warehouse is None else measure_warehouse(workload.warehouse)
+    is_unknown = workload.warehouse is None or bool(workload.without_size and tables is None)
+    is_large = is_unknown or not inputs.is_all or inputs.counted > INPUT_LIMIT or (tables or 0) > WAREHOUSE_LIMIT
+    name = forced or ("large" if is_large else "small")
+    beneath, special = (_settings_of(f"{conf_folder}/{PROFILES[kind]}") for kind in ("small", name))
+    fitted = _fit({**beneath, **special}, machine, ENOUGH_BYTES if is_unknown else inputs.counted + (tables or 0))
+    chosen = {key: own.settings.get(key, value) for key, value in fitted.items()}
+    needed = {key: value for key, value in chosen.items() if own.replaces_file or value != beneath.get(key)}
+    warehouse = "no tables yet" if tables is None else f"tables of {_megabytes(tables)}"
+    facts = (
+        f"inputs of {_megabytes(inputs.found)}{'' if inputs.is_all else ' and more'}" if workload.inputs else "",
+        workload.without_size,
+        "tables elsewhere" if workload.warehouse is None else warehouse,
+        _heap(chosen["spark.driver.memory"], machine),
+    )
+    reason = f", as {PROFILE_VARIABLE} says" if forced else ""
+    return Profile(needed, f"settings for a {name} run{reason}: {', '.join(filter(None, facts))} (conf/{PROFILES[name]})")
+
+
+def _settings_of(path: str) -> dict[str, str]:
+    settings = read_settings(_content(path))
+    if not settings:
+        raise Refusal(f"no settings in {path}; restore it from the repository")
+    return settings
+
+
+def _fit(settings: Mapping[str, str], machine: Machine, counted: int) -> dict[str, str]:
+    """Return settings lowered to a machine and to the bytes that are read: memory, partitions and the collector's threads."""
+    fitted = dict(settings)
+    third = max(machine.memory // 3, SMALLEST_HEAP)
+    if third < int(settings["spark.driver.memory"].removesuffix("g")) << 30:
+        fitted["spark.driver.memory"] = f"{third // MB}m"
+    partitions = max(FEWEST_PARTITIONS, counted // PARTITION_BYTES)
+    fitted["spark.sql.shuffle.partitions"] = str(min(int(settings["spark.sql.shuffle.partitions"]), partitions))
+    if machine.cores == 1:
+        fitted["spark.driver.defaultJavaOptions"] = settings["spark.driver.defaultJavaOptions"].replace("UseParallelGC", "UseSerialGC")
+    return fitted
+
+
+def _heap(memory: str, machine: Machine) -> str:
+    """Return a heap in words; megabytes are read in gigabytes."""
+    is_third = memory == f"{machine.memory // 3 // MB}m"
+    text = f"{int(memory[:-1]) / 1024:.1f}g" if memory[-1:] == "m" and memory[:-1].isdigit() else memory
+    return f"heap of {text}{', a third of the memory' if is_third else ''}"
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / MB:.1f} MB" if count < 10 * MB else f"{count / MB:.0f} MB"
+
+
+def _content(path: str) -> str:
+    """Return a file's text; empty where there is none that can be read. Nothing but a file is opened: a pipe would not end."""
+    try:
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                return file.read(LARGEST_TEXT_BYTES)
+    except OSError:
+        pass
+    return ""
+
+
 # ------------------------------------------------------------------------------------------------------------------- start
 
 
@@ -520,13 +889,14 @@ class Start(NamedTuple):
 
     ``filters_stderr``: without the JVM's notice, and apart from stdout also for the driver's Python. ``folder``: where it runs; empty for
     the caller's. Spark runs in the checkout, since it starts its Python workers by ``-m``, which puts the current folder before every other
-    on their path.
+    on their path. ``notice``: what is said before.
     """
 
     argv: tuple[str, ...]
     environ: Mapping[str, str]
     filters_stderr: bool = False
     folder: str = ""
+    notice: str = ""
 
 
 def python_start(line: CommandLine, root: str, python: str, environ: Mapping[str, str], remote: str = "") -> Start:
@@ -546,7 +916,15 @@ def python_start(line: CommandLine, root: str, python: str, environ: Mapping[str
     return Start((python, f"{root}/jobs/__main__.py", *line.command), {**environ, **own})
 
 
-def local_start(line: CommandLine, root: str, spark: Spark, python: str, jar_files: Sequence[str], environ: Mapping[str, str]) -> Start:
+def local_start(
+    line: CommandLine,
+    root: str,
+    spark: Spark,
+    python: str,
+    jar_files: Sequence[str],
+    environ: Mapping[str, str],
+    profile: Profile | None,
+) -> Start:
     """Return the start of Spark on this machine.
 
     Args:
@@ -556,6 +934,7 @@ def local_start(line: CommandLine, root: str, spark: Spark, python: str, jar_fil
         python: runs driver and workers.
         jar_files: the paths of Delta's jars; none where they are part of the installation.
         environ: the caller's.
+        profile: what fits the size of the command's work; None without a command.
     """
     own = {
         "SPARK_HOME": spark.home,
@@ -570,12 +949,21 @@ def local_start(line: CommandLine, root: str, spark: Spark, python: str, jar_fil
         FOLDER_VARIABLE: encode(line.folder),
     }
     # Spark makes this folder for tables without a path, of which there are none; its default is in the caller's folder.
-    settings = ("--conf", f"spark.sql.warehouse.dir={environ.get('TMPDIR') or '/tmp'}/spark-warehouse")
+    settings = {"spark.sql.warehouse.dir": f"{environ.get('TMPDIR') or '/tmp'}/spark-warehouse"}
+    notice = ""
+    if profile is not None:
+        settings.update(profile.settings)
+        if option_values(line.command, "--log-format")[-1:] == ["json"]:
+            own[NOTICE_VARIABLE] = profile.notice
+        else:
+            notice = profile.notice
+    # Before the caller's options, of which the last one counts.
+    ours = (word for key, value in settings.items() for word in ("--conf", f"{key}={value}"))
     master = () if line.master else ("--master", "local[*,4]")
     jars = _joined(",", *jar_files, line.jars)
-    options = (*settings, *master, *line.spark_options)
-    argv = _spark_submit(spark, root, "spark-local.conf", line.py_files, jars, line.packages, options, line.command)
-    return Start(argv, {**environ, **own}, filters_stderr=True, folder=root)
+    options = (*ours, *master, *line.spark_options)
+    argv = _spark_submit(spark, root, PROFILES["small"], line.py_files, jars, line.packages, options, line.command)
+    return Start(argv, {**environ, **own}, filters_stderr=True, folder=root, notice=notice)
 
 
 def cluster_start(
@@ -1206,11 +1594,16 @@ def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
     extras = line.setup_extras or ()
     if extras:
         setup.check_extras(extras)
+    profile = None
+    if way == "local" and line.command:
+        conf_folder, forced = f"{root}/conf", environ.get(PROFILE_VARIABLE, "")
+        own = own_settings(line.spark_options, environ)
+        profile = choose_profile(find_workload(line, conf_folder), conf_folder, forced, find_machine(), own)
     java = find_java(environ)
     spark, python = setup.prepare_spark()
     jar_files = setup.prepare_jars(spark, java)
     if way == "local":
-        return local_start(line, root, spark, python, jar_files, environ)
+        return local_start(line, root, spark, python, jar_files, environ, profile)
     if extras:
         if python != setup.venv_python:
             raise Refusal("--setup installs extras into .venv only; unset SPARK_HOME")
@@ -1246,6 +1639,8 @@ def main(arguments: Sequence[str]) -> int:
         if start is not None:
             if start.folder:
                 check_for_java(start, utf8_locale)
+            if start.notice:
+                say(start.notice)
             become(start)
         return 0
     except Refusal as refusal:

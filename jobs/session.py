@@ -7,6 +7,7 @@ import codecs
 import logging
 import os
 import re
+import shlex
 import signal
 import socket
 import sys
@@ -25,7 +26,22 @@ from pyspark.sql import SparkSession, is_remote
 
 from jobs.errors import PlatformError, explain
 from jobs.installation import zip_packages
-from jobs.launcher import Refusal, check_open_files, choose_locale, clean_search_path, hard_limit_of_open_files
+from jobs.launcher import (
+    NOTICE_VARIABLE,
+    PROFILE_VARIABLE,
+    PROFILES,
+    Refusal,
+    Workload,
+    check_open_files,
+    choose_locale,
+    choose_profile,
+    clean_search_path,
+    find_machine,
+    hard_limit_of_open_files,
+    own_settings,
+    parse,
+    read_settings,
+)
 
 try:
     from py4j.protocol import Py4JError
@@ -52,7 +68,7 @@ UMASK = "fs.permissions.umask-mode"
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
-def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSession:
+def open_session(conf_folder: Path, extra_jars: Path | None = None, workload: Workload | None = None) -> SparkSession:
     """Return the session to run in.
 
     ``SPARK_REMOTE``, which is Spark's own variable, names a Spark Connect server. Under spark-submit or on a platform that brings its
@@ -60,9 +76,10 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
     ``conf/`` files make a local session.
 
     Args:
-        conf_folder: holds ``spark-defaults.conf`` and ``spark-local.conf``.
+        conf_folder: holds ``spark-defaults.conf``, and for a local session ``spark-local.conf`` and ``spark-local-large.conf``.
         extra_jars: folder of Delta's jars; without it those that the launcher has fetched into the checkout, else Spark resolves them
             by name, which needs the network once.
+        workload: what the session is for, by which the settings of a local one are chosen; None for a small run's, as they are written.
 
     Raises:
         PlatformError: there is no session, it is of a Spark that is not supported, or lacks Delta.
@@ -71,7 +88,7 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None) -> SparkSess
     if address and SparkSession.getActiveSession() is None:
         spark = _open_remote(address, read_conf_file(conf_folder / "spark-defaults.conf"))
     else:
-        spark = _open_classic(conf_folder, extra_jars)
+        spark = _open_classic(conf_folder, extra_jars, workload)
     _check(spark)
     _check_arguments(spark)
     advice = advice_on_master(_setting(spark, "spark.master"))
@@ -103,7 +120,10 @@ def check_scratch(environ: Mapping[str, str]) -> None:
             ) from None
 
 
-def _open_classic(conf_folder: Path, extra_jars: Path | None) -> SparkSession:
+def _open_classic(conf_folder: Path, extra_jars: Path | None, workload: Workload | None) -> SparkSession:
+    notice = os.environ.pop(NOTICE_VARIABLE, "")
+    if notice:
+        logger.info("%s", notice)
     if SparkSession.getActiveSession() is None:
         check_scratch(os.environ)
         try:
@@ -111,13 +131,14 @@ def _open_classic(conf_folder: Path, extra_jars: Path | None) -> SparkSession:
         except Refusal as refusal:
             raise PlatformError(str(refusal)) from None
     if not _is_launched():
+        settings = _local_settings(conf_folder, extra_jars, workload)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name that resolves to nothing would end the start
         os.environ.setdefault("SPARK_CONF_DIR", str(conf_folder.absolute()))  # its log4j2.properties keeps Spark quiet
         _set_variables(conf_folder.absolute().parent)
     builder = SparkSession.builder.appName("evenkeel")
     if not _is_launched():
-        for key, value in _local_settings(conf_folder, extra_jars).items():
+        for key, value in settings.items():
             builder = builder.config(key, value)
     try:
         # A JVM that is started here starts its Python workers by -m, which puts its current folder before every other on their path.
@@ -230,8 +251,7 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 
 def read_conf_file(path: Path) -> dict[str, str]:
     """Return the settings of one ``spark-defaults.conf``-style file: ``key value`` lines, ``#`` starts a comment line."""
-    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    return {key: value.strip() for key, _, value in (line.partition(" ") for line in lines if line and line[0] != "#")}
+    return read_settings(path.read_text(encoding="utf-8"))
 
 
 def _is_launched() -> bool:
@@ -240,11 +260,22 @@ def _is_launched() -> bool:
     return is_launched or SparkSession.getActiveSession() is not None
 
 
-def _local_settings(conf_folder: Path, extra_jars: Path | None) -> dict[str, str]:
+def _local_settings(conf_folder: Path, extra_jars: Path | None, workload: Workload | None) -> dict[str, str]:
     # Nothing of ours is kept in Spark's own warehouse, but it would leave a folder of that name where it is started.
     settings = {"spark.master": "local[*,4]", "spark.sql.warehouse.dir": tempfile.gettempdir()}
-    for name in ("spark-defaults.conf", "spark-local.conf"):
-        settings.update(read_conf_file(conf_folder / name))
+    settings.update(read_conf_file(conf_folder / "spark-defaults.conf"))
+    if workload is None:
+        settings.update(read_conf_file(conf_folder / PROFILES["small"]))
+    else:
+        try:
+            options = parse(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))).spark_options
+            # Spark itself reads no file of ours here.
+            own = own_settings(options, os.environ)._replace(replaces_file=True)
+            profile = choose_profile(workload, str(conf_folder), os.environ.get(PROFILE_VARIABLE, ""), find_machine(), own)
+        except Refusal as refusal:
+            raise PlatformError(str(refusal)) from None
+        logger.info("%s", profile.notice)
+        settings.update(profile.settings)
     if extra_jars is None:
         extra_jars = next(iter(conf_folder.parent.glob(f".evenkeel/jars/spark-{_spark_minor()}")), None)
     if extra_jars is not None:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,8 @@ class Checkout:
         for package in ("jobs", "schemas", "assignors", "conf"):
             (self.root / package).mkdir()
         shutil.copy(ROOT / "jobs" / "launcher.py", self.root / "jobs")
+        for name in ("local.yaml", *launcher.PROFILES.values()):
+            shutil.copy(ROOT / "conf" / name, self.root / "conf")
         self.write_lock()
         (self.root / "jobs" / "__main__.py").write_text("print('help of', __import__('sys').argv[1:])")
         for tool in TOOLS:
@@ -321,13 +324,49 @@ def test_a_driver_on_the_cluster_is_told_no_path_of_this_machine(ready: Checkout
     assert [line for line in argv if line.startswith("env ") and ".venv/bin" in line] == []
 
 
+# -------------------------------------------------------------------------------------------------------- settings by size
+
+
+def settings_of(argv: list[str]) -> dict[str, str]:
+    """Return the settings that spark-submit was given as options, of each the last value."""
+    return dict(word.split("=", 1) for option, word in pairwise(argv) if option in ("--conf", "-c"))
+
+
+def test_a_large_input_gets_settings_of_its_own_which_the_callers_beat(ready: Checkout, tmp_path: Path):
+    with (tmp_path / "capture.parquet").open("wb") as file:
+        file.truncate(100 << 20)
+    (tmp_path / "own.conf").write_text("spark.driver.memory 3g\n")
+    call = ["land", "--input", str(tmp_path / "capture.parquet")]
+    by_size = settings_of(ready.argv(*call))
+    assert (by_size["spark.sql.codegen.factoryMode"], by_size["spark.sql.shuffle.partitions"]) == ("FALLBACK", "25")
+    assert settings_of(ready.argv(*call, EVENKEEL_PROFILE="small")).keys() <= {"spark.sql.warehouse.dir", "spark.driver.memory"}
+    argv = ready.argv("--properties-file", str(tmp_path / "own.conf"), "--conf", "spark.sql.shuffle.partitions=9", *call)
+    own = settings_of(argv)
+    assert (own["spark.sql.shuffle.partitions"], own["spark.driver.memory"]) == ("9", "3g")
+    assert argv[argv.index("--properties-file", 3) + 1] == str(tmp_path / "own.conf")
+    assert own["spark.sql.codegen.factoryMode"] == "FALLBACK"
+    said = ready.call("--driver-memory", "4g", *call).stderr.splitlines()[0]
+    assert said == "evenkeel: settings for a large run: inputs of 100 MB, no tables yet, heap of 4g (conf/spark-local-large.conf)"
+
+
+def test_a_wrong_kind_of_run_is_refused_before_anything_is_made(checkout: Checkout):
+    assert checkout.refusal(EVENKEEL_PROFILE="medium") == "EVENKEEL_PROFILE is 'medium'; set it to small or large, or unset it"
+    assert not (checkout.root / ".venv").exists()
+
+
+def test_a_cluster_gets_no_settings_by_size(ready: Checkout):
+    arguments = ("--master", "yarn", "run", "--bootstrap-servers", "h:1")
+    assert settings_of(ready.argv(*arguments, EVENKEEL_PROFILE="large")) == {}
+    assert "settings" not in ready.call(*arguments).stderr
+
+
 # --------------------------------------------------------------------------------------------------------------- the start
 
 
 def test_exit_code_and_output_are_the_jobs(ready: Checkout):
     result = ready.call("run", EXIT="3")
     assert result.returncode == 3
-    assert result.stderr == "a real error\n"
+    assert result.stderr.splitlines()[1:] == ["a real error"]
 
 
 def test_the_environment_names_the_checkouts_spark_and_python(ready: Checkout):
@@ -496,7 +535,7 @@ def test_ctrl_c_loses_no_message(checkout: Checkout):
     call = interruptible(checkout, "run")
     assert call.stdout.readline() == "started\n"
     os.killpg(call.pid, signal.SIGINT)
-    assert call.communicate(timeout=300)[1] == "the last message\n"
+    assert call.communicate(timeout=300)[1].splitlines()[1:] == ["the last message"]
 
 
 # ------------------------------------------------------------------------------------------------------------------- setup
@@ -506,7 +545,7 @@ def test_the_first_call_installs_once(checkout: Checkout):
     first = checkout.call("run")
     assert first.returncode == 0
     assert first.stderr.count(" is ready (") == 1 and first.stderr.count(" are ready (") == 1
-    assert checkout.call("run").stderr == "a real error\n"
+    assert checkout.call("run").stderr.splitlines()[1:] == ["a real error"]
     assert (checkout.count("-m venv"), checkout.count("-m pip"), checkout.count("ivy")) == (1, 1, 1)
     assert sorted(path.name for path in (checkout.root / ".evenkeel" / "jars" / "spark-4.1").iterdir()) == sorted(JARS)
 

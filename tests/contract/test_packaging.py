@@ -215,7 +215,7 @@ def settings(name: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["spark-defaults.conf", "spark-local.conf"])
+@pytest.mark.parametrize("name", ["spark-defaults.conf", "spark-local.conf", "spark-local-large.conf"])
 def test_every_setting_has_its_reason(name: str):
     assert [key for key, (value, reason) in settings(name).items() if not key.startswith("spark.") or not value or len(reason) < 20] == []
 

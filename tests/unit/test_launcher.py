@@ -8,14 +8,15 @@ import locale
 import os
 import subprocess
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from jobs import launcher
 from jobs.installation import zip_packages
-from jobs.launcher import CommandLine, Jar, Refusal, Setup, Spark
+from jobs.launcher import CommandLine, Jar, Machine, OwnSettings, Profile, Refusal, Setup, Size, Spark, Workload
+from jobs.location import local_folder
 
 ROOT = Path(__file__).parents[2]
 SPARK = Spark("/spark", "4.1", has_delta=False)
@@ -219,11 +220,273 @@ def test_a_connect_server_refuses_options_of_spark(words: str):
         launcher.choose_way(launcher.parse([*words.split(), "--remote", "sc://h", "run"]), {})
 
 
+# --------------------------------------------------------------------------------------------------------- settings by size
+
+MB = launcher.MB
+CONF = str(ROOT / "conf")
+LARGE_MACHINE = Machine(64 << 30, 8)
+NOTHING = OwnSettings({}, replaces_file=False)
+
+
+def write(path: Path, size: int) -> Path:
+    """Make a file of this size, which takes no room on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+def write_table(warehouse: Path, name: str, *sizes: int) -> None:
+    """Make the log of a table with a version of each size, and one file that the last version has no more."""
+    log = warehouse / name / "_delta_log"
+    log.mkdir(parents=True)
+    for version, size in enumerate(sizes):
+        (log / f"{version:020}.crc").write_text(f'{{"txnId":"x","tableSizeBytes":{size},"numFiles":1}}')
+        (log / f".{version:020}.crc.crc").write_text("x")
+        (log / f"{version:020}.json").write_text("{}")
+    write(warehouse / name / "month=1" / "old.parquet", 100 * MB)
+
+
+def choose(
+    workload: Workload, forced: str = "", machine: Machine = LARGE_MACHINE, own: OwnSettings = NOTHING
+) -> tuple[str, Mapping[str, str], str]:
+    """Return the kind of a run, the settings that Spark is given, and the reason."""
+    settings, notice = launcher.choose_profile(workload, CONF, forced, machine, own)
+    kind, _, reason = notice.removeprefix("settings for a ").partition(" run")
+    return kind, settings, reason
+
+
+@pytest.mark.parametrize(
+    ("words", "workload"),
+    [
+        ("run", Workload(("/root/conf/demo",), "", "/here/./warehouse")),
+        ("land --input a /b", Workload(("/here/a", "/b"), "", "/here/./warehouse")),
+        ("run --input=a --warehouse=file:/w --wait 5", Workload(("/here/a",), "", "/w")),
+        ("run --bootstrap-servers h:1 --warehouse w", Workload((), "a live cluster", "/here/w")),
+        ("land --bootstrap-servers=h:1 --input a", Workload(("/here/a",), "a live cluster", "/here/./warehouse")),
+        ("run --config my/own.yaml", Workload(("/here/my/in", "/in 2"), "", "/here/tables")),
+        ("run --config my/own.yaml --warehouse s3a://b/w", Workload(("/here/my/in", "/in 2"), "", None)),
+        ("run --config absent.yaml", Workload((), "inputs of unknown size", "/here/./warehouse")),
+        ("run --config odd.yaml", Workload((), "inputs of unknown size", None)),
+        ("audit --config my/own.yaml", Workload((), "", "/here/tables")),
+        ("verify --warehouse main.audit", Workload((), "", None)),
+        ("no-such-command --warehouse", Workload((), "", "/here/./warehouse")),
+    ],
+)
+def test_what_a_command_reads(words: str, workload: Workload, monkeypatch: pytest.MonkeyPatch):
+    files = {
+        "/root/conf/local.yaml": (ROOT / "conf" / "local.yaml").read_text(encoding="utf-8"),
+        "/here/my/own.yaml": "report:\n  warehouse: no\nwarehouse: 'tables'\ninputs:\n# both\n- in\n- \"/in 2\"  # spaces\n\nassign: {}\n",
+        "/here/odd.yaml": "inputs: &names\n  - a\nwarehouse: >-\n  w\n",
+    }
+    monkeypatch.setattr(launcher, "_content", lambda path: files.get(path, ""))
+    line = launcher.resolve_paths(launcher.parse(words.split()), "/here")
+    assert launcher.find_workload(line, "/root/conf") == workload
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["w", "./w", "/a/w", "file:/w", "file:///w", "file://w", "s3a://b/w", "a.b", "a.b.c", "a.b.c.d", ".", "..", "a/b.c", ".hidden", "a."],
+)
+def test_a_warehouse_is_found_where_a_run_finds_it(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    expected = local_folder(name)
+    found = launcher.local_folder(name, str(tmp_path))
+    assert (found and os.path.normpath(found)) == (expected and os.path.normpath(expected))
+
+
+def test_inputs_are_measured_by_their_files(tmp_path: Path):
+    write(tmp_path / "in" / "a.parquet", 3 * MB)
+    write(tmp_path / "in" / "deep" / "down" / "b.jsonl.gz", 2 * MB)
+    write(tmp_path / "in" / "c.jsonl", 10 * MB)
+    for hidden in ("in/.d", "in/_e/f", "in/table/part", "in/table/_delta_log/g"):
+        write(tmp_path / hidden, 50 * MB)
+    (tmp_path / "in" / "again").symlink_to(tmp_path / "in")
+    (tmp_path / "in" / "lost").symlink_to("nothing")
+    os.mkfifo(tmp_path / "in" / "pipe")
+    single = write(tmp_path / "single", MB)
+    paths = [str(tmp_path / "in"), str(single), str(tmp_path / "absent"), "a\0b"]
+    assert launcher.measure_inputs(paths) == Size(16 * MB, 7 * MB, is_all=True)
+
+
+def test_inputs_are_not_measured_to_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for number in range(5):
+        write(tmp_path / f"{number}.parquet", 100 * MB)
+    assert launcher.measure_inputs([str(tmp_path)]) == Size(300 * MB, 256 * MB, is_all=False)
+    monkeypatch.setattr(launcher, "MOST_ENTRIES", 2)
+    assert launcher.measure_inputs([str(tmp_path)]) == Size(100 * MB, 256 * MB, is_all=False)  # the folder is an entry as well
+
+
+def test_a_warehouse_is_measured_by_its_newest_version(tmp_path: Path):
+    assert launcher.measure_warehouse(str(tmp_path / "absent")) is None
+    write(tmp_path / "report.html", 50 * MB)
+    (tmp_path / "_staging" / "_delta_log").mkdir(parents=True)
+    assert launcher.measure_warehouse(str(tmp_path)) is None
+    write_table(tmp_path, "group_records", 7, *[900] * 9, 1000)
+    write_table(tmp_path, "findings", 0)
+    write_table(tmp_path, "runs")
+    assert launcher.measure_warehouse(str(tmp_path)) == 1000
+
+
+@pytest.mark.parametrize(
+    ("input_bytes", "table_bytes", "chosen", "partitions", "reason"),
+    [
+        (MB // 20, None, "small", None, "inputs of 0.0 MB, no tables yet"),
+        (4 * MB, 32 * MB, "small", None, "inputs of 4.0 MB, tables of 32 MB"),
+        (4 * MB + 1, None, "large", "8", "inputs of 4.0 MB, no tables yet"),
+        (1, 32 * MB + 1, "large", "8", "inputs of 0.0 MB, tables of 32 MB"),
+        (31 * MB, 50 * MB, "large", "20", "inputs of 31 MB, tables of 50 MB"),
+        (None, 60 * MB, "large", "15", "tables of 60 MB"),
+        (None, MB, "small", None, "tables of 1.0 MB"),
+        (None, None, "small", None, "no tables yet"),
+        (900 * MB, None, "large", None, "inputs of 900 MB, no tables yet"),
+    ],
+)
+def test_a_run_is_large_by_what_it_reads(
+    tmp_path: Path, input_bytes: int | None, table_bytes: int | None, chosen: str, partitions: str | None, reason: str
+):
+    """None for the partitions where they are as many as the file of settings has."""
+    inputs = () if input_bytes is None else (str(write(tmp_path / "in.parquet", input_bytes)),)
+    if table_bytes is not None:
+        write_table(tmp_path / "w", "group_records", table_bytes)
+    kind, settings, found = choose(Workload(inputs, "", str(tmp_path / "w")))
+    heap = {"small": "heap of 2g (conf/spark-local.conf)", "large": "heap of 12g (conf/spark-local-large.conf)"}[chosen]
+    assert (kind, found) == (chosen, f": {reason}, {heap}")
+    large = launcher.read_settings((ROOT / "conf" / "spark-local-large.conf").read_text())
+    assert settings == ({} if chosen == "small" else {**large, **({"spark.sql.shuffle.partitions": partitions} if partitions else {})})
+
+
+@pytest.mark.parametrize(("size", "kind"), [(40 * MB, "small"), (41 * MB, "large")])
+def test_text_counts_a_tenth_and_is_named_as_it_is(tmp_path: Path, size: int, kind: str):
+    chosen, _, reason = choose(Workload((str(write(tmp_path / "in.jsonl", size)),), "", str(tmp_path)))
+    assert (chosen, reason.partition(",")[0]) == (kind, f": inputs of {size // MB} MB")
+
+
+def test_what_has_no_size_is_large_unless_its_tables_say_otherwise(tmp_path: Path):
+    live = Workload((), "a live cluster", str(tmp_path))
+    assert choose(live)[::2] == ("large", ": a live cluster, no tables yet, heap of 12g (conf/spark-local-large.conf)")
+    assert choose(live)[1]["spark.sql.shuffle.partitions"] == "64"
+    elsewhere = Workload((str(write(tmp_path / "in.parquet", 1)),), "", None)
+    assert choose(elsewhere)[::2] == ("large", ": inputs of 0.0 MB, tables elsewhere, heap of 12g (conf/spark-local-large.conf)")
+    write_table(tmp_path, "group_records", MB)
+    assert choose(live)[::2] == ("small", ": a live cluster, tables of 1.0 MB, heap of 2g (conf/spark-local.conf)")
+    write_table(tmp_path, "movements", 40 * MB)
+    assert choose(live)[0] == "large"
+    assert choose(live)[1]["spark.sql.shuffle.partitions"] == "10"
+
+
+def test_inputs_of_more_files_than_are_counted_are_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(launcher, "MOST_ENTRIES", 2)
+    for number in range(3):
+        write(tmp_path / f"{number}.parquet", MB)
+    kind, settings, reason = choose(Workload((str(tmp_path),), "", str(tmp_path / "w")))
+    assert (kind, settings["spark.sql.shuffle.partitions"]) == ("large", "64")
+    assert reason.startswith(": inputs of 1.0 MB and more, ")
+
+
+def test_the_caller_may_name_the_kind_of_a_run(tmp_path: Path):
+    captures = Workload((str(write(tmp_path / "in.parquet", 40 * MB)),), "", str(tmp_path))
+    reason = ", as EVENKEEL_PROFILE says: inputs of 40 MB, no tables yet, heap of"
+    assert choose(captures, "small") == ("small", {}, f"{reason} 2g (conf/spark-local.conf)")
+    kind, settings, found = choose(captures, "large")
+    assert (kind, settings["spark.sql.shuffle.partitions"], found) == ("large", "10", f"{reason} 12g (conf/spark-local-large.conf)")
+    with pytest.raises(Refusal, match=r"^EVENKEEL_PROFILE is 'medium'; set it to small or large, or unset it$"):
+        choose(captures, "medium")
+
+
+@pytest.mark.parametrize(
+    ("memory", "kind", "heap", "words"),
+    [
+        (4 << 30, "small", "1365m", "1.3g, a third of the memory"),
+        (4 << 30, "large", "1365m", "1.3g, a third of the memory"),
+        (6 << 30, "small", None, "2g"),
+        (24 << 30, "large", "8192m", "8.0g, a third of the memory"),
+        (36 << 30, "large", "12g", "12g"),
+        (1 << 30, "small", "512m", "0.5g"),
+    ],
+)
+def test_the_heap_is_a_third_of_the_memory_at_most(memory: int, kind: str, heap: str | None, words: str):
+    _, settings, reason = choose(Workload((), "", "/absent"), kind, Machine(memory, 8))
+    assert settings.get("spark.driver.memory") == heap
+    assert f", heap of {words} (conf/" in reason
+
+
+@pytest.mark.parametrize(("cores", "collector"), [(1, "-XX:+UseSerialGC"), (2, "-XX:+UseParallelGC")])
+def test_a_single_core_gets_the_serial_collector(cores: int, collector: str):
+    assert choose(Workload(), "large", Machine(64 << 30, cores))[1]["spark.driver.defaultJavaOptions"] == collector
+
+
+def test_the_callers_settings_beat_a_profile(tmp_path: Path):
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.memory=3g\nspark.sql.shuffle.partitions : 5\nspark.master yarn\n")
+    (tmp_path / "own.conf").write_text("spark.sql.shuffle.partitions\t6\n")
+    environ = {"SPARK_CONF_DIR": str(tmp_path)}
+    folder = launcher.own_settings((), environ)
+    file = launcher.own_settings(("--verbose", "--properties-file", str(tmp_path / "own.conf")), environ)
+    options = ("--properties-file", str(tmp_path / "own.conf"), "--driver-memory", "4g", "-c", "spark.sql.shuffle.partitions=7")
+    single = launcher.own_settings(options, environ)
+    values = []
+    for own in (folder, file, single):
+        _, settings, reason = choose(Workload(), "large", own=own)
+        assert "spark.master" not in settings
+        assert f"heap of {settings['spark.driver.memory']} (" in reason
+        values.append((settings["spark.driver.memory"], settings["spark.sql.shuffle.partitions"]))
+    assert values == [("3g", "5"), ("3g", "6"), ("4g", "7")]
+
+
+def test_a_file_of_the_callers_gets_what_it_lacks(tmp_path: Path):
+    """Spark reads it instead of ours."""
+    (tmp_path / "own.conf").write_text("spark.ui.enabled true\n")
+    own = launcher.own_settings(("--properties-file", str(tmp_path / "own.conf")), {})
+    ours = launcher.read_settings((ROOT / "conf" / "spark-local.conf").read_text())
+    assert choose(Workload((), "", "/absent"), own=own)[1] == {**ours, "spark.ui.enabled": "true"}
+
+
+def test_a_missing_file_of_settings_is_refused(tmp_path: Path):
+    with pytest.raises(Refusal, match=rf"^no settings in {tmp_path}/spark-local\.conf; restore it from the repository$"):
+        launcher.choose_profile(Workload(), str(tmp_path), "", LARGE_MACHINE, NOTHING)
+
+
+def machine(root: Path, memory_kb: int, groups: str, limits: dict[str, str]) -> int:
+    """Return the memory that is found where /proc and /sys are as given."""
+    files = {"proc/meminfo": f"MemTotal:       {memory_kb} kB\nMemFree: 1 kB\n", "proc/self/cgroup": groups}
+    for name, text in {**files, **{f"sys/fs/cgroup/{name}": f"{text}\n" for name, text in limits.items()}}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return launcher.find_machine(str(root)).memory
+
+
+V1 = "5:cpu,cpuacct:/\n4:memory:/docker/ab\n1:name=systemd:/\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "memory"),
+    [
+        ("", {}, 8000 * 1024),
+        ("0::/\n", {"memory.max": "max"}, 8000 * 1024),
+        ("0::/\n", {"memory.max": "5000"}, 5000),
+        ("0::/a/b\n", {"memory.max": "9000000", "a/memory.max": "6000", "a/b/memory.max": "max"}, 6000),
+        ("0::/a/b\n", {"a/b/memory.max": "7000"}, 7000),
+        (V1, {"memory/docker/ab/memory.limit_in_bytes": "4000", "memory/memory.limit_in_bytes": "9223372036854771712"}, 4000),
+        (V1, {"memory/memory.limit_in_bytes": "3000"}, 3000),
+        (V1, {"memory/docker/ab/memory.limit_in_bytes": "9223372036854771712", "memory.max": "1"}, 8000 * 1024),
+        (V1 + "0::/\n", {"memory/docker/memory.limit_in_bytes": "2000"}, 2000),
+    ],
+)
+def test_memory_is_the_least_of_all_limits(tmp_path: Path, groups: str, limits: dict[str, str], memory: int):
+    assert machine(tmp_path, 8000, groups, limits) == memory
+
+
+def test_memory_without_proc_is_what_the_system_says(tmp_path: Path):
+    assert launcher.find_machine(str(tmp_path)).memory == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 # ------------------------------------------------------------------------------------------------------------------- start
 
 
-def local(words: str, environ: dict[str, str] | None = None, jar_files: Sequence[str] = ("/a.jar", "/b.jar")) -> launcher.Start:
-    return launcher.local_start(launcher.parse(words.split()), "/root", SPARK, "/python", jar_files, environ or {})
+def local(
+    words: str, environ: dict[str, str] | None = None, jar_files: Sequence[str] = ("/a.jar", "/b.jar"), profile: Profile | None = None
+) -> launcher.Start:
+    return launcher.local_start(launcher.parse(words.split()), "/root", SPARK, "/python", jar_files, environ or {}, profile)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +528,30 @@ def test_local_environment():
     assert local("run", {"SPARK_LOCAL_IP": "10.0.0.1"}).environ["SPARK_LOCAL_IP"] == "10.0.0.1"
 
 
+def test_settings_of_a_profile_come_before_the_callers():
+    """The last of two values of a setting counts."""
+    profile = Profile({"spark.driver.memory": "8g"}, "large")
+    start = local("--conf spark.driver.memory=4g run", profile=profile)
+    assert start.argv[6:] == (
+        *SCRATCH,
+        "--conf",
+        "spark.driver.memory=8g",
+        "--master",
+        "local[*,4]",
+        "--conf",
+        "spark.driver.memory=4g",
+        MAIN,
+        "run",
+    )
+    assert (start.notice, "EVENKEEL_NOTICE" in start.environ) == ("large", False)
+
+
+@pytest.mark.parametrize("words", ["run --log-format json", "run --log-format=json --wait 5"])
+def test_a_log_in_json_gets_the_line_on_settings_from_the_driver(words: str):
+    start = local(words, profile=Profile({}, "small"))
+    assert (start.notice, start.environ["EVENKEEL_NOTICE"]) == ("", "small")
+
+
 def cluster(
     words: str, spark: Spark = SPARK, python: str = "", jar_files: Sequence[str] | None = ("/a.jar",), **environ: str
 ) -> launcher.Start:
@@ -302,7 +589,7 @@ def test_cluster_environment():
 def test_spark_runs_in_the_checkout_and_the_driver_gets_the_callers_folder(master: str):
     line = launcher.resolve_paths(launcher.parse(["--master", master, "land", "--cluster-id", "東京"]), "/tmp/josé")
     starts = {
-        "local[2,4]": launcher.local_start(line, "/root", SPARK, "/python", (), {}),
+        "local[2,4]": launcher.local_start(line, "/root", SPARK, "/python", (), {}, None),
         "yarn": launcher.cluster_start(line, "/root", SPARK, "", (), DELTA, {}),
     }
     start = starts[master]
@@ -316,6 +603,7 @@ def test_start_without_spark():
         ("/python", "/root/jobs/__main__.py", "run", "--wait", "5"),
         {"PYTHONPATH": "/root"},
         False,
+        "",
         "",
     )
     client = launcher.python_start(line, "/root", "/python", {"SPARK_REMOTE": "x", "PYTHONPATH": "/mine"}, "sc://h")

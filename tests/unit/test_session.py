@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from jobs import reach, session
 from jobs.errors import PlatformError
+from jobs.launcher import Workload
 from jobs.session import advice_on_master, check_scratch
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -31,7 +33,7 @@ def test_of_other_masters_nothing_is_told(master: str) -> None:
 
 
 class FakeSession:
-    """A session whose JVM has an encoding, and its builder; remembers in which folder, and with which variables, it was made."""
+    """A session whose JVM has an encoding, and its builder; remembers its settings, and the folder and the variables at its start."""
 
     version = "4.1.3"
     conf = SimpleNamespace(get=lambda key, default: "delta" if key == "spark.sql.extensions" else default, set=lambda key, value: None)
@@ -40,11 +42,13 @@ class FakeSession:
         system = SimpleNamespace(getProperty={"sun.jnu.encoding": encoding}.__getitem__)
         self._jvm = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
         self.builder = self
+        self.settings: dict[str, str] = {}
 
     def appName(self, name: str) -> FakeSession:
         return self
 
     def config(self, key: str, value: str) -> FakeSession:
+        self.settings[key] = value
         return self
 
     def getActiveSession(self) -> None:
@@ -55,9 +59,10 @@ class FakeSession:
         return self
 
 
-def opened(monkeypatch: pytest.MonkeyPatch, fake: FakeSession, **environ: str) -> None:
-    """Open a session that is a fake one, with these variables."""
-    for name in ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE", "PYTHONPATH", "LC_ALL"):
+def opened(monkeypatch: pytest.MonkeyPatch, fake: FakeSession, workload: Workload | None = None, **environ: str) -> None:
+    """Open a session that is a fake one, for some work, with these variables."""
+    names = ("PYSPARK_GATEWAY_PORT", "DATABRICKS_RUNTIME_VERSION", "SPARK_REMOTE", "PYTHONPATH", "LC_ALL", "PYSPARK_SUBMIT_ARGS")
+    for name in (*names, "EVENKEEL_PROFILE", "EVENKEEL_NOTICE"):
         monkeypatch.setenv(name, "")  # so that what the session sets is undone, too
         monkeypatch.delenv(name)
     for name in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_CONF_DIR"):
@@ -65,7 +70,42 @@ def opened(monkeypatch: pytest.MonkeyPatch, fake: FakeSession, **environ: str) -
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(session, "SparkSession", fake)
-    session.open_session(CONF)
+    session.open_session(CONF, workload=workload)
+
+
+def test_a_session_for_some_work_has_the_settings_of_its_size(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the caller's own settings, of which Spark would set ours last."""
+    caplog.set_level("INFO")
+    monkeypatch.setattr(logging.getLogger("jobs"), "propagate", True)
+    (tmp_path / "capture.parquet").write_bytes(bytes(5 << 20))
+    work = Workload((str(tmp_path / "capture.parquet"),), "", str(tmp_path))
+    options = "--conf spark.driver.memory=700m --conf spark.master=x pyspark-shell"
+    small, large, own = FakeSession(), FakeSession(), FakeSession()
+    opened(monkeypatch, small)
+    opened(monkeypatch, large, work)
+    opened(monkeypatch, own, work, PYSPARK_SUBMIT_ARGS=options)
+    shared = session.read_conf_file(CONF / "spark-local.conf")
+    assert shared.items() <= small.settings.items()
+    key = "spark.sql.codegen.factoryMode"
+    assert (small.settings[key], large.settings[key]) == ("NO_CODEGEN", "FALLBACK")
+    assert (large.settings["spark.ui.enabled"], own.settings["spark.driver.memory"]) == ("false", "700m")
+    notices = [message for message in caplog.messages if message.startswith("settings for")]
+    assert notices[1:] == ["settings for a large run: inputs of 5.0 MB, no tables yet, heap of 0.7g (conf/spark-local-large.conf)"]
+
+
+def test_a_wrong_kind_of_run_opens_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PlatformError, match=r"^EVENKEEL_PROFILE is 'medium'; set it to small or large, or unset it$"):
+        opened(monkeypatch, FakeSession(), Workload(), EVENKEEL_PROFILE="medium")
+
+
+def test_the_launchers_line_on_settings_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(logging.getLogger("jobs"), "propagate", True)
+    opened(monkeypatch, FakeSession(), Workload(), PYSPARK_GATEWAY_PORT="1", EVENKEEL_NOTICE="settings for a small run")
+    assert caplog.messages == ["settings for a small run"]
+    assert "EVENKEEL_NOTICE" not in os.environ
 
 
 def test_a_jvm_of_our_own_starts_where_no_caller_puts_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
