@@ -1,0 +1,109 @@
+"""Comparing only what has to be compared ends as comparing everything with everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs import comparison
+from jobs.comparison import LogSurvey, landed_before, log_key, resolve, survey_log
+from jobs.settling import CONFLICT, known_places, quarantined_keys, settle_outcomes
+from schemas.staging import TARGETS
+from schemas.tables import QUARANTINE
+from schemas.vocabulary import Source
+from tests.spark.frames import decoded
+from tests.spark.test_land import bad, commit, record, snapshot, tombstone
+
+Row = dict[str, Any]
+MADE = {"commit": commit, "record": record, "tombstone": tombstone, "snapshot": snapshot}
+ANSWERS = ("cluster_id", "source_position", "outcome", "kind", "reason", "target", "is_new", "is_displaced", "is_contested")
+
+
+@dataclass
+class TablesInMemory:
+    """What comparing asks of a warehouse."""
+
+    tables: dict[str, DataFrame] = field(default_factory=dict)
+
+    def is_empty(self, name: str) -> bool:
+        return name not in self.tables
+
+    def read(self, name: str) -> DataFrame:
+        return self.tables[name]
+
+    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+        return rows.localCheckpoint()
+
+
+def drawn(random: Random, clusters: int, partitions: int) -> list[Row]:
+    """Return some records of each of several clusters: at few offsets, of few groups, of few contents, in one or several partitions."""
+    rows = []
+    for number in range(clusters):
+        for _ in range(random.randint(0, 5)):
+            partition, offset = random.randrange(partitions), random.randrange(4)
+            position = f"{partition}@{offset}"
+            if random.random() < 0.1:
+                row = bad(position, random.choice("pq"))
+            else:
+                kind = random.choice(list(MADE))
+                group_id = random.choice("gh") if partitions > 1 else f"{'gh'[partition]}"
+                row = MADE[kind](offset, random.choice("xy"))
+                content = row[{"commit": "offset_commit", "snapshot": "snapshot"}.get(kind, "group_record")]
+                content |= {"group_id": group_id, "offsets_partition": partition}
+                row["source_position"] = position
+            rows.append({**row, "cluster_id": f"c{number}", "source": str(Source.CONSUMER_OFFSETS)})
+    return rows
+
+
+def stored(warehouse: TablesInMemory, staged: DataFrame) -> None:
+    """Keep what landing would write."""
+    new = staged.where("is_new")
+    for target, spec in TARGETS.items():
+        rows = new.where((F.col("target") == target) & (F.col("outcome") != "quarantined"))
+        if not rows.isEmpty():
+            extra = {"is_numbered": F.lit(False), "has_subscriptions": F.lit(True)} if target == "snapshot" else {}
+            told = rows.select("cluster_id", "source", "source_position", f"{target}.*").withColumns(extra)
+            warehouse.tables[spec.name] = told.localCheckpoint()
+    rows = new.where("outcome = 'quarantined'")
+    if not rows.isEmpty():
+        columns = [name for name in QUARANTINE.schema.names if name in rows.columns]
+        warehouse.tables[QUARANTINE.name] = rows.select(*columns).localCheckpoint()
+
+
+def answers(staged: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in staged.select(*ANSWERS).collect()), key=repr)
+
+
+@pytest.mark.parametrize("most_set_apart", [comparison.MOST_SET_APART, 0])
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_what_is_not_compared_could_have_met_nothing(
+    most_set_apart: int, partitions: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 80 small logs: two inputs one after another; with groups that stay in their partition, and with groups that do not."""
+    monkeypatch.setattr(comparison, "MOST_SET_APART", most_set_apart)
+    random, warehouse, sources = Random(partitions), TablesInMemory(), {Source.CONSUMER_OFFSETS}
+    first, second = (decoded(spark, *drawn(random, 80, partitions)).localCheckpoint() for _ in range(2))
+    survey = survey_log(warehouse, first, {})
+    assert answers(resolve(warehouse, first, sources, survey, {})) == answers(settle_outcomes(first, None, None))
+    stored(warehouse, settle_outcomes(first, None, None))
+    landed_until = survey.read_until
+    known = known_places(warehouse, sources, lambda rows: rows)
+    expected = answers(settle_outcomes(second, known, quarantined_keys(warehouse)))
+    found = answers(resolve(warehouse, second, sources, survey_log(warehouse, second, landed_until), landed_until))
+    assert found == expected
+    assert {row[ANSWERS.index("reason")] for row in found} >= {CONFLICT, None}
+    assert any(row[ANSWERS.index("is_displaced")] for row in found)
+    noted = landed_before(warehouse)
+    assert answers(resolve(warehouse, second, sources, survey_log(warehouse, second, noted), noted)) == expected
+
+
+def test_records_that_meet_nothing_are_not_compared(spark: SparkSession) -> None:
+    rows = [{**commit(offset, "x", offsets_partition=3), "cluster_id": "c"} for offset in (5, 6, 8)]
+    warehouse, staged = TablesInMemory(), decoded(spark, *rows).localCheckpoint()
+    assert survey_log(warehouse, staged, {log_key("c", 3): 5}) == LogSurvey({log_key("c", 3): 9}, False, (), (), 0, 3)
+    assert survey_log(warehouse, staged, {log_key("c", 3): 6}).has_earlier
