@@ -238,11 +238,13 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     made = {spec.name: context.rows_of(spec, parts[column]) for column, spec in AUDITED_TABLES.items()}
     audits, movements = made[GENERATION_AUDITS.name], made[MOVEMENTS.name]
     commits, looks = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS))
-    held = weights.held_partitions(warehouse.read(ASSIGNMENTS.name), audits)
-    moments = held.select(*resumption.MOMENT).unionByName(resumption.moments_of(movements)).distinct()
+    held = weights.held_partitions(warehouse.read(ASSIGNMENTS.name), audits).withColumn("is_held", F.lit(True))
+    moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
     complete = resumption.complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.origins)
+    commits = commits if groups is None else resumption.of_groups_in(groups, commits)
     answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage))
-    audits, movements = weights.with_weights(audits, held, answered), resumption.with_resumption(movements, answered)
+    audits = weights.with_weights(audits, answered.where("is_held"))
+    movements = resumption.with_resumption(movements, answered.where("NOT is_held"))
     rewritten = _append_audits(context, audits, groups)
     warehouse.append(MOVEMENTS.name, movements)
     warehouse.append(FINDINGS.name, made[FINDINGS.name])

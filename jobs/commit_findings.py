@@ -81,7 +81,7 @@ def silent_members(generations: DataFrame, assignments: DataFrame, commits: Data
     asked = generations.where("member_count > 0").join(F.broadcast(with_commits), list(SOURCE)).where("observed_at < until")
     since = F.greatest("observed_at", F.expr(f"until - INTERVAL {GROWTH_WINDOW_HOURS} HOURS")).alias("since")
     given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*PLACE, "member_id", F.inline("partitions"))
-    held = given.join(asked.select(*PLACE, since, "until", "clients"), list(PLACE)).withColumn("partition", F.explode("partitions"))
+    held = given.join(asked.select(*PLACE, since, "until"), list(PLACE)).withColumn("partition", F.explode("partitions"))
     committed = last.select(*resumption.PARTITION_OF_GROUP, F.lit(True).alias("is_committed"))
     of_member = Window.partitionBy(*GROUP, "member_id")
     marked = held.join(committed, list(resumption.PARTITION_OF_GROUP), "left")
@@ -89,11 +89,12 @@ def silent_members(generations: DataFrame, assignments: DataFrame, commits: Data
     grown = _with_growth(silent, looks)
     client = F.get(F.filter("clients", lambda client: client["member_id"] == F.col("member_id")), F.lit(0))["client_id"]
     record_count = F.least(F.sum("record_count"), F.lit(MOST_RECORDS).cast("decimal(38,0)")).cast("bigint")
-    by_member = grown.groupBy(*GROUP, "member_id", client.alias("client_id")).agg(
+    by_member = grown.groupBy(*GROUP, "member_id").agg(
         F.count(F.lit(1)).cast("int").alias("partition_count"), record_count.alias("record_count")
     )
-    member = F.struct("member_id", "client_id", "partition_count", "record_count")
-    return by_member.where("record_count > 0").groupBy(*GROUP).agg(F.sort_array(F.collect_list(member)).alias("silent"))
+    member = F.struct("member_id", client.alias("client_id"), "partition_count", "record_count")
+    named = by_member.where("record_count > 0").join(asked.select(*GROUP, "clients"), list(GROUP))
+    return named.groupBy(*GROUP).agg(F.sort_array(F.collect_list(member)).alias("silent"))
 
 
 def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:

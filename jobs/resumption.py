@@ -51,19 +51,17 @@ def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
     """Return moments with ``commit``, the last row of the group's commits of the partition up to then; null where there is none.
 
     Args:
-        moments: distinct rows of cluster_id, group_id, topic, partition, position, observed_at.
+        moments: rows of ``MOMENT`` and others.
     """
+    by_time = commits.where(_has_no_places(F.col("source"))).select(*GROUP).distinct().withColumn("by_time", F.lit(True))
     commit = F.struct("topic_id", "committed_offset", "committed_at", "is_deleted", "is_uncertain")
-    concerned = commits.join(moments.select(*PARTITION_OF_GROUP).distinct(), list(PARTITION_OF_GROUP), "left_semi")
-    made = concerned.select(
-        *PARTITION_OF_GROUP, "position", "observed_at", commit.alias("commit"), _has_no_places(F.col("source")).alias("by_time")
-    )
-    events = moments.withColumn("is_moment", F.lit(True)).unionByName(made.withColumn("is_moment", F.lit(False)), allowMissingColumns=True)
-    by_time = F.max("by_time").over(Window.partitionBy(*PARTITION_OF_GROUP))
-    place = F.when(by_time, F.unix_micros("observed_at")).otherwise(F.col("position"))
+    made = commits.select(*PARTITION_OF_GROUP, "position", "observed_at", commit.alias("commit"), F.lit(False).alias("is_moment"))
+    events = moments.withColumn("is_moment", F.lit(True)).unionByName(made, allowMissingColumns=True)
+    place = F.when(F.col("by_time"), F.unix_micros("observed_at")).otherwise(F.col("position"))
+    events = events.join(F.broadcast(by_time), list(GROUP), "left").withColumn("place", place)
     up_to_now = Window.partitionBy(*PARTITION_OF_GROUP).orderBy("place", "is_moment", "position").rowsBetween(Window.unboundedPreceding, 0)
-    answered = events.withColumn("place", place).withColumn("commit", F.last("commit", ignorenulls=True).over(up_to_now))
-    return answered.where("is_moment").select(*PARTITION_OF_GROUP, "position", "observed_at", "commit")
+    answered = events.withColumn("commit", F.last("commit", ignorenulls=True).over(up_to_now))
+    return answered.where("is_moment").select(*moments.columns, "commit")
 
 
 def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
@@ -162,29 +160,32 @@ def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
 
 
 def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame, complete: DataFrame, stage: Stage) -> DataFrame:
-    """Return for each moment where the partition was read on, and how fast it grew.
+    """Return the moments with where the partition was read on, and how fast it grew.
 
     The outcome is ``committed`` when the commit is not below where the log began; ``reset_out_of_range`` when it is, or when the log ended
     before it, at a look since the commit and in the same topic; ``reset_none`` when the group is known to have no commit, from a tombstone,
     from a source that says so, or since its part of ``__consumer_offsets`` was read from the first record on; else ``unknown``. A commit
     ahead of a look before it is none out of range: the log had grown since.
 
-    Rows: cluster_id, group_id, topic, partition, position, the resume columns, ``rate`` (millionths of a record a second). Lag is null
-    where no later look tells the end of the log.
+    Added columns: the resume columns, ``rate`` (millionths of a record a second). Lag is null where no later look tells the end of the log.
 
     Args:
-        moments: distinct rows of ``MOMENT``.
-        commits: rows of ``offset_snapshots``.
+        moments: rows of ``MOMENT`` and others, which stay.
+        commits: rows of ``offset_snapshots``: at least all of these groups.
         looks: rows of ``topic_snapshots``.
         complete: as ``complete_groups`` returns them.
         stage: keeps rows that are needed more than once: plans that repeat what leads to them take longer to make than to run.
     """
-    moments = stage("moments", moments)
     known = complete.select(*GROUP, F.lit(True).alias("known"))
     asked = _last_commits(moments, commits).join(known, list(GROUP), "left").withColumn("is_complete", F.coalesce("known", F.lit(False)))
     asked = stage("last_commits", asked.withColumn("end_from", F.greatest("observed_at", _committed("committed_at"))))
     told = {**_resume_columns(), "rate": _rate()}
-    return _with_looks(asked, looks, stage).withColumns(told).select(*PARTITION_OF_GROUP, "position", *told)
+    return _with_looks(asked, looks, stage).withColumns(told).select(*moments.columns, *told)
+
+
+def of_groups_in(rows: DataFrame, commits: DataFrame) -> DataFrame:
+    """Return the commits of the groups that some staged rows are of."""
+    return commits.join(rows.select(*GROUP).distinct(), list(GROUP), "left_semi")
 
 
 def moments_of(movements: DataFrame) -> DataFrame:
@@ -359,7 +360,7 @@ def refresh(context: RunContext, news: News) -> None:
     if again.isEmpty():
         return
     told = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
-    answered = answers(moments_of(again), news.commits, news.looks, news.complete, warehouse.stage)
+    answered = answers(moments_of(again), of_groups_in(again, news.commits), news.looks, news.complete, warehouse.stage)
     resumed = with_resumption(again, answered).join(told, list(MOVEMENTS.key))
     changed = resumed.where(is_told_otherwise(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
     changed = warehouse.stage("resumed_otherwise", changed)

@@ -38,7 +38,7 @@ def held_partitions(assignments: DataFrame, audits: DataFrame) -> DataFrame:
     return entries.withColumn("partition", F.explode("partitions")).select(*resumption.MOMENT, "member_id")
 
 
-def with_weights(audits: DataFrame, held: DataFrame, answered: DataFrame) -> DataFrame:
+def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
     """Return audits with what the largest share of a member is by the mean share of all, for observed generations.
 
     Counted are partitions of which it is known; null where it is known of none, or where all carry nothing. Sums are of 38 digits,
@@ -46,11 +46,9 @@ def with_weights(audits: DataFrame, held: DataFrame, answered: DataFrame) -> Dat
 
     Args:
         audits: their own columns of these names are disregarded.
-        held: as ``held_partitions`` returns it.
-        answered: ``resumption.answers`` to the moments of ``held``, and perhaps to others.
+        answered: ``resumption.answers`` to ``held_partitions`` of these generations.
     """
-    carried = held.join(answered.select(*resumption.PARTITION_OF_GROUP, "position", *CARRIED), [*resumption.PARTITION_OF_GROUP, "position"])
-    by_member = carried.groupBy(*PLACE, "member_id").agg(*[F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in CARRIED])
+    by_member = answered.groupBy(*PLACE, "member_id").agg(*[F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in CARRIED])
     shares = by_member.groupBy(*PLACE).agg(
         *[aggregate(name).alias(f"{word}_{name}") for name in CARRIED for word, aggregate in (("most", F.max), ("all", F.sum))]
     )
@@ -80,8 +78,9 @@ def refresh(context: RunContext, news: resumption.News, rewritten: DataFrame | N
         return
     told = again.select(*ROW, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
     held = held_partitions(warehouse.read(ASSIGNMENTS.name), again)
-    answered = resumption.answers(held.select(*resumption.MOMENT).distinct(), news.commits, news.looks, news.complete, warehouse.stage)
-    weighed = with_weights(again, held, answered).join(told, list(ROW)).where(resumption.is_told_otherwise(WEIGHTS))
+    commits = resumption.of_groups_in(again, news.commits)
+    answered = resumption.answers(held, commits, news.looks, news.complete, warehouse.stage)
+    weighed = with_weights(again, answered).join(told, list(ROW)).where(resumption.is_told_otherwise(WEIGHTS))
     changed = warehouse.stage("weighed_otherwise", weighed.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
     if changed.isEmpty():
         return

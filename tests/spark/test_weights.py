@@ -53,13 +53,13 @@ def weighed(spark: SparkSession, cases: dict[str, Case]) -> dict[str, tuple]:
     audited = frame(spark, GENERATION_AUDITS.schema, audits)
     held = held_partitions(frame(spark, ASSIGNMENTS.schema, assignments), audited)
     told = resumption.answers(
-        held.select(*resumption.MOMENT).distinct(),
+        held,
         frame(spark, OFFSET_SNAPSHOTS.schema, of_commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
         frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, []),
         unstaged,
     )
-    found = {(row["group_id"], row["basis"]): tuple(row[name] for name in WEIGHTS) for row in with_weights(audited, held, told).collect()}
+    found = {(row["group_id"], row["basis"]): tuple(row[name] for name in WEIGHTS) for row in with_weights(audited, told).collect()}
     assert len(found) == len(audits)
     assert {ratios for (_, basis), ratios in found.items() if basis != "observed"} == {(None, None)}
     return {name: found[name, "observed"] for name in cases}
