@@ -217,15 +217,16 @@ class Group:
     def _new_member(self, *, is_first: bool = False, successor_of: Member | None = None) -> Member:
         """Return a member that nobody knows yet, or one that comes back under another id."""
         random = self.random
-        client_id = f"{random.choice(_WORDS)}-{random.randrange(10_000):04d}"
         digits = f"{random.getrandbits(128):032x}"
         uuid = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
         if successor_of is not None:
             return Member(f"{client_of(successor_of)}-{uuid}", successor_of.topics, successor_of.group_instance_id)
+        client_id = f"{random.choice(_WORDS)}-{random.randrange(10_000):04d}"
+        instance_id = f"{client_id}-{digits[:6]}" if self.plan.is_static else None
         names = sorted(self._topics)
         if self.plan.has_differing_subscriptions and not is_first:
             names = sorted(random.sample(names, random.randint(1, len(names) - 1)))
-        return Member(f"{client_id}-{uuid}", tuple(names), f"{client_id}-{digits[:6]}" if self.plan.is_static else None)
+        return Member(f"{client_id}-{uuid}", tuple(names), instance_id)
 
     def _change_members(self) -> None:
         """Let some members join, leave or restart."""
@@ -256,7 +257,7 @@ class Group:
         self.members = [member for member in self.members if member.member_id not in ids]
 
     def _restart(self) -> None:
-        """Let the next members of a rolling restart come back under other ids, behind those that stayed."""
+        """Let the next members of a rolling restart come back under other ids, after those that stayed."""
         ids = set(self._restarting.pop(0))
         fresh = [self._new_member(successor_of=member) for member in self.members if member.member_id in ids]
         self.members = [member for member in self.members if member.member_id not in ids] + fresh

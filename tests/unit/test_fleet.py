@@ -240,7 +240,7 @@ def test_full_disk_is_named_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "history" / RECORDS_FILE).symlink_to("/dev/full")
     status, message = make(tmp_path, "--groups", "3")
     assert (status, message.count("\n")) == (2, 1)
-    assert message.startswith(f"fleet: cannot write to {tmp_path}: ") and os.strerror(28) in message
+    assert message.startswith(f"fleet: a fleet of 3 groups cannot be written to {tmp_path}: ") and os.strerror(28) in message
 
 
 def make(folder: Path, *arguments: str) -> tuple[int, str]:
