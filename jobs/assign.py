@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from jobs import udfs
 from jobs.context import RunContext
-from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs
+from jobs.packing import GROUP, pack_chunks, runs_by_group, spread_groups, topic_runs
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA
 from jobs.warehouse import Warehouse
 from schemas.staging import AUDITED_TABLES, SOLVED_ROWS
@@ -145,7 +145,7 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
         chunks = chunks.withColumns({"state": F.lit(None).cast("binary"), "snapshot_count": F.lit(0).cast("bigint")})
     else:
         chunks = chunks.join(groups.select(*GROUP, "state", "snapshot_count"), list(GROUP))
-    problems = chunks.repartition(*GROUP).sortWithinPartitions(*GROUP, "ordinal")
+    problems = spread_groups(chunks).sortWithinPartitions(*GROUP, "ordinal")
     return problems.mapInPandas(partial(udfs.solve_chunks, settings=solve_settings), SOLVED_ROWS)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from assignors.triggers import RETURN_MS
 from jobs import commit_findings, coordinators, resumption, udfs, weights
 from jobs.context import RunContext
-from jobs.packing import GROUP, PLACE, flatten_snapshots
+from jobs.packing import GROUP, PLACE, flatten_snapshots, spread_groups
 from jobs.warehouse import Warehouse
 from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
 from schemas.tables import (
@@ -141,7 +141,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
     kinds = (wide.withColumnRenamed("strategy", "own_strategy"), solved, held)
     rows = [frame.withColumn("row_order", F.lit(order)) for order, frame in enumerate(kinds)]
     united = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), rows)
-    return united.repartition(*GROUP).sortWithinPartitions(*PLACE, "row_order", "basis", "strategy")
+    return spread_groups(united).sortWithinPartitions(*PLACE, "row_order", "basis", "strategy")
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:

@@ -104,6 +104,7 @@ STDERR = 8
 
 PROFILES = {"small": "spark-local.conf", "large": "spark-local-large.conf"}
 """The kinds of runs on a local master, with the file in conf/ that has what is special to each; a large run has the small one's beneath."""
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 PROFILE_VARIABLE = "EVENKEEL_PROFILE"
 """The variable that names the kind of a run, whatever its size."""
 NOTICE_VARIABLE = "EVENKEEL_NOTICE"
@@ -825,6 +826,8 @@ def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: M
     is_large = is_unknown or not inputs.is_all or inputs.counted > INPUT_LIMIT or (tables or 0) > WAREHOUSE_LIMIT
     name = forced or ("large" if is_large else "small")
     beneath, special = (_settings_of(f"{conf_folder}/{PROFILES[kind]}") for kind in ("small", name))
+    if workload.inputs and not (forced or workload.without_size) and inputs.is_all and inputs.counted <= INPUT_LIMIT:
+        special = {**special, JAVA_OPTIONS: beneath[JAVA_OPTIONS]}  # a run over what is new ends before the second compiler pays
     fitted = _fit({**beneath, **special}, machine, ENOUGH_BYTES if is_unknown else inputs.counted + (tables or 0))
     chosen = {key: own.settings.get(key, value) for key, value in fitted.items()}
     needed = {key: value for key, value in chosen.items() if own.replaces_file or value != beneath.get(key)}
@@ -855,7 +858,7 @@ def _fit(settings: Mapping[str, str], machine: Machine, counted: int) -> dict[st
     partitions = max(FEWEST_PARTITIONS, counted // PARTITION_BYTES)
     fitted["spark.sql.shuffle.partitions"] = str(min(int(settings["spark.sql.shuffle.partitions"]), partitions))
     if machine.cores == 1:
-        fitted["spark.driver.defaultJavaOptions"] = settings["spark.driver.defaultJavaOptions"].replace("UseParallelGC", "UseSerialGC")
+        fitted[JAVA_OPTIONS] = settings[JAVA_OPTIONS].replace("UseParallelGC", "UseSerialGC")
     return fitted
 
 

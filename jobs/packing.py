@@ -78,6 +78,17 @@ def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
     return snapshots.withColumns(columns).select(*GROUP, *SNAPSHOT_FIELDS, *others)
 
 
+def spread_groups(rows: DataFrame) -> DataFrame:
+    """Return rows with each group's in one partition, for workers: in as many as a shuffle has.
+
+    Adaptive execution would merge them by their bytes. What a worker does with a group takes far longer than to send it there, so that the
+    last partition would keep one core busy while the others wait.
+    """
+    count = rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    # Some platforms choose the number themselves.
+    return rows.repartition(int(count), *GROUP) if count.isdecimal() else rows.repartition(*GROUP)
+
+
 def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> DataFrame:
     """Return one row a chunk: consecutive snapshots of one group, at most so many and about so many bytes.
 

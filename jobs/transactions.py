@@ -136,13 +136,19 @@ class Verdicts:
         return stored.join(touched.select(*together).distinct(), list(together), "left_semi")
 
     def of_new(self, rows: DataFrame) -> DataFrame:
-        """Return new rows of ``offset_snapshots`` with ``is_uncertain``."""
+        """Return new rows of ``offset_snapshots`` with ``is_uncertain``.
+
+        Those behind which nothing has landed come in a partition of their own, which becomes a file of its own: they are written again when
+        something has, and their file with them.
+        """
         if self._rows is None or self._is_told_all:
             return rows
         told = self._rows.where("NOT is_stored").select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("told"))
         otherwise = F.when(is_raw(), F.lit(False))
         uncertain = F.when(F.col("told").isNotNull(), F.col("told")["is_uncertain"]).otherwise(otherwise)
-        return rows.join(told, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("told")
+        known = rows.join(told, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("told")
+        is_open = is_raw() & F.col("is_uncertain").isNull()
+        return known.where(~is_open).unionByName(known.where(is_open).coalesce(1))
 
     def rewrite_stored(self) -> None:
         """Write stored commits again of which the run's records tell otherwise."""

@@ -70,6 +70,7 @@ ACTIONS_IN = {
             "reach",
             "context",
             "land",
+            "comparison",
             "settling",
             "alignment",
             "superseding",

@@ -57,6 +57,29 @@ def hashes(warehouse: Warehouse) -> list[str | None]:
     return sorted((row["topics_hash"] for row in rows(warehouse.folder, NAME)), key=str)
 
 
+# -- reading
+
+
+def test_delta_is_asked_once_a_version_which_files_a_table_has(
+    spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    by_delta = Warehouse._read_by_delta
+
+    def count(made: Warehouse, name: str, version: int | None) -> DataFrame:
+        asked.append(name)
+        return by_delta(made, name, version)
+
+    monkeypatch.setattr(Warehouse, "_read_by_delta", count)
+    for expected in ([], ["x"], ["x", "y"]):
+        for _ in range(2):
+            assert sorted(row["topics_hash"] for row in warehouse.read(NAME).collect()) == expected
+        warehouse.append(NAME, topics(spark, "y" if expected else "x"))
+    assert asked == [NAME] * 3
+    both = warehouse.read(NAME).join(warehouse.read(NAME).withColumnRenamed("topics_hash", "other"), "cluster_id")
+    assert both.where("topics_hash < other").select("topics_hash", "other").distinct().collect() == [("x", "y")]
+
+
 # -- making
 
 
