@@ -48,7 +48,7 @@ GROUP = ("cluster_id", "group_id")
 GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE = 0.05, 0.15, 0.7
 MOST_GENERATIONS = 100  # a page that shows more is not read
 GROUPS_AT_A_TIME = 100  # of those that get pages of their own
-LEAST_FINDINGS = 50  # groups a rule, where fewer have details
+MOST_FINDINGS = 100  # groups a rule, where no more have details
 TOPICS_SHOWN = 30
 PARTITIONS_LISTED = 500  # of one line of what moved; the rest is counted
 PARTS_AT_A_TIME = 10_000  # rows that are Python objects at the same time
@@ -167,12 +167,12 @@ def _costs() -> list[Column]:
     """
     ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
     millionths = F.sum(F.floor(ratio * 1_000_000 + 0.5)).cast("decimal(20,0)")
-    place = F.when(F.col("member_count") > 0, F.shiftright(F.xxhash64(*GROUP, "position"), 32))
+    half_hash = F.when(F.col("member_count") > 0, F.shiftright(F.xxhash64(*GROUP, "position"), 32))
     spread = F.when(_is_settled(), F.col("partitions_per_member_max") - F.col("partitions_per_member_min"))
     return [
         F.count("*").alias("generation_count"),
-        F.count(place).alias("covered_count"),
-        F.sum(place).alias("coverage"),
+        F.count(half_hash).alias("covered_count"),
+        F.sum(half_hash).alias("coverage"),
         *(F.sum(_measured(name)).alias(f"{name}_sum") for name in MEASURES),
         *(F.count(_measured(name)).alias(f"{name}_known") for name in MEASURES),
         F.sum("rebalance_count").alias("rebalance_count"),
@@ -299,7 +299,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     worst = ranked[: settings.worst_groups]
     newest = {(cluster_id, group_id): position for cluster_id, group_id, position in ranked.values(*GROUP, "newest_position")}
     found = (part for part in _rows(parts.select(_FOUND)) if part["rule_id"] is not None)
-    chosen = choose_findings(found, newest, {group_key(row) for row in worst}, max(LEAST_FINDINGS, len(worst)))
+    chosen = choose_findings(found, newest, {group_key(row) for row in worst}, MOST_FINDINGS)
     of_chosen = findings.where(is_one_of([dict(zip(GROUP, key, strict=True)) for key in sorted({key[:2] for key in chosen})], *GROUP))
     details = _collect_details(warehouse, settings, worst)
     fleet = _collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP))))
@@ -309,7 +309,7 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         tallies=[*({**dict.fromkeys(GROUP), **row} for row in fleet), *details.tallies],
         holdings=details.holdings,
         flows=details.flows,
-        findings=[row | chosen[key] for row in _collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
+        findings=[{**row, **chosen[key]} for row in _collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
     )
 
 
@@ -328,11 +328,11 @@ def _collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Seq
     settled = [{**row, "position": row["settled_position"]} for row in detailed if row["settled_position"] is not None]
     months = {f"DATE'{from_ms(row['settled_at_ms']):%Y-%m}-01'" for row in settled}
     is_settled = is_one_of(settled, *GROUP, "position") & F.expr(f"observed_month IN ({', '.join(sorted(months)) or 'NULL'})")
-    held = warehouse.read(ASSIGNMENTS.name).where(_observed() & is_settled)
+    assignments = warehouse.read(ASSIGNMENTS.name).where(_observed() & is_settled)
     return ReportRows(
         detailed=detailed,
         tallies=tallies,
-        holdings=_collect(hold_partitions(held, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
+        holdings=_collect(hold_partitions(assignments, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
         flows=_collect(condense_movements(movements, _share(part, FLOWS_SHARE))),
     )
 

@@ -1,4 +1,4 @@
-"""The groups: their ranking, a line for each, and for the worst their history, their present assignment and what moved."""
+"""The groups: a line for each, and for the worst their history, their present assignment and what moved."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
 def choose_findings(
     found: Iterable[Row], newest: Mapping[GroupKey, int], detailed: Collection[GroupKey], most: int
 ) -> dict[tuple[str, ...], Row]:
-    """Return the findings that are shown, by their key: of each rule those of at most ``most`` groups.
+    """Return the findings that are shown, by their key: of each rule those of all groups with details, and of others up to ``most`` groups.
 
     First come the groups with details, then those where the rule holds now, then those with most findings.
 
@@ -151,6 +151,7 @@ def choose_findings(
     Returns:
         is_current, and of all groups of the rule and severity rule_finding_count, rule_group_count and rule_current_count.
     """
+    kept = max(most, len(detailed))
     totals: dict[tuple[str, str], dict[str, int]] = {}
     candidates: dict[tuple[str, str], list[tuple[bool, bool, int, str, str]]] = {}
     for part in found:
@@ -162,11 +163,12 @@ def choose_findings(
         total["rule_current_count"] += not is_past
         ordered = candidates.setdefault(rule, [])
         ordered.append((key not in detailed, is_past, -part["finding_count"], part["group_id"], part["cluster_id"]))
-        if len(ordered) > 8 * most:  # so that what is found in every group of a large fleet takes no more memory
+        if len(ordered) > 8 * kept:  # so that what is found in every group of a large fleet takes no more memory
             ordered.sort()
-            del ordered[most:]
+            del ordered[kept:]
     return {
         (cluster_id, group_id, *rule): {"is_current": not is_past, **totals[rule]}
         for rule, ordered in candidates.items()
-        for _, is_past, _, group_id, cluster_id in sorted(ordered)[:most]
+        for number, (is_other, is_past, _, group_id, cluster_id) in enumerate(sorted(ordered)[:kept])
+        if number < most or not is_other
     }

@@ -252,6 +252,8 @@ def test_of_each_rule_groups_with_details_come_first_then_those_where_it_holds_t
     groups = [[group for _, group, _, _ in shown] for shown in chosen]
     assert groups[-1] == ["worst", "more", "now", "past"] and groups[:-1] == [groups[-1][:most] for most in (1, 2, 3)]
     assert [row["is_current"] for row in chosen[-1].values()] == [False, True, True, False]
+    every = choose_findings(parts, newest, {("prod", name) for name in ("worst", "past", "now")}, 1)
+    assert {group for _, group, _, _ in every} == {"worst", "past", "now"}, "parts of groups have all of their findings"
     totals = {"rule_finding_count": 16, "rule_group_count": 4, "rule_current_count": 2}
     assert all(row.items() >= totals.items() for shown in chosen for row in shown.values())
 
