@@ -29,7 +29,7 @@ from jobs import collect_options
 from jobs.client_properties import read_client_properties
 from jobs.errors import EvenkeelError, PlatformError, UsageError
 from jobs.installation import own_archive, unpack_conf
-from jobs.launcher import Workload
+from jobs.launcher import SHORT_COMMANDS, Workload
 from jobs.location import is_text, local_folder, objection, on_one_line, told
 from jobs.log_lines import logs_json, set_up_logging
 from jobs.output_files import check_outputs
@@ -536,7 +536,10 @@ def _execute(
     jars = os.environ.get("EVENKEEL_JARS")
     warehouse = local_folder(settings.warehouse)
     workload = Workload(
-        tuple(capture.path for capture in captures), "" if live is None else "a live cluster", None if warehouse is None else str(warehouse)
+        tuple(capture.path for capture in captures),
+        "" if live is None else "a live cluster",
+        None if warehouse is None else str(warehouse),
+        arguments.command in SHORT_COMMANDS,
     )
     spark = open_session(folder, Path(jars) if jars else None, workload)
     return execute(spark, request)

@@ -12,6 +12,7 @@ import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, get_args
 
@@ -45,6 +46,11 @@ _LOCKS_BEGIN = ".evenkeel"  # locks are empty while nobody holds them, and an em
 def page_file(settings: ReportSettings) -> Path:
     """Return where the report's page goes."""
     return Path(settings.output or "report.html")
+
+
+def further_page(page: Path, number: int) -> Path:
+    """Return where lines go that the page has no room for; ``number`` counts the files with lines, of which the page is the first."""
+    return page.with_name(f"{page.stem}-groups-{number}{page.suffix}")
 
 
 def exports_folder(settings: ReportSettings) -> Path:
@@ -202,8 +208,14 @@ def check_outputs(settings: Settings, inputs: Iterable[Path], *, overwrite: bool
 
 
 def _outputs(settings: ReportSettings) -> Iterator[_Output]:
-    """Yield what a report is going to write; of pages of single groups those that are there, and a name for those to come."""
-    yield _Output("output", _target(page_file(settings)), PAGE)
+    """Yield what a report is going to write; of further pages those that are there, and a name for those to come."""
+    page = page_file(settings)
+    yield _Output("output", _target(page), PAGE)
+    for number in count(2):
+        further = _target(further_page(page, number))
+        yield _Output("output", further, PAGE)
+        if not os.path.exists(further):
+            break
     names = export_names(settings.export)
     yield from (_Output("export_dir", _target(exports_folder(settings) / name), name) for name in names)
     if settings.details is not None:

@@ -1,34 +1,44 @@
 """The report stage: what the fleet did, every group by how badly it did, and why, as one HTML page and a summary for the terminal.
 
 Reads: generation_audits, findings, assignments, movements (current rows).
-Writes: the HTML file, pages of single groups and exports where they are asked for; no table.
-Spark aggregates and the driver collects what is shown: first the ranking, a row a group, then one small query a table for the
-details of the worst.
+Writes: the HTML file and those that it needs besides for its lines, pages of single groups and exports where they are asked for; no table.
+Spark aggregates and the driver collects what is shown: first what every group's line is made of, by one query, then one small query a
+table for the details of the worst.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.exports import write_exports
-from jobs.output_files import exports_folder, page_file, remove_unfinished_outputs, write_output
-from jobs.report_page import Document, build_page, build_views, render, render_group, to_text
-from jobs.reporting.groups import worst_first
-from jobs.reporting.view import IMBALANCE_BOUNDS, MEASURES, MOST_RANKED, WEIGHTS, Page, ReportRows
+from jobs.output_files import exports_folder, further_page, page_file, remove_unfinished_outputs, write_output
+from jobs.report_page import MOST_BYTES, build_page, build_views, render, render_group, to_text
+from jobs.reporting.figures import from_ms
+from jobs.reporting.groups import add_settled
+from jobs.reporting.ranking import AT_LAST_SETTLED, SUMS, Ranking, choose_findings, finding_key, group_key, merge_parts
+from jobs.reporting.view import MEASURES, SETTLED_COLUMNS, WEIGHTS, Page, ReportRows
 from jobs.resumption import MOST_LAG
+from jobs.session import compiled_queries
+from jobs.sql_text import quoted
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS
-from schemas.vocabulary import Basis, ResumeOutcome, Severity
+from schemas.vocabulary import Basis, ResumeOutcome
+
+if TYPE_CHECKING:
+    from pyarrow import Table
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +48,11 @@ GROUP = ("cluster_id", "group_id")
 GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE = 0.05, 0.15, 0.7
 MOST_GENERATIONS = 100  # a page that shows more is not read
 GROUPS_AT_A_TIME = 100  # of those that get pages of their own
-LEAST_FINDINGS = 50  # groups a rule, where fewer have details
+MOST_FINDINGS = 100  # groups a rule, where no more have details
 TOPICS_SHOWN = 30
 PARTITIONS_LISTED = 500  # of one line of what moved; the rest is counted
+PARTS_AT_A_TIME = 10_000  # rows that are Python objects at the same time
+COMPILED_FROM = 100_000  # audits: from there on queries take less compiled than interpreted, 6 µs an audit instead of 28
 
 _RESETS = [str(ResumeOutcome.RESET_NONE), str(ResumeOutcome.RESET_OUT_OF_RANGE)]
 
@@ -69,19 +81,8 @@ _GENERATION_COLUMNS = (
     "triggers",
     "conformance",
 )
-_SETTLED_COLUMNS = (
-    "strategy",
-    "imbalance_ratio",
-    *WEIGHTS,
-    "rack_match_ratio",
-    "partitions_per_member_min",
-    "partitions_per_member_max",
-    "partitions_per_member_mean",
-    "verdict",
-    "better_strategy",
-    "better_gain",
-)
-_RANKED_SUMS = ("movement_count", "avoidable_movement_count")
+_TALLIED = ("basis", "strategy", "flavour", "status", "conformance")
+_FOUND = [*GROUP, "rule_id", "severity", "finding_count", "newest_position"]
 
 
 def _observed() -> Column:
@@ -104,110 +105,82 @@ def _measured(name: str) -> Column:
     return F.when(F.coalesce("generation_gap", F.lit(0)) == 0, F.col(name))
 
 
-def mark_current(findings: DataFrame, audits: DataFrame) -> DataFrame:
-    """Return the findings with ``is_current``: whether they are of the newest observed generation of their group.
+def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
+    """Return what ``jobs.reporting.ranking.merge_parts`` makes one row a group of: rows of audits by strategy, rows of findings by rule.
 
-    Reads: findings as schemas.tables.FINDINGS, audits as schemas.tables.GENERATION_AUDITS of the same groups.
+    Strategies are part of the key, and all other columns are numbers: Spark sorts rows to aggregate a text or a struct, and hashes them
+    to aggregate numbers. What is left, hardly more than a row a group, the driver puts together.
+    Reads: audits as schemas.tables.GENERATION_AUDITS, findings as schemas.tables.FINDINGS.
     """
-    newest = audits.where(_observed()).groupBy(*GROUP).agg(F.max("position").alias("newest_position"))
-    is_current = F.col("position").eqNullSafe(F.col("newest_position"))
-    return findings.join(newest, list(GROUP), "left").withColumn("is_current", is_current).drop("newest_position")
-
-
-def figure_groups(audits: DataFrame, findings: DataFrame) -> DataFrame:
-    """Return one row per group: the columns of ``ReportRows.ranked``, its imbalance class, and whether loads differ by one at most.
-
-    Reads: audits as schemas.tables.GENERATION_AUDITS, findings as ``mark_current`` returns them.
-    Nulls: movement sums that no generation knows; all of the settled generation when there is none with members.
-    """
-    severities = {f"{word}_count": F.col("severity") == str(word) for word in Severity}
-    severities |= {f"current_{name}": is_one & F.col("is_current") for name, is_one in severities.items()}
-    found = findings.groupBy(*GROUP).agg(*(F.count_if(is_one).alias(name) for name, is_one in severities.items()))
-    last = F.struct("position", "member_count")
-    settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *_SETTLED_COLUMNS)
-    figures = (
+    settled = F.when(_is_settled() & (F.col("member_count") > 0), F.col("position"))
+    audited = (
         audits.where(_observed())
-        .groupBy(*GROUP)
+        .groupBy(*GROUP, "strategy")
         .agg(
             F.count("*").alias("generation_count"),
-            *(F.sum(_measured(name)).alias(name) for name in _RANKED_SUMS),
-            *(F.count(_measured(name)).alias(f"{name}_known") for name in _RANKED_SUMS),
+            *(F.sum(_measured(name)).alias(name) for name in SUMS),
+            *(F.count(_measured(name)).alias(f"{name}_known") for name in SUMS),
             F.min(_milliseconds()).alias("first_at_ms"),
             F.max(_milliseconds()).alias("last_at_ms"),
-            F.max(last)["member_count"].alias("member_count"),
-            F.max(F.when(_is_settled() & (F.col("member_count") > 0), settled)).alias("settled"),
+            F.max("position").alias("newest_position"),
+            F.max_by("member_count", "position").alias("member_count"),
+            F.max(settled).alias("settled_position"),
+            *(F.max_by(name, settled).alias(name) for name in AT_LAST_SETTLED),
         )
-        .join(found, list(GROUP), "left")
-        .fillna(0, list(severities))
     )
-    spread = F.col("partitions_per_member_max") - F.col("partitions_per_member_min")
-    return (
-        figures.withColumns({f"settled_{name}": F.col(f"settled.{name}") for name in ("position", "generation", "at_ms")})
-        .withColumns({name: F.col(f"settled.{name}") for name in _SETTLED_COLUMNS})
-        .withColumns({"imbalance_class": _imbalance_class(), "is_even": spread <= 1})
-        .drop("settled")
+    found = findings.groupBy(*GROUP, "rule_id", "severity").agg(
+        F.count("*").alias("finding_count"), F.max("position").alias("newest_position")
     )
+    return audited.unionByName(found, allowMissingColumns=True)
 
 
-def _imbalance_class() -> Column:
-    ratio = F.col("imbalance_ratio")
-    classes = F.when(ratio.isNull(), None)
-    for number, upper in enumerate(IMBALANCE_BOUNDS):
-        classes = classes.when(ratio <= upper, number)
-    return classes.otherwise(len(IMBALANCE_BOUNDS)).cast("int")
+def tally_fleet(audits: DataFrame) -> DataFrame:
+    """Return generations by (basis, strategy, flavour, status, conformance) with what they cost: ``ReportRows.tallies`` of no one group.
 
-
-def rank_groups(figures: DataFrame, most: int) -> DataFrame:
-    """Return the fleet by (cluster_id, imbalance_class, is_even), and the worst groups of each cluster one by one in ``ranked``.
-
-    The order is ``jobs.reporting.groups.worst_first``; ranked within a cluster, the worst of all are among these.
-    Reads: figures as ``figure_groups`` returns them. Nulls: ``ranked``, where a row stands for all other groups.
+    Reads: audits as schemas.tables.GENERATION_AUDITS.
     """
-    order = [
-        F.desc("critical_count"),
-        F.desc("warning_count"),
-        F.desc(F.coalesce("avoidable_movement_count", F.lit(0))),
-        F.desc(F.coalesce("movement_count", F.lit(0))),
-        F.asc("group_id"),
-    ]
-    rank = F.row_number().over(Window.partitionBy("cluster_id").orderBy(*order))
-    names = [name for name in figures.columns if name not in ("imbalance_class", "is_even")]
-    ranked = figures.withColumn("rank", rank).withColumn("rank", F.when(F.col("rank") <= most, F.col("rank")))
-    return ranked.groupBy("cluster_id", "imbalance_class", "is_even", "rank").agg(
-        F.count("*").alias("group_count"),
-        F.sum("member_count").alias("member_count"),
-        F.max(F.when(F.col("rank").isNotNull(), F.struct(*names))).alias("ranked"),
-    )
+    return audits.groupBy(*_TALLIED).agg(*_costs())
 
 
-def tally_generations(audits: DataFrame, is_detailed: Column, limit: int) -> DataFrame:
-    """Return generations by (basis, strategy, flavour, status, conformance) with what they cost, groups with details one by one.
+def tally_groups(audits: DataFrame, limit: int) -> DataFrame:
+    """Return the same of each group; observed rows carry their newest generations, at most ``limit``, newest first.
 
-    Observed rows of these carry their newest generations, at most ``limit``, newest first. Balance is that of
-    settled generations. Ratios are summed as decimals: a sum of doubles depends on the order of rows. Sums of hashes tell whether two
-    strategies cover the same generations; those without members do not count, since they cost nothing, and some have no row for them.
-    Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: cluster_id and group_id, for all other groups together.
+    They also carry ``settled``, their last settled generation with members: its position, generation, at_ms and ``SETTLED_COLUMNS``.
+    Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: settled, where there is no such generation.
     """
     generation = F.struct(*_GENERATION_COLUMNS, _milliseconds().alias("observed_at_ms"))
-    generations = F.collect_list(F.when(is_detailed & _observed(), generation))
+    generations = F.collect_list(F.when(_observed(), generation))
+    settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *SETTLED_COLUMNS)
+    return audits.groupBy(*GROUP, *_TALLIED).agg(
+        *_costs(),
+        F.slice(F.sort_array(generations, asc=False), 1, limit).alias("generations"),
+        F.max(F.when(_observed() & _is_settled() & (F.col("member_count") > 0), settled)).alias("settled"),
+    )
+
+
+def _costs() -> list[Column]:
+    """Return the aggregates of a tally. Balance is that of settled generations.
+
+    Ratios are summed as millionths: a sum of doubles depends on the order of rows. Sums of hashes tell whether two strategies cover the
+    same generations; those without members do not count, since they cost nothing, and some have no row for them. Half of each hash is
+    summed, so that billions of them fit into a bigint.
+    """
     ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
-    place = F.when(F.col("member_count") > 0, F.xxhash64(*GROUP, "position"))
+    millionths = F.sum(F.floor(ratio * 1_000_000 + 0.5)).cast("decimal(20,0)")
+    half_hash = F.when(F.col("member_count") > 0, F.shiftright(F.xxhash64(*GROUP, "position"), 32))
     spread = F.when(_is_settled(), F.col("partitions_per_member_max") - F.col("partitions_per_member_min"))
-    return audits.groupBy(
-        *(F.when(is_detailed, F.col(name)).alias(name) for name in GROUP), "basis", "strategy", "flavour", "status", "conformance"
-    ).agg(
+    return [
         F.count("*").alias("generation_count"),
-        F.count(place).alias("covered_count"),
-        F.sum(place.cast("decimal(20,0)")).alias("coverage"),
+        F.count(half_hash).alias("covered_count"),
+        F.sum(half_hash).alias("coverage"),
         *(F.sum(_measured(name)).alias(f"{name}_sum") for name in MEASURES),
         *(F.count(_measured(name)).alias(f"{name}_known") for name in MEASURES),
         F.sum("rebalance_count").alias("rebalance_count"),
-        F.sum(ratio.cast("decimal(20,6)")).alias("imbalance_ratio_sum"),
+        (millionths * F.lit(Decimal("0.000001"))).alias("imbalance_ratio_sum"),
         F.count(ratio).alias("imbalance_ratio_known"),
         F.max(ratio).alias("imbalance_ratio_max"),
         F.max(spread).alias("spread_max"),
-        F.slice(F.sort_array(generations, asc=False), 1, limit).alias("generations"),
-    )
+    ]
 
 
 def hold_partitions(assignments: DataFrame, members_shown: int) -> DataFrame:
@@ -282,45 +255,36 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
     )
 
 
-def condense_findings(findings: DataFrame, is_detailed: Column, limit: int) -> DataFrame:
-    """Return one row per group and rule: how often and where it was found, and its last text; at most ``limit`` groups a rule.
+def condense_findings(findings: DataFrame) -> DataFrame:
+    """Return one row per group and rule: how often and where it was found, and the position and the texts of the last time.
 
-    Kept are the groups with details, then those where the rule holds now, then those with most findings. Every row also counts all
-    findings and groups of its rule and severity, so that no rule is missing from the fleet's figures.
-    Reads: findings as ``mark_current`` returns them. Returns: the rows that ``ReportRows.findings`` describes.
+    Reads: findings as schemas.tables.FINDINGS, of few groups: texts are sorted.
     """
-    last = F.max_by(F.struct(_milliseconds().alias("observed_at_ms"), "message", "evidence", "advice"), "position")
-    rule = Window.partitionBy("severity", "rule_id")
-    order = (F.desc(is_detailed), F.desc("is_current"), F.desc("finding_count"), F.asc("group_id"), F.asc("cluster_id"))
+    last = F.struct("position", _milliseconds().alias("observed_at_ms"), "message", "evidence", "advice")
     return (
         findings.groupBy(*GROUP, "rule_id", "severity")
         .agg(
             F.count("*").alias("finding_count"),
             F.min("generation").alias("first_generation"),
             F.max("generation").alias("last_generation"),
-            F.max("is_current").alias("is_current"),
-            last.alias("last"),
+            F.max_by(last, "position").alias("last"),
         )
-        .withColumns(
-            {
-                "rule_finding_count": F.sum("finding_count").over(rule),
-                "rule_group_count": F.count("*").over(rule),
-                "rule_current_count": F.sum(F.col("is_current").cast("int")).over(rule),
-                "rank": F.row_number().over(rule.orderBy(*order)),
-            }
-        )
-        .where(F.col("rank") <= limit)
         .select("*", "last.*")
-        .drop("last", "rank")
+        .drop("last")
     )
 
 
-def _is_one_of(rows: Sequence[Mapping[str, Any]], *names: str) -> Column:
-    """Return whether a row has the names' values of one of ``rows``; the first condition lets Delta skip files."""
+def is_one_of(rows: Sequence[Mapping[str, Any]], *names: str) -> Column:
+    """Return whether a row has the names' values of one of ``rows``; the first condition lets Delta skip files.
+
+    As SQL text, since each value as a column would be several calls of the JVM, thousands together.
+    """
     if not rows:
         return F.lit(False)
-    tuples = [F.struct(*(F.lit(row[name]).alias(name) for name in names)) for row in rows]
-    return F.col("group_id").isin([row["group_id"] for row in rows]) & F.struct(*names).isin(tuples)
+    groups = ", ".join(sorted({quoted(row["group_id"]) for row in rows}))
+    texts = ([quoted(row[name]) if isinstance(row[name], str) else f"{row[name]}L" for name in names] for row in rows)
+    keys = ", ".join(f"({', '.join(values)})" for values in texts)
+    return F.expr(f"group_id IN ({groups}) AND ({', '.join(names)}) IN ({keys})")
 
 
 def _collect(rows: DataFrame) -> list[dict[str, Any]]:
@@ -330,28 +294,47 @@ def _collect(rows: DataFrame) -> list[dict[str, Any]]:
 def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     """Return everything that the report shows: the fleet in aggregates, a row a group, and details of the worst groups."""
     audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
-    groups = _collect(rank_groups(figure_groups(audits, mark_current(findings, audits)), MOST_RANKED))
-    ranked = sorted((row["ranked"] for row in groups if row["ranked"] is not None), key=worst_first)[:MOST_RANKED]
+    parts = count_parts(audits, findings).toArrow()
+    ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP]))))
+    worst = ranked[: settings.worst_groups]
+    newest = {(cluster_id, group_id): position for cluster_id, group_id, position in ranked.values(*GROUP, "newest_position")}
+    found = (part for part in _rows(parts.select(_FOUND)) if part["rule_id"] is not None)
+    chosen = choose_findings(found, newest, {group_key(row) for row in worst}, MOST_FINDINGS)
+    of_chosen = findings.where(is_one_of([dict(zip(GROUP, key, strict=True)) for key in sorted({key[:2] for key in chosen})], *GROUP))
+    details = _collect_details(warehouse, settings, worst)
+    fleet = _collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP))))
     return ReportRows(
-        groups=groups, ranked=ranked, **_collect_details(warehouse, settings, audits, findings, ranked[: settings.worst_groups])
+        ranked=ranked,
+        detailed=details.detailed,
+        tallies=[*({**dict.fromkeys(GROUP), **row} for row in fleet), *details.tallies],
+        holdings=details.holdings,
+        flows=details.flows,
+        findings=[{**row, **chosen[key]} for row in _collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
     )
 
 
-def _collect_details(
-    warehouse: Warehouse, settings: ReportSettings, audits: DataFrame, findings: DataFrame, detailed: Sequence[Mapping[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of ``ReportRows`` that show single groups, those of ``detailed``; and what they need of all others."""
-    part = settings.max_detail_rows / max(1, len(detailed))
-    is_detailed = _is_one_of(detailed, *GROUP)
+def _rows(table: Table) -> Iterator[dict[str, Any]]:
+    return (row for batch in table.to_batches(PARTS_AT_A_TIME) for row in batch.to_pylist())
+
+
+def _collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequence[Mapping[str, Any]]) -> ReportRows:
+    """Return the rows of ``ReportRows`` that show single groups, those of ``groups``, but for their findings."""
+    if not groups:
+        return ReportRows()
+    part = settings.max_detail_rows / len(groups)
+    audits, movements = (warehouse.read(spec.name).where(is_one_of(groups, *GROUP)) for spec in (GENERATION_AUDITS, MOVEMENTS))
+    tallies = _collect(tally_groups(audits, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS)))
+    detailed = add_settled(groups, tallies)
     settled = [{**row, "position": row["settled_position"]} for row in detailed if row["settled_position"] is not None]
-    held = warehouse.read(ASSIGNMENTS.name).where(_observed() & _is_one_of(settled, *GROUP, "position"))
-    moved = warehouse.read(MOVEMENTS.name).where(is_detailed)
-    return {
-        "tallies": _collect(tally_generations(audits, is_detailed, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS))),
-        "holdings": _collect(hold_partitions(held, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
-        "flows": _collect(condense_movements(moved, _share(part, FLOWS_SHARE))),
-        "findings": _collect(condense_findings(mark_current(findings, audits), is_detailed, max(LEAST_FINDINGS, len(detailed)))),
-    }
+    months = {f"DATE'{from_ms(row['settled_at_ms']):%Y-%m}-01'" for row in settled}
+    is_settled = is_one_of(settled, *GROUP, "position") & F.expr(f"observed_month IN ({', '.join(sorted(months)) or 'NULL'})")
+    assignments = warehouse.read(ASSIGNMENTS.name).where(_observed() & is_settled)
+    return ReportRows(
+        detailed=detailed,
+        tallies=tallies,
+        holdings=_collect(hold_partitions(assignments, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
+        flows=_collect(condense_movements(movements, _share(part, FLOWS_SHARE))),
+    )
 
 
 def _share(rows: float, share: float, most: int | None = None) -> int:
@@ -370,37 +353,59 @@ def run(warehouse: Warehouse, settings: Settings, as_of: datetime, summary: Mapp
     Raises:
         EvenkeelError: something cannot be written where ``settings.report`` says.
     """
-    wanted = settings.report
+    is_large = warehouse.read(GENERATION_AUDITS.name).count() >= COMPILED_FROM  # from the table's statistics
+    with compiled_queries(warehouse.spark) if is_large else nullcontext():
+        return _write(warehouse, settings.report, as_of, summary)
+
+
+def _write(warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None) -> str:
     rows = collect_rows(warehouse, wanted)
     page = build_page(rows, as_of, summary)
-    path = page_file(wanted)
-    details = Path(wanted.details) if wanted.details is not None else None
-    document = render(page, _address(details, path.parent) if details is not None else "")
     remove_unfinished_outputs(wanted)
-    write_output([document.html], path)
-    logger.info("report: %d of %d groups listed, %d of them with details", document.listed, page.group_total, len(document.detailed))
-    if details is not None:
-        _write_details(warehouse, wanted, rows.ranked, page, document, details)
+    detailed = write_page(page, wanted)
+    if wanted.details is not None:
+        _write_details(warehouse, wanted, rows.ranked, page, detailed, Path(wanted.details))
     for written in write_exports(warehouse, wanted.export, exports_folder(wanted), rows, as_of):
         logger.info("report: wrote %s", written)
-    return to_text(page, str(path))
+    return to_text(page, str(page_file(wanted)))
+
+
+def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTES) -> Collection[str]:
+    """Write the page, and the files with the lines that it has no room for; return the anchors of the groups whose details are in the page.
+
+    The page is written last, since it names the others.
+
+    Raises:
+        EvenkeelError: a file cannot be written.
+    """
+    path = page_file(settings)
+    details = _address(Path(settings.details), path.parent) if settings.details is not None else ""
+    document = render(page, details, path.name, most_bytes)
+    for number, html in enumerate(document.further, 2):
+        write_output([html], further_page(path, number))
+    write_output([document.html], path)
+    others = "".join(f" and {further_page(path, number).name}" for number, _ in enumerate(document.further, 2))
+    logger.info("report: %d groups listed in %s%s, %d of them with details", len(page.groups), path.name, others, len(document.detailed))
+    return document.detailed
 
 
 def _write_details(
-    warehouse: Warehouse, settings: ReportSettings, ranked: Sequence[Mapping[str, Any]], page: Page, document: Document, folder: Path
+    warehouse: Warehouse, settings: ReportSettings, ranked: Ranking, page: Page, detailed: Collection[str], folder: Path
 ) -> None:
-    """Write a page for each listed group whose details are not in the report, some at a time, so that the driver holds only these."""
+    """Write a page for each group that is not one of those detailed in the report, some at a time, so that the driver holds only these."""
     report = _address(page_file(settings), folder)
-    audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
-    others = [
-        (row, line) for row, line in zip(ranked, page.groups[: document.listed], strict=False) if line.anchor not in document.detailed
-    ]
+    findings = warehouse.read(FINDINGS.name)
+    others = [number for number, line in enumerate(page.groups) if line.anchor not in detailed]
     for start in range(0, len(others), GROUPS_AT_A_TIME):
-        these = [row for row, _ in others[start : start + GROUPS_AT_A_TIME]]
-        lines = [line for _, line in others[start : start + GROUPS_AT_A_TIME]]
-        is_one = _is_one_of(these, *GROUP)
-        rows = ReportRows(ranked=these, **_collect_details(warehouse, settings, audits.where(is_one), findings.where(is_one), these))
-        for view in build_views(rows, lines):
+        numbers = others[start : start + GROUPS_AT_A_TIME]
+        these = [ranked[number] for number in numbers]
+        newest = {group_key(row): row["newest_position"] for row in these}
+        found = _collect(condense_findings(findings.where(is_one_of(these, *GROUP))))
+        rows = replace(
+            _collect_details(warehouse, settings, these),
+            findings=[{**row, "is_current": row["position"] == newest[group_key(row)]} for row in found],
+        )
+        for view in build_views(rows, [page.groups[number] for number in numbers]):
             write_output([render_group(page, view, report)], folder / f"{view.line.anchor}.html")
     logger.info("report: wrote %d pages of single groups into %s", len(others), folder)
 

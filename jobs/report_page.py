@@ -1,10 +1,12 @@
-"""The report as text: rows -> view model -> one self-contained HTML page, and a summary for the terminal. Pure Python.
+"""The report as text: rows -> view model -> a self-contained HTML page, and a summary for the terminal. Pure Python.
 
 Whatever the size of the fleet, the page stays below ``MOST_BYTES``: first come the fleet's figures, then a line for every group,
-then the details of the worst groups as far as they fit. It says what it leaves out.
+then the details of the worst groups as far as they fit. It says what it leaves out. Lines that do not fit go into further files.
 
-The page holds no address of anything outside itself, and a policy that forbids loading one: styles and the one script
-are inline and named by their hash, so that markup in a group's name, if it ever got through the escaping, could not run.
+Lines are packed data, of which the script makes rows. The first ones are rows already, for those who have no script.
+
+No file loads anything, and a policy in it forbids that it could: styles and the one script are inline and named by their hash, so that
+markup in a group's name, if it ever got through the escaping, could not run.
 """
 
 from __future__ import annotations
@@ -12,18 +14,23 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from jobs.output_files import further_page
 from jobs.reporting import fleet
 from jobs.reporting.figures import EN_DASH, Figure, count, cut, moment, visible, words
-from jobs.reporting.groups import finding_views, group_lines, group_views, worst_first
+from jobs.reporting.groups import GroupLines, finding_views, group_views
+from jobs.reporting.packed import PACKED, PackedLines, as_script_data, pack_lines
+from jobs.reporting.ranking import group_key
 from jobs.reporting.strategies import FLEET_COLUMNS, compare
 from jobs.reporting.timeline import CONFORMANCE_MARKS
 from jobs.reporting.view import Count, GroupLine, GroupView, Page, ReportRows, reasons
@@ -32,28 +39,33 @@ from schemas.vocabulary import Outcome
 MOST_BYTES = 8_000_000
 """Of a page: beyond it, browsers take seconds to open one, and mail does not carry it."""
 
-MOST_LINE_BYTES, MOST_FINDING_BYTES = 5_000_000, 1_500_000
-"""Of that, for the lines of the groups, and for the list of findings."""
+FINDINGS_SHARE, DETAILS_SHARE, ROWS_SHARE = 3 / 16, 3 / 16, 1 / 16
+"""Of that: at most for the list of findings; for details, as far as there are any, before lines get it; at most for lines that are rows."""
+
+MOST_ROWS = 1_000
+"""Lines of a file that are rows already. They open with the file and need no script, so that a small fleet has all of its lines there."""
 
 TEXT_GROUPS, LONGEST_TEXT_NAME = 10, 48
 """What the summary for the terminal shows: so many groups, names cut to so many characters."""
 
-_LINK_BYTES = 100  # what a line grows by, and its end, when the group's details are on the page
+_LINK_BYTES = 100  # what a row grows by, and its end, when the group's details are on the page
+_FILES_BYTES = 10_000  # for the names of the other files
 
 _TEMPLATES = files("jobs").joinpath("templates")
 
 
 @dataclass(frozen=True)
 class Document:
-    """One HTML file, and what it holds.
+    """The report as files, and what is in them.
 
     Attributes:
-        listed: number of groups that have a line: the first of ``Page.groups``.
-        detailed: anchors of the groups whose details are in it.
+        html: the page.
+        further: files with the lines that the page has no room for, in the order of the ranking.
+        detailed: anchors of the groups whose details are in the page.
     """
 
     html: str
-    listed: int
+    further: tuple[str, ...]
     detailed: frozenset[str]
 
 
@@ -67,13 +79,15 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
     """
     rows = _all_printable(rows)
     summary = _printable(summary or {})
-    lines = group_lines(rows.ranked)
-    findings = finding_views(rows.findings, lines)
+    groups = GroupLines(rows.ranked)
+    ranks = rows.ranked.ranks_of({group_key(row) for row in (*rows.findings, *rows.detailed)})
+    findings = finding_views(rows.findings, ranks)
+    worst = [groups[rank - 1] for rank in sorted(ranks[group_key(row)] for row in rows.detailed)]
     rules = fleet.rule_lines(rows.findings)
     return Page(
         as_of=moment(as_of),
         run_id=summary.get("run_id") or EN_DASH,
-        clusters=tuple(sorted({row["cluster_id"] for row in rows.groups})),
+        clusters=tuple(sorted({cluster for (cluster,) in rows.ranked.values("cluster_id")})),
         inputs=_inputs(summary),
         input_kinds=_input_kinds(summary),
         headline=fleet.headline(rows),
@@ -81,11 +95,11 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
         statuses=fleet.statuses(rows.tallies),
         severities=fleet.severities(rules),
         rules=rules,
-        imbalance=fleet.imbalance(rows.groups),
+        imbalance=fleet.imbalance(rows.ranked),
         strategies=compare(rows.tallies, FLEET_COLUMNS),
-        groups=lines,
-        group_total=sum(row["group_count"] for row in rows.groups),
-        worst=group_views(rows, lines, findings),
+        groups=groups,
+        ranked=rows.ranked,
+        worst=group_views(rows, worst, findings),
         findings=findings,
         finding_total=sum(int(line.groups.value or 0) for line in rules),
     )
@@ -94,7 +108,8 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
 def build_views(rows: ReportRows, lines: Sequence[GroupLine]) -> tuple[GroupView, ...]:
     """Return everything about the groups of ``rows`` that have details; ``lines`` are these groups as the page lists them, in its order."""
     rows = _all_printable(rows)
-    return group_views(rows, lines, finding_views(rows.findings, lines))
+    ranks = {(line.cluster_id, line.group_id): line.rank for line in lines}
+    return group_views(rows, lines, finding_views(rows.findings, ranks))
 
 
 def _inputs(summary: Mapping[str, Any]) -> tuple[Count, ...]:
@@ -110,9 +125,9 @@ def _input_kinds(summary: Mapping[str, Any]) -> tuple[Count, ...]:
 
 
 def _all_printable(rows: ReportRows) -> ReportRows:
-    """Return the rows with the groups in the order of the ranking, which is that of their real names, and everything in them printable."""
-    rows = replace(rows, ranked=sorted(rows.ranked, key=worst_first))
-    return ReportRows(**{field.name: _printable(getattr(rows, field.name)) for field in fields(rows)})
+    """Return the rows with everything in them printable, the groups in the order of their real names."""
+    lists = {field.name: _printable(getattr(rows, field.name)) for field in fields(rows) if field.name != "ranked"}
+    return ReportRows(ranked=rows.ranked.with_texts(visible), **lists)
 
 
 def _printable(value: Any) -> Any:
@@ -125,42 +140,79 @@ def _printable(value: Any) -> Any:
     return value
 
 
-def render(page: Page, details: str = "") -> Document:
-    """Return the page as one HTML document.
+def render(page: Page, details: str = "", name: str = "report.html", most_bytes: int = MOST_BYTES) -> Document:
+    """Return the page, and the files that its lines need besides, as HTML documents.
 
     Args:
-        page: what it can say; the groups' lines and details are left out from where they do not fit.
+        page: what it can say; details and findings are left out from where they do not fit.
         details: address, from the page, of the folder in which groups have pages of their own; empty when they have none.
+        name: of the page's file.
+        most_bytes: of each file.
     """
-    environment = _environment()
-    line, found, section, frame = (environment.get_template(f"{name}.html.j2") for name in ("line", "finding", "group", "report"))
-    shared = {"page": page, "has_clusters": len(page.clusters) > 1, "details": details}
-    lines = [
-        line.render(shared, group=group, section=False, href=f"{details}/{group.anchor}.html" if details else "") for group in page.groups
-    ]
-    listed = _fitting(lines, MOST_LINE_BYTES)
-    del lines[listed:]
-    anchors = {group.anchor for group in page.groups[:listed]}
-    findings = [found.render(shared, finding=finding, anchors=anchors) for finding in page.findings]
-    del findings[_fitting(findings, MOST_FINDING_BYTES) :]
-    shared |= {"listed": listed, "findings": _joined(findings), "finding_count": len(findings)}
-    of_frame = frame.render(shared, rows="", sections="", detailed=0)
-    left = MOST_BYTES - _size(of_frame) - sum(_size(text) + 1 for text in lines)
+    found, section, row, frame, further = map(_template, ("finding", "group", "line", "report", "further"))
+    shared = {"page": page, "has_clusters": len(page.clusters) > 1, "details": details, "report": quote(name)}
+    findings = [found.render(shared, finding=finding) for finding in page.findings]
+    del findings[_fitting(findings, int(FINDINGS_SHARE * most_bytes)) :]
+    shared |= {"findings": _joined(findings), "finding_count": len(findings)}
+    texts = {view.line: section.render(shared, group=view, back="#groups") for view in page.worst}
+    rows_room = int(ROWS_SHARE * most_bytes)
+    rows = _rows(shared, page.groups[:MOST_ROWS], rows_room)
+
+    left = most_bytes - _size(frame.render(shared, **_EMPTY, sections="", detailed=0)) - _size(_joined(rows)) - _FILES_BYTES
+    kept = min(int(DETAILS_SHARE * most_bytes), sum(_size(text) + _LINK_BYTES for text in texts.values()))
+    further_room = most_bytes - _size(further.render(shared, **_EMPTY)) - rows_room - _FILES_BYTES
+    parts = list(pack_lines(page.ranked, left - kept, further_room))
+    del rows[parts[0].count :]
+    left -= _size(parts[0].lines)
     sections: dict[str, str] = {}
-    for view in (view for view in page.worst if view.line.rank <= listed):
-        text = section.render(shared, group=view, back="#groups")
+    for line, text in texts.items():
         if _size(text) + _LINK_BYTES <= left:
             left -= _size(text) + _LINK_BYTES
-            sections[view.line.anchor] = text
-            lines[view.line.rank - 1] = line.render(shared, group=view.line, section=True, href=f"#{view.line.anchor}")
-    html = frame.render(shared, rows=_joined(lines), sections=_joined(sections.values()), detailed=len(sections))
-    return Document(html, listed, frozenset(sections))
+            sections[line.anchor] = text
+            if line.rank <= len(rows):
+                rows[line.rank - 1] = row.render(shared, group=line, is_below=True)
+
+    names = [further_page(Path(name), number).name if number > 1 else name for number in range(1, len(parts) + 1)]
+    shared |= {"files": [(quote(file), file, part) for file, part in zip(names, parts, strict=True)]}
+    html = frame.render(shared, **_lines(shared, 0, rows), sections=_joined(sections.values()), detailed=len(sections))
+    others = (
+        further.render(shared, **_lines(shared, number, _rows(shared, page.groups[part.first - 1 : part.first - 1 + MOST_ROWS], rows_room)))
+        for number, part in enumerate(parts)
+        if number > 0
+    )
+    return Document(html, tuple(others), frozenset(sections))
+
+
+_EMPTY: Mapping[str, Any] = {"part": PackedLines(1, 0, 0, ""), "packed": "", "rows": "", "drawn": 0, "files": ()}
+"""What a file's template gets to see how large it is without lines."""
+
+
+def _rows(shared: Mapping[str, Any], lines: Iterable[GroupLine], room: int) -> list[str]:
+    """Return the first lines as rows of a table, as many as fit."""
+    rows = []
+    for line in lines:
+        rows.append(_template("line").render(shared, group=line, is_below=False))
+        room -= _size(rows[-1]) + 1
+        if room < 0:
+            del rows[-1]
+            break
+    return rows
+
+
+def _lines(shared: Mapping[str, Any], number: int, rows: Sequence[str]) -> dict[str, Any]:
+    """Return what the template of a file needs to show its lines; ``number`` is 0 for the page."""
+    files, details = shared["files"], shared["details"]
+    _, _, part = files[number]
+    following = files[number + 1][0] if number + 1 < len(files) else ""
+    head = {"columns": PACKED, "first": part.first, "newest": part.newest, "details": details, "next": following}
+    drawn = rows[: part.count]
+    packed = f'{as_script_data(head)[:-1]}, "lines": [\n{part.lines}\n]}}'
+    return {"part": part, "packed": Markup(packed), "rows": _joined(drawn), "drawn": len(drawn)}
 
 
 def render_group(page: Page, view: GroupView, report: str) -> str:
     """Return a page of its own for one group; ``report`` is the address from there of the page that lists them all."""
-    template = _environment().get_template("single.html.j2")
-    return template.render(page=page, group=view, has_clusters=True, back=f"{report}#{view.line.anchor}")
+    return _template("single").render(page=page, group=view, has_clusters=True, back=f"{report}#{view.line.anchor}")
 
 
 def _fitting(texts: Iterable[str], most: int) -> int:
@@ -180,6 +232,10 @@ def _joined(texts: Iterable[str]) -> Markup:
 
 def _size(text: str) -> int:
     return len(text.encode())
+
+
+def _template(name: str) -> Template:
+    return _environment().get_template(f"{name}.html.j2")
 
 
 @cache

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -65,6 +65,7 @@ _LOCAL_WITHOUT_RETRIES = re.compile(r"local(?:\[([0-9]+|\*)\])?")
 SCRATCH_BYTES = 1 << 20
 """Without as much as that left Spark does not get far."""
 UMASK = "fs.permissions.umask-mode"
+CODE_GENERATION = "spark.sql.codegen.factoryMode"
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
@@ -247,6 +248,15 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     finally:
         for key, earlier in before.items():
             spark.conf.unset(key) if earlier is None else spark.conf.set(key, earlier)
+
+
+def compiled_queries(spark: SparkSession) -> AbstractContextManager[None]:
+    """Compile the queries of the block to code also where conf/spark-local.conf has them interpreted, which pays for small tables.
+
+    A session with another setting keeps it, since not every platform lets it be changed.
+    """
+    interprets = _setting(spark, CODE_GENERATION) == "NO_CODEGEN"
+    return settings(spark, {CODE_GENERATION: "FALLBACK"} if interprets else {})
 
 
 def read_conf_file(path: Path) -> dict[str, str]:

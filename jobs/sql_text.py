@@ -6,12 +6,12 @@ from datetime import datetime
 
 
 def quoted(text: str) -> str:
-    r"""Return a string literal.
+    r"""Return a string literal. Spark would put a setting, or a variable of the environment, in place of what looks like ``${name}``.
 
-    >>> print(quoted("it's"))
-    'it\'s'
+    >>> print(quoted("it's"), quoted("${HOME}"))
+    'it\'s' '\u0024{HOME}'
     """
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
 def literal(value: str | int | datetime) -> str:

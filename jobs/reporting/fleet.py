@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jobs.reporting.figures import EN_DASH, Figure, count, words
+from jobs.reporting.ranking import AT_LAST_SETTLED, Ranking
 from jobs.reporting.strategies import by_strategy, sum_of
 from jobs.reporting.view import IMBALANCE_BOUNDS, WHY, ConformanceLine, Count, ReportRows, Row, RuleLine, StatusLine
 from schemas.vocabulary import Basis, Conformance, Severity, Status
@@ -28,8 +31,8 @@ def headline(rows: ReportRows) -> tuple[Count, ...]:
         return Count(name, sum_of(observed, measure).figure(WHY[measure]), note=note)
 
     return (
-        Count("groups", count(sum(row["group_count"] for row in rows.groups))),
-        Count("members", count(sum(row["member_count"] for row in rows.groups)), note="in each group's last snapshot"),
+        Count("groups", count(len(rows.ranked))),
+        Count("members", count(sum(number for (number,) in rows.ranked.values("member_count"))), note="in each group's last snapshot"),
         Count("generations", count(sum(row["generation_count"] for row in observed)), note="kept and audited"),
         measured("movements", "movement_count", "partitions that changed owner"),
         measured("avoidable", "avoidable_movement_count", "movements beyond what balance needs"),
@@ -98,18 +101,19 @@ def rule_lines(findings: Iterable[Row]) -> tuple[RuleLine, ...]:
     return tuple(RuleLine(severity, words(rule), *map(count, counted)) for (severity, rule), counted in ordered)
 
 
-def imbalance(groups: Iterable[Row]) -> tuple[Count, ...]:
+def imbalance(ranked: Ranking) -> tuple[Count, ...]:
     """Return how many groups fall in each class; the note says how many of them whole partitions cannot make more even."""
-    grouped = _group(groups, lambda row: row["imbalance_class"])
-    numbers = {key: sum(row["group_count"] for row in members) for key, members in grouped.items()}
-    largest = max(numbers.values(), default=0)
+    numbers, even = Counter[int | None](), Counter[int | None]()
+    for ratio, smallest, largest in ranked.values(*AT_LAST_SETTLED):
+        key = None if ratio is None else bisect_left(IMBALANCE_BOUNDS, ratio)
+        numbers[key] += 1
+        even[key] += largest is not None and largest - smallest <= 1
+    most = max(numbers.values(), default=0)
     bars = []
     for key in (*range(len(_CLASS_NAMES)), None):
-        number = numbers.get(key, 0)
-        even = sum(row["group_count"] for row in grouped.get(key, ()) if row["is_even"])
-        note = WHY["imbalance_ratio"] if key is None else f"{even:,} within one partition" if even and key else ""
+        note = WHY["imbalance_ratio"] if key is None else f"{even[key]:,} within one partition" if even[key] and key else ""
         name = EN_DASH if key is None else _CLASS_NAMES[key]
-        bars.append(Count(name, count(number), round(100 * number / largest, 2) if largest else 0.0, note))
+        bars.append(Count(name, count(numbers[key]), round(100 * numbers[key] / most, 2) if most else 0.0, note))
     return tuple(bars)
 
 

@@ -1,19 +1,32 @@
-"""The groups: their ranking, a line for each, and for the worst their history, their present assignment and what moved."""
+"""The groups: a line for each, and for the worst their history, their present assignment and what moved."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import overload
 
 from jobs.reporting.exchange import draw_exchange
 from jobs.reporting.figures import EN_DASH, Figure, Total, condense, count, from_ms, moment, ratio, seconds, short_names, words
 from jobs.reporting.heat import lay_out
+from jobs.reporting.ranking import GroupKey, Ranking, group_key
 from jobs.reporting.strategies import GROUP_COLUMNS, compare
 from jobs.reporting.timeline import KINDS, draw, moved, special
-from jobs.reporting.view import WEIGHTS, WHY, CauseLine, FindingView, Flow, GenerationLine, GroupLine, GroupView, ReportRows, Row
+from jobs.reporting.view import (
+    SETTLED_COLUMNS,
+    WEIGHTS,
+    WHY,
+    CauseLine,
+    FindingView,
+    Flow,
+    GenerationLine,
+    GroupLine,
+    GroupView,
+    ReportRows,
+    Row,
+)
 from schemas.vocabulary import Basis, Severity
-
-GroupKey = tuple[str, str]
 
 _ONLY_UNBROKEN = ("avoidable_movement_count",)  # not known where generations are missing in between
 
@@ -35,29 +48,38 @@ _FIGURES = {
 }
 
 
-def worst_first(row: Row) -> tuple[int | str, ...]:
-    """Return the sort key of the ranking: critical findings, warnings, avoidable movements, movements; unknown counts as 0."""
-    return (
-        -row["critical_count"],
-        -row["warning_count"],
-        -(row["avoidable_movement_count"] or 0),
-        -(row["movement_count"] or 0),
-        row["group_id"],
-        row["cluster_id"],
-    )
+def anchor_digest(cluster_id: str, group_id: str) -> bytes:
+    """Return what a group's anchor is made of: eight bytes of a digest of its names."""
+    return hashlib.sha256(f"{len(cluster_id)} {cluster_id}{group_id}".encode()).digest()[:8]
 
 
 def anchor(cluster_id: str, group_id: str) -> str:
     """Return a group's id on the page: a digest, since names may hold anything, so that a link holds from report to report."""
-    return f"group-{hashlib.sha256(f'{len(cluster_id)} {cluster_id}{group_id}'.encode()).hexdigest()[:16]}"
+    return f"group-{anchor_digest(cluster_id, group_id).hex()}"
 
 
-def group_lines(ranking: Sequence[Row]) -> tuple[GroupLine, ...]:
-    """Return a line a group, in the order of ``ranking``."""
-    return tuple(
-        GroupLine(
-            rank=rank,
-            anchor=anchor(*_key(row)),
+class GroupLines(Sequence[GroupLine]):
+    """A line of each group of a ranking, in its order; made when it is asked for, since few are shown as anything but packed data."""
+
+    def __init__(self, ranked: Ranking) -> None:
+        self._ranked = ranked
+
+    def __len__(self) -> int:
+        return len(self._ranked)
+
+    @overload
+    def __getitem__(self, index: int) -> GroupLine: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[GroupLine]: ...
+
+    def __getitem__(self, index: int | slice) -> GroupLine | list[GroupLine]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        row = self._ranked[index]
+        return GroupLine(
+            rank=range(1, len(self) + 1)[index],
+            anchor=anchor(*group_key(row)),
             cluster_id=row["cluster_id"],
             group_id=row["group_id"],
             strategy=row["strategy"] or EN_DASH,
@@ -71,23 +93,24 @@ def group_lines(ranking: Sequence[Row]) -> tuple[GroupLine, ...]:
             generations=count(row["generation_count"]),
             last_at=moment(from_ms(row["last_at_ms"])),
         )
-        for rank, row in enumerate(ranking, 1)
-    )
 
 
 def _sum(row: Row, measure: str) -> Figure:
     return Total(row[measure] or 0, row[f"{measure}_known"], row["generation_count"]).figure(WHY[measure])
 
 
-def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[FindingView, ...]:
-    """Return all findings, worst severity first, of each those that hold now, then in the order of the ranking, most frequent first."""
-    order = {(line.cluster_id, line.group_id): line.rank for line in lines}
+def finding_views(findings: Iterable[Row], ranks: Mapping[GroupKey, int]) -> tuple[FindingView, ...]:
+    """Return all findings, worst severity first, of each those that hold now, then in the order of the ranking, most frequent first.
+
+    Args:
+        ranks: of the groups of these findings, as far as they have one.
+    """
     ordered = sorted(
         findings,
         key=lambda row: (
             -Severity(row["severity"]).rank,
             not row["is_current"],
-            order.get(_key(row), len(order) + 1),
+            ranks.get(group_key(row), math.inf),
             -row["finding_count"],
             row["group_id"],
             row["cluster_id"],
@@ -101,7 +124,8 @@ def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[
             rule=words(row["rule_id"]),
             cluster_id=row["cluster_id"],
             group_id=row["group_id"],
-            group_anchor=anchor(*_key(row)),
+            group_anchor=anchor(*group_key(row)),
+            is_listed=group_key(row) in ranks,
             times=count(row["finding_count"]),
             generations=_span(row["first_generation"], row["last_generation"]),
             last_at=moment(from_ms(row["observed_at_ms"])),
@@ -114,23 +138,39 @@ def finding_views(findings: Iterable[Row], lines: Iterable[GroupLine]) -> tuple[
     )
 
 
-def group_views(rows: ReportRows, lines: Sequence[GroupLine], findings: Iterable[FindingView]) -> tuple[GroupView, ...]:
-    """Return the groups whose details were collected, with everything that sections show; ``lines`` are those of ``rows.ranked``."""
+def add_settled(groups: Iterable[Row], tallies: Iterable[Row]) -> list[Row]:
+    """Return the rows of groups with the columns that ``ReportRows.detailed`` has besides.
+
+    Args:
+        tallies: of these groups, the observed ones with ``settled`` as ``jobs.report.tally_groups`` returns it.
+    """
+    newest: dict[GroupKey, Row] = {}
+    for tally in tallies:
+        settled, key = tally["settled"], group_key(tally)
+        if settled is not None and (key not in newest or settled["position"] > newest[key]["position"]):
+            newest[key] = settled
+    columns = {"settled_generation": "generation", "settled_at_ms": "at_ms", **{name: name for name in SETTLED_COLUMNS}}
+    return [{**row, **{name: newest.get(group_key(row), {}).get(column) for name, column in columns.items()}} for row in groups]
+
+
+def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable[FindingView]) -> tuple[GroupView, ...]:
+    """Return the groups of ``rows.detailed`` with everything that sections show, in the order of ``lines``, which are theirs."""
+    detailed = {group_key(row): row for row in rows.detailed}
     tallies, holdings, flows = _by_group(rows.tallies), _by_group(rows.holdings), _by_group(rows.flows)
     found: dict[GroupKey, list[FindingView]] = {}
     for finding in findings:
         found.setdefault((finding.cluster_id, finding.group_id), []).append(finding)
     return tuple(
         _group_view(
-            row,
+            detailed[key],
             line,
-            tallies[_key(row)],
-            holdings.get(_key(row), []),
-            flows.get(_key(row), []),
-            tuple(sorted(found.get(_key(row), ()), key=lambda finding: not finding.is_current)),
+            tallies.get(key, []),
+            holdings.get(key, []),
+            flows.get(key, []),
+            tuple(sorted(found.get(key, ()), key=lambda finding: not finding.is_current)),
         )
-        for row, line in zip(rows.ranked, lines, strict=True)
-        if _key(row) in tallies
+        for line in lines
+        for key in [(line.cluster_id, line.group_id)]
     )
 
 
@@ -324,12 +364,8 @@ def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first} to {last}"
 
 
-def _key(row: Row) -> GroupKey:
-    return (row["cluster_id"], row["group_id"])
-
-
 def _by_group(rows: Iterable[Row]) -> dict[GroupKey, list[Row]]:
     grouped: dict[GroupKey, list[Row]] = {}
     for row in rows:
-        grouped.setdefault(_key(row), []).append(row)
+        grouped.setdefault(group_key(row), []).append(row)
     return grouped

@@ -15,6 +15,9 @@ from schemas.vocabulary import Basis, Severity
 
 Sample = tuple[Mapping[str, str], float | int | None]
 
+MOST_GROUPS = 20_000
+"""Groups that have samples of their own, the worst, since each has fourteen series."""
+
 _GROUP_GAUGES = {
     "members": ("member_count", "Members in the group's last snapshot."),
     "generations": ("generation_count", "Generations of the group that are kept and audited."),
@@ -30,18 +33,20 @@ def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
     """Yield the lines of the text format, version 0.0.4, in an order that depends on nothing but the rows.
 
     What is not known has no sample. Names of groups are the real ones, so that they join with those of other exporters; of a fleet with
-    more groups than ``ReportRows.ranked`` has, only those have samples of their own.
+    more than ``MOST_GROUPS``, only the worst have samples of their own.
     """
     yield from _gauge("report_timestamp_seconds", "The clock of the run that made this file.", [({}, as_of.timestamp())])
-    yield from _gauge("groups", "Groups with audited generations.", _by_cluster(rows.groups, "group_count"))
-    yield from _gauge("members", "Members in the last snapshots of these groups.", _by_cluster(rows.groups, "member_count"))
+    groups = ((cluster, 1) for (cluster,) in rows.ranked.values("cluster_id"))
+    yield from _gauge("groups", "Groups with audited generations.", _by_cluster(groups))
+    members = rows.ranked.values("cluster_id", "member_count")
+    yield from _gauge("members", "Members in the last snapshots of these groups.", _by_cluster(members))
     yield from _gauge(
         "generations", "Observed generations by how they compare with their own assignor's result.", _conformance(rows.tallies)
     )
     yield from _gauge("findings", "Findings of all groups by rule.", _rules(rows.findings, "rule_finding_count"))
     current = _rules(rows.findings, "rule_current_count")
     yield from _gauge("current_findings", "Findings of the newest generation of each group by rule.", current)
-    ranked = sorted(rows.ranked, key=lambda row: (row["cluster_id"], row["group_id"]))
+    ranked = sorted(rows.ranked[:MOST_GROUPS], key=lambda row: (row["cluster_id"], row["group_id"]))
     for name, (column, text) in _GROUP_GAUGES.items():
         yield from _gauge(f"group_{name}", text, ((_group(row), row[column]) for row in ranked))
     yield from _gauge("group_findings", "Findings of the group by severity.", _severities(ranked, "{}_count"))
@@ -68,10 +73,10 @@ def _group(row: Row) -> dict[str, str]:
     return {"cluster_id": row["cluster_id"], "group_id": row["group_id"]}
 
 
-def _by_cluster(groups: Iterable[Row], column: str) -> Iterator[Sample]:
+def _by_cluster(numbers: Iterable[tuple[str, int]]) -> Iterator[Sample]:
     totals: dict[str, int] = {}
-    for row in groups:
-        totals[row["cluster_id"]] = totals.get(row["cluster_id"], 0) + row[column]
+    for cluster, number in numbers:
+        totals[cluster] = totals.get(cluster, 0) + number
     return (({"cluster_id": cluster}, total) for cluster, total in sorted(totals.items()))
 
 

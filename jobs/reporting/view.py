@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.reporting.exchange import Exchange
 from jobs.reporting.figures import Figure
 from jobs.reporting.heat import Heat
+from jobs.reporting.ranking import Ranking
 from jobs.reporting.timeline import Timeline
 
 Row = Mapping[str, Any]
@@ -22,11 +23,22 @@ MEASURES = (
 )
 """Audit columns that the report sums: a row has ``<measure>_sum`` and ``<measure>_known``, the rows that know it."""
 
-MOST_RANKED = 20_000
-"""Groups of which the report holds a line of their own, the worst; the others are in the fleet's figures only."""
-
 WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio")
 """Audit columns that weigh members by what their partitions carry."""
+
+SETTLED_COLUMNS = (
+    "strategy",
+    "imbalance_ratio",
+    *WEIGHTS,
+    "rack_match_ratio",
+    "partitions_per_member_min",
+    "partitions_per_member_max",
+    "partitions_per_member_mean",
+    "verdict",
+    "better_strategy",
+    "better_gain",
+)
+"""Audit columns of a group's last settled generation with members that its details show."""
 
 IMBALANCE_BOUNDS = (1.0, 1.1, 1.25, 1.5, 2.0)
 """Upper bounds of the classes of ``imbalance_ratio``; class 0 is up to 1.0, the last one is open."""
@@ -73,25 +85,21 @@ def _cells(figures: Mapping[str, Figure]) -> Iterator[Cell]:
 
 @dataclass(frozen=True)
 class ReportRows:
-    """What the report is made of, as the stage collected it: rows are mappings, each list in any order.
+    """What the report is made of, as the stage collected it: rows are mappings, each list but ``ranked`` in any order.
 
     Attributes:
-        groups: per (cluster_id, imbalance_class, is_even): group_count, member_count; of each group's last snapshot,
-            the class of its last settled generation with partitions. Nulls: no such generation.
-        ranked: per (cluster_id, group_id) of the worst groups, at most ``MOST_RANKED``: critical_count, warning_count,
-            info_count, and of these current_critical_count, current_warning_count, current_info_count, at the group's newest
-            generation; movement_count and avoidable_movement_count (sums over observed rows, null when none knows), each with
-            <name>_known, the rows that know it,
-            generation_count, member_count (last snapshot), first_at_ms, last_at_ms; of the last settled generation with
-            members, null without one:
-            settled_position, settled_generation, settled_at_ms, strategy, imbalance_ratio, lag_imbalance_ratio,
-            throughput_imbalance_ratio, rack_match_ratio, partitions_per_member_min, partitions_per_member_max,
-            partitions_per_member_mean, verdict, better_strategy, better_gain.
+        ranked: every group, per (cluster_id, group_id): critical_count, warning_count, info_count, and of these current_critical_count,
+            current_warning_count, current_info_count, at the group's newest generation; movement_count and avoidable_movement_count
+            (sums over observed rows, null when none knows), each with <name>_known, the rows that know it; generation_count,
+            member_count (last snapshot), first_at_ms, last_at_ms, newest_position; of the last settled generation with members, null
+            without one: settled_position, strategy, imbalance_ratio, partitions_per_member_min, partitions_per_member_max.
+        detailed: the rows of the groups that have details, with more columns of that settled generation: settled_generation,
+            settled_at_ms and ``SETTLED_COLUMNS``.
         tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
             are null for all groups together that are shown without details: generation_count, of these covered_count, which have
             members, and coverage (a sum that is equal for equal sets of these only, null without any), the MEASURES,
             rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations, the
-            newest observed audit rows of a group with details, newest first, with observed_at_ms.
+            newest observed audit rows of a group with details, newest first, with observed_at_ms (of a group's rows only).
         holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and
             topic_partition_count (null for a member without partitions), member_total and topic_total of the group.
         flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
@@ -103,8 +111,8 @@ class ReportRows:
             groups of a rule need be there, but one of each rule.
     """
 
-    groups: Sequence[Row] = ()
-    ranked: Sequence[Row] = ()
+    ranked: Ranking = field(default_factory=Ranking)
+    detailed: Sequence[Row] = ()
     tallies: Sequence[Row] = ()
     holdings: Sequence[Row] = ()
     flows: Sequence[Row] = ()
@@ -181,7 +189,10 @@ class StrategyLine:
 
 @dataclass(frozen=True)
 class FindingView:
-    """A rule that found something in a group, shown with its last occurrence; ``is_current``: which is of the newest generation."""
+    """A rule that found something in a group, shown with its last occurrence; ``is_current``: which is of the newest generation.
+
+    ``is_listed``: whether the group has a line.
+    """
 
     anchor: str
     severity: str
@@ -189,6 +200,7 @@ class FindingView:
     cluster_id: str
     group_id: str
     group_anchor: str
+    is_listed: bool
     times: Figure
     generations: str
     last_at: str
@@ -304,7 +316,8 @@ class Page:
     """Everything that the report can say.
 
     Attributes:
-        groups: the groups that have a line, worst first; ``group_total`` counts those without one too.
+        groups: a line of each group, worst first.
+        ranked: the figures of the same groups in the same order.
         worst: those of them whose details were collected, in the same order.
         finding_total: counts findings as ``findings`` does, shown or not.
     """
@@ -321,8 +334,8 @@ class Page:
     rules: tuple[RuleLine, ...]
     imbalance: tuple[Count, ...]
     strategies: tuple[StrategyLine, ...]
-    groups: tuple[GroupLine, ...]
-    group_total: int
+    groups: Sequence[GroupLine]
+    ranked: Ranking
     worst: tuple[GroupView, ...]
     findings: tuple[FindingView, ...]
     finding_total: int

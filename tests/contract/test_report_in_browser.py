@@ -16,8 +16,10 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from jobs.report_page import MOST_BYTES, Document, build_page, render
 from jobs.reporting.figures import visible
 from jobs.reporting.groups import anchor
+from jobs.reporting.ranking import Ranking
 from jobs.reporting.view import Page, ReportRows
 from tests.contract.browser import browsing, requests_of, require_chromium
+from tests.faults.hostile_names import NAMES
 from tests.unit.report_rows import AS_OF, finding_row, group_row, large_fleet
 
 ARTEFACTS = Path(__file__).resolve().parents[2] / ".evenkeel" / "artefacts"
@@ -106,6 +108,77 @@ def test_a_full_page_opens_at_once_and_shows_the_worst(chromium: Chrome, tmp_pat
     chromium.save_screenshot(str(ARTEFACTS / "report.png"))
 
 
+def test_the_script_makes_the_rows_that_are_there_without_it(chromium: Chrome, tmp_path: Path) -> None:
+    """Of every kind: with and without details, sums of a part, what is not known, names that are cut or mean something in HTML."""
+    kinds = [
+        group_row("a", critical_count=1_200, warning_count=3, current_warning_count=2, generation_count=5_000, member_count=1_000),
+        group_row("b", warning_count=1, movement_count=7_000, movement_count_known=1_400, generation_count=1_500, imbalance_ratio=1.115),
+        group_row("c", strategy=None, movement_count=None, imbalance_ratio=None, last_at_ms=1_500_000_000_999),
+        *(group_row(name, cluster_id=name, strategy=name) for name in NAMES),
+    ]
+    rows = ReportRows(ranked=Ranking(kinds), detailed=kinds[:1])
+    path = tmp_path / "report.html"
+    for details in ("", "one%20by%20one"):
+        html = render(build_page(rows, AS_OF), details).html
+        path.write_text(html, encoding="utf-8")
+        chromium.get("about:blank")
+        chromium.get(path.as_uri())
+        differing = chromium.execute_script(
+            """
+            const before = new DOMParser().parseFromString(arguments[0], "text/html").querySelectorAll("#group-table tbody tr");
+            const rows = [...document.querySelectorAll("#group-table tbody tr")];
+            return [before.length, rows.filter((row, index) => !row.isEqualNode(before[index])).map((row) => row.outerHTML)];
+            """,
+            html,
+        )
+        assert differing == [len(kinds), []]
+
+
+@pytest.fixture
+def files(chromium: Chrome, tmp_path: Path, page: Page) -> list[Path]:
+    """The same fleet in three files."""
+    document = render(page, name="weekly report.html", most_bytes=100_000)
+    paths = [tmp_path / f"weekly report{end}.html" for end in ("", "-groups-2", "-groups-3")]
+    for path, html in zip(paths, (document.html, *document.further), strict=True):
+        path.write_text(html, encoding="utf-8")
+    chromium.get("about:blank")
+    return paths
+
+
+def wait_for_file(browser: Chrome, path: Path) -> None:
+    WebDriverWait(browser, 60).until(lambda _: browser.current_url.partition("#")[0] == path.as_uri(), f"not in {path.name}")
+
+
+def test_a_link_to_a_group_leads_to_the_file_that_has_it(chromium: Chrome, files: list[Path], page: Page) -> None:
+    last = page.groups[GROUPS - 1]
+    for fragment in (f"group={last.group_id}", last.anchor):
+        chromium.get("about:blank")
+        chromium.get(f"{files[0].as_uri()}#{fragment}")
+        wait_for_file(chromium, files[2])
+        wait_for_focus(chromium, last.anchor)
+    chromium.get("about:blank")
+    chromium.get(f"{files[0].as_uri()}#group=no such group")
+    wait_for_file(chromium, files[2])
+    assert names(chromium) == []
+    chromium.get(f"{files[0].as_uri()}#group={page.groups[0].group_id}")
+    assert names(chromium)[0] == page.groups[0].group_id and chromium.current_url.startswith(files[0].as_uri())
+
+
+def test_files_together_show_all_groups_and_a_search_goes_along(chromium: Chrome, files: list[Path], page: Page) -> None:
+    totals = []
+    for path in reversed(files):
+        chromium.get(path.as_uri())
+        totals.append(int(shown(chromium).split(" of ")[1].split()[0]))
+    assert sum(totals) == GROUPS and min(totals) > 0
+    wanted = page.groups[GROUPS - 1].group_id
+    chromium.find_element(By.ID, "search").send_keys(wanted.upper())
+    assert names(chromium) == []
+    chromium.find_elements(By.CSS_SELECTOR, "#files a")[-1].click()
+    wait_for_file(chromium, files[2])
+    assert chromium.find_element(By.ID, "search").get_attribute("value") == wanted.upper()
+    assert names(chromium) == [wanted]
+
+
 def test_a_group_is_found_by_a_part_of_its_name(browser: Chrome) -> None:
     search = browser.find_element(By.ID, "search")
     search.send_keys("SERVICE-0043")
@@ -192,7 +265,7 @@ def odd_names(chromium: Chrome, tmp_path: Path) -> tuple[str, list[str]]:
     ]
     strategies = [BLANKS, f"{long}first{long}", f"{long}other{long}", "Range"]
     ranked = [group_row(name, strategy=strategies[n] if n < 4 else "range") for n, name in enumerate(names)]
-    rows = ReportRows(ranked=ranked, findings=[finding_row(names[-1])])
+    rows = ReportRows(ranked=Ranking(ranked), findings=[finding_row(names[-1])])
     path = tmp_path / "odd.html"
     path.write_text(render(build_page(rows, AS_OF)).html, encoding="utf-8")
     return path.as_uri(), names

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from decimal import Decimal
 
+from jobs.reporting.ranking import Ranking
 from jobs.reporting.view import MEASURES, ReportRows
 
 AS_OF = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -25,6 +26,11 @@ def group_row(group_id="orders", **changes):
     row |= changes
     sums = ("movement_count", "avoidable_movement_count")
     return {f"{name}_known": 0 if row[name] is None else row["generation_count"] for name in sums} | row
+
+
+def of_groups(*rows):
+    """What ``ReportRows`` has of these rows of groups, all of which have details."""
+    return {"ranked": Ranking(rows), "detailed": rows}
 
 
 def generation_row(generation, previous, group_id="orders", **changes):
@@ -112,11 +118,7 @@ def sample(group_ids=("orders", "billing")):
     others = {"cluster_id": None, "group_id": None}
     holdings = [holding_row(MEMBER, 3, "clicks", 2), holding_row(MEMBER, 3, "views", 1), holding_row(OTHER, 0, None, None)]
     return ReportRows(
-        groups=[
-            {"cluster_id": "prod", "imbalance_class": 3, "is_even": False, "group_count": 2, "member_count": 4},
-            {"cluster_id": "prod", "imbalance_class": None, "is_even": None, "group_count": 1, "member_count": 0},
-        ],
-        ranked=[group_row(critical_count=rank) | key for rank, key in enumerate(each)],
+        **of_groups(*(group_row(critical_count=rank) | key for rank, key in enumerate(each))),
         tallies=[row | key for key in each for row in tallies]
         + [
             tally_row("range", "observed", conformance="differs", flavour=None) | others,
@@ -148,10 +150,8 @@ def large_fleet(group_count, detailed, name=""):
         holdings += [holding_row(f"m{member}", 9, f"topic-{topic}", 1, group_id=group_id) for member in range(20) for topic in range(9)]
         flows += [flow_row(9 + generation, group_id=group_id, topic=f"topic-{generation % 7}") for generation in range(1, 81)]
     return ReportRows(
-        groups=[
-            {"cluster_id": "prod", "imbalance_class": 3, "is_even": False, "group_count": group_count, "member_count": 2 * group_count}
-        ],
-        ranked=ranked,
+        ranked=Ranking(ranked),
+        detailed=ranked[:detailed],
         tallies=tallies,
         holdings=holdings,
         flows=flows,

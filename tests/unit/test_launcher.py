@@ -270,6 +270,7 @@ def choose(
         ("run --config odd.yaml", Workload((), "inputs of unknown size", None)),
         ("audit --config my/own.yaml", Workload((), "", "/here/tables")),
         ("verify --warehouse main.audit", Workload((), "", None)),
+        ("report --warehouse w", Workload((), "", "/here/w", is_short=True)),
         ("no-such-command --warehouse", Workload((), "", "/here/./warehouse")),
     ],
 )
@@ -416,6 +417,13 @@ def test_the_heap_is_a_third_of_the_memory_at_most(memory: int, kind: str, heap:
 @pytest.mark.parametrize(("cores", "collector"), [(1, "-XX:+UseSerialGC"), (2, "-XX:+UseParallelGC")])
 def test_a_single_core_gets_the_serial_collector(cores: int, collector: str):
     assert choose(Workload(), "large", Machine(64 << 30, cores))[1]["spark.driver.defaultJavaOptions"] == collector
+
+
+def test_a_report_is_short_however_large_the_tables(tmp_path: Path):
+    write_table(tmp_path / "w", "assignments", 400 * MB)
+    for folder in (str(tmp_path / "w"), None):
+        assert choose(Workload(warehouse=folder))[0] == "large"
+        assert choose(Workload(warehouse=folder, is_short=True))[0] == "small"
 
 
 def test_few_inputs_for_large_tables_leave_the_second_compiler_out(tmp_path: Path):

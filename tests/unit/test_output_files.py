@@ -28,6 +28,7 @@ def texts(kind: str) -> Iterator[str]:
     if kind == PAGE:
         page = build_page(sample(), AS_OF, SUMMARY)
         yield render(page).html
+        yield from render(page, most_bytes=0).further
         yield from (render_group(page, view, "../report.html") for view in page.worst)
     elif kind == PROMETHEUS_FILE:
         yield "".join(to_prometheus(sample(), AS_OF))
@@ -151,6 +152,23 @@ def test_exports_beside_the_page_are_looked_at_too(tmp_path: Path) -> None:
     (tmp_path / "findings.csv").write_text("mine")
     message = check(tmp_path, export=("csv",))
     assert message is not None and message.startswith("report.export_dir: findings.csv is a file that no report wrote")
+
+
+def test_further_files_of_lines_replace_such_files(tmp_path: Path) -> None:
+    """Those that are there, and the one that may come."""
+    pages = [tmp_path / f"weekly-groups-{number}.html" for number in (2, 3)]
+    pages[0].write_text("mine")
+    message = check(tmp_path, output="weekly.html")
+    assert message is not None and message.startswith("report.output: weekly-groups-2.html is a file that no report wrote")
+    assert check(tmp_path, output="weekly.html", overwrite=True) is None
+    assert check(tmp_path, "weekly-groups-2.html", output="weekly.html", overwrite=True) == (
+        "report.output: weekly-groups-2.html is an input; name another file"
+    )
+    pages[0].write_text(list(texts(PAGE))[1])
+    assert check(tmp_path, output="weekly.html") is None
+    pages[1].write_text("mine")
+    message = check(tmp_path, output="weekly.html")
+    assert message is not None and message.startswith("report.output: weekly-groups-3.html is a file that no report wrote")
 
 
 def test_pages_of_groups_replace_pages_of_groups(tmp_path: Path) -> None:

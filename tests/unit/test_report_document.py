@@ -11,8 +11,9 @@ from importlib import resources
 
 import pytest
 
-from jobs.report_page import MOST_BYTES, build_page, build_views, render, render_group, to_text
+from jobs.report_page import MOST_BYTES, MOST_ROWS, build_page, build_views, render, render_group, to_text
 from jobs.reporting.figures import cut, visible
+from jobs.reporting.ranking import Ranking
 from jobs.reporting.view import ReportRows
 from tests.faults.hostile_names import MARKUP
 from tests.unit.page_outline import Outline
@@ -59,7 +60,8 @@ def hostile_rows(text):
 
     poisoned = {"member_id", "previous_member_id", "group_instance_id", "topic", "message", "advice", "cluster_id", "flavour"}
     poisoned |= {"strategy", "better_strategy", "cause"}
-    rows = ReportRows(**{field.name: [poison(row) for row in getattr(rows, field.name)] for field in fields(rows)})
+    lists = {field.name: [poison(row) for row in getattr(rows, field.name)] for field in fields(rows)}
+    rows = ReportRows(**lists | {"ranked": Ranking(lists["ranked"])})
     return replace(rows, findings=[row | {"evidence": {text: text}} for row in rows.findings])
 
 
@@ -75,7 +77,7 @@ def test_names_add_no_element_and_no_attribute(text):
         assert [tag for tag, _ in seen.tags] == [tag for tag, _ in plain.tags]
         assert {name for _, given in seen.tags for name in given} == {name for _, given in plain.tags for name in given}
         assert seen.texts["script"] == plain.texts["script"] and seen.texts["style"] == plain.texts["style"]
-        shown = "".join(itertools.chain(*seen.texts.values(), seen.values("title"), seen.values("aria-label")))
+        shown = "".join(itertools.chain(*seen.texts.values(), seen.values("title"), seen.values("aria-label"), *seen.data))
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u2028-\u202e\u2066-\u2069\ud800-\udfff]", shown)
         assert visible(f"{text}-b") in shown and visible(f"{text}clicks") in shown
 
@@ -110,11 +112,10 @@ def test_five_thousand_groups_are_listed_and_the_worst_detailed_as_far_as_they_f
     rows = large_fleet(5_000, detailed=100)
     document = render(build_page(rows, AS_OF))
     assert MOST_BYTES / 2 < len(document.html.encode()) <= MOST_BYTES
-    assert document.listed == 5_000
+    assert document.further == ()
     assert 10 < len(document.detailed) < 100
     seen = Outline(document.html)
-    names = {f"team-{number % 40}.service-{number:05}" for number in range(5_000)}
-    assert names <= {text for tag in ("a", "th") for text in seen.texts[tag]}
+    assert [line["group"] for line in seen.lines()] == [row["group_id"] for row in rows.ranked]
     sections = [attributes["id"] for tag, attributes in seen.tags if tag == "section" and attributes.get("class") == "group"]
     assert set(sections) == document.detailed
     assert f"The details of {len(document.detailed)} of 5,000 groups are on this page" in document.html
@@ -122,29 +123,42 @@ def test_five_thousand_groups_are_listed_and_the_worst_detailed_as_far_as_they_f
     assert len(ids) == len(set(ids)) and {link[1:] for link in seen.values("href")} <= set(ids)
 
 
-def test_names_of_any_length_do_not_make_a_page_that_cannot_be_opened():
-    rows = large_fleet(12_000, detailed=30, name="\N{PILE OF POO}<" * 300)
-    rows = replace(rows, ranked=[*rows.ranked, group_row("unlisted", movement_count=0)], findings=[finding_row("unlisted")])
+def test_the_worst_are_rows_for_those_without_a_script_and_a_note_says_how_many():
+    """With the groups that have details, whose rows lead to them."""
+    rows = large_fleet(3_000, detailed=8)
     document = render(build_page(rows, AS_OF))
-    assert len(document.html.encode()) <= MOST_BYTES
-    assert 0 < document.listed < 12_000
-    assert f"Cut: the worst {document.listed:,} of 12,000 groups are listed" in document.html
+    table = document.html[document.html.index('<table id="group-table">') :].split("</table>")[0]
+    names = re.findall('<th scope="row" class="id"><?.*?>?(team-[^<]*)<', table)
+    assert names == [row["group_id"] for row in rows.ranked[:MOST_ROWS]]
+    assert set(re.findall('href="#(group-.*?)"', table)) == document.detailed
+    assert "<noscript>" in document.html and "the first 1,000 of the 3,000 lines in this file are shown" in document.html
+    assert "<noscript>" not in render(build_page(large_fleet(MOST_ROWS, detailed=0), AS_OF)).html
+
+
+def test_names_of_any_length_do_not_make_a_file_that_cannot_be_opened():
+    rows = large_fleet(12_000, detailed=30, name="\N{PILE OF POO}<" * 300)
+    rows = replace(rows, findings=[finding_row("unlisted"), finding_row(rows.ranked[11_999]["group_id"])])
+    document = render(build_page(rows, AS_OF))
+    files = [Outline(html) for html in (document.html, *document.further)]
+    assert max(len(html.encode()) for html in (document.html, *document.further)) <= MOST_BYTES
+    assert len(files) > 3 and document.detailed
     assert "unlisted" in document.html
-    seen = Outline(document.html)
-    assert {link[1:] for link in seen.values("href")} <= set(seen.values("id")), "no link leads nowhere"
+    lines = [line["anchor"] for file in files for line in file.lines()]
+    assert len(set(lines)) == len(lines) == 12_000
+    for file in files:
+        assert {link[1:] for link in file.values("href") if link.startswith("#")} <= {*file.values("id"), *lines}, "no link leads nowhere"
 
 
 def test_names_that_are_cut_stay_different_and_whole_for_the_script():
-    """In a title, and in an option's value, of which a browser collapses no blanks."""
+    """In a title, and in the data that the script makes the filters of."""
     alike = [f"{'team.' * 40}{middle}{'.service' * 40}" for middle in ("first", "other")]
     strategies = ["two  blanks", "Range", "range", "x" * 121]
-    ranked = [group_row(name, strategy=strategy) for name, strategy in zip([*alike, "a", "b"], strategies, strict=True)]
-    groups = [{"cluster_id": name, "imbalance_class": 0, "is_even": True, "group_count": 1, "member_count": 1} for name in alike]
-    seen = Outline(render(build_page(ReportRows(ranked=ranked, groups=groups), AS_OF)).html)
+    names = [*alike, "a", "b"]
+    rows = [group_row(name, strategy=strategy, cluster_id=name) for name, strategy in zip(names, strategies, strict=True)]
+    seen = Outline(render(build_page(ReportRows(ranked=Ranking(rows)), AS_OF)).html)
     assert {given["title"] for tag, given in seen.tags if tag == "th" and "title" in given} == set(alike)
     assert {given["title"] for tag, given in seen.tags if given.get("class") == "word" and "title" in given} == {"x" * 121}
-    values = [given["value"] for tag, given in seen.tags if tag == "option"]
-    assert set(values) >= {*strategies, *alike} and sum(tag == "option" for tag, _ in seen.tags) == len(values)
+    assert {(line["group"], line["cluster"], line["strategy"]) for line in seen.lines()} == set(zip(names, names, strategies, strict=True))
     assert cut(alike[0], 30) == f"{alike[0][:17]}\N{HORIZONTAL ELLIPSIS}{alike[0][-12:]}"
 
 
@@ -223,7 +237,7 @@ def test_headings_skip_no_level_and_every_drawing_has_words():
 
 def test_groups_without_room_link_to_pages_of_their_own():
     rows = sample(("here", "there"))
-    rows = replace(rows, tallies=[row for row in rows.tallies if row["group_id"] != "there"])
+    rows = replace(rows, detailed=[row for row in rows.detailed if row["group_id"] != "there"])
     page = build_page(rows, AS_OF)
     there = next(group.anchor for group in page.groups if group.group_id == "there")
     seen = Outline(render(page, details="some%20pages").html)
@@ -235,7 +249,7 @@ def test_groups_without_room_link_to_pages_of_their_own():
 def test_a_page_of_a_group_shows_what_the_report_would_and_leads_back():
     rows = sample(("here", "there"))
     page = build_page(rows, AS_OF)
-    (view,) = build_views(replace(rows, ranked=[row for row in rows.ranked if row["group_id"] == "there"]), page.groups[:1])
+    (view,) = build_views(replace(rows, detailed=[row for row in rows.detailed if row["group_id"] == "there"]), page.groups[:1])
     assert view == page.worst[0] and view.line.group_id == "there"
     html = render_group(page, view, "../report.html")
     seen = Outline(html)

@@ -17,8 +17,9 @@ from jobs.report_page import build_page, render, to_text
 from jobs.reporting.exchange import MOST_OWNERS, draw_exchange
 from jobs.reporting.figures import Total, condense, short_names, visible
 from jobs.reporting.fleet import MOST_ASSIGNORS
-from jobs.reporting.groups import anchor, worst_first
+from jobs.reporting.groups import anchor
 from jobs.reporting.heat import lay_out
+from jobs.reporting.ranking import Ranking, worst_first
 from jobs.reporting.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
 from jobs.reporting.timeline import CAUSE_MARKS, draw
 from jobs.reporting.view import ReportRows
@@ -32,6 +33,7 @@ from tests.unit.report_rows import (
     generation_row,
     group_row,
     holding_row,
+    of_groups,
     sample,
     tally_row,
 )
@@ -48,6 +50,7 @@ def test_row_order_does_not_matter(seed):
     shuffled = {field.name: list(getattr(rows, field.name)) for field in fields(rows)}
     for part in shuffled.values():
         shuffle(part)
+    shuffled["ranked"] = Ranking(shuffled["ranked"])
     expected, found = build_page(rows, AS_OF, SUMMARY), build_page(ReportRows(**shuffled), AS_OF, dict(reversed(SUMMARY.items())))
     assert render(found).html == render(expected).html
     assert to_text(found, "p") == to_text(expected, "p")
@@ -71,6 +74,7 @@ def test_worst_is_criticals_then_warnings_then_avoidable_then_movements_then_nam
     ]
     shuffled = random.Random(3).sample(ranked, len(ranked))
     assert sorted(shuffled, key=worst_first) == ranked
+    assert list(Ranking(shuffled)) == Ranking(shuffled)[:] == ranked
 
 
 def test_a_groups_link_holds_from_report_to_report():
@@ -114,14 +118,11 @@ def test_statuses_are_those_of_computed_rows():
 
 
 def test_imbalance_classes_hold_all_groups_and_tell_what_cannot_be_better():
-    row = {"cluster_id": "prod", "member_count": 1}
-    rows = [
-        row | {"imbalance_class": 0, "is_even": True, "group_count": 8},
-        row | {"imbalance_class": 3, "is_even": True, "group_count": 1},
-        row | {"imbalance_class": 3, "is_even": False, "group_count": 3},
-        row | {"imbalance_class": None, "is_even": None, "group_count": 2},
-    ]
-    bars = build_page(ReportRows(groups=rows), AS_OF).imbalance
+    within, apart = ({"partitions_per_member_min": 1, "partitions_per_member_max": largest} for largest in (2, 3))
+    unknown = {"imbalance_ratio": None, "partitions_per_member_min": None, "partitions_per_member_max": None}
+    groups = [(8, {**within, "imbalance_ratio": 1.0}), (1, {**within, "imbalance_ratio": 1.26}), (3, {**apart, "imbalance_ratio": 1.5})]
+    rows = [group_row(f"{number} {index}", **changes) for number, changes in [*groups, (2, unknown)] for index in range(number)]
+    bars = build_page(ReportRows(ranked=Ranking(rows)), AS_OF).imbalance
     assert [(bar.name, bar.figure.text, bar.share) for bar in bars if bar.figure.value] == [
         ("1.00", "8", 100),
         ("to 1.50", "4", 50),
@@ -143,7 +144,7 @@ def test_a_total_tells_unknown_partial_and_complete_apart():
 
 def test_unknown_figures_are_dashes_that_say_why():
     unknown = {"movement_count": None, "imbalance_ratio": None, "strategy": None, "settled_generation": None}
-    rows = replace(sample(("a",)), ranked=[group_row("a", **unknown, partitions_per_member_min=None, partitions_per_member_max=None)])
+    rows = replace(sample(("a",)), **of_groups(group_row("a", **unknown, partitions_per_member_min=None, partitions_per_member_max=None)))
     html = render(build_page(rows, AS_OF)).html
     line = html[html.index("<tbody>", html.index('<table id="group-table"')) :].split("</tbody>")[0]
     assert re.findall(r"<td>(.*?)</td>", line).count(DASH) == 3  # avoidable, movements, imbalance
@@ -156,7 +157,7 @@ def test_unknown_figures_are_dashes_that_say_why():
 def test_a_groups_sum_over_a_part_of_its_generations_says_over_how_many_in_sight():
     """Not in a tooltip, which neither a keyboard nor a finger can reach; as content of the style, the cell's text stays a number."""
     changes = {"generation_count": 1_500, "movement_count": 7_000, "avoidable_movement_count": 0, "avoidable_movement_count_known": 1_200}
-    page = build_page(ReportRows(ranked=[group_row("partly", **changes), group_row("whole", avoidable_movement_count=2)]), AS_OF)
+    page = build_page(ReportRows(ranked=Ranking([group_row("partly", **changes), group_row("whole", avoidable_movement_count=2)])), AS_OF)
     html = render(page).html
     partly, whole = (re.search(f"<tr[^>]*><td>.</td><th[^>]*>{name}.*?</tr>", html)[0] for name in ("partly", "whole"))
     assert '<td data-known="1,200">0</td><td>7,000</td>' in partly
@@ -236,13 +237,13 @@ def test_what_moved_names_owners_ranges_and_causes():
 
 def test_partitions_handed_over_are_not_counted_as_gained_again():
     row = generation_row(2, 1, revoked_count=0, reassigned_count=0, handed_over_count=3, gained_count=5, lost_count=0, movement_count=3)
-    page = build_page(ReportRows(ranked=[group_row()], tallies=[tally_row("range", "observed", generations=[row])]), AS_OF)
+    page = build_page(ReportRows(**of_groups(group_row()), tallies=[tally_row("range", "observed", generations=[row])]), AS_OF)
     assert page.worst[0].lines[0].parts == "3 handed over, 2 gained"
 
 
 def test_what_is_left_out_is_said():
     rows = sample(("orders",))
-    rows = replace(rows, ranked=[group_row(generation_count=500)], flows=[flow_row(partition_count=600, flow_total=9)])
+    rows = replace(rows, **of_groups(group_row(generation_count=500)), flows=[flow_row(partition_count=600, flow_total=9)])
     rows = replace(rows, findings=[row | {"rule_group_count": 400} for row in rows.findings])
     page = build_page(rows, AS_OF)
     assert page.worst[0].cuts == ("the newest 3 of 500 generations are shown", "the newest 1 of 9 lines of what moved are shown")
@@ -253,7 +254,7 @@ def test_what_is_left_out_is_said():
 def test_tallies_cut_at_different_ages_show_only_what_is_complete():
     active = tally_row("range", "observed", generation_count=9, generations=[generation_row(number, number - 1) for number in (9, 7, 5)])
     empty = tally_row("", "observed", generation_count=2, generations=[generation_row(number, number - 1) for number in (8, 2)])
-    page = build_page(ReportRows(ranked=[group_row(generation_count=11)], tallies=[active, empty]), AS_OF)
+    page = build_page(ReportRows(**of_groups(group_row(generation_count=11)), tallies=[active, empty]), AS_OF)
     assert [line.name for line in page.worst[0].lines] == ["9", "8", "7", "5"]
     assert page.worst[0].cuts == ("the newest 4 of 11 generations are shown",)
 
@@ -275,7 +276,7 @@ def test_findings_say_whether_they_hold_now_and_those_come_first():
     rows = sample(("orders",))
     rows = replace(
         rows,
-        ranked=[group_row(critical_count=4, warning_count=3, current_critical_count=1, current_warning_count=2, current_info_count=9)],
+        **of_groups(group_row(critical_count=4, warning_count=3, current_critical_count=1, current_warning_count=2, current_info_count=9)),
         findings=[
             finding_row(rule_id="partition_multiply_owned", severity="critical", finding_count=9),
             finding_row(rule_id="partitions_left_out", severity="critical", is_current=True),
@@ -314,7 +315,7 @@ def test_the_heat_map_counts_and_keeps_members_without_partitions():
 
 def test_the_mean_is_the_groups_also_where_only_extreme_loads_are_shown():
     rows = [holding_row("a", 10, "t", 10, member_total=100), holding_row("b", 0, None, None, member_total=100)]
-    page = build_page(replace(sample(("orders",)), ranked=[group_row(partitions_per_member_mean=9.0)], holdings=rows), AS_OF)
+    page = build_page(replace(sample(("orders",)), **of_groups(group_row(partitions_per_member_mean=9.0)), holdings=rows), AS_OF)
     assert page.worst[0].heat.mean_share == 90.0, "of 10, and not the mean of 10 and 0"
 
 
@@ -348,7 +349,7 @@ def test_causes_are_counted_once_a_generation_with_what_they_cost():
         generation_row(4, 3, triggers=["member_joined"], movement_count=1, avoidable_movement_count=None),
         generation_row(7, 4, triggers=["member_joined"], movement_count=1, avoidable_movement_count=1),
     ]
-    page = build_page(ReportRows(ranked=[group_row()], tallies=[tally_row("range", "observed", generations=history[::-1])]), AS_OF)
+    page = build_page(ReportRows(**of_groups(group_row()), tallies=[tally_row("range", "observed", generations=history[::-1])]), AS_OF)
     shown = [(it.cause.text, it.generations.text, it.movements.text, it.avoidable.text, it.revocations.text) for it in page.worst[0].causes]
     assert shown == [
         ("member joined", "3", "6", "1", DASH),
@@ -360,8 +361,8 @@ def test_causes_are_counted_once_a_generation_with_what_they_cost():
 
 def test_what_a_generation_cost_in_time_and_what_would_be_better_are_told():
     history = [generation_row(2, 1, follow_up_ms=1_250, pause_partition_ms=3_600_000)]
-    ranked = [group_row(verdict="better_elsewhere", better_strategy="sticky", better_gain=0.5)]
-    view = build_page(ReportRows(ranked=ranked, tallies=[tally_row("range", "observed", generations=history)]), AS_OF).worst[0]
+    groups = of_groups(group_row(verdict="better_elsewhere", better_strategy="sticky", better_gain=0.5))
+    view = build_page(ReportRows(**groups, tallies=[tally_row("range", "observed", generations=history)]), AS_OF).worst[0]
     figures = view.lines[0].figures
     assert (figures["follow_up_ms"].text, figures["pause_partition_ms"].text) == ("1.2", "3,600.0")
     assert view.verdict.text == "better elsewhere (sticky, by 0.50)"
@@ -372,8 +373,8 @@ def test_what_partitions_carry_and_what_is_only_bounded_are_told():
         generation_row(3, 2, avoidable_movement_count=None, is_lower_bound=True, throughput_imbalance_ratio=1.0),
         generation_row(2, 1, avoidable_movement_count=3, is_lower_bound=True, lag_imbalance_ratio=2.5),
     ]
-    ranked = [group_row(lag_imbalance_ratio=1.25, rack_match_ratio=0.5)]
-    view = build_page(ReportRows(ranked=ranked, tallies=[tally_row("range", "observed", generations=history)]), AS_OF).worst[0]
+    groups = of_groups(group_row(lag_imbalance_ratio=1.25, rack_match_ratio=0.5))
+    view = build_page(ReportRows(**groups, tallies=[tally_row("range", "observed", generations=history)]), AS_OF).worst[0]
     assert {name: figure.text for name, figure in view.weights.items()} == {
         "lag_imbalance_ratio": "1.25", "throughput_imbalance_ratio": DASH, "rack_match_ratio": "0.50",
     }  # fmt: skip
@@ -465,7 +466,7 @@ def test_where_a_new_owner_resumes(changes, text, note):
 def test_order_of_the_rows_and_of_the_lines_is_that_of_the_real_names():
     """Backslashes are doubled on the page, which may sort them elsewhere."""
     names = ["a\\", "a]", "a\x1f", "aZ"]
-    rows = ReportRows(ranked=[group_row(name, critical_count=0) for name in names])
+    rows = ReportRows(ranked=Ranking(group_row(name) for name in names))
     assert [group.group_id for group in build_page(rows, AS_OF).groups] == [visible(name) for name in sorted(names)]
 
 
@@ -564,7 +565,7 @@ def test_a_strategy_without_rows_for_empty_generations_is_compared_all_the_same(
     ],
 )
 def test_the_legend_of_the_strategies_explains_what_is_shown(rows, legend):
-    page = render(build_page(ReportRows(ranked=[group_row()], tallies=rows), AS_OF)).html
+    page = render(build_page(ReportRows(**of_groups(group_row()), tallies=rows), AS_OF)).html
     table = page[page.index("What each assignor would have cost</h3>") :]
     note = " ".join(re.search(r'<p class="note">(.*?)</p>', table, re.DOTALL)[1].split())
     assert note.startswith(legend)

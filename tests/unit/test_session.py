@@ -16,7 +16,7 @@ from pyspark.errors import PySparkRuntimeError
 from jobs import reach, session
 from jobs.errors import PlatformError
 from jobs.launcher import Workload
-from jobs.session import advice_on_master, check_scratch
+from jobs.session import advice_on_master, check_scratch, compiled_queries
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -30,6 +30,21 @@ def test_a_master_that_tries_nothing_again_is_told(master: str, instead: str) ->
 @pytest.mark.parametrize("master", ["local[2,4]", "local[*, 4]", "local-cluster[2,1,1024]", "yarn", "spark://host:7077", ""])
 def test_of_other_masters_nothing_is_told(master: str) -> None:
     assert advice_on_master(master) is None
+
+
+class FakeConf(dict[str, str]):
+    """The settings of a session."""
+
+    set, unset = dict.__setitem__, dict.__delitem__
+
+
+@pytest.mark.parametrize(("before", "inside"), [("NO_CODEGEN", "FALLBACK"), ("CODEGEN_ONLY", "CODEGEN_ONLY"), (None, None)])
+def test_queries_are_compiled_where_a_local_session_interprets_them(before: str | None, inside: str | None) -> None:
+    """Other sessions keep what they have, and need not let it be changed."""
+    conf = FakeConf({} if before is None else {session.CODE_GENERATION: before})
+    with compiled_queries(SimpleNamespace(conf=conf)):
+        assert conf.get(session.CODE_GENERATION) == inside
+    assert conf.get(session.CODE_GENERATION) == before
 
 
 class FakeSession:

@@ -1,0 +1,174 @@
+"""The groups of the fleet, worst first: put together from what Spark counts of their audits and findings, and held as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, overload
+
+from schemas.vocabulary import Severity
+
+Row = Mapping[str, Any]
+GroupKey = tuple[str, str]
+
+SUMS = ("movement_count", "avoidable_movement_count")
+"""Measures that are summed over the history of a group; ``<measure>_known`` counts the generations that know it."""
+AT_LAST_SETTLED = ("imbalance_ratio", "partitions_per_member_min", "partitions_per_member_max")
+"""Columns of a group that are those of its last settled generation with members."""
+
+FINDING_KEY = ("cluster_id", "group_id", "rule_id", "severity")
+
+
+def group_key(row: Row) -> GroupKey:
+    """Return what identifies the group of a row."""
+    return (row["cluster_id"], row["group_id"])
+
+
+def finding_key(row: Row) -> tuple[str, ...]:
+    """Return what identifies a rule's finding in a group."""
+    return tuple(row[name] for name in FINDING_KEY)
+
+
+def worst_first(row: Row) -> tuple[int | str, ...]:
+    """Return the sort key of the ranking: critical findings, warnings, avoidable movements, movements; unknown counts as 0."""
+    return (
+        -row["critical_count"],
+        -row["warning_count"],
+        -(row["avoidable_movement_count"] or 0),
+        -(row["movement_count"] or 0),
+        row["group_id"],
+        row["cluster_id"],
+    )
+
+
+class Ranking(Sequence[Row]):
+    """Rows of groups, worst first. Each is made when it is asked for: 100,000 rows would take ten times the memory of their columns."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        """Sort rows, which all have the same columns."""
+        keys: list[tuple[int | str, ...]] = []
+        unsorted: dict[str, list[Any]] = {}
+        for row in rows:
+            unsorted = unsorted or {name: [] for name in row}
+            keys.append(worst_first(row))
+            for name, column in unsorted.items():
+                column.append(row[name])
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        self._length = len(order)
+        self._columns = {name: [column[number] for number in order] for name, column in unsorted.items()}
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(self._length))]
+        return {name: column[index] for name, column in self._columns.items()}
+
+    def __iter__(self) -> Iterator[Row]:
+        return (dict(zip(self._columns, values, strict=True)) for values in zip(*self._columns.values(), strict=True))
+
+    def values(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Return the values that each group has in these columns."""
+        return zip(*(self._columns[name] for name in names), strict=True) if self._length else iter(())
+
+    def ranks_of(self, groups: Collection[GroupKey]) -> dict[GroupKey, int]:
+        """Return the ranks of those of the groups that are here; the worst has rank 1."""
+        return {key: rank for rank, key in enumerate(self.values("cluster_id", "group_id"), 1) if key in groups}
+
+    def with_texts(self, change: Callable[[str], str]) -> Ranking:
+        """Return the same groups in the same order, with every text changed."""
+        changed = copy(self)
+        changed._columns = {
+            name: [change(value) if isinstance(value, str) else value for value in column] for name, column in self._columns.items()
+        }
+        return changed
+
+
+def merge_parts(parts: Iterable[Row]) -> Iterator[Row]:
+    """Yield a row of ``ReportRows.ranked`` for each group that has audits.
+
+    Args:
+        parts: of each group one after the other, in any order: per strategy of its observed audits generation_count, ``SUMS``, each with
+            <name>_known, first_at_ms, last_at_ms, newest_position, member_count (there), settled_position and ``AT_LAST_SETTLED`` (null
+            without a settled generation with members); per rule_id and severity of its findings, in other parts, finding_count and
+            newest_position. rule_id is null in the first kind only.
+    """
+    for key, members in groupby(parts, group_key):
+        audited: list[Row] = []
+        found: list[Row] = []
+        for part in members:
+            (audited if part["rule_id"] is None else found).append(part)
+        if audited:
+            yield _merge(key, audited, found)
+
+
+def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
+    newest = max(audited, key=itemgetter("newest_position"))
+    settled = max((part for part in audited if part["settled_position"] is not None), key=itemgetter("settled_position"), default=None)
+    row: dict[str, Any] = dict(zip(("cluster_id", "group_id"), key, strict=True))
+    for severity in Severity:
+        of_severity = [part for part in found if part["severity"] == severity]
+        row[f"{severity}_count"] = sum(part["finding_count"] for part in of_severity)
+        # A rule finds a thing once in a generation.
+        row[f"current_{severity}_count"] = sum(part["newest_position"] == newest["newest_position"] for part in of_severity)
+    for name in SUMS:
+        known = [part[name] for part in audited if part[name] is not None]
+        row[name] = sum(known) if known else None
+        row[f"{name}_known"] = sum(part[f"{name}_known"] for part in audited)
+    return row | {
+        "generation_count": sum(part["generation_count"] for part in audited),
+        "first_at_ms": min(part["first_at_ms"] for part in audited),
+        "last_at_ms": max(part["last_at_ms"] for part in audited),
+        "newest_position": newest["newest_position"],
+        "member_count": newest["member_count"],
+        "settled_position": None if settled is None else settled["settled_position"],
+        "strategy": None if settled is None else settled["strategy"],
+        **{name: None if settled is None else settled[name] for name in AT_LAST_SETTLED},
+    }
+
+
+def choose_findings(
+    found: Iterable[Row], newest: Mapping[GroupKey, int], detailed: Collection[GroupKey], most: int
+) -> dict[tuple[str, ...], Row]:
+    """Return the findings that are shown, by their key: of each rule those of all groups with details, and of others up to ``most`` groups.
+
+    First come the groups with details, then those where the rule holds now, then those with most findings.
+
+    Args:
+        found: the parts of ``merge_parts`` that are of findings.
+        newest: the position of each group's newest generation.
+        detailed: groups with details.
+
+    Returns:
+        is_current, and of all groups of the rule and severity rule_finding_count, rule_group_count and rule_current_count.
+    """
+    kept = max(most, len(detailed))
+    totals: dict[tuple[str, str], dict[str, int]] = {}
+    candidates: dict[tuple[str, str], list[tuple[bool, bool, int, str, str]]] = {}
+    for part in found:
+        key, rule = group_key(part), (part["rule_id"], part["severity"])
+        is_past = newest.get(key) != part["newest_position"]
+        total = totals.setdefault(rule, {"rule_finding_count": 0, "rule_group_count": 0, "rule_current_count": 0})
+        total["rule_finding_count"] += part["finding_count"]
+        total["rule_group_count"] += 1
+        total["rule_current_count"] += not is_past
+        ordered = candidates.setdefault(rule, [])
+        ordered.append((key not in detailed, is_past, -part["finding_count"], part["group_id"], part["cluster_id"]))
+        if len(ordered) > 8 * kept:  # so that what is found in every group of a large fleet takes no more memory
+            ordered.sort()
+            del ordered[kept:]
+    return {
+        (cluster_id, group_id, *rule): {"is_current": not is_past, **totals[rule]}
+        for rule, ordered in candidates.items()
+        for number, (is_other, is_past, _, group_id, cluster_id) in enumerate(sorted(ordered)[:kept])
+        if number < most or not is_other
+    }
