@@ -59,7 +59,8 @@ def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFra
 
 def _quarantine_rows(staged: DataFrame, context: RunContext) -> DataFrame:
     rows = staged.where(F.col("is_new") & (F.col("outcome") == str(Outcome.QUARANTINED)))
-    return rows.withColumns(context.run_columns).select(*QUARANTINE.schema.names)
+    rows = rows.withColumns(context.run_columns).select(*QUARANTINE.schema.names)
+    return rows.hint("rebalance")  # few rows in many partitions: Spark would write a file for the first one, even if it is empty
 
 
 def _take_displaced(warehouse: Warehouse, staged: DataFrame, target: str) -> DataFrame:
