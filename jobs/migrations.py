@@ -58,7 +58,7 @@ def migrate(warehouse: Warehouse) -> None:
         if found == CONTRACT_VERSION:
             continue
         logger.info("%s: from contract version %d to %d", name, found, CONTRACT_VERSION)
-        present = set(warehouse.read(name).columns)
+        present = warehouse.stored_columns(name)
         missing = [column_definition(column) for column in spec.schema if column.name not in present]
         if missing:
             warehouse.alter(name, f"ADD COLUMNS ({', '.join(missing)})")

@@ -78,15 +78,19 @@ def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
     return snapshots.withColumns(columns).select(*GROUP, *SNAPSHOT_FIELDS, *others)
 
 
+FEWEST_SPREAD, MOST_SPREAD = 3, 64
+"""Partitions of a shuffle that ``spread_groups`` keeps apart: two are a small run's, and hundreds cost more than they save."""
+
+
 def spread_groups(rows: DataFrame) -> DataFrame:
-    """Return rows with each group's in one partition, for workers: in as many as a shuffle has.
+    """Return rows with each group's in one partition, for workers: in as many as a shuffle has, where these are some dozens.
 
     Adaptive execution would merge them by their bytes. What a worker does with a group takes far longer than to send it there, so that the
     last partition would keep one core busy while the others wait.
     """
     count = rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-    # Some platforms choose the number themselves.
-    return rows.repartition(int(count), *GROUP) if count.isdecimal() else rows.repartition(*GROUP)
+    is_kept = count.isdecimal() and FEWEST_SPREAD <= int(count) <= MOST_SPREAD  # some platforms choose the number themselves
+    return rows.repartition(int(count), *GROUP) if is_kept else rows.repartition(*GROUP)
 
 
 def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> DataFrame:

@@ -121,6 +121,10 @@ class Warehouse:
             self._rows[name] = (version, rows)
         return rows
 
+    def stored_columns(self, name: str) -> set[str]:
+        """Return the columns that a table has; an older release may have made it with fewer than ``read`` returns."""
+        return set(self._read_by_delta(name, None).columns)
+
     def _read_by_delta(self, name: str, version: int | None) -> DataFrame:
         if version is None:
             return self.spark.table(self.identifier(name))

@@ -86,7 +86,7 @@ def _read(pid: int, name: str) -> bytes:
 
 
 class MemorySampler:
-    """Reads the memory and CPU time of this process's descendants once a second, Python workers and everything else apart.
+    """Reads the memory and CPU time of a process's descendants once a second, Python workers and everything else apart.
 
     Attributes:
         driver_bytes, workers_bytes: the largest sum of proportional set sizes (PSS) that was seen. The driver is the JVM, which has the
@@ -94,7 +94,9 @@ class MemorySampler:
         workers_cpu_s: CPU seconds of the workers; up to a second of each is missing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int | None = None) -> None:
+        """Sample the descendants of a process, of this one where none is named."""
+        self._pid = os.getpid() if pid is None else pid
         self.driver_bytes = self.workers_bytes = 0
         self._workers_cpu_s: dict[int, float] = {}
         self._is_over = threading.Event()
@@ -119,7 +121,7 @@ class MemorySampler:
 
     def _sample(self) -> None:
         driver = workers = 0
-        for process in descendants(os.getpid()):
+        for process in descendants(self._pid):
             if process.is_worker:
                 workers += process.proportional_bytes()
                 self._workers_cpu_s[process.pid] = process.cpu_s

@@ -133,7 +133,7 @@ def test_memory_and_cpu_time_of_descendants_are_sampled_workers_apart(argument: 
     process = subprocess.Popen([sys.executable, "-c", BUSY, argument], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     process.stdout.readline()
-    with MemorySampler() as memory:
+    with MemorySampler(process.pid) as memory:
         assert len(descendants(process.pid)) == 1
         assert tree_cpu_s(process.pid) > 0.4
     process.stdin.close()
