@@ -253,7 +253,7 @@ def _settled_alone(decoded: DataFrame, survey: LogSurvey, quarantined: DataFrame
             "kind": F.when(is_landed & is_expired, EXPIRED).otherwise(F.col("kind")),
             "target": target,
             "is_new": F.coalesce(((is_landed | is_noted) & ~is_expired) | is_quarantined, F.lit(False)),
-            "group_id": F.when(~is_quarantined, _group_id()),
+            "group_id": _group_id(),
             **dict.fromkeys(("is_displaced", "is_contested"), F.lit(False)),
         }
     )

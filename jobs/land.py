@@ -148,7 +148,9 @@ def run(context: RunContext) -> None:
     """Land the captures of a run; tables that get nothing new are not touched."""
     warehouse = context.warehouse
     decoded, moved = _ordered(context)
-    landed_until = _landed_until(context)
+    if context.landed_until_before is None and Source.CONSUMER_OFFSETS in context.sources:  # the release before did not note it
+        context.landed_until_before = landed_before(warehouse)
+    landed_until = context.landed_until_before or {}
     survey = survey_log(warehouse, decoded, landed_until)
     context.read_until = survey.read_until
     staged = resolve(warehouse, decoded, context.sources, survey, landed_until, context.retained_from)
@@ -169,14 +171,6 @@ def run(context: RunContext) -> None:
     for rows in displaced.values():
         _quarantine_displaced(context, rows)
     _write_histories(context, staged, tally, displaced, moved)
-
-
-def _landed_until(context: RunContext) -> dict[str, int]:
-    """Return up to where earlier runs have read each log; out of the tables where a release wrote them that did not note it."""
-    if context.landed_until_before is not None or Source.CONSUMER_OFFSETS not in context.sources:
-        return context.landed_until_before or {}
-    context.landed_until_before = landed_before(context.warehouse)
-    return context.landed_until_before
 
 
 def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:

@@ -38,7 +38,7 @@ def _places(rows: DataFrame, *others: Column) -> DataFrame:
     return places.where(F.col("offsets_partition").isNotNull() & F.col("position").isNotNull())
 
 
-def _is_kept(rows_of_input: DataFrame) -> DataFrame:
+def _kept_rows(rows_of_input: DataFrame) -> DataFrame:
     """Return the rows of a run's records that landed, then or before."""
     is_kept = F.col("outcome").isin(str(Outcome.LANDED), str(Outcome.DUPLICATE)) | (F.col("group_record").isNotNull() & F.col("is_new"))
     return rows_of_input.where(is_kept)
@@ -108,7 +108,7 @@ class Verdicts:
         if not survey.read_until or (self._is_told_all and not self._has_stored):
             return
         is_told = F.coalesce(~F.col("offset_commit.is_uncertain"), F.lit(False)).alias("is_told")
-        read = _places(_is_kept(staged), is_told)
+        read = _places(_kept_rows(staged), is_told)
         is_commit = F.col("is_new") & (F.col("target") == "offset_commit") & (F.col("outcome") == str(Outcome.LANDED))
         made = [F.col(f"offset_commit.{name}").alias(name) for name in (*_NAMES, "observed_at")]
         was = F.lit(None).cast("boolean").alias("was_uncertain")
