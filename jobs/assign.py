@@ -137,6 +137,7 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
         tuple((rule.version, rule.cluster, rule.group, rule.client_id) for rule in settings.assign.kafka_versions),
         context.look_facts.times_ms,
         settings.assign.checkpoint_generations,
+        settings.assign.keep_counterfactuals,
         context.worker_limits,
     )
     chunks = pack_chunks(snapshots, settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes)
@@ -158,7 +159,7 @@ def _solution_columns(context: RunContext) -> dict[str, Column]:
 
 
 def explode_members(solutions: DataFrame) -> DataFrame:
-    """Return one row a member of each solution that has an assignment."""
+    """Return one row a member of each solution that has its members' partitions as lists."""
     members = F.arrays_zip("member_ids", "group_instance_ids", "held_topics", "held_partitions")
     rows = solutions.where(F.col("held_topics").isNotNull()).withColumn("member", F.explode(members))
     entry_type = ASSIGNMENTS.schema["partitions"].dataType

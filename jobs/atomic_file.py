@@ -66,7 +66,7 @@ class UnfinishedFile:
         self.path.unlink(missing_ok=True)
 
 
-def write_file(path: Path, parts: Iterable[bytes]) -> None:
+def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Replace a file by the parts, one after the other; if a part or a write fails, the file stays as it was.
 
     Raises:

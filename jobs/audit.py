@@ -1,4 +1,4 @@
-"""Auditing: ``solutions``, ``assignments``, snapshots, topics, commits -> ``generation_audits``, ``movements``, ``findings``.
+"""Auditing: ``solutions``, snapshots, topics, commits, ``assignments`` -> ``generation_audits``, ``movements``, ``findings``.
 
 Incremental: of a group with new solutions everything from the first of them on is audited; older generations are read again only as far
 back as something was still being handed over, or a member left that may have come back. Findings look back as far as the latter.
@@ -82,7 +82,7 @@ def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> Da
 
 
 def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
-    """Return everything the audit reads, in the order in which it reads it: each snapshot, its solutions, their members' partitions.
+    """Return everything the audit reads, in the order in which it reads it: each snapshot, then its solutions.
 
     One shuffle brings a group's rows together; the workers carry the open group from batch to batch. ``first_position`` is
     null on rows of other kinds than snapshots.
@@ -124,23 +124,15 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
             "is_follow_up",
             "rebalance_count",
             "cooperative_revocation_count",
+            "holdings",
         )
         .join(topics, ["cluster_id", "topics_hash"])
     )
     is_observed = F.col("basis") == str(Basis.OBSERVED)
     for name in ("topic_topic", "topic_topic_id", "topic_partition_count", "topic_racks", "uncertain_topics"):
         solved = solved.withColumn(name, F.when(is_observed, F.col(name)))
-    held = of_groups(ASSIGNMENTS.name).select(
-        *PLACE,
-        "basis",
-        "strategy",
-        "member_id",
-        F.col("partitions.topic").alias("held_topics"),
-        F.col("partitions.partitions").alias("held_partitions"),
-    )
-    kinds = (wide.withColumnRenamed("strategy", "own_strategy"), solved, held)
-    rows = [frame.withColumn("row_order", F.lit(order)) for order, frame in enumerate(kinds)]
-    united = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), rows)
+    wide = wide.withColumnRenamed("strategy", "own_strategy").withColumn("row_order", F.lit(0))
+    united = wide.unionByName(solved.withColumn("row_order", F.lit(1)), allowMissingColumns=True)
     return spread_groups(united).sortWithinPartitions(*PLACE, "row_order", "basis", "strategy")
 
 

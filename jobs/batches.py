@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from jobs.worker_guard import GroupFailedError
 
@@ -17,36 +14,6 @@ Table = TypeVar("Table")
 Rows = list[dict[str, Any]]
 
 _PLACE = ("cluster_id", "group_id", "generation", "position", "source_position")
-
-
-@dataclass(frozen=True, slots=True)
-class IntegerLists:
-    """Lists of whole numbers as Arrow has them.
-
-    Attributes:
-        lengths: of each list.
-        values: of all lists, one behind the other.
-    """
-
-    lengths: NDArray[np.int32]
-    values: NDArray[np.int32]
-
-
-def to_rows(batch: pa.RecordBatch, *columns: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a batch as plain Python values; the columns named, of lists of lists, as ``IntegerLists``, null ones as None."""
-    plain = batch.select([name for name in batch.schema.names if name not in columns]).to_pylist()
-    lists = [_integer_lists(batch.column(name)) for name in columns]
-    for row, *of_row in zip(plain, *lists, strict=True):
-        yield {**row, **dict(zip(columns, of_row, strict=True))}
-
-
-def _integer_lists(column: pa.ListArray) -> Iterator[IntegerLists | None]:
-    offsets, inner = column.offsets.to_numpy().tolist(), column.values
-    bounds, values = inner.offsets.to_numpy(), inner.values.to_numpy()
-    lengths = np.diff(bounds)
-    for place, is_valid in enumerate(column.is_valid().to_pylist()):
-        first, last = offsets[place], offsets[place + 1]
-        yield IntegerLists(lengths[first:last], values[bounds[first] : bounds[last]]) if is_valid else None
 
 
 def to_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema, size: int) -> Batches:

@@ -32,7 +32,7 @@ from jobs.installation import own_archive, unpack_conf
 from jobs.launcher import SHORT_COMMANDS, Workload
 from jobs.location import is_text, local_folder, objection, on_one_line, told
 from jobs.log_lines import logs_json, set_up_logging
-from jobs.output_files import check_outputs
+from jobs.output_files import check_new_file, check_outputs
 from schemas.config import ReportSettings, Settings, parse_settings
 from schemas.vocabulary import SOURCES_OF_GROUPS, Severity, Source
 
@@ -74,15 +74,16 @@ EXPLANATIONS = {
     "maintain": """
 
 Run it once a day or a week, between other runs; readers go on reading. Whole months go that are older than
-`maintain.retention_days` (default 730) before --as-of; counterfactual assignments, the largest rows, after
-`maintain.counterfactual_days` (30), while their figures in generation_audits stay. Of each group everything stays
+`maintain.retention_days` (default 730) before --as-of; what members hold in counterfactual solutions goes after
+`maintain.counterfactual_days` (30), while its figures in generation_audits stay. Of each group everything stays
 that the next run goes on from, its last generation at the least. Landing skips records of the months that went, so
 that old captures do not bring them back. Files are removed `maintain.vacuum_hours` (168, the least) after the last
 version that named them; so long an older version can be read. What was done is told in `runs.output_counts`.""",
     "verify": """
 
 Checked are every commit, checkpoint and data file of each table (a local folder only), the tables' versions against
-the newest run, then what the published rows say about each other: keys, runs, counts, violations, movements.
+the newest run, then what the published rows say about each other: keys, runs, counts, violations, movements. What the
+assignors would have given is packed: it is counted again in 200 groups, others after each run, or in --all-groups.
 
 Each finding is one line: code word, table, version, file or key, what was found, what was expected, what to do;
 docs/recovery.md has a section for each code word. The last line counts what was checked.
@@ -131,6 +132,9 @@ def build_parser() -> argparse.ArgumentParser:
         _add_place_options(command)
         if name == "verify":
             command.set_defaults(cluster_id=None, strategies=None, run_id=None, as_of=None)
+            command.add_argument(
+                "--all-groups", action="store_true", help="count again what the members of every group hold, not of 200 groups"
+            )
         else:
             _add_run_options(command)
         if name in ("run", "land"):
@@ -143,7 +147,16 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("--fail-on", choices=levels, help="publish, then exit 4 when a new finding is this severe or worse")
         if name == "assign":
             command.add_argument("--recompute", action="store_true", help="compute all groups again from their beginning")
-            command.add_argument("--since", type=moment, metavar="T", help="with --recompute: only groups with a snapshot at T or later")
+            command.add_argument(
+                "--expand", nargs="+", metavar="GROUP", help="print what members of these groups hold by every strategy; change no table"
+            )
+            command.add_argument(
+                "--since",
+                type=moment,
+                metavar="T",
+                help="with --recompute: only groups with a snapshot at T or later; with --expand: only generations of T or later",
+            )
+            command.add_argument("--output", metavar="FILE", help="with --expand: write the rows to this new Parquet file")
         if name in ("run", "report"):
             command.add_argument("--output", metavar="FILE", help="the report's file (default: report.html in the warehouse folder)")
             command.add_argument(
@@ -427,8 +440,8 @@ def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
     folder = conf_folder()
     settings = load_settings(arguments, folder)
     _check_strategies(settings)
-    if arguments.__dict__.get("since") and not arguments.recompute:
-        raise UsageError("--since goes with --recompute")
+    if arguments.command == "assign":
+        _check_assign_options(arguments, settings)
     if arguments.command == "maintain" and arguments.as_of and arguments.as_of > datetime.now(timezone.utc):
         raise UsageError(f"--as-of {arguments.as_of.isoformat()} is yet to come: maintain would drop what is not old")
     if arguments.__dict__.get("client_properties") and not arguments.bootstrap_servers:
@@ -445,6 +458,17 @@ def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
     if summary is not None and arguments.command in ("run", "report"):
         facts["report"] = summary.rsplit("\n", 1)[-1]
     return summary
+
+
+def _check_assign_options(arguments: argparse.Namespace, settings: Settings) -> None:
+    if arguments.recompute and arguments.expand:
+        raise UsageError("--recompute and --expand exclude each other: one computes, the other shows what was computed")
+    if arguments.since and not (arguments.recompute or arguments.expand):
+        raise UsageError("--since goes with --recompute or --expand")
+    if arguments.output and not arguments.expand:
+        raise UsageError("--output goes with --expand")
+    if arguments.output:
+        check_new_file(Path(arguments.output), settings.warehouse)
 
 
 def _check_outputs(arguments: argparse.Namespace, settings: Settings, captures: tuple[Capture, ...]) -> None:
@@ -532,6 +556,9 @@ def _execute(
         arguments.__dict__.get("since"),
         live,
         facts,
+        tuple(arguments.__dict__.get("expand") or ()),
+        Path(arguments.output) if arguments.__dict__.get("expand") and arguments.output else None,
+        arguments.__dict__.get("all_groups", False),
     )
     jars = os.environ.get("EVENKEEL_JARS")
     warehouse = local_folder(settings.warehouse)

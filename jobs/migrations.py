@@ -9,10 +9,14 @@ from __future__ import annotations
 import logging
 
 from jobs.errors import NotAWarehouseError
+from jobs.expansion import holdings_of_rows
 from jobs.warehouse import Warehouse, column_definition, declared_properties
-from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, TABLES
+from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, SOLUTIONS, TABLES
 
 logger = logging.getLogger(__name__)
+
+WITH_HOLDINGS = 11
+"""The contract version that brought ``solutions.holdings``."""
 
 
 def _check(warehouse: Warehouse, name: str) -> int:
@@ -46,8 +50,9 @@ def refuse_newer(warehouse: Warehouse) -> None:
 
 
 def migrate(warehouse: Warehouse) -> None:
-    """Give tables of an older contract the columns they lack, null in the rows that are there, and this release's properties.
+    """Give tables of an older contract the columns they lack, and this release's properties.
 
+    The columns are null in the rows that are there, but for what members hold by each solution: later generations go on from that.
     One from before warehouses had an id gets one.
 
     Raises:
@@ -62,5 +67,8 @@ def migrate(warehouse: Warehouse) -> None:
         missing = [column_definition(column) for column in spec.schema if column.name not in present]
         if missing:
             warehouse.alter(name, f"ADD COLUMNS ({', '.join(missing)})")
+        if spec is SOLUTIONS and found < WITH_HOLDINGS:
+            count = warehouse.update(name, holdings_of_rows(warehouse), SOLUTIONS.key, "t.holdings = d.holdings")
+            logger.info("%s: packed what members hold by %d solutions", name, count)
         warehouse.alter(name, f"SET TBLPROPERTIES ({declared_properties(spec)})")
     warehouse.ensure_identity()

@@ -207,6 +207,23 @@ def check_outputs(settings: Settings, inputs: Iterable[Path], *, overwrite: bool
             raise UsageError(f"report.{output.setting}: {on_one_line(str(output.target))} {problem}")
 
 
+def check_new_file(path: Path, warehouse: str) -> None:
+    """Refuse a file that is there, and one among tables.
+
+    Args:
+        warehouse: the one that is read.
+
+    Raises:
+        UsageError: naming the file, and why.
+    """
+    target, folder = _target(path), local_folder(warehouse)
+    problem = _table_problem(target, None if folder is None else folder.resolve())
+    if problem is None and target.exists():
+        problem = "is there already; name a file that is not"
+    if problem is not None:
+        raise UsageError(f"--output: {on_one_line(str(target))} {problem}")
+
+
 def _outputs(settings: ReportSettings) -> Iterator[_Output]:
     """Yield what a report is going to write; of further pages those that are there, and a name for those to come."""
     page = page_file(settings)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
-import numpy as np
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -23,6 +22,7 @@ from assignors.replay import CARRIED, OBSERVED, SOLVED, Snapshot
 from assignors.subscriptions import subscriptions_of
 from assignors.topic_looks import TopicRun
 from assignors.triggers import Evidence, Participant
+from jobs.holdings_column import TornHoldingsError, unpack_holdings
 from schemas.vocabulary import GroupType
 
 GROUP = ("cluster_id", "group_id")
@@ -201,15 +201,15 @@ def unpack_snapshot_row(row: Mapping[str, Any]) -> Snapshot:
     return next(unpack_snapshots(chunk))[0]
 
 
-def unpack_generation(
-    stored: Mapping[str, Any], snapshot: Snapshot, solved: Sequence[Mapping[str, Any]], held: Sequence[Mapping[str, Any]]
-) -> AuditedGeneration:
+def unpack_generation(stored: Mapping[str, Any], snapshot: Snapshot, solved: Sequence[Mapping[str, Any]]) -> AuditedGeneration:
     """Return a snapshot with its stored solutions, in their order.
 
     Args:
         stored: row of the snapshot; it tells what replaying needs not know.
         solved: rows of its solutions; the observed one has the topics.
-        held: rows of what members hold, of all solutions.
+
+    Raises:
+        TornHoldingsError: what the members of a solution hold is missing, or cannot be read.
     """
     observed = next(row for row in solved if row["basis"] == OBSERVED)
     racks = json.loads(observed["topic_racks"]) if observed["topic_racks"] else []
@@ -223,15 +223,7 @@ def unpack_generation(
         elif name not in observed["uncertain_topics"]:  # of others no look tells that they are gone
             gone.append(name)
     problem = GroupProblem(topics, snapshot.members)
-    of_members: dict[tuple[str, str], list[Mapping[str, Any]]] = {
-        (row["basis"], row["strategy"]): [] for row in solved if row["status"] in (SOLVED, CARRIED)
-    }
-    for row in held:
-        of_members[row["basis"], row["strategy"]].append(row)
-    record_order = {member.member_id: order for order, member in enumerate(snapshot.members)}
-    for rows in of_members.values():
-        rows.sort(key=lambda row: record_order.get(row["member_id"], len(record_order)))
-    assignments = {solution: _holdings(rows) for solution, rows in of_members.items()}
+    held = _held(solved, [member.member_id for member in snapshot.members], observed["topic_topic"])
     return AuditedGeneration(
         snapshot.generation,
         snapshot.incarnation,
@@ -243,28 +235,22 @@ def unpack_generation(
         observed["is_follow_up"],
         _evidence(stored, snapshot, observed, problem, gone),
         [
-            AuditedSolution(
-                row["basis"], row["strategy"], assignments.get((row["basis"], row["strategy"])), row["cooperative_revocation_count"]
-            )
-            for row in solved
+            AuditedSolution(row["basis"], row["strategy"], assignment, row["cooperative_revocation_count"])
+            for row, assignment in zip(solved, held, strict=True)
         ],
     )
 
 
-def _holdings(rows: Sequence[Mapping[str, Any]]) -> Holdings:
-    """Return what the members of one solution hold; their partitions are ``batches.IntegerLists``, which are not copied one by one."""
-    if not rows:
-        return Holdings.of({})
-    places: dict[str, int] = {}
-    entry_topics = [places.setdefault(topic, len(places)) for row in rows for topic in row["held_topics"]]
-    return Holdings(
-        [row["member_id"] for row in rows],
-        list(places),
-        np.array([len(row["held_topics"]) for row in rows]),
-        np.array(entry_topics, dtype=np.int64),
-        np.concatenate([row["held_partitions"].lengths for row in rows]),
-        np.concatenate([row["held_partitions"].values for row in rows]),
-    )
+def _held(solved: Iterable[Mapping[str, Any]], member_ids: Sequence[str], listed_topics: Sequence[str]) -> Iterator[Holdings | None]:
+    """Yield what the members hold by each solution, None where it has no result; solutions that are alike share theirs."""
+    known: dict[bytes, Holdings] = {}
+    for row in solved:
+        packed = row["holdings"] if row["status"] in (SOLVED, CARRIED) else None
+        if packed is None and row["status"] in (SOLVED, CARRIED):
+            raise TornHoldingsError(f"{row['basis']} {row['strategy']}: expected solutions.holdings beside the status {row['status']}")
+        if packed is not None and packed not in known:
+            known[packed] = unpack_holdings(packed, member_ids, listed_topics)
+        yield None if packed is None else known[packed]
 
 
 def _tells_claims(snapshot: Snapshot) -> bool:

@@ -20,7 +20,7 @@ import pyspark
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import assign, audit, gates, land, maintain, migrations, report, verify
+from jobs import assign, audit, expansion, gates, land, maintain, migrations, report, verify
 from jobs.captures import Capture, fingerprint
 from jobs.context import RunContext, stage_timer
 from jobs.errors import (
@@ -61,6 +61,9 @@ class Request:
         recompute, since: of the command assign.
         live: a cluster that is an input too; None without one.
         facts: what the run came to, filled in as it becomes known: for programs that read the log.
+        expand: of the command assign, groups whose results are to be shown; empty where something is to be computed.
+        expand_to: file for these; None for stdout.
+        all_groups: of the command verify, whether every group is looked into.
     """
 
     command: str
@@ -76,6 +79,9 @@ class Request:
     since: datetime | None = None
     live: LiveInput | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    expand: tuple[str, ...] = ()
+    expand_to: Path | None = None
+    all_groups: bool = False
 
 
 def execute(spark: SparkSession, request: Request) -> str | None:
@@ -94,7 +100,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     check_names(spark, (request.settings.warehouse, *(capture.path for capture in request.captures)))
     warehouse = Warehouse(spark, request.settings.warehouse)
     if request.command == "verify":
-        return verify.run(warehouse, request.now, request.wait_seconds)
+        return verify.run(warehouse, request.now, request.wait_seconds, all_groups=request.all_groups)
     warehouse.check_location()
     if request.command not in ("run", "land") and not warehouse.exists():
         raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; land captures first, or name another with --warehouse")
@@ -102,6 +108,9 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     if request.command == "report":
         published = warehouse.read_published()
         return _report(warehouse, request, {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])})
+    if request.expand:
+        warehouse.read_published()
+        return expansion.run(warehouse, request.expand, request.cluster_id_flag, request.since, request.expand_to)
     started_at = request.now()
     with _held(warehouse, request, started_at) as check_hold:
         with stage_timer("open"):

@@ -72,7 +72,7 @@ def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, mon
     Args:
         unread: places that have not been assigned or audited yet.
         month: generations before it go where they are not needed.
-        counterfactual_month: likewise counterfactual assignments.
+        counterfactual_month: likewise what members hold in counterfactual solutions.
     """
     by_group, position = Window.partitionBy(*GROUP), F.col("position")
     generations = (
@@ -181,7 +181,10 @@ def drop_history(context: RunContext) -> dict[str, int]:
         is_compared = f"t.basis = '{Basis.COUNTERFACTUAL}' AND t.observed_month < DATE'{counterfactual_month}'"
         for spec in OF_GENERATIONS:
             drop(spec, history, GROUP, f"t.position < d.needed_from AND NOT array_contains(d.named, t.position) AND {is_old}")
-        drop(ASSIGNMENTS, history, GROUP, f"t.position < d.needed_from AND {is_compared}")
+        is_dropped = f"t.position < d.needed_from AND {is_compared}"
+        drop(ASSIGNMENTS, history, GROUP, is_dropped)
+        has_more = f"{is_dropped} AND t.holdings IS NOT NULL"
+        dropped[f"{SOLUTIONS.name}.holdings"] = warehouse.update(SOLUTIONS.name, history, GROUP, "t.holdings = NULL", has_more)
         drop(GROUP_STATES, history, GROUP, "t.position < d.states_from")
         drop(GROUP_RECORDS, history, GROUP, f"t.value IS NULL AND t.offset <= d.dropped_until AND {is_old}")
         if dropped[SOLUTIONS.name]:

@@ -26,14 +26,15 @@ from assignors.ordering import coordinator_partition
 from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED, Replay, State, Step
 from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from assignors.verdicts import Alternative, judge
-from jobs.batches import Batches, table_of, to_batches, to_rows
+from jobs.batches import Batches, table_of, to_batches
 from jobs.carry import decode_state, encode_state
 from jobs.findings import COMMIT_RULES, RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
+from jobs.holdings_column import TornHoldingsError, pack_holdings, unpack_holdings
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.time_limit import TimeLimit
 from jobs.worker_guard import GroupFailedError, Guard, WorkerLimits
-from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PLACED_GROUPS, SOLVED_ROWS
+from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PACKED_ROWS, PLACED_GROUPS, SOLVED_ROWS, UNPACKED_ROWS
 
 # -- assign
 
@@ -77,6 +78,7 @@ class SolveSettings:
         kafka_versions: (version, cluster, group, client id) patterns; the first that matches counts.
         look_times_ms: cluster id -> times of all looks, ascending.
         checkpoint_generations: the state behind every so many snapshots of a group is kept, counted from its first.
+        keeps_all_rows: what members hold becomes rows of ``assignments`` for every solution, not only where it is a fact of its own.
         limits: what a worker may use.
     """
 
@@ -86,6 +88,7 @@ class SolveSettings:
     kafka_versions: tuple[tuple[str, str, str, str], ...]
     look_times_ms: dict[str, tuple[int, ...]]
     checkpoint_generations: int
+    keeps_all_rows: bool
     limits: WorkerLimits
 
     def replay_of(self, cluster_id: str, group_id: str) -> Replay:
@@ -142,19 +145,23 @@ def _replay_group(
                 where = f"cluster {key[0]}, group {key[1]}, generation {snapshot.generation}, position {snapshot.position}"
                 raise GroupFailedError(f"{where}: {guard.explain(error)}") from error
             count += 1
-            yield from _step_rows(key, state.step, observed_at_ms, topics_seen)
+            yield from _step_rows(key, state.step, observed_at_ms, topics_seen, settings.keeps_all_rows)
             if count % settings.checkpoint_generations == 0:
                 yield _state_row(key, state, count, is_checkpoint=True)
     if state is not None and count % settings.checkpoint_generations:
         yield _state_row(key, state, count, is_checkpoint=False)
 
 
-def _step_rows(key: tuple[str, str], step: Step, observed_at_ms: int, topics_seen: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+def _step_rows(
+    key: tuple[str, str], step: Step, observed_at_ms: int, topics_seen: set[tuple[str, str]], keeps_all_rows: bool
+) -> Iterator[dict[str, Any]]:
     topics = _topics_row(key[0], step.topics)
     if (key[0], topics["topics_hash"]) not in topics_seen:
         topics_seen.add((key[0], topics["topics_hash"]))
         yield topics
     snapshot = step.snapshot
+    member_ids = [member.member_id for member in snapshot.members]
+    group_instance_ids = [member.group_instance_id for member in snapshot.members]
     common = {
         "row_kind": "solution",
         "cluster_id": key[0],
@@ -167,14 +174,9 @@ def _step_rows(key: tuple[str, str], step: Step, observed_at_ms: int, topics_see
         "has_predecessor": step.has_predecessor,
         "is_rewrite": step.is_rewrite,
         "is_follow_up": step.is_follow_up,
-        "member_ids": [member.member_id for member in snapshot.members],
-        "group_instance_ids": [member.group_instance_id for member in snapshot.members],
     }
     for solution in step.solutions:
-        held = None
-        if solution.assignment is not None:
-            held = [group_by_topic(solution.assignment.get(member_id, ())) for member_id in common["member_ids"]]
-        yield {
+        row = {
             **common,
             "basis": solution.basis,
             "strategy": solution.strategy,
@@ -184,9 +186,20 @@ def _step_rows(key: tuple[str, str], step: Step, observed_at_ms: int, topics_see
             "rebalance_count": solution.rebalance_count,
             "cooperative_revocation_count": solution.cooperative_revocation_count,
             "conformance": None if solution.conformance is None else solution.conformance.value,
-            "held_topics": None if held is None else [topics for topics, _ in held],
-            "held_partitions": None if held is None else [partitions for _, partitions in held],
         }
+        if solution.assignment is not None:
+            given = [group_by_topic(solution.assignment.get(member_id, ())) for member_id in member_ids]
+            row["holdings"] = pack_holdings(given, topics["topic_names"])
+            if keeps_all_rows or _is_fact_of_its_own(solution.basis, row["conformance"]):
+                row["member_ids"], row["group_instance_ids"] = member_ids, group_instance_ids
+                row["held_topics"] = [names for names, _ in given]
+                row["held_partitions"] = [partitions for _, partitions in given]
+        yield row
+
+
+def _is_fact_of_its_own(basis: str, conformance: str | None) -> bool:
+    """Return whether a solution tells of what happened: what the group had, or what its assignor would have given instead."""
+    return basis == OBSERVED or (basis == RECOMPUTED and conformance != Conformance.EXACT.value)
 
 
 def _topics_row(cluster_id: str, topics: tuple[ResolvedTopic, ...]) -> dict[str, Any]:
@@ -218,6 +231,37 @@ def _state_row(group: tuple[str, str], state: State, snapshot_count: int, *, is_
     }
 
 
+def unpack_solutions(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Unpack the holdings of solutions, each in a row with its members and its generation's topics: rows of ``UNPACKED_ROWS``."""
+    yield from to_batches((_unpacked(row) for batch in batches for row in batch.to_pylist()), to_arrow_schema(UNPACKED_ROWS), 2_000)
+
+
+def _unpacked(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a solution with its holdings as lists.
+
+    Raises:
+        GroupFailedError: they cannot be read.
+    """
+    try:
+        holdings = unpack_holdings(row.pop("holdings"), row["member_ids"], row.pop("listed_topics"))
+    except TornHoldingsError as error:
+        where = f"cluster {row['cluster_id']}, group {row['group_id']}, generation {row['generation']}, position {row['position']}"
+        raise GroupFailedError(f"{where}, {row['basis']} {row['strategy']}: {error}") from error
+    given = [group_by_topic(holdings[member_id]) for member_id in row["member_ids"]]
+    return {**row, "held_topics": [topics for topics, _ in given], "held_partitions": [partitions for _, partitions in given]}
+
+
+def pack_solutions(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Pack what members hold by solutions, each in a row with its members and its generation's topics: rows of ``PACKED_ROWS``."""
+    yield from to_batches((_packed(row) for batch in batches for row in batch.to_pylist()), to_arrow_schema(PACKED_ROWS), 2_000)
+
+
+def _packed(row: dict[str, Any]) -> dict[str, Any]:
+    given = {entry["member_id"]: (entry["topics"], entry["lists"]) for entry in row.pop("held") or ()}
+    member_ids, listed_topics = row.pop("member_ids"), row.pop("listed_topics")
+    return {**row, "holdings": pack_holdings([given.get(member_id, ((), ())) for member_id in member_ids], listed_topics)}
+
+
 # -- audit
 
 
@@ -246,7 +290,7 @@ def place_groups(batches: Batches, offsets_partition_counts: dict[str, int]) -> 
 
 
 def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
-    rows = (row for batch in batches for row in to_rows(batch, "held_partitions"))
+    rows = (row for batch in batches for row in batch.to_pylist())
     for key, of_group in groupby(rows, key=lambda row: (row["cluster_id"], row["group_id"])):
         audit_group = partial(_audit_group, offsets_partition_counts=offsets_partition_counts, guard=guard)
         yield from guard.compute(f"cluster {key[0]}, group {key[1]}", of_group, audit_group)
@@ -255,24 +299,22 @@ def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], gu
 def _audit_group(of_group: Iterable[dict[str, Any]], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
     audit, history = GroupAudit(), GroupHistory()
     for position, of_snapshot in groupby(of_group, key=lambda row: row["position"]):
-        snapshot, *others = of_snapshot
-        if not others:
+        snapshot, *solved = of_snapshot
+        if not solved:
             continue  # of a group that is left out of audits
         try:
-            yield from _audit_snapshot(audit, history, snapshot, others, offsets_partition_counts)
+            yield from _audit_snapshot(audit, history, snapshot, solved, offsets_partition_counts)
         except Exception as error:
             where = f"cluster {snapshot['cluster_id']}, group {snapshot['group_id']}, generation {snapshot['generation']}"
             raise GroupFailedError(f"{where}, position {position}: {guard.explain(error)}") from error
 
 
 def _audit_snapshot(
-    audit: GroupAudit, history: GroupHistory, row: dict[str, Any], others: list[dict[str, Any]], offsets_partition_counts: dict[str, int]
+    audit: GroupAudit, history: GroupHistory, row: dict[str, Any], solved: list[dict[str, Any]], offsets_partition_counts: dict[str, int]
 ) -> Iterator[dict[str, Any]]:
-    solved = [other for other in others if other["row_order"] == 1]
-    members = [other for other in others if other["row_order"] == 2]
-    _refuse_repeats(row, others)
+    _refuse_repeats(row, solved)
     snapshot = unpack_snapshot_row(row)
-    generation = unpack_generation(row, snapshot, solved, members)
+    generation = unpack_generation(row, snapshot, solved)
     audits = audit.advance(generation)
     facts = gather_facts(row, generation, solved, audits, history)
     if row["position"] < row["first_position"]:
@@ -292,10 +334,7 @@ def _audit_snapshot(
         if solution["basis"] == OBSERVED:
             columns |= {"reconciled_at": row["reconciled_at"], **_verdict_columns(solution, figures, generation, audits)}
         yield {"audit": {**key, **columns}}
-        is_stored = solution["basis"] == OBSERVED or (
-            solution["basis"] == RECOMPUTED and solution["conformance"] != Conformance.EXACT.value
-        )
-        if is_stored and figures.difference is not None:
+        if _is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
             for movement in figures.difference.movements:
                 yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
 
@@ -348,14 +387,12 @@ class RepeatedKeyError(RuntimeError):
     """A table holds two rows of one key."""
 
 
-def _refuse_repeats(row: dict[str, Any], others: list[dict[str, Any]]) -> None:
-    """Check that the key of every row that is read is there once: the snapshot's, its solutions', their members'."""
-    keys = Counter((other["row_order"], other["basis"], other["strategy"], other["member_id"]) for other in others)
+def _refuse_repeats(row: dict[str, Any], solved: list[dict[str, Any]]) -> None:
+    """Check that the key of every row that is read is there once: the snapshot's, its solutions'."""
+    keys = Counter((other["row_order"], other["basis"], other["strategy"]) for other in solved)
     (repeated, count), *_ = keys.most_common(1)
     if row["row_order"] != 0 or repeated[0] == 0 or count > 1:
-        raise RepeatedKeyError(
-            f"found {max(count, 2)} rows, expected one: {('snapshot', 'solution', 'member')[repeated[0]]} {repeated[1:]}"
-        )
+        raise RepeatedKeyError(f"found {max(count, 2)} rows, expected one: {('snapshot', 'solution')[repeated[0]]} {repeated[1:]}")
 
 
 SNAPSHOT_COLUMNS = ("cluster_id", "group_id", "generation", "position", "observed_at_ms")

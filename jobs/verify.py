@@ -12,7 +12,7 @@ from jobs.lease import outwait
 from jobs.lock import RUN_LOCK, shared
 from jobs.verification.damage import LEAVES_ROWS_READABLE, in_order, unreadable
 from jobs.verification.folder import Checked, check_folder
-from jobs.verification.invariants import check_rows
+from jobs.verification.invariants import MOST_GROUPS, check_rows
 from jobs.verification.remote import check_tables
 from jobs.warehouse import Warehouse
 from schemas.tables import CONTRACT_VERSION, RUNS, TABLES
@@ -21,8 +21,11 @@ from schemas.vocabulary import RunStatus
 ADVICE_PAGE = "docs/recovery.md"
 
 
-def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float) -> str:
+def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float, *, all_groups: bool = False) -> str:
     """Return the summary of a sound warehouse.
+
+    Args:
+        all_groups: look into the holdings of every group, not of a sample.
 
     Raises:
         NotAWarehouseError: there is none.
@@ -33,7 +36,7 @@ def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float) 
         raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; name another with --warehouse")
     with _undisturbed(warehouse, now, wait_seconds):
         checked = check_folder(warehouse.folder) if warehouse.folder is not None else check_tables(warehouse)
-        _check_invariants(warehouse, checked)
+        _check_invariants(warehouse, checked, None if all_groups else MOST_GROUPS)
     damages = in_order(checked.damages)
     for damage in damages:
         print(damage)
@@ -66,7 +69,7 @@ def _is_there(warehouse: Warehouse) -> bool:
     return warehouse.exists() or any(warehouse.known_version(name) is not None for name in TABLES)
 
 
-def _check_invariants(warehouse: Warehouse, checked: Checked) -> None:
+def _check_invariants(warehouse: Warehouse, checked: Checked, most_groups: int | None) -> None:
     what = "what the rows say about each other"
     others = sorted(checked.contracts - {str(CONTRACT_VERSION)})
     if any(damage.code not in LEAVES_ROWS_READABLE for damage in checked.damages):
@@ -85,7 +88,7 @@ def _check_invariants(warehouse: Warehouse, checked: Checked) -> None:
     if published is None:
         checked.skipped.append(f"{what}: nothing is published yet")
         return
-    damages, count = check_rows(warehouse, published)
+    damages, count = check_rows(warehouse, published, most_groups)
     checked.damages += damages
     checked.count("invariants", count)
 

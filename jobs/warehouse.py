@@ -462,16 +462,29 @@ class Warehouse:
             keys: these columns, and what else the condition reads.
             condition: SQL that has to hold too, of a row ``t`` and its key ``d``. Delta leaves out files by a literal in it, never by keys.
         """
-        view = "evenkeel_doomed"
+        metrics = self._merge(name, keys.distinct(), columns, condition, "DELETE")
+        return int(metrics.get("numTargetRowsDeleted", 0))
+
+    def update(self, name: str, keys: DataFrame, columns: tuple[str, ...], change: str, condition: str = "TRUE") -> int:
+        """Change the rows of a table whose columns equal one of the keys; return how many. Commits nothing when there are none.
+
+        Args:
+            keys: these columns, each once, and what else the change and the condition read.
+            change: what stands behind SET, of a row ``t`` and its key ``d``.
+            condition: as in ``delete``.
+        """
+        metrics = self._merge(name, keys, columns, condition, f"UPDATE SET {change}")
+        return int(metrics.get("numTargetRowsUpdated", 0))
+
+    def _merge(self, name: str, keys: DataFrame, columns: tuple[str, ...], condition: str, what: str) -> dict[str, Any]:
+        """Do one thing to each row of a table that has a key; return what Delta measured, nothing where it committed nothing."""
+        view = "evenkeel_keys"
         keys.createOrReplaceTempView(view)
         is_equal = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
-        merge = (
-            f"MERGE INTO {self.identifier(name)} t USING (SELECT DISTINCT * FROM {view}) d "
-            f"ON {is_equal} AND {condition} WHEN MATCHED THEN DELETE"
-        )
+        merge = f"MERGE INTO {self.identifier(name)} t USING {view} d ON {is_equal} AND {condition} WHEN MATCHED THEN {what}"
         try:
             info = self._commit(name, lambda: self.spark.sql(merge))
-            return int(info["operationMetrics"].get("numTargetRowsDeleted", 0)) if info is not None else 0
+            return dict(info["operationMetrics"]) if info is not None else {}
         finally:
             self.spark.catalog.dropTempView(view)
 

@@ -29,7 +29,11 @@ class KafkaVersionOverride(_Settings):
 
 
 class AssignSettings(_Settings):
-    """How generations are packed for the workers, how often a group's state is kept, and how long an assignor may take."""
+    """How generations are packed for the workers, what is kept of them, and how long an assignor may take.
+
+    Attributes:
+        keep_counterfactuals: whether ``assignments`` gets rows of every solution, not only of what happened.
+    """
 
     max_generations_per_chunk: int = Field(default=500, ge=1, le=MOST)
     max_chunk_bytes: int = Field(default=8 * 1024 * 1024, ge=1, le=MOST)
@@ -37,6 +41,7 @@ class AssignSettings(_Settings):
     step_budget: int | None = Field(default=None, ge=1, le=MOST)
     plugin_timeout_s: float = Field(default=60, gt=0, le=1_000_000)
     kafka_versions: tuple[KafkaVersionOverride, ...] = ()
+    keep_counterfactuals: bool = False
 
 
 class WorkerSettings(_Settings):

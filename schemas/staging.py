@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from schemas.tables import (
+    ASSIGNMENTS,
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -15,6 +16,7 @@ from schemas.tables import (
     INT,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
+    SOLUTIONS,
     STRING,
     SUBSCRIPTION_SNAPSHOTS,
     TOPIC_SNAPSHOTS,
@@ -106,6 +108,7 @@ SOLVED_ROWS = StructType(
         StructField("rebalance_count", INT),
         StructField("cooperative_revocation_count", INT),
         StructField("conformance", STRING),
+        StructField("holdings", BINARY),
         StructField("member_ids", ArrayType(STRING)),
         StructField("group_instance_ids", ArrayType(STRING)),
         StructField("held_topics", ArrayType(ArrayType(STRING))),
@@ -121,7 +124,25 @@ SOLVED_ROWS = StructType(
         StructField("state", BINARY),
     ]
 )
-"""One row a solution (with its members' partitions), a generation's topics, or a group's state: ``row_kind`` says which."""
+"""One row a solution, a generation's topics, or a group's state: ``row_kind`` says which.
+
+A solution has its members' partitions as lists too where they become rows of ``assignments``.
+"""
+
+UNPACKED_ROWS = StructType(
+    [
+        *[
+            column
+            for column in ASSIGNMENTS.schema
+            if column.name not in ("member_id", "group_instance_id", "partitions", "partition_count")
+        ],
+        *[SOLVED_ROWS[name] for name in ("member_ids", "group_instance_ids", "held_topics", "held_partitions")],
+    ]
+)
+"""One row a solution, with its members' partitions as lists."""
+
+PACKED_ROWS = StructType([*[SOLUTIONS.schema[name] for name in SOLUTIONS.key], SOLVED_ROWS["holdings"]])
+"""One row a solution, with its members' partitions packed."""
 
 
 def _struct(**fields: DataType) -> StructType:

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 10
+CONTRACT_VERSION = 11
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -323,7 +323,7 @@ OFFSET_SNAPSHOTS = TableSpec(
 
 ASSIGNMENTS = TableSpec(
     "assignments",
-    "What one member holds in one generation, on one basis and strategy; also members without partitions.",
+    "What one member holds in one generation, observed, or recomputed otherwise than observed; also members without partitions.",
     (*SNAPSHOT_KEY, "basis", "strategy", "member_id"),
     StructType(
         [
@@ -365,6 +365,7 @@ SOLUTIONS = TableSpec(
             _column("rebalance_count", INT, "calls of the assignor"),
             _column("cooperative_revocation_count", INT, "summed over the calls; counterfactual rows only"),
             _column("conformance", STRING, "recomputed compared with observed; null on counterfactual rows"),
+            _column("holdings", BINARY, "what members hold, packed: `assign --expand` shows it; null without a result, and once dropped"),
             RUN,
         ]
     ),

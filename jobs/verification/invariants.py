@@ -12,6 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from jobs.expansion import expand
 from jobs.verification import recount
 from jobs.verification.damage import Code, Damage, first_line, unreadable
 from jobs.verification.recount import SOLUTION, offenders
@@ -34,6 +35,9 @@ from schemas.vocabulary import Basis, Outcome, RunStatus
 SHOWN = 20
 """Offenders of one kind that are named; the others are counted."""
 
+MOST_GROUPS = 200
+"""Groups whose holdings are unpacked and counted again, unless all are asked for."""
+
 GROUP = ("cluster_id", "group_id")
 
 
@@ -46,12 +50,13 @@ class Check:
     offenders: DataFrame
 
 
-def check_rows(warehouse: Warehouse, published: Row) -> tuple[list[Damage], int]:
+def check_rows(warehouse: Warehouse, published: Row, most_groups: int | None = MOST_GROUPS) -> tuple[list[Damage], int]:
     """Return what is wrong with the published rows, and how many invariants were checked.
 
     Args:
         warehouse: set to what is published.
         published: the row of ``runs`` that publishes.
+        most_groups: of how many groups the holdings are looked into, others with each run; None for all.
     """
     tables, damages, versions = {}, [], dict(published["table_versions"])
     for name in TABLES:
@@ -61,7 +66,7 @@ def check_rows(warehouse: Warehouse, published: Row) -> tuple[list[Damage], int]
             damages.append(unreadable(name, versions.get(name), "", error))
     if damages:
         return damages, 0
-    checks = list(_checks(tables, published))
+    checks = list(_checks(tables, published, most_groups))
     for check in checks:
         try:
             damages += [replace(damage, version=versions.get(check.table)) for damage in _first_offenders(check)]
@@ -82,7 +87,13 @@ def _first_offenders(check: Check) -> list[Damage]:
     return damages
 
 
-def _checks(tables: Mapping[str, DataFrame], published: Row) -> Iterator[Check]:
+def sample_groups(solutions: DataFrame, run_id: str, most_groups: int | None) -> DataFrame:
+    """Return (cluster_id, group_id) of at most so many groups, chosen by the run's name; of all where that is None."""
+    groups = solutions.select(*GROUP).distinct()
+    return groups if most_groups is None else groups.orderBy(F.xxhash64(*GROUP, F.lit(run_id)), *GROUP).limit(most_groups)
+
+
+def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | None) -> Iterator[Check]:
     yield Check(Code.UNBALANCED_INPUT, RUNS.name, unbalanced_input(tables[RUNS.name]))
     yield Check(Code.DUPLICATE_KEY, RUNS.name, repeated_numbers(tables[RUNS.name]))
     yield Check(Code.UNKNOWN_RUN, RUNS.name, missing_numbers(tables[RUNS.name]))
@@ -108,10 +119,9 @@ def _checks(tables: Mapping[str, DataFrame], published: Row) -> Iterator[Check]:
     # A group that speaks another protocol has no solution at all.
     due = snapshots.where(assigned).join(solutions, list(GROUP), "left_semi")
     topics_key = ("cluster_id", "topics_hash")
-    bound = published.asDict().get("counterfactuals_from")
-    dropped = recount.dropped_assignments(solutions, assignments, bound)
-    countable = countable.join(dropped, list(SOLUTION), "left_anti")
-    listed = solutions_of_now.join(dropped, list(SOLUTION), "left_anti")
+    groups = sample_groups(solutions, published["run_id"], most_groups)
+    packed = solutions_of_now.join(groups, list(GROUP), "left_semi").where(F.col("holdings").isNotNull())
+    unpacked = expand(packed, snapshots, tables[GENERATION_TOPICS.name])
     for table, code, rows, others, key, found, expected in (
         (SOLUTIONS, Code.MISSING_ROWS, due, observed, (*GROUP, "position"), "a snapshot without one", "an observed solution"),
         (SOLUTIONS, Code.STRAY_ROWS, solutions_of_now, snapshots, (*GROUP, "position"), "a solution", "its snapshot"),
@@ -123,12 +133,19 @@ def _checks(tables: Mapping[str, DataFrame], published: Row) -> Iterator[Check]:
         (FINDINGS, Code.STRAY_ROWS, tables[FINDINGS.name], audits, SNAPSHOT_KEY, "a finding", "the audit it follows from"),
     ):
         yield Check(code, table.name, without_counterpart(rows, others, key, found, expected))
+    yield Check(Code.MISSING_ROWS, SOLUTIONS.name, recount.missing_holdings(solutions, published.asDict().get("counterfactuals_from")))
     yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recount.wrong_partition_counts(assignments))
-    recorded = recount.unlike_the_record(listed.where(F.col("basis") == str(Basis.OBSERVED)), snapshots, assignments)
+    recorded = recount.unlike_the_record(solutions_of_now.where(F.col("basis") == str(Basis.OBSERVED)), snapshots, assignments)
     yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recorded)
-    yield Check(Code.MISSING_ROWS, ASSIGNMENTS.name, recount.wrong_member_counts(listed, snapshots, assignments))
-    yield Check(Code.WRONG_COUNT, GENERATION_AUDITS.name, recount.wrong_balance(countable, assignments, problems))
-    yield Check(Code.WRONG_VIOLATIONS, GENERATION_AUDITS.name, recount.wrong_violations(countable, assignments, problems))
+    yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recount.unlike_the_holdings(assignments, unpacked))
+    yield Check(Code.MISSING_ROWS, ASSIGNMENTS.name, recount.wrong_member_counts(solutions_of_now, snapshots, assignments))
+    # What has no rows of its own is counted by its holdings, in the groups that are looked into.
+    is_fact = recount.is_fact_of_its_own()
+    countable = countable.where(is_fact).unionByName(countable.where(~is_fact).join(packed.select(*SOLUTION), list(SOLUTION), "left_semi"))
+    others = unpacked.join(assignments.select(*SOLUTION).distinct(), list(SOLUTION), "left_anti")
+    held = assignments.unionByName(others.join(solutions.where(~is_fact).select(*SOLUTION), list(SOLUTION), "left_semi"))
+    yield Check(Code.WRONG_COUNT, GENERATION_AUDITS.name, recount.wrong_balance(countable, held, problems))
+    yield Check(Code.WRONG_VIOLATIONS, GENERATION_AUDITS.name, recount.wrong_violations(countable, held, problems))
     yield Check(Code.WRONG_COUNT, GENERATION_AUDITS.name, recount.unlike_the_solution(audits_of_now, solutions))
     movements = tables[MOVEMENTS.name]
     yield Check(Code.WRONG_MOVEMENTS, GENERATION_AUDITS.name, recount.wrong_movements(audits, movements))

@@ -111,23 +111,45 @@ def unlike_the_record(observed: DataFrame, snapshots: DataFrame, assignments: Da
     return offenders(differing, (*SOLUTION, "member_id"), count, F.lit("those that the snapshot records"))
 
 
-def dropped_assignments(solutions: DataFrame, assignments: DataFrame, bound: date | None) -> DataFrame:
-    """Return the counterfactual solutions of which maintenance has left no assignment.
+def is_fact_of_its_own() -> Column:
+    """Return whether a solution always has rows in ``assignments``: others tell what did not happen, or repeat what did."""
+    is_recomputed = F.col("basis") == str(Basis.RECOMPUTED)
+    return (F.col("basis") == str(Basis.OBSERVED)) | (is_recomputed & ~F.col("conformance").eqNullSafe(str(Conformance.EXACT)))
 
-    Rows: ``SOLUTION``.
+
+def missing_holdings(solutions: DataFrame, bound: date | None) -> DataFrame:
+    """Return the solutions with a result that do not tell what members hold, and whose holdings maintenance has not dropped.
 
     Args:
         bound: first month of which it has kept all; None before any maintenance.
     """
     is_old = F.lit(False) if bound is None else (F.col("basis") == str(Basis.COUNTERFACTUAL)) & (F.col("observed_month") < F.lit(bound))
-    return solutions.where(is_old).select(*SOLUTION).join(assignments.select(*SOLUTION).distinct(), list(SOLUTION), "left_anti")
+    rows = solutions.where(has_assignment() & F.col("holdings").isNull() & ~is_old)
+    return offenders(rows, SOLUTION, F.lit("no holdings"), F.lit("what the members hold"))
+
+
+def unlike_the_holdings(assignments: DataFrame, unpacked: DataFrame) -> DataFrame:
+    """Return the members whose stored rows list other partitions than the holdings of their solution.
+
+    Args:
+        unpacked: the holdings of some solutions as rows of ``assignments``.
+    """
+    key = [*SOLUTION, "member_id"]
+    told = unpacked.select(*key, F.to_json("partitions").alias("told"))
+    rows = assignments.select(*key, F.to_json("partitions").alias("listed"), "partition_count").join(told, key)
+    count = F.format_string("%d partitions", "partition_count")
+    return offenders(rows.where(F.col("listed") != F.col("told")), tuple(key), count, F.lit("those that the holdings tell"))
 
 
 def wrong_member_counts(solutions: DataFrame, snapshots: DataFrame, assignments: DataFrame) -> DataFrame:
-    """Return the solutions without one row of ``assignments`` for each member; for none where there is no result."""
+    """Return the solutions without one row of ``assignments`` for each member; for none where there is no result.
+
+    Solutions that need not have rows may have none at all.
+    """
     members = snapshots.select(*PLACE, F.size("members").alias("member_count"))
     rows = assignments.groupBy(*SOLUTION).agg(F.count("*").alias("row_count"))
     joined = solutions.join(members, list(PLACE)).join(rows, list(SOLUTION), "left")
+    joined = joined.where(is_fact_of_its_own() | F.col("row_count").isNotNull())
     expected = F.when(has_assignment(), F.col("member_count")).otherwise(0)
     return _differing(joined, {"members": F.coalesce("row_count", F.lit(0))}, {"members": expected})
 

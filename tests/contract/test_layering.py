@@ -50,7 +50,7 @@ ONLY_IN = {
     # Columns of what is audited, where a benchmark shows that they pay; an assignor has none.
     "numpy": {
         *("assignors.holdings", "assignors.comparison", "assignors.balance", "assignors.optimum", "assignors.flow"),
-        *("jobs.batches", "jobs.packing", "jobs.commit_columns"),
+        *("jobs.holdings_column", "jobs.commit_columns"),
     },
     "scipy": {"assignors.flow"},
 }
@@ -78,7 +78,7 @@ ACTIONS_IN = {
             "histories",
         ),
         *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "retention"),
-        *("report", "exports", "gates", "pipeline"),
+        *("report", "exports", "expansion", "gates", "pipeline"),
         *("verification.invariants", "verification.remote"),
     )
 }

@@ -10,6 +10,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from jobs.holdings_column import unpack_holdings
+from jobs.packing import group_by_topic
 from schemas.tables import TABLES
 
 OF_THE_RUN = {"run_id", "run_sequence", "source", "source_position"}
@@ -19,6 +21,27 @@ OF_THE_RUN = {"run_id", "run_sequence", "source", "source_position"}
 def rows(warehouse: Path, name: str, version: int | None = None) -> list[dict[str, Any]]:
     """Return all rows of a table as plain dicts, at its newest version unless one is named."""
     return DeltaTable(str(warehouse / name), version).to_pyarrow_table().to_pylist()
+
+
+def unpacked_assignments(warehouse: Path) -> list[dict[str, Any]]:
+    """Return a row a member of every solution with a result: its key, and ``partitions`` as ``assignments`` has them."""
+    members = {_place(row): [member["member_id"] for member in row["members"]] for row in rows(warehouse, "subscription_snapshots")}
+    topics = {row["topics_hash"]: [topic["topic"] for topic in row["topics"]] for row in rows(warehouse, "generation_topics")}
+    found = []
+    for row in rows(warehouse, "solutions"):
+        if row["holdings"] is None:
+            continue
+        holdings = unpack_holdings(row["holdings"], members[_place(row)], topics[row["topics_hash"]])
+        for member_id, held in holdings.items():
+            lists = zip(*group_by_topic(held), strict=True)
+            partitions = [{"topic": topic, "partitions": numbers} for topic, numbers in lists]
+            key = {name: row[name] for name in ("cluster_id", "group_id", "generation", "position", "basis", "strategy", "observed_month")}
+            found.append({**key, "member_id": member_id, "partitions": partitions})
+    return found
+
+
+def _place(row: dict[str, Any]) -> tuple[str, str, int]:
+    return row["cluster_id"], row["group_id"], row["position"]
 
 
 def versions(warehouse: Path) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.oracles import audit_oracle as oracle
 from tests.oracles import optimum_oracle
-from tests.spark.tables import rows
+from tests.spark.tables import rows, unpacked_assignments
 
 Row = dict[str, Any]
 OURS = {"range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range"}
@@ -158,8 +158,8 @@ def _compare(solution: Row, now: Row, before: Row | None, withheld: dict, is_rew
 
 @pytest.fixture(scope="module")
 def tables(demo_warehouse: Path) -> dict[str, list[Row]]:
-    names = ("subscription_snapshots", "group_records", "generation_topics", "solutions", "assignments", "generation_audits", "movements")
-    tables = {name: rows(demo_warehouse, name) for name in names}
+    names = ("subscription_snapshots", "group_records", "generation_topics", "solutions", "generation_audits", "movements")
+    tables = {name: rows(demo_warehouse, name) for name in names} | {"assignments": unpacked_assignments(demo_warehouse)}
     consumers = {row["group_id"] for row in tables["subscription_snapshots"] if row["protocol_type"] == "consumer"}
     foreign = {row["group_id"] for row in tables["group_records"] if row["type"] == 2 and row["value"] is not None} - consumers
     assert foreign == {"cache-connect"}  # known under another protocol type only: left out of audits

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import time
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
@@ -162,27 +163,46 @@ def test_two_old_looks_stay_and_the_one_at_the_offsets_topic(kept: Kept) -> None
 
 
 def test_a_maintained_warehouse_is_sound(make_tables, kept: Kept) -> None:
-    """Counterfactual assignments go before the audits made of them."""
-    kept_solutions = {solution_of(row) for row in rows(kept.maintained, "assignments")}
-    assert any(solution_of(row) not in kept_solutions for row in rows(kept.maintained, "solutions") if row["basis"] == "counterfactual")
+    """What members hold in counterfactual solutions goes before the audits made of them."""
+    had, has = (holdings_of(warehouse) for warehouse in (kept.before, kept.maintained))
+    dropped = {key for key, holdings in has.items() if holdings is None and had[key] is not None}
+    assert dropped and {basis for *_, basis, _ in dropped} == {"counterfactual"}
+    assert dict(newest_run(kept.maintained)["output_counts"])["solutions.holdings.dropped"] == len(dropped)
     for warehouse in (kept.maintained, kept.warehouse):
         assert make_tables("verify", "--warehouse", warehouse) == 0
 
 
 def test_what_maintenance_has_not_dropped_must_be_there(kept: Kept, spark: SparkSession, tmp_path: Path) -> None:
-    """Of a young solution all rows are missing, of an old one, of which there are some, one is."""
+    """Of a young solution the holdings are missing, of what was observed all rows, or one of several."""
     shutil.copytree(kept.warehouse, tmp_path / "warehouse")
     bound = newest_run(kept.warehouse)["counterfactuals_from"]
-    listed = [row for row in rows(kept.warehouse, "assignments") if row["basis"] == "counterfactual"]
-    young = next(row for row in listed if row["observed_month"] >= bound)
-    old = next(row for row in listed if row["observed_month"] < bound)
-    for row, more in ((young, ""), (old, f" AND member_id = '{old['member_id']}'")):
-        place = " AND ".join(f"{name} = '{row[name]}'" for name in ("group_id", "position", "basis", "strategy"))
-        spark.sql(f"DELETE FROM delta.`{tmp_path / 'warehouse' / 'assignments'}` WHERE {place}{more}")
+    packed = [row for row in rows(kept.warehouse, "solutions") if row["basis"] == "counterfactual" and row["holdings"] is not None]
+    young = next(row for row in packed if row["observed_month"] >= bound)
+    listed = [row for row in rows(kept.warehouse, "assignments") if row["basis"] == "observed"]
+    members = Counter(map(solution_of, listed))
+    one_of_several = next(row for row in listed if members[solution_of(row)] > 1)
+    alone = next(row for row in listed if members[solution_of(row)] == 1)
+
+    def place(row: dict[str, Any]) -> str:
+        return " AND ".join(f"{name} = '{row[name]}'" for name in ("group_id", "position", "basis", "strategy"))
+
+    assignments, solutions = (f"delta.`{tmp_path / 'warehouse' / name}`" for name in ("assignments", "solutions"))
+    spark.sql(f"UPDATE {solutions} SET holdings = NULL WHERE {place(young)}")
+    spark.sql(f"DELETE FROM {assignments} WHERE {place(alone)}")
+    spark.sql(f"DELETE FROM {assignments} WHERE {place(one_of_several)} AND member_id = '{one_of_several['member_id']}'")
     warehouse = Warehouse(spark, str(tmp_path / "warehouse"))
     damages, _ = check_rows(warehouse, warehouse.newest_run())
-    missing = {damage.place for damage in damages if (damage.code, damage.table) == (Code.MISSING_ROWS, "assignments")}
-    assert {f"position={row['position']} " in place for row, place in zip((old, young), sorted(missing), strict=True)} == {True}
+    missing = {(damage.table, damage.place) for damage in damages if damage.code == Code.MISSING_ROWS}
+    expected = {("solutions", place_of(young)), ("assignments", place_of(alone)), ("assignments", place_of(one_of_several))}
+    assert missing == expected
+
+
+def holdings_of(warehouse: Path) -> dict[tuple, bytes | None]:
+    return {solution_of(row): row["holdings"] for row in rows(warehouse, "solutions")}
+
+
+def place_of(row: dict[str, Any]) -> str:
+    return " ".join(f"{name}={row[name]}" for name in ("cluster_id", "group_id", "position", "basis", "strategy"))
 
 
 def solution_of(row: dict[str, Any]) -> tuple:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,7 +12,7 @@ from assignors import Member
 from assignors.auditing import GroupAudit
 from assignors.replay import Replay, Snapshot, Step
 from assignors.topic_looks import ClusterLooks, TopicRun
-from jobs.batches import IntegerLists
+from jobs.holdings_column import TornHoldingsError, pack_holdings
 from jobs.packing import (
     GROUP,
     SNAPSHOT_FIELDS,
@@ -130,29 +129,25 @@ def test_group_by_topic_keeps_both_orders() -> None:
 # -- stored generations
 
 
-def stored_rows(step: Step) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the row of a step's snapshot, of its observed solution, and of what each member holds, as the audit reads them."""
+def stored_rows(step: Step) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the row of a step's snapshot, and of its observed solution, as the audit reads them."""
     members = step.snapshot.members
-    of_solution = {"basis": "observed", "strategy": step.snapshot.strategy or ""}
+    topics = [topic.topic for topic in step.topics]
     solved = {
-        **of_solution,
+        "basis": "observed",
+        "strategy": step.snapshot.strategy or "",
         **{name: getattr(step, name) for name in ("has_predecessor", "is_rewrite", "is_follow_up")},
         "status": "solved",
         "cooperative_revocation_count": None,
-        "topic_topic": [topic.topic for topic in step.topics],
+        "holdings": pack_holdings([group_by_topic(step.snapshot.assigned[one.member_id]) for one in members], topics),
+        "topic_topic": topics,
         "topic_topic_id": [topic.topic_id for topic in step.topics],
         "topic_partition_count": [topic.partition_count for topic in step.topics],
         "topic_racks": None,
         "uncertain_topics": [topic.topic for topic in step.topics if topic.is_uncertain],
     }
-    held = []
-    for one in members:
-        topics, lists = group_by_topic(step.snapshot.assigned[one.member_id])
-        lengths, numbers = list(map(len, lists)), [number for numbers in lists for number in numbers]
-        columns = IntegerLists(np.array(lengths, dtype=np.int64), np.array(numbers, dtype=np.int64))
-        held.append({**of_solution, "member_id": one.member_id, "held_topics": topics, "held_partitions": columns})
     stored = {"client_hosts": [None] * len(members), "observed_at_ms": step.snapshot.joined_at_ms, "group_type": "classic"}
-    return stored, [solved], held
+    return stored, [solved]
 
 
 @pytest.mark.parametrize(
@@ -193,6 +188,24 @@ def test_a_repeated_generation_is_a_static_members_only_where_nothing_else_chang
     audit, steps = GroupAudit(), play(Replay(()), known(t=2), *history)
     generations = [unpack_generation(stored, step.snapshot, *rows) for step in steps for stored, *rows in [stored_rows(step)]]
     assert [audit.advance(generation)[0] for generation in generations][1].triggers == tuple(triggers)
+
+
+@pytest.mark.parametrize("status", ["solved", "carried"])
+def test_a_result_whose_holdings_are_gone_is_not_taken_for_an_empty_one(status: str) -> None:
+    (step,) = play(Replay(()), known(t=1), snapshot(1, {"a": "t0"}))
+    stored, [solved] = stored_rows(step)
+    with pytest.raises(TornHoldingsError, match=f"expected solutions.holdings beside the status {status}"):
+        unpack_generation(stored, step.snapshot, [{**solved, "status": status, "holdings": None}])
+
+
+def test_solutions_that_are_alike_share_their_holdings() -> None:
+    (step,) = play(Replay(()), known(t=1), snapshot(1, {"a": "t0"}))
+    stored, [solved] = stored_rows(step)
+    rows = [solved, {**solved, "basis": "recomputed"}, {**solved, "basis": "counterfactual", "status": "over_budget"}]
+    same, again, none = [one.assignment for one in unpack_generation(stored, step.snapshot, rows).solutions]
+    assert dict(same) == {"a": (("t", 0),)}
+    assert again is same
+    assert none is None
 
 
 # -- looks

@@ -75,7 +75,7 @@ def test_all_other_rows_are_those_of_a_run_without_plug_ins(warehouse: Path, dem
     for name in ("solutions", "assignments", "generation_audits", "movements"):
         ours, theirs = (
             sorted(
-                (row["position"], row["basis"], row.get("member_id") or "", repr(row.get("partitions")), row.get("status") or "")
+                (row["position"], row["basis"], row.get("member_id") or "", str(row.get("holdings")), row.get("status") or "")
                 for row in of_the_group(folder, name)
                 if row["basis"] != "counterfactual" or row["strategy"] == "range"
             )

@@ -13,7 +13,7 @@ import pytest
 
 from schemas.tables import TABLES
 from schemas.wire import decode_assignment, decode_subscription
-from tests.spark.tables import rows, versions
+from tests.spark.tables import rows, unpacked_assignments, versions
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 OURS = {"range", "roundrobin", "sticky", "cooperative-sticky"}
@@ -179,7 +179,7 @@ def test_java_leaders_are_reproduced_exactly(demo_warehouse: Path, snapshots: li
 def test_exact_means_the_same_partitions_in_the_same_order(demo_warehouse: Path) -> None:
     """Conformance, recomputed from the stored assignments themselves."""
     held: dict[tuple, dict] = {}
-    for row in rows(demo_warehouse, "assignments"):
+    for row in unpacked_assignments(demo_warehouse):
         if row["basis"] in ("observed", "recomputed"):
             key = (row["group_id"], row["position"], row["member_id"])
             held.setdefault(key, {})[row["basis"]] = {entry["topic"]: entry["partitions"] for entry in row["partitions"]}

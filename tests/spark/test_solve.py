@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from assignors.replay import Replay, State
 from jobs import assign, udfs
 from jobs.carry import decode_state
 from jobs.context import RunContext
+from jobs.holdings_column import unpack_holdings
 from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
 from jobs.udfs import SolveSettings, solve_chunks
 from jobs.worker_guard import GroupFailedError, WorkerLimits
@@ -28,7 +30,7 @@ from tests.spark.frames import entries, frame, look_row, looks, member_row, mome
 
 LOOKS = [look_row("t", at, [["r1"]] * 4) for at in (0, 2_500)] + [look_row("u", 0, [["r2"], [None]])]
 STRATEGIES = ("sticky", "cooperative-sticky")
-SETTINGS = SolveSettings(STRATEGIES, None, 60, (), {"c": (0, 2_500)}, 500, WorkerLimits(4096, 3600))
+SETTINGS = SolveSettings(STRATEGIES, None, 60, (), {"c": (0, 2_500)}, 500, False, WorkerLimits(4096, 3600))
 
 
 def history() -> list[dict[str, Any]]:
@@ -133,16 +135,25 @@ def test_solutions_are_those_of_the_replay(chunks: list[dict[str, Any]]) -> None
     """What the worker writes for a group is what a plain loop over its snapshots gives."""
     of_g = [chunk for chunk in chunks if chunk["group_id"] == "g"]
     replay, state, expected = SETTINGS.replay_of("c", "g"), None, []
+    members = {}
     for chunk in of_g:
         ((snapshot, _),) = unpack_snapshots(chunk)
+        members[snapshot.position] = [member.member_id for member in snapshot.members]
         state: State | None = replay.advance(state, snapshot, udfs.ClusterLooks((0, 2_500), unpack_runs(of_g[0])))
         expected += [
             (snapshot.position, one.basis, one.strategy, one.status, one.rebalance_count, grouped(one.assignment))
             for one in state.step.solutions
         ]
+    rows = run(of_g)
+    topics = {row["topics_hash"]: row["topic_names"] for row in rows if row["row_kind"] == "topics"}
     found = [
-        (row["position"], row["basis"], row["strategy"], row["status"], row["rebalance_count"], assignment_of(row))
-        for row in run(of_g)
+        (
+            *(row[name] for name in ("position", "basis", "strategy", "status", "rebalance_count")),
+            None
+            if row["holdings"] is None
+            else grouped(unpack_holdings(row["holdings"], members[row["position"]], topics[row["topics_hash"]])),
+        )
+        for row in rows
         if row["row_kind"] == "solution"
     ]
     assert found == expected
@@ -158,11 +169,19 @@ def grouped(assignment: Assignment | None) -> dict[str, dict[str, list[int]]] | 
     return held
 
 
-def assignment_of(row: dict[str, Any]) -> dict[str, dict[str, list[int]]] | None:
-    if row["held_topics"] is None:
-        return None
-    held = zip(row["held_topics"], row["held_partitions"], strict=True)
-    return dict(zip(row["member_ids"], [dict(zip(*one, strict=True)) for one in held], strict=True))
+@pytest.mark.parametrize("keeps_all_rows", [False, True])
+def test_only_what_happened_has_lists_unless_all_is_kept(chunks: list[dict[str, Any]], keeps_all_rows: bool) -> None:
+    settings = replace(SETTINGS, keeps_all_rows=keeps_all_rows)
+    frames = solve_chunks(iter([pd.DataFrame(chunks)]), settings)
+    rows = [row for rows in frames for row in rows.to_dict("records") if row["row_kind"] == "solution"]
+    listed = {(row["basis"], row["conformance"]) for row in rows if row["held_topics"] is not None}
+    unlisted = {(row["basis"], row["conformance"]) for row in rows if row["held_topics"] is None}
+    happened = {(basis, word) for basis, word in listed | unlisted if basis == "observed" or (basis == "recomputed" and word != "exact")}
+    assert {("recomputed", "exact"), ("counterfactual", None)} <= listed | unlisted
+    assert listed == (listed | unlisted if keeps_all_rows else happened)
+    for row in rows:
+        if row["held_topics"] is not None:
+            assert len(row["member_ids"]) == len(row["group_instance_ids"]) == len(row["held_topics"]) == len(row["held_partitions"])
 
 
 def test_topics_are_written_once_a_task(chunks: list[dict[str, Any]]) -> None:
@@ -229,5 +248,5 @@ def test_a_row_that_does_not_fit_a_frame_is_told_with_its_group() -> None:
 )
 def test_release_patterns(cluster: str, group: str, client: str, expected: str | None) -> None:
     versions = (("2.8.2", "eu", "billing-*", "*"), ("3.3.2", "*", "*", "java-*"))
-    settings = SolveSettings((), None, 60, versions, {}, 500, WorkerLimits(4096, 3600))
+    settings = SolveSettings((), None, 60, versions, {}, 500, False, WorkerLimits(4096, 3600))
     assert settings.replay_of(cluster, group).version_override(client) == expected

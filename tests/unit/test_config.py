@@ -39,6 +39,7 @@ def test_every_setting_can_be_given() -> None:
             "step_budget": 3,
             "plugin_timeout_s": 0.5,
             "kafka_versions": [{"version": "2.8.2", "group": "billing-*"}],
+            "keep_counterfactuals": True,
         },
         "quality": {"max_quarantined_ratio": 1, "fail_on": "warning"},
         "report": {"output": "r.html", "details": "d", "export": ["csv"], "export_dir": "e", "worst_groups": 0, "max_detail_rows": 5},

@@ -1,0 +1,87 @@
+"""The column ``solutions.holdings``: what the members of one solution hold, packed into bytes.
+
+A row a member would cost a hundred times as much to write, to shuffle and to read again. Topics stand there as their places in the
+generation's row of ``generation_topics``, members in the order of the snapshot's: the bytes tell nothing without these two.
+
+Layout, little-endian: the width of a number in bytes (1, 2 or 4, one byte); how many members, topics and entries there are (4 bytes each);
+then signed numbers of that width: each topic's place, each member's number of entries, each entry's topic among these topics, each entry's
+number of partitions, all partitions. An entry is what one member was given of one topic. Names of topics that the generation does not
+list follow as a JSON list; their places begin behind those of the listed ones.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from assignors.holdings import Holdings
+
+_HEADER = struct.Struct("<BIII")
+_WIDTHS = ((1, 2**7), (2, 2**15), (4, 2**31))
+"""Bytes of a number -> what its absolute value is below."""
+
+GivenLists = tuple[Sequence[str], Sequence[Sequence[int]]]
+"""What one member was given: topics, and for each of them its partitions, as ``packing.group_by_topic`` returns them."""
+
+
+class TornHoldingsError(ValueError):
+    """Bytes of ``solutions.holdings`` that are not what ``pack_holdings`` has made for this generation."""
+
+
+def pack_holdings(given: Iterable[GivenLists], listed_topics: Sequence[str]) -> bytes:
+    """Return what members hold as bytes.
+
+    Args:
+        given: for each member of the snapshot, in its order, what it was given.
+        listed_topics: the topics of the generation, in the order of ``generation_topics``.
+    """
+    places = {topic: place for place, topic in enumerate(listed_topics)}
+    used: dict[str, int] = {}
+    entry_counts: list[int] = []
+    entry_topics: list[int] = []
+    lengths: list[int] = []
+    partitions: list[int] = []
+    for topics, lists in given:
+        entry_counts.append(len(topics))
+        for topic, numbers in zip(topics, lists, strict=True):
+            entry_topics.append(used.setdefault(topic, len(used)))
+            lengths.append(len(numbers))
+            partitions.extend(numbers)
+    unlisted = [topic for topic in used if topic not in places]
+    places.update((topic, len(listed_topics) + place) for place, topic in enumerate(unlisted))
+    values = [*(places[topic] for topic in used), *entry_counts, *entry_topics, *lengths, *partitions]
+    most = max(max(values), -1 - min(values)) if values else 0
+    width = next(width for width, bound in _WIDTHS if most < bound)
+    names = json.dumps(unlisted).encode() if unlisted else b""
+    return _HEADER.pack(width, len(entry_counts), len(used), len(entry_topics)) + np.array(values, dtype=f"<i{width}").tobytes() + names
+
+
+def unpack_holdings(packed: bytes, member_ids: Sequence[str], listed_topics: Sequence[str]) -> Holdings:
+    """Return what ``pack_holdings`` has packed, with the members' names.
+
+    Raises:
+        TornHoldingsError: the bytes are of another generation, or damaged.
+    """
+    try:
+        width, member_count, topic_count, entry_count = _HEADER.unpack_from(packed)
+        if member_count != len(member_ids):
+            raise TornHoldingsError(f"expected holdings of {len(member_ids)} members, found them of {member_count}")
+        head = topic_count + member_count + 2 * entry_count
+        numbers = np.frombuffer(packed, f"<i{width}", head, _HEADER.size).astype(np.int64)
+        at = _HEADER.size + head * width
+        topic_places, entry_counts, entry_topics, lengths = np.split(numbers, (topic_count, topic_count + member_count, head - entry_count))
+        if head and numbers.min() < 0:
+            raise TornHoldingsError("expected counts and places in holdings, found a number below 0")
+        partition_count = int(lengths.sum())
+        partitions = np.frombuffer(packed, f"<i{width}", partition_count, at).astype(np.int64)
+        rest = packed[at + partition_count * width :]
+        names = [*listed_topics, *(json.loads(rest) if rest else ())]
+        topics = [names[place] for place in topic_places.tolist()]
+        if entry_counts.sum() != entry_count or (entry_count and (entry_topics.min() < 0 or entry_topics.max() >= topic_count)):
+            raise TornHoldingsError("the counts of holdings contradict each other")
+    except (ArithmeticError, IndexError, TypeError, ValueError, struct.error) as error:
+        raise error if isinstance(error, TornHoldingsError) else TornHoldingsError(f"holdings cannot be read: {error}") from error
+    return Holdings(member_ids, topics, entry_counts, entry_topics, lengths, partitions)
