@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from jobs.errors import WarehouseDamagedError
 
@@ -30,6 +35,54 @@ def local_properties(log: Path, version: int) -> dict[str, str]:
             properties: dict[str, str] = metadata.get("configuration", {})
             return properties
     raise WarehouseDamagedError(f"{log}: no commit tells the table's properties; restore the folder from a copy, or rebuild the warehouse")
+
+
+def files_of(log: Path, version: int) -> list[Path] | None:
+    """Return the files that hold the rows of a table at a version; no order.
+
+    Reads the newest checkpoint up to the version, and the commits behind it. None where that does not tell: a file of the log is missing
+    or damaged, a checkpoint has several parts, or the table has something that only Delta knows how to read, such as deletion vectors.
+    """
+    try:
+        base = max(
+            (int(match[1]) for name in os.listdir(log) if (match := _CHECKPOINT.fullmatch(name)) and int(match[1]) <= version), default=-1
+        )
+        actions = _checkpoint_actions(log / f"{base:020}.checkpoint.parquet") if base >= 0 else []
+        for number in range(base + 1, version + 1):
+            committed = [json.loads(line) for line in (log / f"{number:020}.json").read_text(encoding="utf-8").splitlines() if line]
+            if not committed:
+                return None
+            actions += committed
+        return _live_files(log.parent, actions)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
+        return None
+
+
+def _checkpoint_actions(path: Path) -> list[dict[str, Any]]:
+    """Return the actions of a checkpoint that say where rows are and how to read them."""
+    file = pq.ParquetFile(path)
+    rows = file.read(columns=[name for name in ("add", "protocol", "sidecar") if name in file.schema_arrow.names]).to_pylist()
+    return [{kind: content for kind, content in row.items() if content is not None} for row in rows]
+
+
+def _live_files(table: Path, actions: list[dict[str, Any]]) -> list[Path] | None:
+    """Return the files that actions add up to; None where these say something else than adding, or removing, whole files of the table."""
+    paths: set[str] = set()
+    reader_version = None
+    for action in actions:
+        if not isinstance(action, dict):
+            return None
+        if "add" in action:
+            if action["add"].get("deletionVector") or urlsplit(action["add"]["path"]).scheme:
+                return None
+            paths.add(action["add"]["path"])
+        elif "remove" in action:
+            paths.discard(action["remove"]["path"])
+        elif "protocol" in action:
+            reader_version = action["protocol"]["minReaderVersion"]
+        elif "sidecar" in action:
+            return None
+    return [table / unquote(path) for path in paths] if reader_version == 1 else None
 
 
 def checkpoint_before(log: Path, moment: float) -> int | None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
-from jobs.delta_log import cut_before, local_properties
+from jobs.delta_log import cut_before, files_of, local_properties
 from jobs.errors import WarehouseDamagedError
 
 SUFFIXES = (".json", ".crc", ".checkpoint.parquet")
@@ -76,3 +81,81 @@ def test_a_commit_that_cannot_be_opened_is_told_with_its_file(tmp_path: Path) ->
     (tmp_path / f"{0:020}.json").mkdir()
     with pytest.raises(WarehouseDamagedError, match="cannot be read"):
         local_properties(tmp_path, 0)
+
+
+# -- files of a version
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    """A partitioned table of appends, an overwrite, a delete and a checkpoint between them; a value of the partition has odd characters."""
+    folder = tmp_path / "a table"
+    for number, day in enumerate(["1", "a b/%", "1", "2"]):
+        write_deltalake(folder, pa.table({"day": [day], "number": [number]}), partition_by=["day"], mode="append")
+        if number == 1:
+            DeltaTable(folder).create_checkpoint()
+    DeltaTable(folder).delete("number = 0")
+    write_deltalake(folder, pa.table({"day": ["3"], "number": [9]}), partition_by=["day"], mode="overwrite")
+    return DeltaTable(folder)
+
+
+def log_of(table: DeltaTable) -> Path:
+    return Path(unquote(urlsplit(table.table_uri).path)) / "_delta_log"
+
+
+def test_the_files_of_each_version_are_those_that_another_reader_finds(table: DeltaTable) -> None:
+    log = log_of(table)
+    for version in range(table.version() + 1):
+        table.load_as_version(version)
+        found = files_of(log, version)
+        assert found is not None
+        names = [str(path.relative_to(log.parent)) for path in found]
+        assert sorted(names) == sorted(uri[uri.index("/day=") + 1 :] for uri in table.file_uris())
+        assert all(path.is_file() for path in found)
+
+
+def test_a_checkpoint_stands_for_the_commits_before_it(table: DeltaTable) -> None:
+    log = log_of(table)
+    expected = files_of(log, 3)
+    (log / f"{0:020}.json").unlink()
+    assert files_of(log, 3) == expected
+    assert files_of(log, 0) is None
+
+
+def change_last(log: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    path = max(log.glob("*.json"))
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    for action in actions:
+        change(action)
+    path.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda action: action.get("add", {}).update(deletionVector={"storageType": "u"}), id="rows are deleted aside"),
+        pytest.param(lambda action: action.get("add", {}).update(path="s3://elsewhere/part"), id="a file elsewhere"),
+        pytest.param(lambda action: action.update(protocol={"minReaderVersion": 3, "minWriterVersion": 7}), id="a newer protocol"),
+        pytest.param(lambda action: action.get("add", {}).pop("path", None), id="no path"),
+    ],
+)
+def test_what_only_delta_can_read_is_left_to_it(table: DeltaTable, change: Callable[[dict[str, Any]], None]) -> None:
+    log = log_of(table)
+    change_last(log, change)
+    assert files_of(log, table.version()) is None
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text("{"), lambda path: path.write_text("[]\n")])
+def test_a_damaged_log_is_left_to_delta(table: DeltaTable, damage: Callable[[Path], Any]) -> None:
+    log = log_of(table)
+    damage(log / f"{4:020}.json")
+    assert files_of(log, 3) is not None
+    assert files_of(log, table.version()) is None
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"PAR1"), lambda path: path.write_bytes(path.read_bytes()[:-20])])
+def test_a_damaged_checkpoint_is_left_to_delta(table: DeltaTable, damage: Callable[[Path], Any]) -> None:
+    log = log_of(table)
+    damage(log / f"{1:020}.checkpoint.parquet")
+    assert files_of(log, 0) is not None
+    assert files_of(log, 2) is None
