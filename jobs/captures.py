@@ -9,7 +9,7 @@ import os
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from errno import ELOOP
 from heapq import heappop, heappush
@@ -215,17 +215,22 @@ def _id_around(capture: Capture, ids: dict[Path, set[str]]) -> str | None:
     return min(known) if len(known) == 1 else None
 
 
-def fingerprint(captures: tuple[Capture, ...]) -> str:
-    """Return a SHA-256 over what the captures hold, whatever their names and folders are."""
+def fingerprint(digests: Iterable[bytes]) -> str:
+    """Return a SHA-256 over what captures hold, whatever their names and folders are.
+
+    Args:
+        digests: of each, as ``content_digest`` returns it.
+    """
     digest = hashlib.sha256()
-    for content in sorted(_digest(Path(capture.path)) for capture in captures):
+    for content in sorted(digests):
         digest.update(content)
     return digest.hexdigest()
 
 
-def _digest(path: Path) -> bytes:
+def content_digest(capture: Capture) -> bytes:
+    """Return the SHA-256 of what a capture holds."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with Path(capture.path).open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.digest()

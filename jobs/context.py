@@ -48,7 +48,7 @@ class RunContext:
 
     Attributes:
         as_of: the run's clock, aware UTC.
-        captures: the inputs, recognised.
+        digests: the files that are inputs, recognised, with the SHA-256 of what each holds.
         cluster_id_flag: ``--cluster-id``, which beats the captures' own; None when not given.
         input_counts: records by where they ended, filled by land.
         consumed: by table, or reader of a table, the run_sequence up to which its rows have been used; starts with the last run's.
@@ -63,6 +63,9 @@ class RunContext:
         origins_read: those of which this run was the first to.
         landed_until_before: up to where earlier runs have read each log, see ``runs.landed_until``; None where none has noted it.
         read_until: likewise this run.
+        files: those that this run has decoded, see ``runs.files``; None where no file may be known any more.
+        file_counts: where their records ended.
+        captures: the files that this run decodes; set by land.
     """
 
     spark: SparkSession
@@ -70,7 +73,7 @@ class RunContext:
     settings: Settings
     run_id: str
     as_of: datetime
-    captures: tuple[Capture, ...] = ()
+    digests: dict[Capture, bytes] = field(default_factory=dict)
     cluster_id_flag: str | None = None
     input_counts: dict[str, int] = field(default_factory=dict)
     consumed: dict[str, int] = field(default_factory=dict)
@@ -85,6 +88,9 @@ class RunContext:
     origins_read: dict[str, int] = field(default_factory=dict)
     landed_until_before: dict[str, int] | None = None
     read_until: dict[str, int] = field(default_factory=dict)
+    files: list[str] | None = field(default_factory=list)
+    file_counts: dict[str, int] = field(default_factory=dict)
+    captures: tuple[Capture, ...] = ()
 
     @property
     def run_sequence(self) -> int:
@@ -127,7 +133,7 @@ class RunContext:
 
     @property
     def sources(self) -> set[Source]:
-        """Return the kinds of the inputs; a live cluster's records and looks are those of its captures."""
+        """Return the kinds of what this run decodes; a live cluster's records and looks are those of its captures."""
         of_live = {Source.CONSUMER_OFFSETS, Source.CLUSTER_METADATA} if self.live is not None else set()
         return {capture.source for capture in self.captures} | of_live
 

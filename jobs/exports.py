@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from jobs.output_files import PROMETHEUS_FILE, export_names, write_output
-from jobs.reporting.prometheus import to_prometheus
+from jobs.reporting.prometheus import clock_lines, to_prometheus
 from jobs.reporting.row_text import to_csv, to_json
 from jobs.reporting.view import ReportRows
 from jobs.warehouse import Warehouse
@@ -40,6 +40,17 @@ def write_exports(warehouse: Warehouse, formats: tuple[ExportFormat, ...], folde
     for path in written:
         write_output(to_prometheus(rows, as_of) if path.name == PROMETHEUS_FILE else _table(warehouse, path), path)
     return written
+
+
+def set_clock(path: Path, as_of: datetime) -> None:
+    """Set the clock in a file for Prometheus, which says that a run has been there, and leave all figures.
+
+    Raises:
+        EvenkeelError: the file cannot be written.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    clock = "".join(clock_lines(as_of)).splitlines(keepends=True)
+    write_output([*clock, *lines[len(clock) :]], path)
 
 
 def _table(warehouse: Warehouse, path: Path) -> Iterator[str]:

@@ -8,6 +8,7 @@ look, by its topic and time.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -20,6 +21,7 @@ from jobs.alignment import align_records
 from jobs.comparison import landed_before, resolve, survey_log
 from jobs.context import RunContext
 from jobs.errors import CountsDoNotBalanceError
+from jobs.known_files import counts_to_note, find_known
 from jobs.packing import GROUP
 from jobs.reading import decode_captures, decode_log, decode_look, united
 from jobs.settling import (
@@ -105,8 +107,8 @@ def _is_dispute() -> Column:
     return F.col("group_id").isNotNull() & (F.col("is_contested") | F.col("reason").eqNullSafe(CONFLICT))
 
 
-def _count(context: RunContext, staged: DataFrame) -> _Tally:
-    """Return what has to be written; count where every record ended into ``context.input_counts``.
+def _count(context: RunContext, staged: DataFrame) -> tuple[dict[str, int], _Tally]:
+    """Return where every record ended, as ``runs.input_counts`` has it, and what has to be written.
 
     Raises:
         CountsDoNotBalanceError: a record is unaccounted for.
@@ -117,7 +119,8 @@ def _count(context: RunContext, staged: DataFrame) -> _Tally:
     origin = F.when(is_first, F.concat_ws(" ", "cluster_id", F.substring_index("source_position", "@", 1))).alias("origin")
     kinds = ("source", "kind", "outcome", "target", "is_new", "is_displaced", _is_dispute().alias("is_dispute"), origin)
     rows = staged.groupBy(*kinds).count().collect()
-    counts, tally = context.input_counts, _Tally()
+    counts: dict[str, int] = {}
+    tally = _Tally()
     for row in sorted(rows, key=str):
         tally.has_disputes |= row["is_dispute"]
         if row["is_displaced"]:
@@ -133,10 +136,8 @@ def _count(context: RunContext, staged: DataFrame) -> _Tally:
         if row["origin"] is not None:
             context.origins_read[row["origin"]] = context.run_sequence
         tally.has_folds |= row["is_new"] and row["target"] == "group_record" and row["kind"].startswith("consumer_group_")
-    for key in ("read", *map(str, Outcome)):
-        counts.setdefault(key, 0)
-    _check_balance("records read", counts["read"], sum(counts[str(outcome)] for outcome in Outcome))
-    return tally
+    _check_balance("records read", counts.get("read", 0), sum(counts.get(str(outcome), 0) for outcome in Outcome))
+    return counts, tally
 
 
 def _check_balance(what: str, expected: int, found: int) -> None:
@@ -146,6 +147,24 @@ def _check_balance(what: str, expected: int, found: int) -> None:
 
 def run(context: RunContext) -> None:
     """Land the captures of a run; tables that get nothing new are not touched."""
+    cluster_ids = (context.cluster_id_flag, context.settings.cluster_id)
+    known = find_known(context.warehouse, context.digests, cluster_ids, context.retained_from)
+    context.captures = known.unread
+    counts = Counter(dict.fromkeys(("read", *map(str, Outcome)), 0))
+    counts.update(known.counts)
+    if known.unread or context.live is not None:
+        found, tally = _land(context)
+        counts.update(found)
+        if tally.displacing or tally.has_disputes:
+            # Whose record stays of several at one place may change with each run, and where the others end with it.
+            context.files = None
+        elif context.live is None:
+            context.files, context.file_counts = list(known.keys), counts_to_note(found)
+    context.input_counts |= counts
+
+
+def _land(context: RunContext) -> tuple[dict[str, int], _Tally]:
+    """Land what this run decodes; return where every record ended, and what that asked for."""
     warehouse = context.warehouse
     decoded, moved = _ordered(context)
     if context.landed_until_before is None and Source.CONSUMER_OFFSETS in context.sources:  # the release before did not note it
@@ -154,7 +173,7 @@ def run(context: RunContext) -> None:
     survey = survey_log(warehouse, decoded, landed_until)
     context.read_until = survey.read_until
     staged = resolve(warehouse, decoded, context.sources, survey, landed_until, context.retained_from)
-    tally = _count(context, staged)
+    counts, tally = _count(context, staged)
     displaced = {target: _take_displaced(warehouse, staged, target) for target in TARGETS if target in tally.displacing}
     verdicts = Verdicts(context, staged, survey) if Source.CONSUMER_OFFSETS in context.sources else None
     for target, spec in TARGETS.items():
@@ -171,6 +190,7 @@ def run(context: RunContext) -> None:
     for rows in displaced.values():
         _quarantine_displaced(context, rows)
     _write_histories(context, staged, tally, displaced, moved)
+    return counts, tally
 
 
 def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:

@@ -7,7 +7,7 @@ import logging
 import platform
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -21,7 +21,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import assign, audit, expansion, gates, land, maintain, migrations, report, verify
-from jobs.captures import Capture, fingerprint
+from jobs.captures import Capture, content_digest, fingerprint
 from jobs.context import RunContext, stage_timer
 from jobs.errors import (
     GateFailedError,
@@ -107,7 +107,8 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     migrations.refuse_newer(warehouse)
     if request.command == "report":
         published = warehouse.read_published()
-        return _report(warehouse, request, {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])})
+        told = {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])}
+        return _report(warehouse, request, told, dict(published["table_versions"]))
     if request.expand:
         warehouse.read_published()
         return expansion.run(warehouse, request.expand, request.cluster_id_flag, request.since, request.expand_to)
@@ -174,19 +175,20 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
     Raises:
         RunIdReusedError: it was another run.
     """
-    if (before["input_fingerprint"], before["settings_fingerprint"]) != (_input_fingerprint(request), _settings_fingerprint(request)):
+    given = (_input_fingerprint(request, map(content_digest, request.captures)), _settings_fingerprint(request))
+    if (before["input_fingerprint"], before["settings_fingerprint"]) != given:
         raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
     logger.info("run %s is already published: nothing to do", request.run_id)
     warehouse.read_published()
     _tidy(warehouse)  # it may have been killed before
     request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
-    return _told(warehouse, request, before["run_sequence"], dict(before["input_counts"]))
+    return _told(warehouse, request, before["run_sequence"], dict(before["input_counts"]), dict(before["table_versions"]))
 
 
-def _told(warehouse: Warehouse, request: Request, run_sequence: int, input_counts: dict[str, int]) -> str | None:
+def _told(warehouse: Warehouse, request: Request, run_sequence: int, input_counts: dict[str, int], versions: dict[str, int]) -> str | None:
     """Return what a published run says at its end: the summary of its report, where it makes one."""
     told = {"run_id": request.run_id, "input_counts": input_counts}
-    summary = _report(warehouse, request, told) if request.command == "run" else None
+    summary = _report(warehouse, request, told, versions) if request.command == "run" else None
     _check_fail_on(warehouse, request, run_sequence, summary)
     return summary
 
@@ -196,13 +198,14 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     published = warehouse.newest_run(RunStatus.PUBLISHED) if newest is not None else None
     warehouse.run_sequence = (newest["run_sequence"] if newest is not None else 0) + 1
     warehouse.run_id = request.run_id
+    digests = {capture: content_digest(capture) for capture in request.captures}
     context = RunContext(
         warehouse.spark,
         warehouse,
         request.settings,
         request.run_id,
         request.as_of,
-        request.captures,
+        digests,
         request.cluster_id_flag,
         consumed=dict(published["consumed"]) if published is not None else {},
         written_before=dict(published["written"]) if published is not None else {},
@@ -219,7 +222,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "command": request.command,
         "started_at": started_at,
         "warehouse_id": warehouse.identity,
-        "input_fingerprint": _input_fingerprint(request),
+        "input_fingerprint": _input_fingerprint(request, digests.values()),
         "settings_fingerprint": _settings_fingerprint(request),
         "software_versions": software_versions(context.spark),
     }
@@ -238,7 +241,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     _tidy(warehouse)
     if request.command == "maintain":
         _vacuum(context, request.now())
-    return _told(warehouse, request, warehouse.run_sequence, context.input_counts)
+    return _told(warehouse, request, warehouse.run_sequence, context.input_counts, versions)
 
 
 def _landed_until(published: Row | None) -> dict[str, int] | None:
@@ -328,6 +331,7 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
         context.positions_read.clear()
         context.origins_read.clear()
         context.read_until.clear()
+        context.files, context.file_counts = [], {}
         _close(context, request, row, status, versions, [])
         warehouse.clear_staging()
     except WarehouseExchangedError as exchanged:
@@ -378,6 +382,8 @@ def _close(
         "positions": context.positions,
         "origins": context.origins,
         "landed_until": context.landed_until,
+        "files": context.files,
+        "file_counts": context.file_counts,
         "retained_from": context.retained_from,
         "counterfactuals_from": context.counterfactuals_from,
         "gates": [asdict(result) for result in results],
@@ -393,9 +399,13 @@ def software_versions(spark: SparkSession) -> dict[str, str]:
     return {"evenkeel": evenkeel_version(), "python": platform.python_version(), "spark": spark.version, "pyspark": pyspark.__version__}
 
 
-def _input_fingerprint(request: Request) -> str:
-    """Return what tells inputs apart: of a live one its servers, since its log is another one at each retry."""
-    captured = fingerprint(request.captures)
+def _input_fingerprint(request: Request, digests: Iterable[bytes]) -> str:
+    """Return what tells inputs apart: of a live one its servers, since its log is another one at each retry.
+
+    Args:
+        digests: of the captures.
+    """
+    captured = fingerprint(digests)
     return captured if request.live is None else hashlib.sha256(f"{captured} {request.live.servers}".encode()).hexdigest()
 
 
@@ -407,9 +417,15 @@ def _settings_fingerprint(request: Request) -> str:
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()
 
 
-def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any]) -> str:
+def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any], versions: dict[str, int]) -> str:
+    """Write the report and return its summary; a run that has changed no table leaves the one that is there.
+
+    Args:
+        versions: of every table.
+    """
+    is_wanted_anew = request.command == "report"
     with stage_timer("report"):
-        return report.run(warehouse, request.settings, request.as_of, summary)
+        return report.run(warehouse, request.settings, request.as_of, summary, versions, is_wanted_anew=is_wanted_anew)
 
 
 def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, summary: str | None) -> None:

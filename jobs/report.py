@@ -22,11 +22,20 @@ from urllib.parse import quote
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.exports import write_exports
-from jobs.output_files import exports_folder, further_page, page_file, remove_unfinished_outputs, write_output
-from jobs.report_page import MOST_BYTES, build_page, build_views, render, render_group, to_text
+from jobs.exports import set_clock, write_exports
+from jobs.output_files import (
+    PROMETHEUS_FILE,
+    export_names,
+    exports_folder,
+    further_page,
+    page_file,
+    remove_unfinished_outputs,
+    write_output,
+)
+from jobs.report_page import MOST_BYTES, build_page, build_views, design_digest, render, render_group, to_text
 from jobs.reporting.figures import from_ms
 from jobs.reporting.groups import add_settled
+from jobs.reporting.note import Note, made_of, read_note
 from jobs.reporting.ranking import AT_LAST_SETTLED, SUMS, Ranking, choose_findings, finding_key, group_key, merge_parts
 from jobs.reporting.view import MEASURES, SETTLED_COLUMNS, WEIGHTS, Page, ReportRows
 from jobs.resumption import MOST_LAG
@@ -343,34 +352,64 @@ def _share(rows: float, share: float, most: int | None = None) -> int:
     return wanted if most is None else min(most, wanted)
 
 
-def run(warehouse: Warehouse, settings: Settings, as_of: datetime, summary: Mapping[str, Any] | None = None) -> str:
+def run(
+    warehouse: Warehouse,
+    settings: Settings,
+    as_of: datetime,
+    summary: Mapping[str, Any] | None = None,
+    versions: Mapping[str, int] | None = None,
+    *,
+    is_wanted_anew: bool = True,
+) -> str:
     """Write the report, its exports and its further pages, and return its summary for the terminal, whose last line is the report's path.
 
     Args:
         as_of: the run's clock, with a time zone.
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
+        versions: of the tables that are read.
+        is_wanted_anew: write also where a report of these tables and by these settings is there; else only set its clock for Prometheus.
 
     Raises:
         EvenkeelError: something cannot be written where ``settings.report`` says.
     """
+    content = made_of(versions or {}, settings.report, design_digest())
+    standing = None if is_wanted_anew else _standing(settings.report, content)
+    if standing is not None:
+        if "prometheus" in settings.report.export:
+            set_clock(exports_folder(settings.report) / PROMETHEUS_FILE, as_of)
+        logger.info("report: no table has changed; %s stays as it is", page_file(settings.report).name)
+        return standing
     is_large = warehouse.read(GENERATION_AUDITS.name).count() >= COMPILED_FROM  # from the table's statistics
     with compiled_queries(warehouse.spark) if is_large else nullcontext():
-        return _write(warehouse, settings.report, as_of, summary)
+        return _write(warehouse, settings.report, as_of, summary, content)
 
 
-def _write(warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None) -> str:
+def _standing(settings: ReportSettings, content: str) -> str | None:
+    """Return the summary of the report that is there, if it is one of this content, with all its files; else None."""
+    page = page_file(settings)
+    note = read_note(page)
+    if note is None or note.made_of != content:
+        return None
+    files = [further_page(page, number) for number in range(2, note.file_count + 1)]
+    files += [exports_folder(settings) / name for name in export_names(settings.export)]
+    files += [] if settings.details is None else [Path(settings.details)]
+    return note.text if all(path.exists() for path in files) else None
+
+
+def _write(warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None, content: str) -> str:
     rows = collect_rows(warehouse, wanted)
     page = build_page(rows, as_of, summary)
+    text = to_text(page, str(page_file(wanted)))
     remove_unfinished_outputs(wanted)
-    detailed = write_page(page, wanted)
+    detailed = write_page(page, wanted, note=Note(content, text))
     if wanted.details is not None:
         _write_details(warehouse, wanted, rows.ranked, page, detailed, Path(wanted.details))
     for written in write_exports(warehouse, wanted.export, exports_folder(wanted), rows, as_of):
         logger.info("report: wrote %s", written)
-    return to_text(page, str(page_file(wanted)))
+    return text
 
 
-def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTES) -> Collection[str]:
+def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTES, note: Note | None = None) -> Collection[str]:
     """Write the page, and the files with the lines that it has no room for; return the anchors of the groups whose details are in the page.
 
     The page is written last, since it names the others.
@@ -380,7 +419,7 @@ def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTE
     """
     path = page_file(settings)
     details = _address(Path(settings.details), path.parent) if settings.details is not None else ""
-    document = render(page, details, path.name, most_bytes)
+    document = render(page, details, path.name, most_bytes, note)
     for number, html in enumerate(document.further, 2):
         write_output([html], further_page(path, number))
     write_output([document.html], path)

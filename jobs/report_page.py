@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -29,11 +29,13 @@ from jobs.output_files import further_page
 from jobs.reporting import fleet
 from jobs.reporting.figures import EN_DASH, Figure, count, cut, moment, visible, words
 from jobs.reporting.groups import GroupLines, finding_views, group_views
+from jobs.reporting.note import Note
 from jobs.reporting.packed import PACKED, PackedLines, as_script_data, pack_lines
 from jobs.reporting.ranking import group_key
 from jobs.reporting.strategies import FLEET_COLUMNS, compare
 from jobs.reporting.timeline import CONFORMANCE_MARKS
 from jobs.reporting.view import Count, GroupLine, GroupView, Page, ReportRows, reasons
+from schemas.tables import CONTRACT_VERSION
 from schemas.vocabulary import Outcome
 
 MOST_BYTES = 8_000_000
@@ -140,7 +142,7 @@ def _printable(value: Any) -> Any:
     return value
 
 
-def render(page: Page, details: str = "", name: str = "report.html", most_bytes: int = MOST_BYTES) -> Document:
+def render(page: Page, details: str = "", name: str = "report.html", most_bytes: int = MOST_BYTES, note: Note | None = None) -> Document:
     """Return the page, and the files that its lines need besides, as HTML documents.
 
     Args:
@@ -148,9 +150,11 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
         details: address, from the page, of the folder in which groups have pages of their own; empty when they have none.
         name: of the page's file.
         most_bytes: of each file.
+        note: what the page is to say of itself; how many files there are is filled in.
     """
     found, section, row, frame, further = map(_template, ("finding", "group", "line", "report", "further"))
     shared = {"page": page, "has_clusters": len(page.clusters) > 1, "details": details, "report": quote(name)}
+    noted = {"note": note}
     findings = [found.render(shared, finding=finding) for finding in page.findings]
     del findings[_fitting(findings, int(FINDINGS_SHARE * most_bytes)) :]
     shared |= {"findings": _joined(findings), "finding_count": len(findings)}
@@ -158,7 +162,7 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
     rows_room = int(ROWS_SHARE * most_bytes)
     rows = _rows(shared, page.groups[:MOST_ROWS], rows_room)
 
-    left = most_bytes - _size(frame.render(shared, **_EMPTY, sections="", detailed=0)) - _size(_joined(rows)) - _FILES_BYTES
+    left = most_bytes - _size(frame.render(shared, **_EMPTY, **noted, sections="", detailed=0)) - _size(_joined(rows)) - _FILES_BYTES
     kept = min(int(DETAILS_SHARE * most_bytes), sum(_size(text) + _LINK_BYTES for text in texts.values()))
     further_room = most_bytes - _size(further.render(shared, **_EMPTY)) - rows_room - _FILES_BYTES
     parts = list(pack_lines(page.ranked, left - kept, further_room))
@@ -174,7 +178,8 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
 
     names = [further_page(Path(name), number).name if number > 1 else name for number in range(1, len(parts) + 1)]
     shared |= {"files": [(quote(file), file, part) for file, part in zip(names, parts, strict=True)]}
-    html = frame.render(shared, **_lines(shared, 0, rows), sections=_joined(sections.values()), detailed=len(sections))
+    noted = {"note": None if note is None else replace(note, file_count=len(parts))}
+    html = frame.render(shared, **_lines(shared, 0, rows), **noted, sections=_joined(sections.values()), detailed=len(sections))
     others = (
         further.render(shared, **_lines(shared, number, _rows(shared, page.groups[part.first - 1 : part.first - 1 + MOST_ROWS], rows_room)))
         for number, part in enumerate(parts)
@@ -266,6 +271,15 @@ def _source(name: str) -> str:
 def _hash(text: str) -> str:
     """Return the policy's name for an inline block: it covers every character between the tags."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def design_digest() -> str:
+    """Return what tells releases of the page apart: its templates, and the contract of the tables."""
+    digest = hashlib.sha256(str(CONTRACT_VERSION).encode())
+    for path in sorted(_TEMPLATES.iterdir(), key=lambda path: path.name):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def to_text(page: Page, path: str) -> str:

@@ -572,6 +572,13 @@ RUNS = TableSpec(
                 "'cluster partition' of `__consumer_offsets` -> highest offset + 1 that a run has read, whatever became of the record; "
                 "null in rows from before version 10",
             ),
+            _column(
+                "files",
+                ArrayType(STRING),
+                "names by content of the raw logs and looks that the run decoded: a later run does not decode them again; "
+                "null where it has to, and in rows from before version 11",
+            ),
+            _column("file_counts", MapType(STRING, BIGINT), "where the records of what the run decoded ended; as input_counts"),
             _column("retained_from", DATE, "first month that the last maintain kept; landing skips records before it; null before any"),
             _column(
                 "counterfactuals_from",

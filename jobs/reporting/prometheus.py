@@ -35,7 +35,7 @@ def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
     What is not known has no sample. Names of groups are the real ones, so that they join with those of other exporters; of a fleet with
     more than ``MOST_GROUPS``, only the worst have samples of their own.
     """
-    yield from _gauge("report_timestamp_seconds", "The clock of the run that made this file.", [({}, as_of.timestamp())])
+    yield from clock_lines(as_of)
     groups = ((cluster, 1) for (cluster,) in rows.ranked.values("cluster_id"))
     yield from _gauge("groups", "Groups with audited generations.", _by_cluster(groups))
     members = rows.ranked.values("cluster_id", "member_count")
@@ -54,6 +54,17 @@ def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
     yield from _gauge("group_current_findings", "Findings of the group's newest generation by severity.", current)
     seen = ((_group(row), row["last_at_ms"] / 1000) for row in ranked)
     yield from _gauge("group_last_snapshot_timestamp_seconds", "When the group's last snapshot was taken.", seen)
+
+
+def clock_lines(as_of: datetime) -> Iterator[str]:
+    """Yield the lines with which the file begins: the clock of the newest run that found its figures to be so.
+
+    Args:
+        as_of: the run's clock, with a time zone.
+    """
+    yield from _gauge(
+        "report_timestamp_seconds", "The clock of the newest run, whether it has changed anything or not.", [({}, as_of.timestamp())]
+    )
 
 
 def _gauge(name: str, text: str, samples: Iterable[Sample]) -> Iterator[str]:

@@ -76,6 +76,7 @@ ACTIONS_IN = {
             "superseding",
             "transactions",
             "histories",
+            "known_files",
         ),
         *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "retention"),
         *("report", "exports", "expansion", "gates", "pipeline"),

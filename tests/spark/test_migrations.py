@@ -15,7 +15,18 @@ from schemas.tables import CONTRACT_VERSION, IDENTITY_PROPERTY, TABLES
 from tests.spark.tables import rows, versions
 
 PROPERTY = "evenkeel.contractVersion"
-ADDED = ("retained_from", "counterfactuals_from", "positions", "origins", "placed_by", "warehouse_id", "landed_until", "holdings")
+ADDED = (
+    "retained_from",
+    "counterfactuals_from",
+    "positions",
+    "origins",
+    "placed_by",
+    "warehouse_id",
+    "landed_until",
+    "holdings",
+    "files",
+    "file_counts",
+)
 CLEANUP = "delta.enableExpiredLogCleanup"
 SKIPPING = "delta.dataSkippingStatsColumns"
 

@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from jobs import land as land_stage
 from jobs import pipeline
 from jobs.errors import StageFailedError
 from jobs.warehouse import Warehouse
@@ -112,6 +113,36 @@ def test_a_published_run_is_not_run_again_and_its_name_not_used_for_another(
     assert (land("r", 2), land("r", 1, ratio=0)) == (4, 4)
     assert capsys.readouterr().err.count("run id r was used before with other input or settings") == 2
     assert versions(warehouse) == before
+
+
+def test_a_run_with_nothing_new_decodes_nothing_and_leaves_the_page(
+    evenkeel, empty: Path, warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Until something is missing: then it makes the page anew."""
+    shutil.copytree(empty, warehouse)
+    capture, settings, page, metrics = (tmp_path / name for name in ("a.jsonl", "settings.yaml", "report.html", "evenkeel.prom"))
+    capture.write_text("".join(record_line(offset=offset) + "\n" for offset in (1, 2)))
+    settings.write_text(f"report: {{output: {page}, export: [prometheus]}}\n")
+
+    def run(day: int) -> tuple[str, str, str]:
+        assert evenkeel("run", "--warehouse", warehouse, "--config", settings, "--input", capture, "--as-of", f"2026-11-{day}") == 0
+        return capfd.readouterr().out, page.read_text(), metrics.read_text()
+
+    first = run(20)
+    before = versions_but_runs(warehouse)
+    with monkeypatch.context() as patch:
+        patch.setattr(land_stage, "decode_captures", None)
+        second = run(21)
+    assert second[:2] == first[:2]
+    clock, *figures = [text.split("\n", 3)[2:] for text in (first[2], second[2])]
+    assert [clock[1]] == [lines[1] for lines in figures]
+    seconds = [float(text.split("\n", 3)[2].split()[1]) for text in (first[2], second[2])]
+    assert seconds[1] - seconds[0] == 24 * 3600
+    assert versions_but_runs(warehouse) == before
+    counts = told(runs(warehouse)[1], "input_counts")
+    assert {name: counts[name] for name in ("read", "landed", "duplicate")} == {"read": 2, "landed": 0, "duplicate": 2}
+    page.unlink()
+    assert "as of 2026-11-22" in run(22)[1]
 
 
 def test_the_same_input_in_another_place_is_the_same_run(evenkeel, land, warehouse: Path, tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_rows_are_deleted_by_their_keys_and_a_null_equals_a_null(warehouse: Ware
     assert warehouse.version(NAME) == before
     assert warehouse.delete(NAME, topics(spark, "b", "c").select("topics_hash"), ("topics_hash",), "t.topics_hash > 'b'") == 1
     assert hashes(warehouse) == ["b"]
-    assert not spark.catalog.tableExists("evenkeel_doomed")
+    assert not spark.catalog.tableExists("evenkeel_keys")
 
 
 def test_a_commit_by_somebody_else_is_refused(warehouse: Warehouse) -> None:
