@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -28,13 +29,14 @@ NAMED_GROUPS = 5
 """How many of the groups that there are a message names."""
 
 
-def expand(solutions: DataFrame, snapshots: DataFrame, generation_topics: DataFrame) -> DataFrame:
+def expand(solutions: DataFrame, snapshots: DataFrame, generation_topics: DataFrame, *, passes_over_torn: bool = False) -> DataFrame:
     """Return a row a member of each solution whose holdings are stored, as ``assignments`` has them.
 
     Args:
         solutions: those that are wanted.
         snapshots: rows of ``subscription_snapshots``: at least those of these solutions.
         generation_topics: all.
+        passes_over_torn: leave out solutions whose holdings cannot be read; else the worker that meets one fails.
     """
     members = snapshots.select(
         *PLACE, F.col("members.member_id").alias("member_ids"), F.col("members.group_instance_id").alias("group_instance_ids")
@@ -42,7 +44,8 @@ def expand(solutions: DataFrame, snapshots: DataFrame, generation_topics: DataFr
     topics = generation_topics.select("cluster_id", "topics_hash", F.col("topics.topic").alias("listed_topics"))
     packed = solutions.where(F.col("holdings").isNotNull()).join(topics, ["cluster_id", "topics_hash"]).join(members, list(PLACE))
     names = [name for name in UNPACKED_ROWS.names if name not in ("held_topics", "held_partitions")]
-    return explode_members(packed.select(*names, "holdings", "listed_topics").mapInArrow(udfs.unpack_solutions, UNPACKED_ROWS))
+    unpack = partial(udfs.unpack_solutions, passes_over_torn=passes_over_torn)
+    return explode_members(packed.select(*names, "holdings", "listed_topics").mapInArrow(unpack, UNPACKED_ROWS))
 
 
 def holdings_of_rows(warehouse: Warehouse) -> DataFrame:

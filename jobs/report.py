@@ -393,20 +393,20 @@ def _standing(settings: ReportSettings, content: str) -> str | None:
     files = [further_page(page, number) for number in range(2, note.file_count + 1)]
     files += [exports_folder(settings) / name for name in export_names(settings.export)]
     files += [] if settings.details is None else [Path(settings.details)]
-    return note.text if all(path.exists() for path in files) else None
+    return f"{note.text}\n{page}" if all(path.exists() for path in files) else None
 
 
 def _write(warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summary: Mapping[str, Any] | None, content: str) -> str:
     rows = collect_rows(warehouse, wanted)
     page = build_page(rows, as_of, summary)
-    text = to_text(page, str(page_file(wanted)))
+    text = to_text(page)
     remove_unfinished_outputs(wanted)
     detailed = write_page(page, wanted, note=Note(content, text))
     if wanted.details is not None:
         _write_details(warehouse, wanted, rows.ranked, page, detailed, Path(wanted.details))
     for written in write_exports(warehouse, wanted.export, exports_folder(wanted), rows, as_of):
         logger.info("report: wrote %s", written)
-    return text
+    return f"{text}\n{page_file(wanted)}"
 
 
 def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTES, note: Note | None = None) -> Collection[str]:

@@ -282,8 +282,8 @@ def design_digest() -> str:
     return digest.hexdigest()
 
 
-def to_text(page: Page, path: str) -> str:
-    """Return the summary for the terminal: the fleet, the worst groups as a table, and ``path`` as the last line."""
+def to_text(page: Page) -> str:
+    """Return the summary for the terminal: the fleet, and the worst groups as a table; it ends with an empty line."""
     totals = {figure.name: figure.figure for figure in page.headline}
     noted = {name: figure.text + (f" ({figure.note})" if figure.note else "") for name, figure in totals.items()}
     lines = [
@@ -297,7 +297,6 @@ def to_text(page: Page, path: str) -> str:
         "",
         *_table(page.groups[:TEXT_GROUPS]),
         "",
-        path,
     ]
     return "\n".join(lines)
 

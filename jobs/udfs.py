@@ -231,24 +231,30 @@ def _state_row(group: tuple[str, str], state: State, snapshot_count: int, *, is_
     }
 
 
-def unpack_solutions(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Unpack the holdings of solutions, each in a row with its members and its generation's topics: rows of ``UNPACKED_ROWS``."""
-    yield from to_batches((_unpacked(row) for batch in batches for row in batch.to_pylist()), to_arrow_schema(UNPACKED_ROWS), 2_000)
+def unpack_solutions(batches: Iterable[pa.RecordBatch], *, passes_over_torn: bool = False) -> Batches:
+    """Unpack the holdings of solutions, each in a row with its members and its generation's topics: rows of ``UNPACKED_ROWS``.
 
-
-def _unpacked(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a solution with its holdings as lists.
+    Args:
+        passes_over_torn: leave out solutions whose holdings cannot be read.
 
     Raises:
-        GroupFailedError: they cannot be read.
+        GroupFailedError: some cannot be read.
     """
+    rows = (unpacked for batch in batches for row in batch.to_pylist() for unpacked in _unpacked(row, passes_over_torn))
+    yield from to_batches(rows, to_arrow_schema(UNPACKED_ROWS), 2_000)
+
+
+def _unpacked(row: dict[str, Any], passes_over_torn: bool) -> Iterator[dict[str, Any]]:
+    """Yield the row of a solution with its holdings as lists."""
     try:
         holdings = unpack_holdings(row.pop("holdings"), row["member_ids"], row.pop("listed_topics"))
     except TornHoldingsError as error:
+        if passes_over_torn:
+            return
         where = f"cluster {row['cluster_id']}, group {row['group_id']}, generation {row['generation']}, position {row['position']}"
         raise GroupFailedError(f"{where}, {row['basis']} {row['strategy']}: {error}") from error
     given = [group_by_topic(holdings[member_id]) for member_id in row["member_ids"]]
-    return {**row, "held_topics": [topics for topics, _ in given], "held_partitions": [partitions for _, partitions in given]}
+    yield {**row, "held_topics": [topics for topics, _ in given], "held_partitions": [partitions for _, partitions in given]}
 
 
 def pack_solutions(batches: Iterable[pa.RecordBatch]) -> Batches:

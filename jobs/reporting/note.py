@@ -28,7 +28,7 @@ class Note:
 
     Attributes:
         made_of: as ``made_of`` returns it.
-        text: the summary for the terminal.
+        text: the summary for the terminal, without the page's path.
         file_count: how many files the lines of the groups take, the page among them.
     """
 
@@ -42,14 +42,14 @@ class Note:
 
 
 def made_of(versions: Mapping[str, int], settings: ReportSettings, design: str) -> str:
-    """Return what tells pages apart, but for the run and its clock.
+    """Return what tells pages apart, but for the run, its clock, and where they are.
 
     Args:
         versions: of the tables that are read.
         settings: of the report.
         design: what tells releases of the page apart.
     """
-    described = (sorted(versions.items()), settings.model_dump_json(), design)
+    described = (sorted(versions.items()), settings.model_dump_json(exclude={"output", "export_dir"}), design)
     return hashlib.sha256(repr(described).encode()).hexdigest()
 
 

@@ -121,7 +121,7 @@ def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | 
     topics_key = ("cluster_id", "topics_hash")
     groups = sample_groups(solutions, published["run_id"], most_groups)
     packed = solutions_of_now.join(groups, list(GROUP), "left_semi").where(F.col("holdings").isNotNull())
-    unpacked = expand(packed, snapshots, tables[GENERATION_TOPICS.name])
+    unpacked = expand(packed, snapshots, tables[GENERATION_TOPICS.name], passes_over_torn=True)
     for table, code, rows, others, key, found, expected in (
         (SOLUTIONS, Code.MISSING_ROWS, due, observed, (*GROUP, "position"), "a snapshot without one", "an observed solution"),
         (SOLUTIONS, Code.STRAY_ROWS, solutions_of_now, snapshots, (*GROUP, "position"), "a solution", "its snapshot"),
@@ -134,6 +134,8 @@ def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | 
     ):
         yield Check(code, table.name, without_counterpart(rows, others, key, found, expected))
     yield Check(Code.MISSING_ROWS, SOLUTIONS.name, recount.missing_holdings(solutions, published.asDict().get("counterfactuals_from")))
+    torn = recount.torn_holdings(packed, unpacked, snapshots, tables[GENERATION_TOPICS.name])
+    yield Check(Code.WRONG_COUNT, SOLUTIONS.name, torn)
     yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recount.wrong_partition_counts(assignments))
     recorded = recount.unlike_the_record(solutions_of_now.where(F.col("basis") == str(Basis.OBSERVED)), snapshots, assignments)
     yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recorded)

@@ -128,6 +128,20 @@ def missing_holdings(solutions: DataFrame, bound: date | None) -> DataFrame:
     return offenders(rows, SOLUTION, F.lit("no holdings"), F.lit("what the members hold"))
 
 
+def torn_holdings(packed: DataFrame, unpacked: DataFrame, snapshots: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return the solutions whose holdings cannot be read.
+
+    Args:
+        packed: some solutions with holdings.
+        unpacked: of these, the holdings that can be read, as rows of ``assignments``.
+        topics: all rows of ``generation_topics``; a solution whose topics are missing is told of elsewhere.
+    """
+    due = packed.join(topics.select("cluster_id", "topics_hash"), ["cluster_id", "topics_hash"], "left_semi")
+    due = due.join(snapshots.where(F.size("members") > 0).select(*PLACE), list(PLACE), "left_semi")
+    torn = due.join(unpacked.select(*SOLUTION).distinct(), list(SOLUTION), "left_anti")
+    return offenders(torn, SOLUTION, F.format_string("%d bytes that cannot be read", F.length("holdings")), F.lit("what the members hold"))
+
+
 def unlike_the_holdings(assignments: DataFrame, unpacked: DataFrame) -> DataFrame:
     """Return the members whose stored rows list other partitions than the holdings of their solution.
 

@@ -85,7 +85,7 @@ def test_names_add_no_element_and_no_attribute(text):
 def test_control_and_direction_marks_are_written_out():
     rows = sample(("\x1b[31mred\u202ednim\ud800", "plain"))
     page = build_page(rows, AS_OF)
-    for shown in (render(page).html, to_text(page, "report.html")):
+    for shown in (render(page).html, to_text(page)):
         assert "\\x1b[31mred\\u202ednim\\ud800" in shown
         assert not re.search("[\x00-\x09\x0b-\x1f\u202a-\u202e\ud800-\udfff]", shown)
 
