@@ -21,7 +21,7 @@ from assignors.sticky.claims import (
     read_members,
     settle_claims,
 )
-from assignors.sticky.constrained import assign_constrained, constrained_orders
+from assignors.sticky.constrained import assign_constrained, constrained_orders, map_walk
 from assignors.sticky.cooperative import find_transfers, withhold
 from assignors.sticky.early_constrained import assign_early_constrained
 from assignors.sticky.early_general import state_early_general_problem
@@ -119,23 +119,26 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         return _Solution(member_ids, partitions, without_transfers, result_order)
     if behaviour.works_on_topics:
         data = read_members(members, reader, behaviour)
-        general = state_general_problem(members, data, counts, settle_claims(members, data, counts, behaviour), racks)
+        walk = map_walk(member_ids, is_stable)
+        general = state_general_problem(members, walk, data, counts, settle_claims(members, data, counts, behaviour), racks)
     else:
         data = read_members(members, reader, behaviour, already_read=differing)
         subscriptions = distinct_subscriptions(members)
-        topics = hash_map_order(hash_map_order(topic for subscription in subscriptions for topic in subscription))
-        general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics if topic in counts}, behaviour)
+        names = hash_map_order(topic for subscription in subscriptions for topic in subscription)
+        # The set of names has all that are subscribed to, the map filled from it has those that exist: their tables differ in size.
+        topics = hash_map_order(topic for topic in names if topic in counts)
+        general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics}, behaviour)
     rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
     partitions = rebalance.solve()
     return _Solution(
         member_ids,
         partitions,
         lambda: withhold(partitions, find_transfers(members, partitions)),
-        _general_result_order(member_ids, rebalance.fixed_members),
+        _general_result_order(member_ids, general.walk, rebalance.fixed_members),
     )
 
 
-def _general_result_order(member_ids: Sequence[str], fixed_members: set[int]) -> list[str]:
-    """Return the order of a map out of which the fixed members were taken, and put in again at the end."""
-    movable = [member_id for number, member_id in enumerate(member_ids) if number not in fixed_members]
-    return hash_map_order(movable + [member_ids[number] for number in sorted(fixed_members)], copies=1)
+def _general_result_order(member_ids: Sequence[str], walk: Sequence[int], fixed_members: set[int]) -> list[str]:
+    """Return the order of a map filled from another one, out of which the fixed members were taken, and put in again at the end."""
+    movable = [member_ids[number] for number in walk if number not in fixed_members]
+    return hash_map_order(movable + [member_ids[number] for number in sorted(fixed_members)])

@@ -32,6 +32,7 @@ class GeneralProblem:
     """What there is to balance; members by number, in map order.
 
     Attributes:
+        walk: the member numbers in the order of Kafka's map of assignments.
         ranks: each member's place by member id.
         partition_counts: existing topics.
         subscribers: topic -> its members, once for every time a member lists it.
@@ -45,6 +46,7 @@ class GeneralProblem:
         is_revocation_required: a claim was taken back.
     """
 
+    walk: Sequence[int]
     ranks: list[int]
     partition_counts: Mapping[str, int]
     subscribers: dict[str, list[int]]
@@ -74,7 +76,12 @@ class GeneralProblem:
 
 
 def state_general_problem(
-    members: Sequence[Member], data: Sequence[MemberData], partition_counts: Mapping[str, int], claims: Claims, racks: RackInfo
+    members: Sequence[Member],
+    walk: Sequence[int],
+    data: Sequence[MemberData],
+    partition_counts: Mapping[str, int],
+    claims: Claims,
+    racks: RackInfo,
 ) -> GeneralProblem:
     """Return the problem as Kafka 3.0 and later states it."""
     subscribed = [[topic for topic in member.topics if topic in partition_counts] for member in members]
@@ -103,6 +110,7 @@ def state_general_problem(
         kept = sorted(chain.from_iterable(current), key=lambda partition: (topic_keys[partition[0]], partition[1]))
         unassigned = unmatched(every, kept)
     return GeneralProblem(
+        walk=walk,
         ranks=ranks([member.member_id for member in members]),
         partition_counts=partition_counts,
         subscribers=subscribers,
