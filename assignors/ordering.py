@@ -313,6 +313,33 @@ def computed_hash_map_order(
     return [chained[position] for position in _by_bucket(chained_spreads, capacity)]
 
 
+def has_crowded_bucket(keys: Sequence[str]) -> bool:
+    """Return whether a default ``HashMap`` that is filled in this order may change the rules for some bucket, however it is filled.
+
+    >>> has_crowded_bucket(["Aa", "BB"]), has_crowded_bucket(["AaAaAa", "AaAaBB", "AaBBAa", "AaBBBB", "BBAaAa", "BBAaBB", "BBBBAa", "BBBBBB"])
+    (False, True)
+    """
+    return len(keys) >= TREEIFY_LENGTH - 1 and _reaches(
+        _spreads(keys, string_hash), TREEIFY_LENGTH - 1, table_capacity(len(keys)), DEFAULT_CAPACITY
+    )
+
+
+def filled_map(calls: Iterable[str], *puts: Iterable[str]) -> HashMapSimulation[str]:
+    """Return a default ``HashMap`` filled by ``computeIfAbsent``, then by ``put``, one sequence of keys after the other."""
+    simulation: HashMapSimulation[str] = HashMapSimulation(DEFAULT_CAPACITY)
+    for key in calls:
+        simulation.compute_if_absent(key, string_hash(key), java_order)
+    for keys in puts:
+        put_all(simulation, keys)
+    return simulation
+
+
+def put_all(simulation: HashMapSimulation[str], keys: Iterable[str]) -> None:
+    """Put keys into a map."""
+    for key in keys:
+        simulation.put(key, string_hash(key), java_order)
+
+
 def first_in_hash_set(topic: str, partitions: Iterable[int], largest_size: int) -> int:
     """Return the partition that the iterator of a ``HashSet`` of one topic's partitions gives first.
 

@@ -50,21 +50,22 @@ def state_early_general_problem(
 
     if behaviour.reads_generation:
         claimed, previous_owners, claimants = _newest_claims(data)
-        returning = [members[number].member_id for number in claimants]
-        map_order = computed_hash_map_order(returning, puts=member_ids)
+        returning: list[int] = []
+        map_order = computed_hash_map_order(map(member_ids.__getitem__, claimants), puts=member_ids)
     else:
-        claimed, previous_owners = [list(claims) for claims, _ in data], {}
-        returning = [member.member_id for member in members if member.user_data]
+        claimed, previous_owners, claimants = [list(claims) for claims, _ in data], {}, []
+        returning = [number for number, member in enumerate(members) if member.user_data]
         if returning and not partition_counts:
             raise KafkaAssignorError("NoSuchElementException", "there are previous assignments, but no partitions")
-        map_order = hash_map_order([*returning, *member_ids])
+        map_order = hash_map_order([*map(member_ids.__getitem__, returning), *member_ids])
     # The map of assignments is filled with the members that had one first.
+    is_fresh = not (claimants or returning)
     numbers = {member_id: number for number, member_id in enumerate(member_ids)}
     walk = [numbers[member_id] for member_id in map_order]
     owners = {partition: number for number in walk for partition in claimed[number]}
 
     rank = ranks(member_ids)
-    if behaviour.has_constrained_path or not returning or not _are_subscriptions_identical(subscribers, subscribed):
+    if behaviour.has_constrained_path or is_fresh or not _are_subscriptions_identical(subscribers, subscribed):
         key = order_key(partition_counts)
         topics = sorted(partition_counts, key=lambda topic: (len(subscribers[topic]), key(topic)))
         every = list(every_partition((topic, partition_counts[topic]) for topic in topics))
@@ -93,6 +94,8 @@ def state_early_general_problem(
 
     return GeneralProblem(
         walk=walk,
+        claimants=claimants,
+        returning=returning,
         ranks=rank,
         partition_counts=partition_counts,
         subscribers=subscribers,
