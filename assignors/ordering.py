@@ -316,8 +316,10 @@ def computed_hash_map_order(
 def has_crowded_bucket(keys: Sequence[str]) -> bool:
     """Return whether a default ``HashMap`` that is filled in this order may change the rules for some bucket, however it is filled.
 
-    >>> has_crowded_bucket(["Aa", "BB"]), has_crowded_bucket(["AaAaAa", "AaAaBB", "AaBBAa", "AaBBBB", "BBAaAa", "BBAaBB", "BBBBAa", "BBBBBB"])
-    (False, True)
+    >>> has_crowded_bucket(["Aa", "BB"])
+    False
+    >>> has_crowded_bucket(["AaAaAa", "AaAaBB", "AaBBAa", "AaBBBB", "BBAaAa", "BBAaBB", "BBBBAa", "BBBBBB"])
+    True
     """
     return len(keys) >= TREEIFY_LENGTH - 1 and _reaches(
         _spreads(keys, string_hash), TREEIFY_LENGTH - 1, table_capacity(len(keys)), DEFAULT_CAPACITY

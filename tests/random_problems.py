@@ -43,18 +43,19 @@ def random_problem(random: Random) -> GroupProblem:
     return GroupProblem(topics, tuple(members))
 
 
-def random_wide_problem(random: Random, *, has_colliding_topics: bool = True) -> GroupProblem:
-    """Return a fresh group whose members have many names in their lists, deleted topics and ids with equal hashes among them.
+def random_wide_problem(random: Random, *, has_colliding_topics: bool = True, has_deleted_topics: bool = True) -> GroupProblem:
+    """Return a fresh group whose members have many names in their lists; some members' ids have equal hashes.
 
     Args:
         has_colliding_topics: some topics' names have equal hashes.
+        has_deleted_topics: some subscribed topics do not exist.
     """
     has_racks = random.random() < 0.3
     pool = [f"{word}{random.choice(['', '-v2', '.dlq'])}" for word in WORDS]
     if has_colliding_topics:
         pool += map("".join, itertools.product(("Aa", "BB"), repeat=4))
     listed = random.sample(list(dict.fromkeys(pool)), random.choice(TABLE_SIZES))
-    deleted = set(random.sample(listed, random.choice([0, 0, 1, len(listed) // 2])))
+    deleted = set(random.sample(listed, random.choice([0, 0, 1, len(listed) // 2]) if has_deleted_topics else 0))
     topics = {name: _random_topic(random, has_racks, most=3) for name in listed if name not in deleted}
     are_equal = random.random() < 0.6
     colliding = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=4)]
