@@ -245,12 +245,9 @@ class HashMapSimulation(Generic[Key]):
 
     def remove(self, key: Key) -> None:
         """Remove a key that is there; the table does not shrink."""
-        for place in self._bins.values():
-            for node in place.chain:
-                if node.key == key:
-                    place.remove(node)
-                    self._known.remove(key)
-                    return
+        bucket, node = next((bucket, node) for bucket in self._bins.values() for node in bucket.chain if node.key == key)
+        bucket.remove(node)
+        self._known.remove(key)
 
     def clear(self) -> None:
         """Remove all keys; the table does not shrink."""
