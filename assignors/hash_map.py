@@ -2,11 +2,11 @@
 
 ``ordering`` sorts keys by bucket, which is exact until a bucket is about to hold nine keys. Names built to collide (``Aa`` and ``BB``
 have equal hashes) get there; then the JDK doubles a small table early and turns a bucket of a larger one into a red-black tree.
-Iteration goes on following the bucket's chain, and three things move keys in it: a tree's root always goes to the head, a new
-key is linked in behind its tree parent, and a split keeps the relative order.
+Iteration goes on following the bucket's chain, and three things move keys in it: a tree's root always goes to the head, also after a
+removal, a new key is linked in behind its tree parent, and a split keeps the relative order.
 
-Source: ``java.util.HashMap`` of JDK 8 to 21. Differs from source: keys are never removed; keys with equal hashes and no natural order
-(Java breaks such ties by identity) are not supported.
+Source: ``java.util.HashMap`` of JDK 8 to 21. Differs from source: keys with equal hashes and no natural order (Java breaks such ties by
+identity) are not supported.
 """
 
 from __future__ import annotations
@@ -60,6 +60,83 @@ class _Tree(Generic[Key]):
             parent.right = node
         self._rebalance(node)
         return parent
+
+    def remove(self, node: _Node[Key]) -> None:
+        """Take out a node of a tree that has others, and rebalance."""
+        if node.left is not None and node.right is not None:
+            self._swap_with_successor(node, node.left, node.right)
+        child = node.left or node.right
+        if child is not None:
+            self._put_in_place_of(node, child)
+        if not node.is_red:
+            self._rebalance_without(child or node)
+        if child is None:
+            self._put_in_place_of(node, None)
+        node.unlink()
+
+    def is_small(self) -> bool:
+        """Return whether the JDK makes a plain chain of the tree at the next removal."""
+        root = self.root
+        return root.right is None or root.left is None or root.left.left is None
+
+    def _swap_with_successor(self, node: _Node[Key], left: _Node[Key], right: _Node[Key]) -> None:
+        """Let a node and the next larger one change places and colours; the node has one child at most then."""
+        successor = right
+        while successor.left is not None:
+            successor = successor.left
+        below, above = successor.right, successor.parent
+        successor.is_red, node.is_red = node.is_red, successor.is_red
+        self._put_in_place_of(node, successor)
+        if successor is right:
+            successor.right, node.parent = node, successor
+        else:
+            assert above is not None
+            above.left, node.parent = node, above
+            successor.right, right.parent = right, successor
+        successor.left, left.parent = left, successor
+        node.left, node.right = None, below
+        if below is not None:
+            below.parent = node
+
+    def _put_in_place_of(self, node: _Node[Key], other: _Node[Key] | None) -> None:
+        """Hang another node, or none, where a node hangs."""
+        parent = node.parent
+        if other is not None:
+            other.parent = parent
+        if parent is not None:
+            if parent.left is node:
+                parent.left = other
+            else:
+                parent.right = other
+        elif other is not None:
+            self.root = other
+
+    def _rebalance_without(self, node: _Node[Key]) -> None:
+        """Restore the red-black rules where a black node above this one, or this one itself, goes."""
+        while (parent := node.parent) is not None and not node.is_red:
+            is_left = node is parent.left
+            sibling = parent.right if is_left else parent.left
+            if sibling is not None and sibling.is_red:
+                sibling.is_red, parent.is_red = False, True
+                self._rotate(parent, sibling, to_left=is_left)
+                sibling = parent.right if is_left else parent.left
+            if sibling is None:
+                node = parent
+                continue
+            near, far = (sibling.left, sibling.right) if is_left else (sibling.right, sibling.left)
+            if far is None or not far.is_red:
+                if near is None or not near.is_red:
+                    sibling.is_red = True
+                    node = parent
+                    continue
+                near.is_red, sibling.is_red = False, True
+                self._rotate(sibling, near, to_left=not is_left)
+                sibling, far = near, sibling
+            sibling.is_red = parent.is_red
+            parent.is_red = far.is_red = False
+            self._rotate(parent, sibling, to_left=is_left)
+            return
+        node.is_red = False
 
     def _rebalance(self, node: _Node[Key]) -> None:
         """Restore the red-black rules above a new node."""
@@ -124,6 +201,17 @@ class _Bin(Generic[Key]):
         self.chain.insert(self.chain.index(parent) + 1, node)
         self._move_to_front(tree.root)
 
+    def remove(self, node: _Node[Key]) -> None:
+        """Take a node out of the chain; a tree moves its root to the head, or is given up."""
+        self.chain.remove(node)
+        if self.tree is None:
+            return
+        if self.tree.is_small():
+            self.tree = None
+        else:
+            self.tree.remove(node)
+            self._move_to_front(self.tree.root)
+
     def _move_to_front(self, node: _Node[Key]) -> None:
         self.chain.remove(node)
         self.chain.insert(0, node)
@@ -154,6 +242,17 @@ class HashMapSimulation(Generic[Key]):
             return
         self._add(key, key_hash, order_of, at_head=True)
         self._known.add(key)
+
+    def remove(self, key: Key) -> None:
+        """Remove a key that is there; the table does not shrink."""
+        bucket, node = next((bucket, node) for bucket in self._bins.values() for node in bucket.chain if node.key == key)
+        bucket.remove(node)
+        self._known.remove(key)
+
+    def clear(self) -> None:
+        """Remove all keys; the table does not shrink."""
+        self._bins = {}
+        self._known = set()
 
     def keys(self) -> list[Key]:
         """Return the keys in iteration order."""

@@ -272,27 +272,74 @@ def computed_hash_map_order(
     calls: Iterable[Key],
     hash_of: Callable[[Key], int] = string_hash,
     order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]  # other keys than strings come with their own
+    *,
+    puts: Iterable[Key] = (),
 ) -> list[Key]:
-    """Return the distinct keys in the iteration order of a default ``HashMap`` filled by ``computeIfAbsent``.
+    """Return the distinct keys in the iteration order of a default ``HashMap`` filled by ``computeIfAbsent``, then by ``put``.
 
     Order: buckets ascending, within a bucket the newest key first. The table grows at the *entry* of a call, one call later than
     ``put`` would, and a call for a key that is already there can be that call: hence the argument is all calls, repeats included.
 
+    Args:
+        calls: the keys of ``computeIfAbsent``.
+        hash_of: a key's Java hash code.
+        order_of: a key's ``compareTo`` as a sort key, used in tree bins only.
+        puts: the keys of ``put``; those that are there already are not put again.
+
     >>> computed_hash_map_order(["Aa", "BB", "Aa"]), hash_map_order(["Aa", "BB", "Aa"])
     (['BB', 'Aa'], ['Aa', 'BB'])
+    >>> computed_hash_map_order(["Aa"], puts=["BB", "Aa"])
+    ['Aa', 'BB']
     """
     sequence = list(calls)
-    distinct = list(dict.fromkeys(sequence))
-    # The size that the last call found on entry decides the capacity.
-    found = len(distinct) - (1 if sequence and sequence.index(sequence[-1]) == len(sequence) - 1 else 0)
-    capacity = table_capacity(found)
+    computed = list(dict.fromkeys(sequence))
+    known = set(computed)
+    put = [key for key in dict.fromkeys(puts) if key not in known]
+    # The size that the last call found on entry decides the capacity; where something is put, the size after it.
+    found = len(computed) - (1 if sequence and sequence.index(sequence[-1]) == len(sequence) - 1 else 0)
+    capacity = table_capacity(len(computed) + len(put) if put else found)
+    distinct = computed + put
     spreads = _spreads(distinct, hash_of)
     if _reaches(spreads, TREEIFY_LENGTH - 1, capacity, DEFAULT_CAPACITY):
         simulation: HashMapSimulation[Key] = HashMapSimulation(DEFAULT_CAPACITY)
         for key in sequence:
             simulation.compute_if_absent(key, hash_of(key), order_of)
+        for key in put:
+            simulation.put(key, hash_of(key), order_of)
         return simulation.keys()
-    return [distinct[-1 - position] for position in _by_bucket(spreads[::-1], capacity)]
+    # The newest computed key is first in its bucket, the newest one that was put is last.
+    chained = computed[::-1] + put
+    chained_spreads = spreads[: len(computed)][::-1] + spreads[len(computed) :]
+    return [chained[position] for position in _by_bucket(chained_spreads, capacity)]
+
+
+def has_crowded_bucket(keys: Sequence[str]) -> bool:
+    """Return whether a default ``HashMap`` that is filled in this order may change the rules for some bucket, however it is filled.
+
+    >>> has_crowded_bucket(["Aa", "BB"])
+    False
+    >>> has_crowded_bucket(["AaAaAa", "AaAaBB", "AaBBAa", "AaBBBB", "BBAaAa", "BBAaBB", "BBBBAa", "BBBBBB"])
+    True
+    """
+    return len(keys) >= TREEIFY_LENGTH - 1 and _reaches(
+        _spreads(keys, string_hash), TREEIFY_LENGTH - 1, table_capacity(len(keys)), DEFAULT_CAPACITY
+    )
+
+
+def filled_map(calls: Iterable[str], *puts: Iterable[str]) -> HashMapSimulation[str]:
+    """Return a default ``HashMap`` filled by ``computeIfAbsent``, then by ``put``, one sequence of keys after the other."""
+    simulation: HashMapSimulation[str] = HashMapSimulation(DEFAULT_CAPACITY)
+    for key in calls:
+        simulation.compute_if_absent(key, string_hash(key), java_order)
+    for keys in puts:
+        put_all(simulation, keys)
+    return simulation
+
+
+def put_all(simulation: HashMapSimulation[str], keys: Iterable[str]) -> None:
+    """Put keys into a map."""
+    for key in keys:
+        simulation.put(key, string_hash(key), java_order)
 
 
 def first_in_hash_set(topic: str, partitions: Iterable[int], largest_size: int) -> int:

@@ -66,12 +66,14 @@ def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, ste
 
 def _topic_order(members: Sequence[Member], topics: Collection[str], behaviour: ClientBehaviour) -> list[str]:
     """Return the existing topics in the order in which Kafka goes through them."""
-    # Members with equal lists add nothing new, except that Kafka's map may grow at the very last call.
     calls = [topic for subscription in distinct_subscriptions(members) for topic in subscription]
     if behaviour.is_rack_aware:
         # A set of names, of which those with metadata are put into a map.
         return hash_map_order(topic for topic in hash_map_order(calls) if topic in topics)
-    calls += [topic for member in members for topic in member.topics[-1:]][-1:]
+    # A list that an earlier member has too adds nothing new, but Kafka's map grows at the entry of a call, also of the very last one.
+    last = next((position for position in range(len(members) - 1, -1, -1) if members[position].topics), 0)
+    if any(member.topics == members[last].topics for member in members[:last]):
+        calls.append(members[last].topics[-1])
     order = computed_hash_map_order(calls) if behaviour.inserts_topics_at_head else hash_map_order(calls)
     return [topic for topic in order if topic in topics]
 

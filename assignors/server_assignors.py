@@ -1,9 +1,9 @@
 """The broker's assignors of the consumer group protocol (KIP-848): ``uniform`` and ``server-range``.
 
-Both see topics by id. A subscribed name without an id does not resolve and is skipped; an id without metadata is an error; names
-with one id are one topic. A member's ``owned`` is its current target assignment. Racks are accepted and ignored.
+Both see topics by id. A subscribed name that is not among the topics does not resolve and is skipped; an id without metadata is an error;
+names with one id are one topic. A member's ``owned`` is its current target assignment. Racks are accepted and ignored.
 
-Order: members in the broker's map order. What a member is given is a set in Kafka; here it is listed by topic name and partition.
+Order: members as Kafka's result map has them. What a member is given is a set in Kafka; here it is listed by topic name and partition.
 
 Source: ``UniformAssignor``, ``UniformHomogeneousAssignmentBuilder`` and ``RangeAssignor`` of
 ``org.apache.kafka.coordinator.group.assignor``, release 4.3.1 (``uniform_heterogeneous`` has the second builder). Differs from source: the
@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from assignors.model import Assignment, GroupProblem, KafkaAssignorError, KafkaVersionError, Member, TopicPartition
+from assignors.model import Assignment, GroupProblem, KafkaAssignorError, KafkaVersionError, MalformedProblemError, Member, TopicPartition
 from assignors.ordering import DEFAULT_CAPACITY, hash_map_order, java_order, member_order, uuid_hash, uuid_order
 from assignors.releases import Release, parse_release
+from assignors.subscribers import members_in_map_order, result_order
+from assignors.subscriptions import distinct_subscriptions
 from assignors.uniform_heterogeneous import place_partitions
 
 _OLDEST: Release = (3, 9)
@@ -44,6 +46,7 @@ def assign_uniform(problem: GroupProblem, *, kafka_version: str | None = None, s
         KafkaAssignorError: ``PartitionAssignorException`` for a topic id without metadata, or when partitions are left over because a
             target names one that does not exist; ``ArrayIndexOutOfBoundsException`` for such a target when subscriptions differ.
         KafkaVersionError: release before 3.9, or before 4.0 when subscriptions differ.
+        MalformedProblemError: a subscribed topic is there without its ``topic_id``, or two members have the same id.
 
     >>> from assignors.model import Topic
     >>> topics = {"t0": Topic(3, topic_id="AAAAAAAAAAEAAAAAAAAAAg")}
@@ -52,7 +55,8 @@ def assign_uniform(problem: GroupProblem, *, kafka_version: str | None = None, s
     {'a': (('t0', 0), ('t0', 1)), 'b': (('t0', 2),)}
     """
     release = _release(kafka_version, _OLDEST)
-    members = _in_map_order(problem)
+    _require_topic_ids(problem)
+    members, is_stable = members_in_map_order(problem)
     if not members:
         return {}
     if _has_equal_subscriptions(members):
@@ -60,7 +64,7 @@ def assign_uniform(problem: GroupProblem, *, kafka_version: str | None = None, s
     else:
         _release(kafka_version, _HETEROGENEOUS_SINCE)
         given = _assign_heterogeneous(_Topics(problem), members)
-    return _listed(given)
+    return _listed(given, result_order(members, is_stable, copies=0) if given else ())
 
 
 def assign_server_range(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
@@ -68,7 +72,8 @@ def assign_server_range(problem: GroupProblem, *, kafka_version: str | None = No
 
     Worked example: t0 has 5 partitions, a and b read it: a gets t0p0 t0p1 t0p2, b gets t0p3 t0p4.
 
-    Order: static members by instance id, then the others by member id; the first ones get one more.
+    Order: static members by instance id, then the others by member id; the first ones get one more. In that order Kafka fills the map of
+    its result, whose table is as large as that takes, and smaller than 16 buckets for a few members.
     Complexity: linear, apart from sorting the members.
 
     Args:
@@ -79,6 +84,7 @@ def assign_server_range(problem: GroupProblem, *, kafka_version: str | None = No
     Raises:
         KafkaAssignorError: ``PartitionAssignorException`` for a topic id without metadata.
         KafkaVersionError: release before 3.9.
+        MalformedProblemError: as ``assign_uniform``.
 
     >>> from assignors.model import Topic
     >>> topics = {"t0": Topic(5, topic_id="AAAAAAAAAAEAAAAAAAAAAg")}
@@ -86,17 +92,21 @@ def assign_server_range(problem: GroupProblem, *, kafka_version: str | None = No
     {'a': (('t0', 0), ('t0', 1), ('t0', 2)), 'b': (('t0', 3), ('t0', 4))}
     """
     _release(kafka_version, _OLDEST)
-    members = _in_map_order(problem)
+    _require_topic_ids(problem)
+    members = sorted(members_in_map_order(problem)[0], key=member_order)
     topics = _Topics(problem)
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
-    for topic, subscribers in _subscribers_by_topic(topics, sorted(members, key=member_order)).items():
+    for topic, subscribers in _subscribers_by_topic(topics, members).items():
         share, extra = divmod(topics.partition_count(topic), len(subscribers))
         start = 0
         for place, member in enumerate(subscribers):
             end = start + share + (place < extra)
             given[member.member_id] += ((topic, partition) for partition in range(start, end))
             start = end
-    return _listed(given)
+    capacity = 1
+    while capacity < 4 * len(members) // 3 + 1:
+        capacity *= 2
+    return _listed(given, hash_map_order(given, initial_capacity=capacity))
 
 
 def _assign_homogeneous(topics: _Topics, members: Sequence[Member], *, extras_stay: bool) -> dict[str, list[TopicPartition]]:
@@ -107,8 +117,8 @@ def _assign_homogeneous(topics: _Topics, members: Sequence[Member], *, extras_st
     to hand it back, as long as more members follow than extras are left: who has one more keeps it.
     """
     # A hash set of ids, copied from the set of names; its capacity follows the number of names, those that do not resolve included.
-    names = hash_map_order(members[0].topics)
-    subscribed = topics.in_map_order(topics.resolve(names), _copied_set_capacity(len(names)))
+    names = hash_map_order(members[0].topics, initial_capacity=_copied_set_capacity(len(members[0].topics)))
+    subscribed = topics.in_map_order(topics.resolve(names), initial_capacity=_copied_set_capacity(len(names)))
     if not subscribed:
         return {}
     counts = {topic: topics.partition_count(topic) for topic in subscribed}
@@ -152,31 +162,43 @@ def _assign_heterogeneous(topics: _Topics, members: Sequence[Member]) -> dict[st
     subscribers = {
         topic: [numbers[member.member_id] for member in readers] for topic, readers in _subscribers_by_topic(topics, members).items()
     }
+    if not subscribers:
+        return {}
     owners: dict[str, list[int | None]] = {topic: [None] * topics.partition_count(topic) for topic in subscribers}
+    sharers: dict[str, dict[int, set[int]]] = {}
     for member in members:
         subscribed = set(topics.resolve(member.topics))
         for topic, partitions in _target_by_topic(topics, member):
             if topic in subscribed:
-                _take_over(owners[topic], topic, partitions, numbers[member.member_id])
+                _take_over(owners[topic], sharers, topic, partitions, numbers[member.member_id])
     topic_order = sorted(
         owners,
         key=lambda topic: (-len(owners[topic]) / len(subscribers[topic]), len(subscribers[topic]), topics.order_of(topic)),
     )
-    placed = place_partitions(topic_order, subscribers, owners, len(members))
+    placed = place_partitions(topic_order, subscribers, owners, len(members), sharers)
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     for topic, owner_numbers in placed.items():
         for partition, number in enumerate(owner_numbers):
             given[members[number].member_id].append((topic, partition))
+    for topic, sharers_of_partition in sharers.items():
+        for partition, sharing in sharers_of_partition.items():
+            for number in sharing:
+                given[members[number].member_id].append((topic, partition))
     return given
 
 
-def _take_over(owners: list[int | None], topic: str, partitions: Iterable[int], number: int) -> None:
-    """Enter a member as the owner of the partitions of its target."""
+def _take_over(
+    owners: list[int | None], sharers: dict[str, dict[int, set[int]]], topic: str, partitions: Iterable[int], number: int
+) -> None:
+    """Enter a member as the owner of the partitions of its target; who had one before shares it."""
     for partition in partitions:
         if not 0 <= partition < len(owners):
             raise KafkaAssignorError(
                 "ArrayIndexOutOfBoundsException", f"a target names {topic}-{partition}, but the topic has {len(owners)} partitions"
             )
+        before = owners[partition]
+        if before is not None:
+            sharers.setdefault(topic, {}).setdefault(partition, set()).add(before)
         owners[partition] = number
 
 
@@ -188,9 +210,21 @@ def _release(kafka_version: str | None, since: Release) -> Release:
     return release
 
 
-def _in_map_order(problem: GroupProblem) -> list[Member]:
-    members = {member.member_id: member for member in problem.members}
-    return [members[member_id] for member_id in hash_map_order(members)]
+def _require_topic_ids(problem: GroupProblem) -> None:
+    """Refuse a subscribed topic without an id: the broker would not see it, so that the answer would be that of another group.
+
+    Raises:
+        MalformedProblemError: there is one.
+    """
+    for subscription in distinct_subscriptions(problem.members):
+        for name in subscription:
+            topic = problem.topics.get(name)
+            if topic is not None and topic.topic_id is None:
+                member = next(member for member in problem.members if member.topics == subscription)
+                raise MalformedProblemError(
+                    f"member {member.member_id} subscribes to topic {name}, which has no topic_id; expected the 22 characters by which "
+                    "the broker's assignors know a topic"
+                )
 
 
 def _has_equal_subscriptions(members: Sequence[Member]) -> bool:
@@ -224,9 +258,15 @@ class _Topics:
         """Return a sort key with the order of the topic ids."""
         return uuid_order(self._ids[topic])
 
-    def in_map_order(self, topics: Iterable[str], capacity: int = DEFAULT_CAPACITY) -> list[str]:
-        """Return the topics in the order of a hash map or set of their ids."""
-        return hash_map_order(topics, lambda topic: uuid_hash(self._ids[topic]), self.order_of, initial_capacity=capacity)
+    def in_map_order(self, topics: Iterable[str], *, initial_capacity: int = DEFAULT_CAPACITY, largest_size: int = 0) -> list[str]:
+        """Return the topics in the order of a hash map or set of their ids; it may hold other ids too, which the size counts."""
+        return hash_map_order(
+            topics,
+            lambda topic: uuid_hash(self._ids[topic]),
+            self.order_of,
+            initial_capacity=initial_capacity,
+            largest_size=largest_size,
+        )
 
 
 def _subscribers_by_topic(topics: _Topics, members: Iterable[Member]) -> dict[str, list[Member]]:
@@ -241,12 +281,17 @@ def _subscribers_by_topic(topics: _Topics, members: Iterable[Member]) -> dict[st
 def _target_by_topic(topics: _Topics, member: Member) -> list[tuple[str, list[int]]]:
     """Return the member's target in map order: topics of a ``HashMap`` by id, partitions of a ``HashSet`` copied from the record."""
     by_topic: dict[str, list[int]] = defaultdict(list)
+    deleted: set[str] = set()
     for name, partition in member.owned:
-        for topic in topics.resolve([name]):
+        resolved = topics.resolve([name])
+        if not resolved:
+            deleted.add(name)
+        for topic in resolved:
             by_topic[topic].append(partition)
+    # The map has the deleted topics too, so its table is larger for them.
     return [
         (topic, hash_map_order(by_topic[topic], int, int, initial_capacity=_copied_set_capacity(len(by_topic[topic]))))
-        for topic in topics.in_map_order(by_topic)
+        for topic in topics.in_map_order(by_topic, largest_size=len(by_topic) + len(deleted))
     ]
 
 
@@ -258,7 +303,5 @@ def _copied_set_capacity(size: int) -> int:
     return capacity
 
 
-def _listed(given: Mapping[str, Sequence[TopicPartition]]) -> Assignment:
-    return {
-        member_id: tuple(sorted(partitions, key=lambda place: (java_order(place[0]), place[1]))) for member_id, partitions in given.items()
-    }
+def _listed(given: Mapping[str, Sequence[TopicPartition]], member_ids: Iterable[str]) -> Assignment:
+    return {member_id: tuple(sorted(given[member_id], key=lambda place: (java_order(place[0]), place[1]))) for member_id in member_ids}

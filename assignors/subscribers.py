@@ -36,15 +36,16 @@ def members_in_map_order(problem: GroupProblem) -> tuple[list[Member], bool]:
     return list(map(problem.members.__getitem__, order)), is_stable
 
 
-def result_order(members: Sequence[Member], is_stable: bool) -> list[str]:
+def result_order(members: Sequence[Member], is_stable: bool, *, copies: int = 1) -> list[str]:
     """Return the member ids as a result iterates them that was filled from a map filled from the members' map.
 
     Args:
         members: in map order.
         is_stable: whether maps filled from that map iterate alike.
+        copies: how many maps there are between the members' map and the result.
     """
     member_ids = [member.member_id for member in members]
-    return member_ids if is_stable else hash_map_order(member_ids, copies=1)
+    return member_ids if is_stable else hash_map_order(member_ids, copies=copies)
 
 
 def freeze(held: list[Any]) -> list[tuple[TopicPartition, ...]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import TypeVar
 
 from assignors.holdings import Holdings, Layout
-from assignors.model import GroupProblem, Member
+from assignors.model import GroupProblem, MalformedProblemError, Member
 
 Answer = TypeVar("Answer")
 
@@ -58,15 +58,25 @@ def thread_id(member: Member, number: int) -> str:
     return f"{member.member_id}-{number}"
 
 
-def distinct_subscriptions(members: Iterable[Member]) -> dict[tuple[str, ...], None]:
+def distinct_subscriptions(members: Collection[Member]) -> dict[tuple[str, ...], None]:
     """Return the members' topic lists, equal ones once, in the order in which members first have them.
 
     Most groups share one list. Hashing it for every member would take longer than a round robin over a million partitions.
 
+    Raises:
+        MalformedProblemError: a member's topics are a text, which would be read letter by letter.
+
     >>> list(distinct_subscriptions([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))]))
     [('t', 'u'), ('u',)]
     """
-    return dict.fromkeys({id(member.topics): member.topics for member in members}.values())
+    distinct = dict.fromkeys({id(member.topics): member.topics for member in members}.values())
+    for topics in distinct:
+        if isinstance(topics, str):
+            member = next(member for member in members if member.topics is topics)
+            raise MalformedProblemError(
+                f"member {member.member_id} subscribes to the text {topics!r}, expected a tuple of topic names, such as {(topics,)!r}"
+            )
+    return distinct
 
 
 @_once

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 _MAX_ROUNDS = 16
 
 
 def place_partitions(
-    topics: Sequence[str], subscribers: Mapping[str, Sequence[int]], owners: Mapping[str, Sequence[int | None]], member_count: int
+    topics: Sequence[str],
+    subscribers: Mapping[str, Sequence[int]],
+    owners: Mapping[str, Sequence[int | None]],
+    member_count: int,
+    sharers: Mapping[str, Mapping[int, set[int]]],
 ) -> dict[str, list[int]]:
     """Return topic -> the owner of each partition: the owners that are missing filled in, then each topic evened out.
 
@@ -29,9 +34,11 @@ def place_partitions(
         subscribers: topic -> its subscribers.
         owners: topic -> the owner of each partition, None where there is none.
         member_count: number of members; owners are below it.
+        sharers: topic -> partition -> members whose targets have it besides its owner's. They keep it, and it counts as theirs; whoever
+            is given it in the end is taken out of the set.
 
     >>> owners = {"t0": [None] * 4, "t1": [1]}
-    >>> place_partitions(["t0", "t1"], {"t0": [0, 1], "t1": [1]}, owners, 2)
+    >>> place_partitions(["t0", "t1"], {"t0": [0, 1], "t1": [1]}, owners, 2, {})
     {'t0': [0, 0, 1, 0], 't1': [1]}
     """
     loads = [0] * member_count
@@ -39,6 +46,9 @@ def place_partitions(
         for owner in owners[topic]:
             if owner is not None:
                 loads[owner] += 1
+    for sharing in chain.from_iterable(partitions.values() for partitions in sharers.values()):
+        for member in sharing:
+            loads[member] += 1
     placed = {topic: _filled(_by_load(subscribers[topic], loads), owners[topic], loads) for topic in topics}
 
     shared = [topic for topic in topics if len(subscribers[topic]) > 1]
@@ -47,7 +57,7 @@ def place_partitions(
         for topic in shared:
             if round_number > 0 and topic == last_changed:
                 return placed  # a whole round without a move
-            if _even_out(_by_load(subscribers[topic], loads), placed[topic], loads):
+            if _even_out(_by_load(subscribers[topic], loads), placed[topic], loads, sharers.get(topic, {})):
                 last_changed = topic
         if last_changed is None:
             break
@@ -73,7 +83,7 @@ def _filled(members: list[int], owners: Sequence[int | None], loads: list[int]) 
     return filled
 
 
-def _even_out(members: list[int], owners: list[int], loads: list[int]) -> bool:
+def _even_out(members: list[int], owners: list[int], loads: list[int], sharers: Mapping[int, set[int]]) -> bool:
     """Move partitions of one topic from its most to its least loaded subscribers; return whether any moved."""
     if loads[members[-1]] - loads[members[0]] <= 1:
         return False
@@ -87,7 +97,10 @@ def _even_out(members: list[int], owners: list[int], loads: list[int]) -> bool:
         # Only now have both levels moved on as far as this pair needs.
         if highest.load - lowest.load <= 1:
             break
-        owners[held[giver].pop()] = taker
+        partition = held[giver].pop()
+        owners[partition] = taker
+        if partition in sharers:
+            sharers[partition].discard(taker)
         loads[giver] -= 1
         loads[taker] += 1
         has_moved = True

@@ -1,162 +1,165 @@
-"""Kafka's own assignor classes, called in a JVM through py4j.
+"""Kafka's own assignor classes, of several releases side by side, asked in one JVM: ``KafkaClasses.java``.
 
-What goes in is given as the bytes that travel between client and broker, because one call can then carry a whole subscription or a
-whole cluster, and because Kafka reads them with its own code.
+Integers travel big endian; a string as the number of its bytes and UTF-16; what is absent as the number -1.
 """
 
 from __future__ import annotations
 
-import re
 import struct
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from pathlib import Path
+from typing import BinaryIO
 
-from assignors import Assignment, GroupProblem, KafkaAssignorError, Member, Topic
+from assignors import Assignment, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
+from tests.maven_jars import jar_name, pinned_jars
 
 CLASS_NAMES = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
     "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+    "uniform": "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+    "server-range": "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
 }
+CLIENT_RELEASES = "0.11.0.3 2.0.1 2.2.2 2.3.1 2.4.1 2.5.1 2.8.2 3.0.2 3.4.0 3.4.1 3.5.2 3.7.1 4.3.1 4.4.0".split()
+BROKER_RELEASES = "3.9.1 4.0.0 4.1.1 4.3.1".split()
+"""The releases at which answers change, the oldest and the newest."""
+JARS = Path(__file__).with_name("kafka_classes_jars.txt")
+SHARED_JARS = ("org.slf4j:slf4j-api:1.7.36", "org.pcollections:pcollections:4.0.2")
+LONGEST_ANSWER_S = 60
 _SUBSCRIPTION_VERSION = 3
-_METADATA_VERSION = 4
+_INT = struct.Struct(">i")
 
 
 class KafkaClasses:
-    """The classes of one kafka-clients jar in a class loader of their own."""
+    """A JVM with the classes of all releases, each release in a class loader of its own."""
 
-    def __init__(self, gateway: Any, jars: Sequence[str]) -> None:
-        """Load the jars.
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self._groups: BinaryIO = process.stdin  # type: ignore[assignment]
+        self._answers: BinaryIO = process.stdout  # type: ignore[assignment]
 
-        Args:
-            gateway: py4j's gateway to a JVM that has slf4j on its class path.
-            jars: paths of kafka-clients and what it needs besides slf4j.
-        """
-        self._jvm = jvm = gateway.jvm
-        urls = gateway.new_array(jvm.java.net.URL, len(jars))
-        for place, jar in enumerate(jars):
-            urls[place] = jvm.java.io.File(jar).toURI().toURL()
-        self._loader = jvm.java.net.URLClassLoader(urls, jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        consumer = "org.apache.kafka.clients.consumer"
-        self._new_assignor = {strategy: self._constructor(name) for strategy, name in CLASS_NAMES.items()}
-        self._read_subscription = self._static_method(f"{consumer}.internals.ConsumerProtocol", "deserializeSubscription", 1)
-        self._new_group = self._constructor(f"{consumer}.ConsumerPartitionAssignor$GroupSubscription")
-        self._new_readable = self._constructor("org.apache.kafka.common.protocol.ByteBufferAccessor")
-        # The version is a Java short, and py4j has ints only: let Java narrow it.
-        read_metadata = self._static_method("org.apache.kafka.common.requests.MetadataResponse", "parse", 2)
-        loose = read_metadata.type().changeParameterType(1, jvm.java.lang.Class.forName("java.lang.Object"))
-        self._read_metadata = jvm.java.lang.invoke.MethodHandles.explicitCastArguments(read_metadata, loose)
-
-    def cluster(self, problem: GroupProblem) -> Any:
-        """Return Kafka's ``Cluster`` with the topics of the problem."""
-        readable = self._call(self._new_readable, self._jvm.java.nio.ByteBuffer.wrap(encode_metadata(problem)))
-        return self._call(self._read_metadata, readable, _METADATA_VERSION).buildCluster()
-
-    def group_subscription(self, problem: GroupProblem) -> Any:
-        """Return Kafka's ``GroupSubscription`` with the members of the problem; good for one call, as reading moves its buffers."""
-        subscriptions = self._jvm.java.util.HashMap()
-        for member in problem.members:
-            subscription = self._call(self._read_subscription, self._jvm.java.nio.ByteBuffer.wrap(encode_subscription(member)))
-            if member.group_instance_id is not None:
-                subscription.setGroupInstanceId(self._jvm.java.util.Optional.of(member.group_instance_id))
-            subscriptions.put(member.member_id, subscription)
-        return self._call(self._new_group, subscriptions)
-
-    def assign(self, strategy: str, problem: GroupProblem) -> Assignment:
-        """Return Kafka's assignment.
+    def assign(self, strategy: str, problem: GroupProblem, release: str) -> Assignment:
+        """Return Kafka's assignment, members and partitions in its order.
 
         Raises:
             KafkaAssignorError: the class throws.
+            NoResultError: it has not returned after ``LONGEST_ANSWER_S``.
         """
-        return self.assign_prepared(strategy, self.cluster(problem), self.group_subscription(problem))
+        return self.assign_timed(strategy, problem, release, 1)[0]
 
-    def assign_prepared(self, strategy: str, cluster: Any, group_subscription: Any) -> Assignment:
-        """Return Kafka's assignment of a prepared group.
+    def assign_timed(self, strategy: str, problem: GroupProblem, release: str, repeats: int) -> tuple[Assignment, float]:
+        """Return Kafka's assignment and the least seconds of several calls, of as many as there is time for in ``LONGEST_ANSWER_S``.
 
         Raises:
             KafkaAssignorError: the class throws.
+            NoResultError: it has not returned after ``LONGEST_ANSWER_S``.
         """
-        from py4j.protocol import Py4JJavaError
+        head = [_string(release), _string(CLASS_NAMES[strategy]), _INT.pack(repeats)]
+        self._groups.write(b"".join([*head, *_encode_group(problem)]))
+        self._groups.flush()
+        kind = self._read_int()
+        if kind == 0:
+            seconds = int.from_bytes(self._read(8), "big") / 1e9
+            return {self._read_string(): tuple(self._read_partitions()) for _ in range(self._read_int())}, seconds
+        if kind == 1:
+            raise KafkaAssignorError(self._read_string(), self._read_string())
+        raise NoResultError(f"{strategy} of {release} has not returned after {LONGEST_ANSWER_S} s", is_cycle=False)
 
-        assignor = self.new_assignor(strategy)
-        try:
-            result = assignor.assign(cluster, group_subscription).groupAssignment()
-        except Py4JJavaError as error:
-            raise KafkaAssignorError(error.java_exception.getClass().getSimpleName(), str(error.java_exception.getMessage())) from None
-        return parse_assignment(result.toString())
+    def _read_partitions(self) -> Iterator[tuple[str, int]]:
+        for _ in range(self._read_int()):
+            yield self._read_string(), self._read_int()
 
-    def new_assignor(self, strategy: str) -> Any:
-        """Return a new assignor object."""
-        return self._call(self._new_assignor[strategy])
+    def _read_string(self) -> str:
+        return self._read(self._read_int()).decode("utf-16-be")
 
-    def _constructor(self, class_name: str) -> Any:
-        constructors = self._loader.loadClass(class_name).getConstructors()
-        assert len(constructors) == 1, f"{class_name} has {len(constructors)} constructors, expected one"
-        return self._jvm.java.lang.invoke.MethodHandles.publicLookup().unreflectConstructor(constructors[0])
+    def _read_int(self) -> int:
+        number: int = _INT.unpack(self._read(_INT.size))[0]
+        return number
 
-    def _static_method(self, class_name: str, name: str, parameter_count: int) -> Any:
-        methods = [
-            method
-            for method in self._loader.loadClass(class_name).getMethods()
-            if method.getName() == name and method.getParameterCount() == parameter_count
-        ]
-        assert len(methods) == 1, f"{class_name} has {len(methods)} methods {name} with {parameter_count} parameters, expected one"
-        return self._jvm.java.lang.invoke.MethodHandles.publicLookup().unreflect(methods[0])
+    def _read(self, size: int) -> bytes:
+        data = self._answers.read(size)
+        if len(data) < size:
+            raise EOFError("the JVM with Kafka's classes has ended; stderr says why")
+        return data
 
-    def _call(self, handle: Any, *arguments: Any) -> Any:
-        values = self._jvm.java.util.ArrayList()
-        for argument in arguments:
-            values.add(argument)
-        return handle.invokeWithArguments(values)
+
+@contextmanager
+def kafka_classes(java_options: Sequence[str] = ("-Xmx1g", "-XX:TieredStopAtLevel=1")) -> Iterator[KafkaClasses]:
+    """Yield the classes of all releases.
+
+    Args:
+        java_options: options of the JVM; those that are given unless others are suit many small groups.
+
+    Raises:
+        JarsNotThereError: their jars cannot be fetched.
+    """
+    folder = pinned_jars(JARS, "kafka-classes")
+    coordinates = [line.split()[1] for line in JARS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+
+    def path(chosen: Iterable[str]) -> str:
+        return ":".join(str(folder / jar_name(coordinate)) for coordinate in chosen)
+
+    releases = dict.fromkeys([*CLIENT_RELEASES, *BROKER_RELEASES])
+    paths = [f"{release}={path(coordinate for coordinate in coordinates if coordinate.endswith(f':{release}'))}" for release in releases]
+    source = str(Path(__file__).with_name("KafkaClasses.java"))
+    command = ["java", "-XX:+UseSerialGC", *java_options, source, str(LONGEST_ANSWER_S), path(SHARED_JARS), *paths]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield KafkaClasses(process)
 
 
 def encode_subscription(member: Member) -> bytes:
     """Return a subscription as a client sends it, version 3, with topics and claims in the order given."""
-    parts = [struct.pack(">hi", _SUBSCRIPTION_VERSION, len(member.topics)), *map(_string, member.topics)]
-    parts.append(struct.pack(">i", -1) if member.user_data is None else struct.pack(">i", len(member.user_data)) + member.user_data)
+    parts = [struct.pack(">hi", _SUBSCRIPTION_VERSION, len(member.topics)), *map(_short_string, member.topics)]
+    parts.append(_bytes(member.user_data))
     runs = [(topic, [number for _, number in run]) for topic, run in groupby(member.owned, key=itemgetter(0))]
-    parts.append(struct.pack(">i", len(runs)))
-    parts += (_string(topic) + _numbers(numbers) for topic, numbers in runs)
-    parts.append(struct.pack(">i", -1 if member.owned_generation is None else member.owned_generation))
-    parts.append(struct.pack(">h", -1) if member.rack is None else _string(member.rack))
+    parts.append(_INT.pack(len(runs)))
+    parts += (_short_string(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers) for topic, numbers in runs)
+    parts.append(_INT.pack(-1 if member.owned_generation is None else member.owned_generation))
+    parts.append(struct.pack(">h", -1) if member.rack is None else _short_string(member.rack))
     return b"".join(parts)
 
 
-def encode_metadata(problem: GroupProblem) -> bytes:
-    """Return a metadata response, version 4, with one broker for every rack and one without."""
-    racks = sorted({rack for topic in problem.topics.values() for held in topic.partition_racks or () for rack in held if rack is not None})
-    brokers = {rack: number for number, rack in enumerate([None, *racks])}
-    parts = [struct.pack(">ii", 0, len(brokers))]
-    for rack, number in brokers.items():
-        parts.append(struct.pack(">i", number) + _string("localhost") + struct.pack(">i", 9092))
-        parts.append(struct.pack(">h", -1) if rack is None else _string(rack))
-    parts.append(struct.pack(">hii", -1, 0, len(problem.topics)))
+def _encode_group(problem: GroupProblem) -> Iterator[bytes]:
+    yield _INT.pack(len(problem.topics))
     for name, topic in problem.topics.items():
-        parts.append(struct.pack(">h", 0) + _string(name) + struct.pack(">?i", False, topic.partition_count))
-        parts += (_partition(topic, number, brokers) for number in range(topic.partition_count))
-    return b"".join(parts)
+        yield from _encode_topic(name, topic)
+    yield _INT.pack(len(problem.members))
+    for member in problem.members:
+        yield _string(member.member_id)
+        yield _strings(member.topics)
+        yield _string(member.group_instance_id)
+        yield _string(member.rack)
+        yield _INT.pack(-1 if member.owned_generation is None else member.owned_generation)
+        yield _bytes(member.user_data)
+        yield _INT.pack(len(member.owned))
+        for claimed, number in member.owned:
+            yield _string(claimed) + _INT.pack(number)
 
 
-def parse_assignment(text: str) -> Assignment:
-    """Return the assignment that Java prints as ``{m=Assignment(partitions=[t-0, t-1]), ...}``; names must be plain."""
-    return {
-        member_id: tuple((topic, int(number)) for topic, number in re.findall(r"([^\s,]+)-(\d+)(?=,|$)", partitions))
-        for member_id, partitions in re.findall(r"([^\s{,]+)=Assignment\(partitions=\[([^\]]*)\]\)", text)
-    }
+def _encode_topic(name: str, topic: Topic) -> Iterator[bytes]:
+    yield _string(name)
+    yield _string(topic.topic_id)
+    yield struct.pack(">i?", -1 if topic.partition_count is None else topic.partition_count, topic.partition_racks is not None)
+    yield from map(_strings, topic.partition_racks or ())
 
 
-def _partition(topic: Topic, number: int, brokers: dict[str | None, int]) -> bytes:
-    replicas = [brokers[rack] for rack in topic.partition_racks[number]] if topic.partition_racks else [0]
-    return struct.pack(">hii", 0, number, replicas[0]) + _numbers(replicas) + _numbers(replicas)
-
-
-def _string(text: str) -> bytes:
+def _short_string(text: str) -> bytes:
     data = text.encode()
     return struct.pack(">h", len(data)) + data
 
 
-def _numbers(numbers: Sequence[int]) -> bytes:
-    return struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+def _strings(texts: Sequence[str | None]) -> bytes:
+    return _INT.pack(len(texts)) + b"".join(map(_string, texts))
+
+
+def _string(text: str | None) -> bytes:
+    return _bytes(None if text is None else text.encode("utf-16-be"))
+
+
+def _bytes(data: bytes | None) -> bytes:
+    return _INT.pack(-1) if data is None else _INT.pack(len(data)) + data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +12,14 @@ from assignors import GroupProblem, Member, Topic, TopicPartition
 from assignors.sticky.user_data import write_sticky_user_data
 
 RACKS = ("r1", "r2", "r3")
+TABLE_SIZES = (11, 12, 13, 24, 25, 48)
+"""Around these numbers of keys a hash table grows, or a copy of it is larger than it."""
+
+WORDS = tuple(
+    "orders payments clicks users carts items stock prices taxes refunds returns shipments audit events mails logs views searches sessions "
+    "coupons invoices ledgers quotes trades bids offers alerts metrics traces spans devices sensors rides trips drivers fares routes stops "
+    "menus tables tickets seats flights bags hotels rooms guests reviews ratings photos".split()
+)
 
 
 def random_problem(random: Random) -> GroupProblem:
@@ -32,6 +41,74 @@ def random_problem(random: Random) -> GroupProblem:
         for number in random.sample(range(100), random.randint(1, 9))
     ]
     return GroupProblem(topics, tuple(members))
+
+
+def random_wide_problem(random: Random, *, has_colliding_topics: bool = True, has_deleted_topics: bool = True) -> GroupProblem:
+    """Return a fresh group whose members have many names in their lists; some members' ids have equal hashes.
+
+    Args:
+        has_colliding_topics: some topics' names have equal hashes.
+        has_deleted_topics: some subscribed topics do not exist.
+    """
+    has_racks = random.random() < 0.3
+    pool = [f"{word}{random.choice(['', '-v2', '.dlq'])}" for word in WORDS]
+    if has_colliding_topics:
+        pool += map("".join, itertools.product(("Aa", "BB"), repeat=4))
+    listed = random.sample(list(dict.fromkeys(pool)), random.choice(TABLE_SIZES))
+    deleted = set(random.sample(listed, random.choice([0, 0, 1, len(listed) // 2]) if has_deleted_topics else 0))
+    topics = {name: _random_topic(random, has_racks, most=3) for name in listed if name not in deleted}
+    are_equal = random.random() < 0.6
+    colliding = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=4)]
+    plain = [f"app-{number}" for number in range(100)]
+    ids = random.sample(colliding if random.random() < 0.2 else plain, random.choice([1, 2, 3, 3, 4, 6, 12, 13]))
+    members = []
+    for number, member_id in enumerate(ids):
+        names = listed if are_equal else random.sample(listed, random.choice([size for size in TABLE_SIZES if size <= len(listed)]))
+        members.append(
+            Member(
+                member_id,
+                tuple(random.sample(names, len(names))) if random.random() < 0.2 else tuple(names),
+                group_instance_id=f"i{random.randint(0, 99)}-{number}" if random.random() < 0.2 else None,
+                rack=random.choice(RACKS) if has_racks and random.random() < 0.8 else None,
+            )
+        )
+    return GroupProblem(topics, tuple(members))
+
+
+def with_dirt(random: Random, problem: GroupProblem) -> GroupProblem:
+    """Return the group with some claims doubled, by the same or another member, and some of deleted topics; the two forms may differ."""
+    claimed = [claim for member in problem.members for claim in member.owned]
+    members = []
+    for member in problem.members:
+        claims = list(member.owned)
+        if claimed and random.random() < 0.3:
+            claims.insert(random.randint(0, len(claims)), random.choice(claims or claimed))
+        if claimed and random.random() < 0.2:
+            claims.append(random.choice(claimed))
+        if random.random() < 0.2:
+            claims += [(name, 0) for name in random.sample(WORDS, random.choice([1, 2, 12]))]
+        changed = replace(member, owned=tuple(claims))
+        if random.random() < 0.7:
+            changed = _claiming(random, member, claims, member.owned_generation)
+        if random.random() < 0.2:
+            changed = replace(changed, owned_generation=None)
+        members.append(changed)
+    return GroupProblem(problem.topics, tuple(members))
+
+
+def with_topic_ids(random: Random, problem: GroupProblem, known: dict[str, str]) -> GroupProblem:
+    """Return the group as a broker has it: each topic with an id, of which many have equal hashes.
+
+    Args:
+        known: the ids of earlier generations; those of new topics are added.
+    """
+    for name in problem.topics:
+        while name not in known:
+            numbers = (random.choice([0, 1 << 32, random.getrandbits(63)]), random.getrandbits(random.choice([8, 8, 63])))
+            topic_id = base64.urlsafe_b64encode(b"".join(number.to_bytes(8, "big") for number in numbers)).decode().rstrip("=")
+            if topic_id not in known.values():
+                known[name] = topic_id
+    return replace(problem, topics={name: replace(topic, topic_id=known[name]) for name, topic in problem.topics.items()})
 
 
 def random_successor(random: Random, problem: GroupProblem, assignment: Mapping[str, tuple[TopicPartition, ...]]) -> GroupProblem:
@@ -66,8 +143,8 @@ def _some(random: Random, names: list[str], least: int = 1) -> tuple[str, ...]:
     return tuple(random.sample(names, random.randint(least, len(names))))
 
 
-def _random_topic(random: Random, has_racks: bool) -> Topic:
-    count = random.choice([0, 1, 2, 3, 5, 8, 12])
+def _random_topic(random: Random, has_racks: bool, most: int = 12) -> Topic:
+    count = random.choice([count for count in (0, 1, 2, 3, 5, 8, 12) if count <= most])
     if not has_racks:
         return Topic(count)
     return Topic(count, tuple(tuple(random.sample([*RACKS, None], random.randint(1, 2))) for _ in range(count)))

@@ -179,9 +179,13 @@ def _settle_one_by_one(
                 elif not behaviour.ignores_losing_claimants:
                     claimants[partition] = claimant
                 continue
+            # Kafka adds the claim before it takes the other's away, which may be the same member's: nothing is left of a claim that was
+            # lost before.
+            is_kept = other != claimant or partition in owned[claimant]
             if other is not None:
                 owned[other].pop(partition, None)
-            owned[claimant][partition] = None
+            if is_kept:
+                owned[claimant][partition] = None
             claimants[partition] = claimant
     return Claims(list(map(list, owned)), contested)
 

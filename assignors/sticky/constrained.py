@@ -76,15 +76,22 @@ def constrained_orders(member_ids: Sequence[str], is_stable: bool) -> tuple[Sequ
     has a larger table for 12, 24, 48, ... members (JDK up to 18).
     """
     capacity = 1 << int(len(member_ids) / 0.75).bit_length()
+    walk = map_walk(member_ids, is_stable)
     if is_stable:
-        walk = range(len(member_ids))
         if capacity <= table_capacity(len(member_ids)):
             return walk, member_ids
         return walk, hash_map_order(hash_map_order(member_ids, initial_capacity=capacity))
-    numbers = {member_id: number for number, member_id in enumerate(member_ids)}
-    claimants = hash_map_order(member_ids)
+    claimants = [member_ids[number] for number in walk]
     copied = hash_map_order(hash_map_order(claimants), initial_capacity=capacity)
-    return [numbers[member_id] for member_id in claimants], hash_map_order(copied)
+    return walk, hash_map_order(copied)
+
+
+def map_walk(member_ids: Sequence[str], is_stable: bool) -> Sequence[int]:
+    """Return the member numbers in the order of a map filled from the members' map."""
+    if is_stable:
+        return range(len(member_ids))
+    numbers = {member_id: number for number, member_id in enumerate(member_ids)}
+    return [numbers[member_id] for member_id in hash_map_order(member_ids)]
 
 
 def _assign_afresh(member_ids: Sequence[str], partition_counts: Mapping[str, int]) -> list[Sequence[TopicPartition]]:

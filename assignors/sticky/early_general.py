@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 
 from assignors.model import KafkaAssignorError, Member, TopicPartition
-from assignors.ordering import hash_map_order, order_key, ranks, topic_partition_hash
+from assignors.ordering import computed_hash_map_order, hash_map_order, order_key, ranks, topic_partition_hash
 from assignors.releases import ClientBehaviour
 from assignors.sticky.claims import MemberData, stated
 from assignors.sticky.general import GeneralProblem
@@ -41,6 +41,7 @@ def state_early_general_problem(
         raise KafkaAssignorError("NoSuchElementException", "a group without members has no last member")
     if not behaviour.tolerates_missing_topics and any(topic not in partition_counts for member in members for topic in member.topics):
         raise KafkaAssignorError("NullPointerException", "a subscribed topic has no metadata")
+    member_ids = [member.member_id for member in members]
     subscribed = [[topic for topic in member.topics if topic in partition_counts] for member in members]
     subscribers: dict[str, list[int]] = {topic: [] for topic in partition_counts}
     for number, topics in enumerate(subscribed):
@@ -48,20 +49,23 @@ def state_early_general_problem(
             subscribers[topic].append(number)
 
     if behaviour.reads_generation:
-        claimed, previous_owners = _newest_claims(data)
-        returning = [member.member_id for member, claims in zip(members, claimed, strict=True) if claims]
+        claimed, previous_owners, claimants = _newest_claims(data)
+        returning: list[int] = []
+        map_order = computed_hash_map_order(map(member_ids.__getitem__, claimants), puts=member_ids)
     else:
-        claimed, previous_owners = [list(claims) for claims, _ in data], {}
-        returning = [member.member_id for member in members if member.user_data]
+        claimed, previous_owners, claimants = [list(claims) for claims, _ in data], {}, []
+        returning = [number for number, member in enumerate(members) if member.user_data]
         if returning and not partition_counts:
             raise KafkaAssignorError("NoSuchElementException", "there are previous assignments, but no partitions")
+        map_order = hash_map_order([*map(member_ids.__getitem__, returning), *member_ids])
     # The map of assignments is filled with the members that had one first.
-    numbers = {member.member_id: number for number, member in enumerate(members)}
-    walk = [numbers[member_id] for member_id in hash_map_order([*returning, *numbers])]
+    is_fresh = not (claimants or returning)
+    numbers = {member_id: number for number, member_id in enumerate(member_ids)}
+    walk = [numbers[member_id] for member_id in map_order]
     owners = {partition: number for number in walk for partition in claimed[number]}
 
-    rank = ranks(list(numbers))
-    if behaviour.has_constrained_path or not returning or not _are_subscriptions_identical(subscribers, subscribed):
+    rank = ranks(member_ids)
+    if behaviour.has_constrained_path or is_fresh or not _are_subscriptions_identical(subscribers, subscribed):
         key = order_key(partition_counts)
         topics = sorted(partition_counts, key=lambda topic: (len(subscribers[topic]), key(topic)))
         every = list(every_partition((topic, partition_counts[topic]) for topic in topics))
@@ -89,6 +93,9 @@ def state_early_general_problem(
             unassigned.append(partition)
 
     return GeneralProblem(
+        walk=walk,
+        claimants=claimants,
+        returning=returning,
         ranks=rank,
         partition_counts=partition_counts,
         subscribers=subscribers,
@@ -103,8 +110,10 @@ def state_early_general_problem(
     )
 
 
-def _newest_claims(data: Sequence[MemberData]) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int]]:
-    """Return each member's claims of partitions that nobody claims in a newer generation, and the second newest claimants."""
+def _newest_claims(data: Sequence[MemberData]) -> tuple[list[list[TopicPartition]], dict[TopicPartition, int], list[int]]:
+    """Return each member's claims of partitions that nobody claims in a newer generation, the second newest claimants, and the newest
+    claimant of each partition in the order in which Kafka goes through the partitions.
+    """
     claimants: dict[TopicPartition, dict[int, int]] = {}
     for number, (claims, generation) in enumerate(data):
         for partition in claims:
@@ -114,12 +123,14 @@ def _newest_claims(data: Sequence[MemberData]) -> tuple[list[list[TopicPartition
                 by_generation[stated(generation)] = number
     claimed: list[list[TopicPartition]] = [[] for _ in data]
     previous_owners: dict[TopicPartition, int] = {}
+    newest_claimants = []
     for partition in _partition_map_order(claimants):
         newest, *older = sorted(claimants[partition], reverse=True)
+        newest_claimants.append(claimants[partition][newest])
         claimed[claimants[partition][newest]].append(partition)
         if older:
             previous_owners[partition] = claimants[partition][older[0]]
-    return claimed, previous_owners
+    return claimed, previous_owners, newest_claimants
 
 
 def _partition_map_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

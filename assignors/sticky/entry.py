@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 from assignors.budget import StepBudget
 from assignors.model import Assignment, GroupProblem, KafkaVersionError, TopicPartition
-from assignors.ordering import hash_map_order
-from assignors.releases import client_behaviour, parse_release
+from assignors.ordering import DEFAULT_CAPACITY, filled_map, has_crowded_bucket, hash_map_order, put_all
+from assignors.releases import ClientBehaviour, client_behaviour, parse_release
 from assignors.sticky.claims import (
     COOPERATIVE_READER,
     STICKY_READER,
@@ -21,11 +22,11 @@ from assignors.sticky.claims import (
     read_members,
     settle_claims,
 )
-from assignors.sticky.constrained import assign_constrained, constrained_orders
+from assignors.sticky.constrained import assign_constrained, constrained_orders, map_walk
 from assignors.sticky.cooperative import find_transfers, withhold
 from assignors.sticky.early_constrained import assign_early_constrained
 from assignors.sticky.early_general import state_early_general_problem
-from assignors.sticky.general import Rebalance, state_general_problem
+from assignors.sticky.general import GeneralProblem, GeneralRebalance, Rebalance, state_general_problem
 from assignors.sticky.irregular import IrregularRebalance
 from assignors.sticky.rack_info import RackInfo
 from assignors.sticky.small_groups import assign_small_group
@@ -119,23 +120,43 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         return _Solution(member_ids, partitions, without_transfers, result_order)
     if behaviour.works_on_topics:
         data = read_members(members, reader, behaviour)
-        general = state_general_problem(members, data, counts, settle_claims(members, data, counts, behaviour), racks)
+        walk = map_walk(member_ids, is_stable)
+        general = state_general_problem(members, walk, data, counts, settle_claims(members, data, counts, behaviour), racks)
     else:
         data = read_members(members, reader, behaviour, already_read=differing)
         subscriptions = distinct_subscriptions(members)
-        topics = hash_map_order(hash_map_order(topic for subscription in subscriptions for topic in subscription))
-        general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics if topic in counts}, behaviour)
+        names = hash_map_order(topic for subscription in subscriptions for topic in subscription)
+        # The set of names has all that are subscribed to, the map filled from it has those that exist: their tables differ in size.
+        topics = hash_map_order(topic for topic in names if topic in counts)
+        general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics}, behaviour)
     rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
     partitions = rebalance.solve()
     return _Solution(
         member_ids,
         partitions,
         lambda: withhold(partitions, find_transfers(members, partitions)),
-        _general_result_order(member_ids, rebalance.fixed_members),
+        _general_result_order(member_ids, general, rebalance, behaviour),
     )
 
 
-def _general_result_order(member_ids: Sequence[str], fixed_members: set[int]) -> list[str]:
-    """Return the order of a map out of which the fixed members were taken, and put in again at the end."""
-    movable = [member_id for number, member_id in enumerate(member_ids) if number not in fixed_members]
-    return hash_map_order(movable + [member_ids[number] for number in sorted(fixed_members)], copies=1)
+def _general_result_order(
+    member_ids: Sequence[str], general: GeneralProblem, rebalance: GeneralRebalance[Any], behaviour: ClientBehaviour
+) -> list[str]:
+    """Return the order of a map filled from another one, out of which the fixed members were taken, and put in again at the end."""
+    walk = [member_ids[number] for number in general.walk]
+    fixed = {member_ids[number] for number in rebalance.fixed_members}
+    if not (has_crowded_bucket(member_ids) or has_crowded_bucket(walk)):
+        movable = [member_id for member_id in walk if member_id not in fixed]
+        return hash_map_order(movable + [member_id for member_id in member_ids if member_id in fixed])
+    # Trees: what is removed and put in again changes their order.
+    current = filled_map(map(member_ids.__getitem__, general.claimants), map(member_ids.__getitem__, general.returning), member_ids)
+    capacity = 1 << (len(member_ids) - 1).bit_length() if behaviour.works_on_topics else DEFAULT_CAPACITY
+    leaving = [member_id for member_id in hash_map_order(member_ids, initial_capacity=capacity) if member_id in fixed]
+    for member_id in leaving:
+        current.remove(member_id)
+    if rebalance.is_reverted:
+        before = hash_map_order(current.keys())
+        current.clear()
+        put_all(current, before)
+    put_all(current, hash_map_order(leaving))
+    return hash_map_order(current.keys())

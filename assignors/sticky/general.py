@@ -32,6 +32,9 @@ class GeneralProblem:
     """What there is to balance; members by number, in map order.
 
     Attributes:
+        walk: the member numbers in the order of Kafka's map of assignments.
+        claimants: with whom that map is filled first, by ``computeIfAbsent``: the newest claimant of each partition in turn.
+        returning: with whom it is filled next, by ``put``, before all others.
         ranks: each member's place by member id.
         partition_counts: existing topics.
         subscribers: topic -> its members, once for every time a member lists it.
@@ -45,6 +48,9 @@ class GeneralProblem:
         is_revocation_required: a claim was taken back.
     """
 
+    walk: Sequence[int]
+    claimants: Sequence[int]
+    returning: Sequence[int]
     ranks: list[int]
     partition_counts: Mapping[str, int]
     subscribers: dict[str, list[int]]
@@ -74,7 +80,12 @@ class GeneralProblem:
 
 
 def state_general_problem(
-    members: Sequence[Member], data: Sequence[MemberData], partition_counts: Mapping[str, int], claims: Claims, racks: RackInfo
+    members: Sequence[Member],
+    walk: Sequence[int],
+    data: Sequence[MemberData],
+    partition_counts: Mapping[str, int],
+    claims: Claims,
+    racks: RackInfo,
 ) -> GeneralProblem:
     """Return the problem as Kafka 3.0 and later states it."""
     subscribed = [[topic for topic in member.topics if topic in partition_counts] for member in members]
@@ -103,6 +114,9 @@ def state_general_problem(
         kept = sorted(chain.from_iterable(current), key=lambda partition: (topic_keys[partition[0]], partition[1]))
         unassigned = unmatched(every, kept)
     return GeneralProblem(
+        walk=walk,
+        claimants=(),
+        returning=(),
         ranks=ranks([member.member_id for member in members]),
         partition_counts=partition_counts,
         subscribers=subscribers,
@@ -139,6 +153,7 @@ class GeneralRebalance(ABC, Generic[Held]):
 
     Attributes:
         fixed_members: after ``solve``, the members that could not take part in moves.
+        is_reverted: after ``solve``, whether all moves were taken back, as they had made nothing more even.
     """
 
     def __init__(self, problem: GeneralProblem, racks: RackInfo, behaviour: ClientBehaviour, budget: StepBudget, member_ids: Sequence[str]):
@@ -152,6 +167,7 @@ class GeneralRebalance(ABC, Generic[Held]):
         self._owners = problem.owners
         self._current: list[Held] = self._holdings(problem.current)
         self.fixed_members: set[int] = set()
+        self.is_reverted = False
 
     def solve(self) -> list[list[TopicPartition]]:
         """Return each member's partitions.
@@ -174,7 +190,8 @@ class GeneralRebalance(ABC, Generic[Held]):
         if self._behaviour.balances_new_partitions_first and not problem.is_revocation_required:
             self._reassign([partition for partition in problem.unassigned if partition[0] in movable])
         has_changed = self._reassign([partition for partition in problem.every if partition[0] in movable])
-        if has_changed and not is_initial and self._score(self._current) >= self._score(before):
+        self.is_reverted = has_changed and not is_initial and self._score(self._current) >= self._score(before)
+        if self.is_reverted:
             self._current = before
         return [list(held) for held in self._current]
 

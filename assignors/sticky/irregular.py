@@ -29,6 +29,11 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
     def _prepare(self) -> None:
         """Nothing to prepare."""
 
+    @property
+    def _map_order(self) -> list[int]:
+        """Return the members that are not fixed, in the order of Kafka's map of assignments."""
+        return [member for member in self._problem.walk if member not in self.fixed_members]
+
     def _place(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> list[TopicPartition]:
         left = []
         for partition in partitions:
@@ -95,7 +100,7 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
         if len(self._current[order[0]]) >= len(self._current[order[-1]]) - 1:
             return True
         # Of two holders of one partition the later in map order counts.
-        holders = {partition: member for member in sorted(order) for partition in self._current[member]}
+        holders = {partition: member for member in self._map_order for partition in self._current[member]}
         gain = 1 if self._behaviour.needs_a_gain_of_two else 0
         for member in order:
             held = self._current[member]

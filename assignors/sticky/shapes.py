@@ -102,6 +102,6 @@ def find_shape(subscription: tuple[str, ...], topics: Mapping[str, Topic]) -> Sh
     known = _shapes.find((subscription, counts))
     if known is not None:
         return known
-    if not all(counts) or len(set(subscription)) < len(subscription) or not 0 < sum(counts) <= _LARGEST:
+    if isinstance(subscription, str) or not all(counts) or len(set(subscription)) < len(subscription) or not 0 < sum(counts) <= _LARGEST:
         return None
     return _shapes.keep((subscription, counts), Shape(dict(zip(subscription, counts, strict=True))), sum(counts))

@@ -2,11 +2,11 @@
 
     python tests/benchmarks/assignors.py
 
-It fetches what it measures us beside, see ``rivals``; ``java`` must be on the path, and py4j comes with PySpark. Before our time
+It fetches what it measures us beside, see ``rivals`` and ``tests/kafka_classes.py``; a JDK must be on the path. Before our time
 counts, the result is compared with Kafka's, or with the peers' where sending the group to a JVM would take minutes: their Range and
 RoundRobin give what Kafka's give. Python is billed by CPU time, the best of a few runs, so what assignors remember from call to call
 counts. Of many small groups each is solved once, by us and by the peers, who get the first few hundred; the mean counts for all. Java
-is billed by the wall time of a warm JVM, the best of ten.
+is billed by the wall time of a warm JVM, the best of eleven.
 
 A million partitions are dealt out as 10,000 topics of 100: clusters that large have many topics, and hardly a topic of 10,000.
 
@@ -22,7 +22,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -32,15 +31,17 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from peer_assignors import digest  # noqa: E402
-from rivals import PEERS, kafka_jars, peers_python  # noqa: E402
+from rivals import PEERS, peers_python  # noqa: E402
 
 from assignors import Assignment, GroupProblem, Member, Topic, assign  # noqa: E402
 from assignors.sticky.user_data import write_sticky_user_data  # noqa: E402
+from tests.kafka_classes import KafkaClasses, kafka_classes  # noqa: E402
+from tests.maven_jars import JarsNotThereError  # noqa: E402
 
 MISSED_TARGET = 20
 SAME_AS_PEERS = ("range", "roundrobin")
 KAFKA_HEAP = "-Xmx8g"  # with racks, a million partitions leave no room in 3 GB, and collecting garbage would be most of the time
-JAVA_SECONDS = 60  # enough to warm up in; claims of a million partitions take seconds to send
+KAFKA = "4.3.1"
 SMALL_GROUPS_FOR_PEERS = 300
 SEED = 20251
 
@@ -189,40 +190,13 @@ def as_request(problem: GroupProblem) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def kafka_classes(jars: Sequence[str]) -> Iterator[Any]:
-    """Yield Kafka's classes in a JVM of their own."""
-    import pyspark
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
-    from tests.kafka_classes import KafkaClasses
-
-    (py4j_jar,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-    port = launch_gateway(jarpath=str(py4j_jar), classpath=":".join(jars), javaopts=[KAFKA_HEAP], die_on_exit=True)
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
-    try:
-        yield KafkaClasses(gateway, jars)
-    finally:
-        gateway.shutdown()
-
-
-def kafka_seconds(kafka: Any, case: Case) -> float:
+def kafka_seconds(kafka: KafkaClasses, case: Case) -> float:
     """Return the least wall time of Kafka for the first problem, after checking that its result is ours."""
     problem = case.problems[0]
-    cluster = kafka.cluster(problem)
-    if kafka.assign_prepared(case.strategy, cluster, kafka.group_subscription(problem)) != assign(case.strategy, problem):
+    assignment, seconds = kafka.assign_timed(case.strategy, problem, KAFKA, repeats=11)
+    if assignment != assign(case.strategy, problem):
         raise SystemExit(f"our result is not Kafka's: {case.name}")
-    best = float("inf")
-    end = time.monotonic() + JAVA_SECONDS
-    for _ in range(10):
-        if time.monotonic() > end:
-            break
-        # Reading a subscription's user data uses it up.
-        group, assignor = kafka.group_subscription(problem), kafka.new_assignor(case.strategy)
-        start = time.perf_counter()
-        assignor.assign(cluster, group)
-        best = min(best, time.perf_counter() - start)
-    return best
+    return seconds
 
 
 def print_memory_case() -> None:
@@ -249,15 +223,25 @@ def row(cells: Iterable[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", metavar="PYTHON", help="a Python that has the peers, instead of one that is made")
-    parser.add_argument("--jars", nargs="+", metavar="JAR", help="kafka-clients and slf4j-api, instead of those that are fetched")
     parser.add_argument("--memory", action="store_true", help="only the case of two million partitions")
     options = parser.parse_args()
     if options.memory:
         print_memory_case()
         return
-    peers_interpreter, jars = options.peers or peers_python(), options.jars or kafka_jars()
+    peers_interpreter = options.peers or peers_python()
+    try:
+        verdicts = measure(peers_interpreter)
+    except JarsNotThereError as error:
+        raise SystemExit(f"nothing was measured: {error}") from None
+    subprocess.run([sys.executable, __file__, "--memory"], check=True)
+    if "missed" in verdicts:
+        raise SystemExit(MISSED_TARGET)
+
+
+def measure(peers_interpreter: str) -> list[str]:
+    """Print a row for each case; return their verdicts."""
     verdicts = []
-    with kafka_classes(jars) as kafka:
+    with kafka_classes([KAFKA_HEAP]) as kafka:
         print(row(("ms for one group", "ours", *PEERS, "best / ours", "target", "Kafka", "Kafka / ours", "target", "verdict")))
         for case in cases():
             kafka_time = kafka_seconds(kafka, case) if case.has_kafka else None
@@ -269,9 +253,7 @@ def main() -> None:
             cells = [milliseconds(ours), *map(milliseconds, peers), number(peer_ratio), number(case.peer_target)]
             cells += [milliseconds(kafka_time), number(kafka_ratio), number(case.kafka_target), verdicts[-1]]
             print(row((case.name, *cells)), flush=True)
-    subprocess.run([sys.executable, __file__, "--memory"], check=True)
-    if "missed" in verdicts:
-        raise SystemExit(MISSED_TARGET)
+    return verdicts
 
 
 def solve_all(case: Case) -> None:

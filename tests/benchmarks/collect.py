@@ -31,8 +31,8 @@ from jobs.client_properties import ClientProperties  # noqa: E402
 from jobs.sources import cluster  # noqa: E402
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC  # noqa: E402
 from tests.kafka.broker import Broker  # noqa: E402
-from tests.kafka.broker_jars import JarsNotThereError  # noqa: E402
 from tests.kafka.groups import Commits  # noqa: E402
+from tests.maven_jars import JarsNotThereError  # noqa: E402
 
 MISSED_TARGET = 20
 PARTITION_COUNT = 50

@@ -87,4 +87,4 @@ def test_a_change_of_the_lock_makes_a_new_cache() -> None:
 @pytest.mark.parametrize("profile", ["short", "long"])
 def test_the_page_on_contributing_lists_the_stages(profile: str) -> None:
     section = PAGE.split(f"### The {profile} stages\n")[1].split("\n#")[0]
-    assert re.findall(r"^\| `([a-z]+)` \|", section, re.MULTILINE) == stages(profile)
+    assert re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE) == stages(profile)

@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 from jobs import cli
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from tests.kafka.broker import Broker
-from tests.kafka.broker_jars import JarsNotThereError
 from tests.kafka.groups import PARTITION_COUNT, TOPIC, Commits, Groups, Member, Owned, Transactions
 from tests.kafka.log_files import TopicLog, read_topic
+from tests.maven_jars import JarsNotThereError
 from tests.needs import skip_loudly
 
 CLASSIC, COOPERATIVE, STATIC, NEXT_GENERATION = "classic", "cooperative", "static", "next-generation"

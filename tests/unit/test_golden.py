@@ -122,20 +122,14 @@ def test_answers_are_kafkas(family: str, capsys: pytest.CaptureFixture[str]) -> 
     assert mismatches[:3] == []
 
 
-# Where members with colliding ids are taken out of Kafka's map and put in again, a tree is rebuilt in a way that we do not replay. The
-# order of the members is all that depends on it.
-UNSETTLED_MEMBER_ORDERS = {"hostile": 9}
-
-
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in UNORDERED_FAMILIES | {"no_result", "old_versions"}])
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in {"no_result", "legacy"}])
 def test_members_come_in_the_order_of_kafkas_map(family: str) -> None:
     unlike = [
         vector
         for vector in read_vectors(family)
         if vector["expected"]["kind"] == "assignment" and list(answer_to(vector)["assignment"]) != list(vector["expected"]["assignment"])
     ]
-    assert [vector["id"] for vector in unlike if "hash_collisions" not in vector.get("tags", ())] == []
-    assert len(unlike) == UNSETTLED_MEMBER_ORDERS.get(family, 0)
+    assert [vector["id"] for vector in unlike] == []
 
 
 def test_string_hashes_are_javas() -> None:

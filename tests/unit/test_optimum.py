@@ -17,7 +17,7 @@ from assignors.movement import LastOwner, diff_generations
 from assignors.optimum import Least, least_movements, least_spread
 from assignors.registry import BUILT_IN
 from assignors.subscriptions import existing_partition_counts
-from tests.random_problems import random_problem, random_successor
+from tests.random_problems import random_problem, random_successor, with_topic_ids
 from tests.unit.groups import problems, sound_assignments
 
 MAX_COMBINATIONS = 3000
@@ -192,10 +192,11 @@ def test_no_assignment_moves_less_than_the_least(data: st.DataObject) -> None:
 def test_no_assignor_does_better_than_the_bounds(strategy: str) -> None:
     random, judged = Random(strategy), 0
     for _ in range(300):
-        problem = random_problem(random)
+        ids: dict[str, str] = {}
+        problem = with_topic_ids(random, random_problem(random), ids)
         try:
             before = Generation(1, strategy, problem, assign(strategy, problem))
-            problem = random_successor(random, problem, before.assignment)
+            problem = with_topic_ids(random, random_successor(random, problem, before.assignment), ids)
             now = Generation(2, strategy, problem, assign(strategy, problem))
         except AssignorError:
             continue

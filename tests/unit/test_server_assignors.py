@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors import GroupProblem, KafkaAssignorError, KafkaVersionError, Member, Topic, assign, violations
+from assignors import GroupProblem, KafkaAssignorError, KafkaVersionError, MalformedProblemError, Member, Topic, assign, violations
 
 IDS = ("AAAAAAAAAAEAAAAAAAAAAg", "4GeQdCG4KapIgM28ULGOlQ", "rT-OyA7w_kAXqWWpNkovuQ")
 T0 = Topic(3, topic_id=IDS[0])
@@ -43,12 +43,63 @@ def test_releases_whose_assignors_are_not_known_are_refused() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "server-range"])
-def test_names_without_an_id_are_skipped_and_ids_without_metadata_are_an_error(strategy: str) -> None:
-    members = (Member("a", ("t0", "unnamed", "nowhere")),)
-    topics = {"t0": T0, "unnamed": Topic(5)}
-    assert assign(strategy, GroupProblem(topics, members)) == {"a": (("t0", 0), ("t0", 1), ("t0", 2))}
+def test_deleted_topics_are_skipped_and_ids_without_metadata_are_an_error(strategy: str) -> None:
+    members = (Member("a", ("t0", "nowhere")),)
+    assert assign(strategy, GroupProblem({"t0": T0}, members)) == {"a": (("t0", 0), ("t0", 1), ("t0", 2))}
     with pytest.raises(KafkaAssignorError, match="PartitionAssignorException: members subscribe to topic nowhere, whose id 4GeQ"):
-        assign(strategy, GroupProblem({**topics, "nowhere": Topic(None, topic_id=IDS[1])}, members))
+        assign(strategy, GroupProblem({"t0": T0, "nowhere": Topic(None, topic_id=IDS[1])}, members))
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "server-range"])
+def test_a_subscribed_topic_without_its_id_is_refused(strategy: str) -> None:
+    problem = GroupProblem({"t0": T0, "t1": Topic(5), "t2": Topic(1)}, (Member("a", ("t0",)), Member("b", ("t0", "t1"))))
+    with pytest.raises(MalformedProblemError, match="member b subscribes to topic t1, which has no topic_id"):
+        assign(strategy, problem)
+
+
+W = tuple("clicks shipments items events mails carts returns refunds audit users logs taxes".split())
+NAMES = tuple("orders payments clicks users carts items stock prices taxes refunds returns shipments audit".split())
+
+
+def test_twelve_subscribed_names_are_a_set_of_32_buckets() -> None:
+    """A ``HashSet`` made from a list has room for one more than it needs. The expected value is Kafka's."""
+    ids = "eQ BQ KA 9g Iw 9w Qg Ow NA FA zw lg".split()
+    topics = {name: Topic(1, topic_id="A" * 20 + end) for name, end in zip(W, ids, strict=True)}
+    given = assign("uniform", GroupProblem(topics, (Member("A", W), Member("B", W))))
+    assert [topic for topic, _ in given["A"]] == "items logs mails returns shipments users".split()
+
+
+def test_a_deleted_topic_counts_in_the_table_of_a_target() -> None:
+    """The target has thirteen topics, of which ``audit`` is gone: 32 buckets. The expected value is Kafka's."""
+    names = NAMES[:12]
+    ids = "CfeA BBZg C95w Bbyg DLkw Cwww DXbw C9aw Cm7Q CHsg AHbg DXIw".split()
+    topics = {name: Topic(1, topic_id="A" * 18 + end) for name, end in zip(names, ids, strict=True)}
+    target = tuple((name, 0) for name in NAMES)
+    given = assign("uniform", GroupProblem(topics, (Member("A", NAMES, owned=target), Member("B", NAMES))))
+    assert [topic for topic, _ in given["A"]] == "clicks items payments prices shipments users".split()
+
+
+def test_uniform_gives_no_map_where_no_topic_of_different_subscriptions_resolves() -> None:
+    members = (Member("A", ("gone",)), Member("B", ("gone", "too")))
+    assert assign("uniform", GroupProblem({}, members)) == {}
+    assert assign("server-range", GroupProblem({}, members)) == {"A": (), "B": ()}
+
+
+def test_server_range_fills_its_result_in_the_order_of_the_members() -> None:
+    """Both ids share a bucket. The expected values are Kafka's."""
+    c11, c00 = Member("c11", ("t",)), Member("c00", ("t",))
+    topics = {"t": Topic(2, topic_id=IDS[0])}
+    assert list(assign("server-range", GroupProblem(topics, (c11, c00)))) == ["c00", "c11"]
+    first = replace(c11, group_instance_id="i")
+    assert list(assign("server-range", GroupProblem(topics, (c00, first)))) == ["c11", "c00"]
+
+
+def test_a_partition_of_two_targets_stays_with_both_where_subscriptions_differ() -> None:
+    """No broker should write such targets. The expected values are Kafka's."""
+    topics = {"pay": Topic(1, topic_id=IDS[0]), "audit": Topic(12, topic_id=IDS[1])}
+    owned = (("pay", 0),)
+    both = (Member("app-9", ("pay", "missing"), owned=owned), Member("app-75", ("pay",), owned=owned), Member("app-53", ("pay", "missing")))
+    assert assign("uniform", GroupProblem(topics, both)) == {"app-9": owned, "app-75": owned, "app-53": ()}
 
 
 @given(st.data())

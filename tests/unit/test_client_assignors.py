@@ -1,0 +1,82 @@
+"""What the recorded vectors of the clients' assignors do not show. Each expected value is the answer of Kafka's own class."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors import Assignment, GroupProblem, MalformedProblemError, Member, Topic, assign
+from assignors.sticky.user_data import write_sticky_user_data
+
+NAMES = tuple("orders payments clicks users carts items stock prices taxes refunds returns shipments audit".split())
+
+
+def listed(given: Assignment) -> dict[str, str]:
+    return {member_id: " ".join(f"{topic}-{number}" for topic, number in partitions) for member_id, partitions in given.items()}
+
+
+def topics_of(given: Assignment, member_id: str) -> str:
+    return " ".join(topic for topic, _ in given[member_id])
+
+
+GROWN = "payments taxes shipments users refunds carts audit clicks returns orders prices stock items"
+NOT_GROWN = "carts audit payments taxes clicks returns orders prices stock shipments items users refunds"
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "order"),
+    [
+        # The table would grow at the entry of the next look-up, and there is none.
+        ([NAMES], NOT_GROWN),
+        # The map's iteration is a, b: b looks the same topics up once more.
+        ([NAMES, NAMES], GROWN),
+        # A later list is that of an earlier member, the last is new.
+        ([NAMES[:2], NAMES[:2], NAMES], NOT_GROWN),
+        # The member that comes last asks for nothing.
+        ([NAMES, ()], NOT_GROWN),
+    ],
+)
+def test_range_grows_its_table_of_topics_at_the_entry_of_a_look_up(subscriptions: list[tuple[str, ...]], order: str) -> None:
+    members = tuple(Member(member_id, topics) for member_id, topics in zip("abc", subscriptions, strict=False))
+    given = assign("range", GroupProblem({name: Topic(len(members)) for name in NAMES}, members), kafka_version="3.4.1")
+    fullest = max(members, key=lambda member: (len(member.topics), member.member_id))
+    assert list(dict.fromkeys(topics_of(given, fullest.member_id).split())) == order.split()
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "sticky"])
+def test_topics_that_do_not_exist_make_no_larger_table_of_partitions(strategy: str) -> None:
+    """Thirteen names are subscribed to, two of them exist."""
+    claims = (("stock", 2), ("shipments", 0))
+    c1 = Member("c1", ("stock", "shipments"), owned=claims, user_data=write_sticky_user_data(claims, 1))
+    c2 = Member("c2", ("stock", "shipments", *(f"old-{number}" for number in range(11))))
+    given = assign(strategy, GroupProblem({"stock": Topic(3), "shipments": Topic(3)}, (c1, c2)), kafka_version="2.4.1")
+    assert listed(given) == {"c1": "shipments-0 stock-2 stock-0", "c2": "stock-1 shipments-2 shipments-1"}
+
+
+@pytest.mark.parametrize("strategy", ["cooperative-sticky", "sticky"])
+@pytest.mark.parametrize("release", ["3.4.1", None])
+def test_nothing_is_left_of_a_lost_claim_that_is_stated_twice(strategy: str, release: str | None) -> None:
+    lost, generation = ("t", 5), bytes.fromhex("00000004")
+    stated_twice = bytes.fromhex("00000001 0001 74 00000002 00000005 00000005") + generation
+    c1 = Member("c1", ("gone",), owned=(lost,), owned_generation=4, user_data=write_sticky_user_data((lost,), 4))
+    c2 = Member("c2", ("t",), owned=(lost, lost), user_data=generation if strategy == "cooperative-sticky" else stated_twice)
+    assert listed(assign(strategy, GroupProblem({"t": Topic(1)}, (c1, c2)), kafka_version=release)) == {"c1": "", "c2": "t-0"}
+
+
+@pytest.mark.parametrize("release", ["2.3.1", "2.4.1", "2.5.1", "2.8.2"])
+def test_members_come_in_the_order_in_which_early_releases_find_their_claims(release: str) -> None:
+    """``c00`` and ``c11`` share a bucket; the newest claimant that Kafka looks up is put at its head."""
+    c00 = Member("c00", ("t", "u"), user_data=write_sticky_user_data((("t", 1),), 1))
+    c11 = Member("c11", ("t",), user_data=write_sticky_user_data((("t", 0),), 1))
+    given = assign("sticky", GroupProblem({"t": Topic(2), "u": Topic(1)}, (c00, c11)), kafka_version=release)
+    assert list(given) == ["c11", "c00"]
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range"])
+@pytest.mark.parametrize("topic", ["orders", "t"])
+def test_a_text_as_subscription_is_refused(strategy: str, topic: str) -> None:
+    problem = GroupProblem(
+        {topic: Topic(3, topic_id="AAAAAAAAAAEAAAAAAAAAAg")},
+        (Member("c0", topic), Member("c1", topic)),  # type: ignore[arg-type]
+    )
+    with pytest.raises(MalformedProblemError, match=rf"member c0 subscribes to the text '{topic}', expected a tuple .* \('{topic}',\)"):
+        assign(strategy, problem)
