@@ -1,7 +1,8 @@
 """What ``kafka-consumer-groups --describe`` prints, read back, whatever version of Kafka's tools printed it: 2.0 to 4.3.
 
 The text has no time, and is nobody's format: outputs of several commands follow each other or lie in several files, with notices,
-command lines and log lines between them. What is understood becomes groups; every other line is told, with a reason.
+command lines, log lines and what other programs print between them. What is understood becomes groups; every other line is told, with
+a reason. A table is doubted for lines that resemble its rows, and for no others.
 """
 
 from __future__ import annotations
@@ -13,7 +14,19 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from jobs.sources.decoded import Row
-from jobs.sources.describe_model import FAILED_COMMAND, MALFORMED_LINE, TWO_LOOKS, Description, Group, Key, Line, Member, Offset, Place
+from jobs.sources.describe_model import (
+    FAILED_COMMAND,
+    MALFORMED_LINE,
+    NOT_A_TABLE_LINE,
+    TWO_LOOKS,
+    Description,
+    Group,
+    Key,
+    Line,
+    Member,
+    Offset,
+    Place,
+)
 from jobs.sources.describe_tables import (
     LIST,
     MEMBERS,
@@ -22,8 +35,10 @@ from jobs.sources.describe_tables import (
     TYPES_BY_STATE,
     LostTopicNamesError,
     Table,
+    begins_as_header,
     find_table,
     read_row,
+    resembles_row,
 )
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 
@@ -103,6 +118,23 @@ class _Told(NamedTuple):
     facts: Row
 
 
+class _Unfit(NamedTuple):
+    """A line that was not understood.
+
+    Attributes:
+        detail: what is wrong with it if it is a row.
+        table, header: in which it stands, and where that begins; None for no table.
+        has_end: it is not the last line of a text that may have been cut there.
+    """
+
+    place: Place
+    text: str
+    detail: str
+    table: Table | None
+    header: Place
+    has_end: bool = True
+
+
 class _Reader:
     """Takes lines one by one; knows the table they stand in, and the pieces of a row that is not whole yet."""
 
@@ -110,8 +142,8 @@ class _Reader:
         self._default_group_id = self._group_id = group_id
         self._table: Table | None = None
         self._header = Place("", 0)
-        self._pieces: list[tuple[Place, str]] = []
-        self._problem = ""
+        self._pieces: list[_Unfit] = []
+        self._unfit: list[_Unfit] = []
         self._told: list[_Told] = []
         self._noticed: dict[str, dict[str, Place]] = {}
         self._skipped: list[Line] = []
@@ -127,21 +159,27 @@ class _Reader:
             table = find_table(lines, at)
             at += table.line_count if table is not None else 1
             if table is not None:
-                self._reject_pieces()
+                self._give_up_pieces()
                 self._table, self._header = table, place
             elif not line.strip():
-                self._reject_pieces()
+                self._give_up_pieces()
             elif _HALF.search(line):
-                self._reject(place, line, "it is not UTF-8")
+                self._note(place, line, "it is not UTF-8")
+            elif begins_as_header(line):
+                self._give_up_pieces()
+                self._rejects.append(Line(place, line, MALFORMED_LINE, "it is no header of a table that is known"))
+                self._table = None
             elif not self._is_notice(place, line):
                 self._take(place, line)
-        self._reject_pieces()
+        self._give_up_pieces()
+        if self._unfit and self._unfit[-1].place == Place(name, len(lines)):
+            self._unfit[-1] = self._unfit[-1]._replace(has_end=False)
 
     def _is_notice(self, place: Place, line: str) -> bool:
         match = _NOTICE.fullmatch(line.strip())
         if match is None:
             return False
-        self._reject_pieces()
+        self._give_up_pieces()
         kind = str(match.lastgroup)
         if kind == "absent":
             self._skipped.append(Line(place, line, "absent_group", "the group does not exist"))
@@ -152,29 +190,27 @@ class _Reader:
         return True
 
     def _take(self, place: Place, line: str) -> None:
-        """Take a line for a row, or for the next piece of a folded one, else for something known, else reject it."""
+        """Take a line for a row, or for the next piece of a folded one, else for something known, else note that it does not fit."""
         table = self._table
         if table is None:
             if not self._is_aside(place, line):
-                self._reject(place, line, "no header of a table of kafka-consumer-groups --describe stands before it")
+                self._note(place, line, "no header of a table of kafka-consumer-groups --describe stands before it")
             return
-        problem = self._try(table, [*self._pieces, (place, line)])
-        if problem is None:
+        if self._pieces and self._try(table, self._pieces[0].place, [*(piece.text for piece in self._pieces), line]) is None:
             self._pieces.clear()
-        elif self._is_aside(place, line):
             return
-        elif self._pieces and self._try(table, [(place, line)]) is None:
-            self._reject_pieces()
-        else:
-            self._pieces.append((place, line))
-            self._problem = problem
+        problem = self._try(table, place, [line])
+        if problem is None:
+            self._give_up_pieces()
+        elif not self._is_aside(place, line):
+            self._pieces.append(_Unfit(place, line, problem, table, self._header))
             if table.is_aligned or len(self._pieces) == _MOST_PIECES:
-                self._reject_pieces()
+                self._give_up_pieces()
 
-    def _try(self, table: Table, pieces: Sequence[tuple[Place, str]]) -> str | None:
+    def _try(self, table: Table, place: Place, pieces: Sequence[str]) -> str | None:
         """Return what is wrong with a row made of these pieces; where nothing is, the row is taken."""
         try:
-            self._understand(table, pieces[0][0], " ".join(piece for _, piece in pieces))
+            self._understand(table, place, " ".join(pieces))
         except ValueError as error:
             return str(error)
         return None
@@ -195,7 +231,7 @@ class _Reader:
             return True
         if not _COMMAND.fullmatch(line):
             return False
-        self._reject_pieces()
+        self._give_up_pieces()
         self._skipped.append(Line(place, line, "command_line", "a command line"))
         if "kafka-consumer-groups" in line:
             named = _named_groups(line)
@@ -203,18 +239,31 @@ class _Reader:
         self._table = None
         return True
 
-    def _reject_pieces(self) -> None:
-        for place, line in self._pieces:
-            self._reject(place, line, self._problem)
+    def _give_up_pieces(self) -> None:
+        self._unfit += self._pieces
         self._pieces.clear()
 
-    def _reject(self, place: Place, line: str, detail: str) -> None:
-        self._rejects.append(Line(place, line, MALFORMED_LINE, detail))
-        if self._table is not None:
-            self._damaged.add(self._header)
+    def _note(self, place: Place, line: str, detail: str) -> None:
+        self._unfit.append(_Unfit(place, line, detail, self._table, self._header))
+
+    def _judge_unfit(self) -> None:
+        """Reject the lines that resemble rows, and doubt their tables; skip the others. The groups of all rows are known by now."""
+        groups: dict[Place, set[str]] = {}
+        for row in self._told:
+            groups.setdefault(row.header, set()).add(row.group_id)
+        for line in self._unfit:
+            group_ids = groups.get(line.header, set()) if line.table is not None else set()
+            is_cut_in_group = not line.has_end and any(group_id.startswith(line.text.strip()) for group_id in group_ids)
+            if not is_cut_in_group and not resembles_row(line.text, line.table, group_ids):
+                self._skipped.append(Line(line.place, line.text, NOT_A_TABLE_LINE, "it resembles no row of a table"))
+                continue
+            self._rejects.append(Line(line.place, line.text, MALFORMED_LINE, line.detail))
+            if line.table is not None:
+                self._damaged.add(line.header)
 
     def described(self) -> Description:
         """Return what all lines tell together."""
+        self._judge_unfit()
         by_group: dict[str, list[_Told]] = {group_id: [] for group_id in self._noticed}
         for told in self._told:
             by_group.setdefault(told.group_id, []).append(told)

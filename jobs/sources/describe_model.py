@@ -11,6 +11,8 @@ Key = tuple[Any, ...]
 
 MALFORMED_LINE, TWO_LOOKS, FAILED_COMMAND = "malformed_line", "two_looks", "failed_command"
 """Kinds of rejects."""
+NOT_A_TABLE_LINE = "not_a_table_line"
+"""Kind of skipped lines that resemble no row: headings, prompts, what other programs print."""
 
 
 class Place(NamedTuple):
@@ -103,7 +105,7 @@ class Description(NamedTuple):
 
     Attributes:
         groups: by group id.
-        skipped: lines known and of no use: log lines, command lines, groups that do not exist, repetitions.
+        skipped: lines of no use: log lines, command lines, groups that do not exist, repetitions, lines that resemble no row.
         rejects: all others.
         places: group id, or group id, topic and partition -> the first line that tells of it.
     """

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from jobs.sources.describe_rows import decode_texts
 from tests.unit.describe_texts import Consumer, Kafka, rendered, sessions
 
-RECORDED = Path(__file__).parents[1] / "golden" / "describe" / "recorded.jsonl.gz"
+GOLDEN = Path(__file__).parents[1] / "golden"
+RECORDED = GOLDEN / "describe" / "recorded.jsonl.gz"
 LOOKS = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).decode().splitlines()]
 FILES = {
     "members": "describe-members-verbose.txt",
@@ -286,10 +287,31 @@ def test_lines_of_other_kinds_are_counted_by_kind():
     }
 
 
+def decode_pasted(name: str) -> list[dict[str, Any]]:
+    return list(decode_texts({name: (GOLDEN / "texts" / name).read_bytes()}, AS_OF_MS))
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "others"),
+    [
+        ("tables_behind_a_line_of_kubectl.txt", {"billing": 2, "mailer": 1}, 1),
+        ("table_before_a_prompt.txt", {"billing": 1}, 1),
+        ("tables_with_headings.txt", {"audit": 1, "billing": 2, "mailer": 2}, 3),
+    ],
+)
+def test_lines_between_pasted_tables_are_skipped(name, members, others):
+    rows = decode_pasted(name)
+    assert {group_id: len(snapshot["members"]) for group_id, snapshot in snapshots(rows).items()} == members
+    assert Counter((row["outcome"], row["kind"]) for row in rows) == {
+        ("landed", "described_group"): len(members),
+        ("skipped", "not_a_table_line"): others,
+    }
+
+
 def test_bytes_that_are_no_text_are_kept():
-    text = rendered("4.0", [HELD], "offsets").encode() + b"g \xff\xfe\n"
+    text = rendered("4.0", [HELD], "offsets").encode() + b"g" + b" " * 15 + b"t\xff\n"
     *_, last = decode_texts({"a.txt": text}, AS_OF_MS)
-    assert (last["reason"], last["detail"], last["payload"]) == ("malformed_line", "it is not UTF-8", b"g \xff\xfe")
+    assert (last["reason"], last["detail"], last["payload"]) == ("malformed_line", "it is not UTF-8", b"g" + b" " * 15 + b"t\xff")
 
 
 def test_a_file_does_not_go_on_with_the_table_of_the_one_before():
