@@ -27,6 +27,7 @@ from jobs.sources.describe_model import (
     Offset,
     Place,
 )
+from jobs.sources.describe_owners import members_by_owner
 from jobs.sources.describe_tables import (
     LIST,
     MEMBERS,
@@ -285,14 +286,19 @@ class _Reader:
         def fact(name: str) -> Any:
             return known[name].facts[name] if name in known else None
 
+        by_owner = members_by_owner([row.facts for row in members], [row.facts for row in offsets])
+        found = tuple(Member._make(map(row.facts.get, Member._fields)) for row in members) if by_owner is None else by_owner[0]
         noticed = self._noticed.get(group_id, {})
         counts = {0 for _ in noticed.keys() & {"empty"}} | {row.facts["member_count"] for row in states}
-        state = fact("state") or (GroupState.EMPTY.value if "empty" in noticed and not members else None)
+        state = fact("state") or (GroupState.EMPTY.value if "empty" in noticed and not found else None)
         group_type = fact("group_type") or (TYPES_BY_STATE.get(state) if state else None)
         strategy = fact("strategy")
         if group_type == GroupType.CONSUMER:
             strategy = SERVER_STRATEGIES_BY_NAME.get(strategy, strategy)
-        is_contradicted = state == GroupState.EMPTY or not counts <= {len(members)}
+        # Where no table names all members, there may be more of them, which hold nothing.
+        is_contradicted = state == GroupState.EMPTY or any(count < len(found) or (members and count > len(found)) for count in counts)
+        is_contradicted |= by_owner is not None and by_owner[1]
+        used = [rows for rows in (members, offsets if by_owner is not None else []) if rows]
         return Group(
             group_id=group_id,
             group_type=group_type,
@@ -301,9 +307,11 @@ class _Reader:
             strategy=strategy,
             group_epoch=fact("group_epoch"),
             target_epoch=fact("target_epoch"),
-            members=tuple(sorted(Member._make(map(row.facts.get, Member._fields)) for row in members)) if members or 0 in counts else None,
-            is_doubtful=bool(members) and (is_contradicted or members[0].header in self._damaged),
+            members=tuple(sorted(found)) if found or 0 in counts else None,
+            is_doubtful=bool(found) and (is_contradicted or any(rows[0].header in self._damaged for rows in used)),
             offsets=tuple(sorted((Offset._make(map(row.facts.get, Offset._fields)) for row in offsets), key=_offset_order)),
+            is_by_owner=by_owner is not None,
+            member_count=states[0].facts["member_count"] if states else None,
         )
 
     def _agreeing(self, told: Sequence[_Told], known: dict[str, _Told]) -> list[_Told]:

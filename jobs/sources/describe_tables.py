@@ -286,7 +286,7 @@ def _assignment(cells: Cells, name: str) -> Assignment:
         raise LostTopicNamesError(
             f"found '{cells[name][:100]}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9"
             " lost them (KAFKA-14589; KAFKA-17750 brought them back in 4.0). Describe the groups again with the tools of Kafka 4.0 or"
-            " newer, or of 3.7 or older, against the same brokers"
+            " newer, or of 3.7 or older, against the same brokers, or without --members: the owner of each partition is printed then"
         )
     held: dict[str, tuple[int, ...]] = {}
     for entry in _BETWEEN_TOPICS.split(cells[name]) if is_old else cells[name].split(";"):
@@ -345,7 +345,7 @@ def _offset(cells: Cells) -> tuple[Key, Row]:
         raise ValueError(f"CURRENT-OFFSET: expected an offset, found {committed}")
     if committed is not None and end is not None and lag is not None and lag != end - committed:
         raise ValueError(f"LAG is {lag}, and LOG-END-OFFSET less CURRENT-OFFSET {end - committed}")
-    _shaped(cells, "HOST", _WORD, "an address or -")
+    host = _shaped(cells, "HOST", _WORD, "an address or -")
     facts: Row = {
         "topic": _shaped(cells, "TOPIC", _TOPIC, "a topic"),
         "partition": _count(cells, "PARTITION"),
@@ -353,6 +353,8 @@ def _offset(cells: Cells) -> tuple[Key, Row]:
         "log_end_offset": end,
         "owner": _filled(cells, "CONSUMER-ID") if cells["CONSUMER-ID"] != "-" else None,
     }
+    if facts["owner"] is not None:
+        facts.update(client_id=cells["CLIENT-ID"], client_host=host)
     if "LEADER-EPOCH" in cells:
         facts["leader_epoch"] = _number(cells, "LEADER-EPOCH", 32)
     return (facts["topic"], facts["partition"], facts["owner"]), facts
