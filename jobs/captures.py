@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import logging
 import os
@@ -311,7 +310,9 @@ def _recognise(path: Path, forced: Source | None, passed_over: _PassedOver | Non
         is_printed = passed_over is None and forced is Source.DESCRIBE
         is_gzip = magic[:2] == b"\x1f\x8b"
         capture = (
-            _parquet_capture(path, size) if magic == PLAIN_MAGIC else _text_capture(path, size, is_printed=is_printed, is_gzip=is_gzip)
+            _parquet_capture(path, size)
+            if magic == PLAIN_MAGIC
+            else _text_capture(path, size, is_printed=is_printed, is_gzip=is_gzip, has_mark=text_pieces.mark_of(magic) is not None)
         )
         damage = checksum_problem(path)
     except OSError as error:
@@ -355,9 +356,9 @@ def _first_line(begin: bytes) -> str:
     return begin.decode().partition("\r")[0].strip()
 
 
-def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> Capture:
+def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool, has_mark: bool) -> Capture:
     try:
-        with gzip.open(path) if is_gzip else path.open("rb") as content:
+        with text_pieces.opened(str(path), is_gzip=is_gzip) as content:
             head = content.read(HEAD_BYTES)
             text = head.decode(errors="replace")
             separator = find_separator(text)
@@ -370,7 +371,7 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
             else:
                 capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)))
             content.seek(0)
-            pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_gzip=is_gzip)
+            pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_read_whole=is_gzip or has_mark)
     except (EOFError, zlib.error) as error:
         raise InputError(f"input {path}: damaged gzip data ({error}); {AGAIN}") from None
     except UnicodeDecodeError as error:
@@ -380,13 +381,13 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
     return replace(capture, path=_readable_by_spark(path), is_gzip=is_gzip, pieces=pieces)
 
 
-def _pieces(content: BufferedIOBase, capture: Capture, *, is_gzip: bool) -> tuple[Piece, ...]:
-    """Return the pieces of a text; a packed one has one, since it can be read from its beginning only, and is read through for damage."""
-    if not is_gzip and capture.size_bytes <= text_pieces.PIECE_BYTES:
+def _pieces(content: BufferedIOBase, capture: Capture, *, is_read_whole: bool) -> tuple[Piece, ...]:
+    """Return the pieces of a text; one that can be read from its beginning only has one, and is read through for damage."""
+    if not is_read_whole and capture.size_bytes <= text_pieces.PIECE_BYTES:
         return (Piece(0, capture.size_bytes, 1),)
     separator = None if capture.separator is None else capture.separator.encode()
     pieces = tuple(text_pieces.cut(content, separator, LONGEST_TEXT_BYTES))
-    return (WHOLE,) if is_gzip else pieces
+    return (WHOLE,) if is_read_whole else pieces
 
 
 def _refuse_lost_names(path: Path, content: bytes) -> None:

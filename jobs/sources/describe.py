@@ -41,6 +41,7 @@ from jobs.sources.describe_tables import (
     read_row,
     resembles_row,
 )
+from jobs.sources.log_lines import LONGEST_LINE, is_log_line
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 
 
@@ -94,11 +95,6 @@ _NOTICE = re.compile(
     r"|Error: (?:The c|C)onsumer group '(?P<absent>.*)' does not exist\.|Error: (?P<failed>.*)"
 )
 _COMMAND = re.compile(r".*\bkafka-consumer-groups\b.*|\[?[\w.-]+@[\w.-][^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
-_LOG = re.compile(
-    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d.*|log4j:.*|SLF4J.*|WARNING: .*|.* VM warning: .*|Picked up \w+: .*"
-    r"|\s+at \S+\(.*\)|\s*\.\.\. \d+ more|(?:Caused by: )?[\w$]+(?:\.[\w$]+)+(?:Exception|Error)(?:: .*)?"
-)
-_LONGEST_ASIDE = 4096
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST_PIECES = 64
 """Lines that a folded row may take."""
@@ -225,12 +221,10 @@ class _Reader:
 
     def _is_aside(self, place: Place, line: str) -> bool:
         """Return whether a line is known not to be the tool's, which is then skipped. No table goes on behind a command line."""
-        if len(line) > _LONGEST_ASIDE:
-            return False
-        if _LOG.fullmatch(line):
+        if is_log_line(line):
             self._skipped.append(Line(place, line, "log_line", "a log line"))
             return True
-        if not _COMMAND.fullmatch(line):
+        if len(line) > LONGEST_LINE or not _COMMAND.fullmatch(line):
             return False
         self._give_up_pieces()
         self._skipped.append(Line(place, line, "command_line", "a command line"))

@@ -269,12 +269,12 @@ def test_too_much_damage_publishes_nothing(
 
 
 def test_lines_of_other_programs_do_not_thin_out_damaged_rows(told, tmp_path: Path) -> None:
-    """Half of what resembles rows is damaged; of all lines that is a fiftieth."""
+    """Half of what resembles rows is damaged, in a text as PowerShell writes it; of all lines that is a fiftieth."""
     header = f"{'GROUP':15} {'CONSUMER-ID':38} {'HOST':15} {'CLIENT-ID':15} {'#PARTITIONS':15} ASSIGNMENT"
     row = f"{'billing':15} c-5b0c91fe-daf6-4812-9301-d2610acee9ae {'/10.0.0.1':15} {'c':15} {'1':15} orders(0)"
     lines = ["é"] * 98 + [header, row, header, row.replace("billing", "mailer ").replace("(0)", "(0,1)")]
     look = tmp_path / "look.txt"
-    look.write_text("\r\n".join(lines) + "\r\n", encoding="utf-8")
+    look.write_text("\r\n".join(lines) + "\r\n", encoding="utf-16")
     code, line = told("land", "--warehouse", tmp_path / "w", "--input", look, "--as-of", "2026-11-23T08:00:00Z")
     assert code == 4 and "1 of 2 records could not be used" in line
     [run] = rows(tmp_path / "w", "runs")

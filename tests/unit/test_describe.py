@@ -428,6 +428,18 @@ def test_rows_of_moving_members_that_do_not_fit(cells, reason):
     assert [line.detail for line in told.rejects] == ([reason] if reason else [])
 
 
+def test_row_that_can_only_be_read_by_its_words_names_the_column_that_is_wrong():
+    row = collapsed(ROWS[1]).replace("orders(1)", "orders(1),(2)")
+    assert reasons(TABLE, row) == ["ASSIGNMENT: expected topic(0,1), ... or -, each topic once, found '(2)'"]
+    row = collapsed(ROWS[1]).replace(" 1 orders", " 2 orders")
+    assert reasons(TABLE, row) == ["#PARTITIONS is 2, and ASSIGNMENT has 1: the row was cut or damaged"]
+
+
+def test_rows_of_a_folded_table_that_do_not_fit_are_counted_each_by_itself():
+    rows = [f"g t {number} 5 9 4 AAAAAAAAAAAAAAAAAAAAAA /10.0.0.1" for number in range(3)]
+    assert reasons(collapsed(OFFSETS), *rows) == ["the row is not aligned with its header, and has 8 words for 9 columns"] * 3
+
+
 def test_a_dash_is_no_instance_id():
     """Kafka prints a blank, but a dash wherever else a value is missing."""
     header = f"{MEMBERS}".replace("HOST", f"{'GROUP-INSTANCE-ID':17} HOST")

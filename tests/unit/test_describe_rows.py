@@ -375,6 +375,21 @@ def test_lines_between_pasted_tables_are_skipped(name, members, others):
     }
 
 
+def test_assignments_without_spaces_between_topics_are_read():
+    """The text has lost its alignment, too."""
+    rows = decode_pasted("assignments_without_spaces.txt")
+    (snapshot,) = snapshots(rows).values()
+    held = {member["client_host"]: [(one["topic"], one["partitions"]) for one in member["assigned"]] for member in snapshot["members"]}
+    assert held == {
+        "/10.16.100.90": [("topic_1", [1, 2, 3])],
+        "/10.16.96.154": [],
+        "/10.16.109.218": [("topic_2", [1, 2, 3])],
+        "/10.16.150.15": [("topic_2", [4]), ("topic_3", [1])],
+        "/10.16.109.23": [("topic_4", [1])],
+    }
+    assert [row["kind"] for row in rows if row["outcome"] != "landed"] == ["command_line"]
+
+
 def test_bytes_that_are_no_text_are_kept():
     text = rendered("4.0", [HELD], "offsets").encode() + b"g" + b" " * 15 + b"t\xff\n"
     *_, last = decode_texts({"a.txt": text}, AS_OF_MS)
