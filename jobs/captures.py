@@ -22,6 +22,7 @@ from jobs.output_files import without_report_files
 from jobs.parquet_captures import AGAIN, ENCRYPTED_MAGIC, PLAIN_MAGIC, parquet_facts
 from jobs.sources.describe import find_lost_topic_names, looks_like_describe
 from jobs.sources.formatter_json import find_separator
+from jobs.sources.other_formats import name_format, name_old_table
 from jobs.text_pieces import WHOLE, Piece, RecordTooLongError
 from jobs.verification.sidecars import checksum_problem
 from schemas.snapshot import line_cluster_id, recognise_line
@@ -49,6 +50,7 @@ _ODD_FILES = {
 }
 _ENCRYPTED = "a Parquet file with an encrypted footer"
 _NO_CAPTURE, _NOT_ASKED_FOR, _READ_ALREADY = "no capture", "of another kind than was asked for", "a folder that is read already"
+_KNOWN_FORMAT = "of a format that is not taken"
 _EXPECTED = (_NO_CAPTURE, _NOT_ASKED_FOR, _READ_ALREADY)
 """Why files are passed over without anybody having to worry."""
 
@@ -109,7 +111,8 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
         ]
         if not captures:
             passed_over.tell()
-            raise InputError(f"input {name}: no capture in this folder; expected files of one of {_KINDS}")
+            other = passed_over.first(_KNOWN_FORMAT, root)
+            raise InputError(f"input {name}: no capture in this folder; {other or f'expected files of one of {_KINDS}'}")
         for capture in captures:  # in whatever order inputs are named, the outermost folder gives a file its name
             known = found.get(Path(capture.path))
             if known is None or len(known.name) < len(capture.name):
@@ -132,6 +135,10 @@ class _PassedOver:
         self._counts[reason] += 1
         if self._counts[reason] <= _MOST_NAMED:
             self._first.setdefault(reason, []).append(f"{path}: {detail or reason}")
+
+    def first(self, reason: str, folder: Path) -> str | None:
+        """Return the name of the first file of a folder with this reason, with its detail; None where there is none."""
+        return next((file for file in self._first.get(reason, ()) if file.startswith(f"{folder}/")), None)
 
     def tell(self) -> None:
         """Log the first files of each reason by name, and how many there are of each."""
@@ -317,6 +324,11 @@ def _recognise(path: Path, forced: Source | None, passed_over: _PassedOver | Non
         damage = checksum_problem(path)
     except OSError as error:
         raise InputError(f"input {path}: cannot be read ({error.strerror or error})") from None
+    except _KnownFormatError as error:
+        if passed_over is None:
+            raise InputError(f"input {path}: {error}") from None
+        passed_over.add(path, _KNOWN_FORMAT, str(error))
+        return None
     except _OtherKindError as error:
         if passed_over is None:
             raise InputError(f"input {path}: {error}; expected one of {_KINDS}") from None
@@ -337,6 +349,10 @@ def _recognise(path: Path, forced: Source | None, passed_over: _PassedOver | Non
 
 class _OtherKindError(Exception):
     """A readable file that is no capture; fine beside one, wrong when it was named."""
+
+
+class _KnownFormatError(_OtherKindError):
+    """It tells of groups in a format that is not taken; says which, and what to write instead."""
 
 
 def _parquet_capture(path: Path, size: int) -> Capture:
@@ -365,11 +381,13 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool, has
             content.seek(0)
             if separator is not None:
                 capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
+            elif (old := name_old_table(text)) is not None:
+                raise _KnownFormatError(old)
             elif is_printed or looks_like_describe(text):
                 _refuse_lost_names(path, content.read(LONGEST_TEXT_BYTES + 1))
                 capture = Capture(str(path), Source.DESCRIBE, TEXT, size)
             else:
-                capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)))
+                capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)), text)
             content.seek(0)
             pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_read_whole=is_gzip or has_mark)
     except (EOFError, zlib.error) as error:
@@ -398,10 +416,11 @@ def _refuse_lost_names(path: Path, content: bytes) -> None:
         raise InputError(f"input {path}: {lost}")
 
 
-def _ndjson_capture(path: Path, size: int, first: str) -> Capture:
+def _ndjson_capture(path: Path, size: int, first: str, begin: str) -> Capture:
     source, problem = recognise_line(first)
     if source is None:
-        raise _OtherKindError(problem)
+        other = name_format(begin)
+        raise _OtherKindError(problem) if other is None else _KnownFormatError(other)
     if problem:
         raise InputError(f"input {path}: {problem}")
     return Capture(str(path), source, NDJSON, size, line_cluster_id(first) if source is Source.CLUSTER_METADATA else None)
