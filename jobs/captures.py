@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import logging
 import os
@@ -23,6 +22,7 @@ from jobs.output_files import without_report_files
 from jobs.parquet_captures import AGAIN, ENCRYPTED_MAGIC, PLAIN_MAGIC, parquet_facts
 from jobs.sources.describe import find_lost_topic_names, looks_like_describe
 from jobs.sources.formatter_json import find_separator
+from jobs.sources.other_formats import name_format, name_old_table
 from jobs.text_pieces import WHOLE, Piece, RecordTooLongError
 from jobs.verification.sidecars import checksum_problem
 from schemas.snapshot import line_cluster_id, recognise_line
@@ -50,6 +50,7 @@ _ODD_FILES = {
 }
 _ENCRYPTED = "a Parquet file with an encrypted footer"
 _NO_CAPTURE, _NOT_ASKED_FOR, _READ_ALREADY = "no capture", "of another kind than was asked for", "a folder that is read already"
+_KNOWN_FORMAT = "of a format that is not taken"
 _EXPECTED = (_NO_CAPTURE, _NOT_ASKED_FOR, _READ_ALREADY)
 """Why files are passed over without anybody having to worry."""
 
@@ -110,7 +111,8 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
         ]
         if not captures:
             passed_over.tell()
-            raise InputError(f"input {name}: no capture in this folder; expected files of one of {_KINDS}")
+            other = passed_over.first(_KNOWN_FORMAT, root)
+            raise InputError(f"input {name}: no capture in this folder; {other or f'expected files of one of {_KINDS}'}")
         for capture in captures:  # in whatever order inputs are named, the outermost folder gives a file its name
             known = found.get(Path(capture.path))
             if known is None or len(known.name) < len(capture.name):
@@ -133,6 +135,10 @@ class _PassedOver:
         self._counts[reason] += 1
         if self._counts[reason] <= _MOST_NAMED:
             self._first.setdefault(reason, []).append(f"{path}: {detail or reason}")
+
+    def first(self, reason: str, folder: Path) -> str | None:
+        """Return the name of the first file of a folder with this reason, with its detail; None where there is none."""
+        return next((file for file in self._first.get(reason, ()) if file.startswith(f"{folder}/")), None)
 
     def tell(self) -> None:
         """Log the first files of each reason by name, and how many there are of each."""
@@ -316,11 +322,18 @@ def _recognise(path: Path, forced: Source | None, passed_over: _PassedOver | Non
         is_printed = passed_over is None and forced is Source.DESCRIBE
         is_gzip = magic[:2] == b"\x1f\x8b"
         capture = (
-            _parquet_capture(path, size) if magic == PLAIN_MAGIC else _text_capture(path, size, is_printed=is_printed, is_gzip=is_gzip)
+            _parquet_capture(path, size)
+            if magic == PLAIN_MAGIC
+            else _text_capture(path, size, is_printed=is_printed, is_gzip=is_gzip, has_mark=text_pieces.mark_of(magic) is not None)
         )
         damage = checksum_problem(path)
     except OSError as error:
         raise InputError(f"input {path}: cannot be read ({error.strerror or error})") from None
+    except _KnownFormatError as error:
+        if passed_over is None:
+            raise InputError(f"input {path}: {error}") from None
+        passed_over.add(path, _KNOWN_FORMAT, str(error))
+        return None
     except _OtherKindError as error:
         if passed_over is None:
             raise InputError(f"input {path}: {error}; expected one of {_KINDS}") from None
@@ -343,6 +356,10 @@ class _OtherKindError(Exception):
     """A readable file that is no capture; fine beside one, wrong when it was named."""
 
 
+class _KnownFormatError(_OtherKindError):
+    """It tells of groups in a format that is not taken; says which, and what to write instead."""
+
+
 def _parquet_capture(path: Path, size: int) -> Capture:
     facts = parquet_facts(path)
     return Capture(_readable_by_spark(path), facts.source, PARQUET, size, has_odd_times=facts.has_odd_times, types=facts.types)
@@ -360,22 +377,24 @@ def _first_line(begin: bytes) -> str:
     return begin.decode().partition("\r")[0].strip()
 
 
-def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> Capture:
+def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool, has_mark: bool) -> Capture:
     try:
-        with gzip.open(path) if is_gzip else path.open("rb") as content:
+        with text_pieces.opened(str(path), is_gzip=is_gzip) as content:
             head = content.read(HEAD_BYTES)
             text = head.decode(errors="replace")
             separator = find_separator(text)
             content.seek(0)
             if separator is not None:
                 capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
+            elif (old := name_old_table(text)) is not None:
+                raise _KnownFormatError(old)
             elif is_printed or looks_like_describe(text):
                 _refuse_lost_names(path, content.read(LONGEST_TEXT_BYTES + 1))
                 capture = Capture(str(path), Source.DESCRIBE, TEXT, size)
             else:
-                capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)))
+                capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)), text)
             content.seek(0)
-            pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_gzip=is_gzip)
+            pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_read_whole=is_gzip or has_mark)
     except (EOFError, zlib.error) as error:
         raise InputError(f"input {path}: damaged gzip data ({error}); {AGAIN}") from None
     except UnicodeDecodeError as error:
@@ -385,13 +404,13 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool) -> 
     return replace(capture, path=_readable_by_spark(path), is_gzip=is_gzip, pieces=pieces)
 
 
-def _pieces(content: BufferedIOBase, capture: Capture, *, is_gzip: bool) -> tuple[Piece, ...]:
-    """Return the pieces of a text; a packed one has one, since it can be read from its beginning only, and is read through for damage."""
-    if not is_gzip and capture.size_bytes <= text_pieces.PIECE_BYTES:
+def _pieces(content: BufferedIOBase, capture: Capture, *, is_read_whole: bool) -> tuple[Piece, ...]:
+    """Return the pieces of a text; one that can be read from its beginning only has one, and is read through for damage."""
+    if not is_read_whole and capture.size_bytes <= text_pieces.PIECE_BYTES:
         return (Piece(0, capture.size_bytes, 1),)
     separator = None if capture.separator is None else capture.separator.encode()
     pieces = tuple(text_pieces.cut(content, separator, LONGEST_TEXT_BYTES))
-    return (WHOLE,) if is_gzip else pieces
+    return (WHOLE,) if is_read_whole else pieces
 
 
 def _refuse_lost_names(path: Path, content: bytes) -> None:
@@ -402,10 +421,11 @@ def _refuse_lost_names(path: Path, content: bytes) -> None:
         raise InputError(f"input {path}: {lost}")
 
 
-def _ndjson_capture(path: Path, size: int, first: str) -> Capture:
+def _ndjson_capture(path: Path, size: int, first: str, begin: str) -> Capture:
     source, problem = recognise_line(first)
     if source is None:
-        raise _OtherKindError(problem)
+        other = name_format(begin)
+        raise _OtherKindError(problem) if other is None else _KnownFormatError(other)
     if problem:
         raise InputError(f"input {path}: {problem}")
     return Capture(str(path), source, NDJSON, size, line_cluster_id(first) if source is Source.CLUSTER_METADATA else None)

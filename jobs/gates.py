@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from pyspark.sql import functions as F
 
 from jobs.context import RunContext
 from jobs.errors import GateFailedError, PlatformError
+from jobs.refused_records import show_quarantine
+from jobs.sources.describe_model import NOT_A_TABLE_LINE
 from schemas.tables import TABLES
-from schemas.vocabulary import Severity
+from schemas.vocabulary import Outcome, Severity, Source
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +60,29 @@ def read_suites(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def check_quarantine(context: RunContext) -> None:
-    """Raise GateFailedError when too much of what was landed is in quarantine; nothing may be published."""
+    """Raise GateFailedError when too much of what was landed is in quarantine; nothing may be published, and what is refused is shown."""
     counts, limit = context.input_counts, context.settings.quality.max_quarantined_ratio
-    if counts.get("read") and counts["quarantined"] / counts["read"] > limit:
+    if quarantined_ratio(counts) > limit:
+        where = show_quarantine(context)
         raise GateFailedError(
-            f"nothing was published: {counts['quarantined']} of {counts['read']} records could not be used, more than "
-            f"max_quarantined_ratio {limit:g} allows; look at the capture, or raise quality.max_quarantined_ratio"
+            f"nothing was published: {counts['quarantined']} of {judged_count(counts)} records could not be used, more than "
+            f"max_quarantined_ratio {limit:g} allows; {where}; correct the capture, or raise quality.max_quarantined_ratio"
         )
+
+
+def judged_count(counts: Mapping[str, int]) -> int:
+    """Return how many records count in the share of quarantined ones: lines that other programs printed among them do not.
+
+    Args:
+        counts: see ``RunContext.input_counts``.
+    """
+    return counts.get("read", 0) - counts.get(f"{Source.DESCRIBE}.{Outcome.SKIPPED}.{NOT_A_TABLE_LINE}", 0)
+
+
+def quarantined_ratio(counts: Mapping[str, int]) -> float:
+    """Return the share of records that are in quarantine, from 0 to 1."""
+    judged = judged_count(counts)
+    return counts["quarantined"] / judged if judged else 0.0
 
 
 def run(context: RunContext, conf_folder: Path) -> list[GateResult]:

@@ -38,6 +38,7 @@ from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, 
 from jobs.reach import check_names, check_reach
 from jobs.session import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid
 from jobs.settling import EXPIRED
+from jobs.sources.describe_rows import WAYS_OUT
 from jobs.views import prepare_views, settle_views
 from jobs.warehouse import Warehouse
 from schemas.config import Settings
@@ -304,6 +305,8 @@ def _log_input(context: RunContext) -> None:
         outcome, _, kind = rest.partition(".")
         if outcome == "skipped" and kind.startswith("classic_group_metadata:"):
             logger.info("%s: skipped %d records of groups with protocol type '%s'", source, count, kind.partition(":")[2])
+        if outcome == "skipped" and source == Source.DESCRIBE and kind in WAYS_OUT:
+            logger.warning("%s: skipped %d groups: %s", source, count, WAYS_OUT[kind])
         if outcome == "skipped" and kind == EXPIRED:
             logger.info("%s: skipped %d records from before %s, which maintain no longer keeps", source, count, context.retained_from)
         if outcome == "quarantined" and kind:

@@ -7,15 +7,23 @@ reads the pieces in whatever order, a record has one number.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 from collections.abc import Iterator
-from io import BufferedIOBase
-from typing import NamedTuple
+from io import BufferedIOBase, BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 PIECE_BYTES = 4 << 20
 """About what a piece has: a second's work."""
 BLOCK_BYTES = 1 << 20
 """What is read at once."""
+
+
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF8: "utf-8"}
+"""Byte order mark with which a text begins -> its encoding. Windows' shells write such texts."""
 
 
 class Piece(NamedTuple):
@@ -98,7 +106,7 @@ def read(path: str, piece: Piece, separator: bytes | None, *, is_gzip: bool) -> 
     Raises:
         OSError: the file cannot be read.
     """
-    with _opened(path, is_gzip=is_gzip) as content:
+    with opened(path, is_gzip=is_gzip) as content:
         content.seek(piece.start)
         size = None if piece.end is None else piece.end - piece.start
         for number, record in enumerate(_records(content, size, separator), piece.number):
@@ -112,13 +120,87 @@ def read_whole(path: str, *, is_gzip: bool) -> bytes:
     Raises:
         OSError: the file cannot be read.
     """
-    with _opened(path, is_gzip=is_gzip) as content:
+    with opened(path, is_gzip=is_gzip) as content:
         return content.read()
 
 
-def _opened(path: str, *, is_gzip: bool) -> BufferedIOBase:
-    name = path.encode()  # captures are found by names in UTF-8; a worker's locale may be another
-    return gzip.open(name) if is_gzip else open(name, "rb")
+def opened(path: str, *, is_gzip: bool) -> BufferedIOBase:
+    """Return a text, unpacked, without a byte order mark, and as UTF-8 where it has a mark of UTF-16.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    name = path.encode(errors="surrogateescape")  # captures are found by names in UTF-8; a worker's locale may be another
+    file: gzip.GzipFile | BufferedReader = gzip.open(name) if is_gzip else open(name, "rb")
+    try:
+        begin = file.peek(3)[:3]
+    except BaseException:
+        file.close()
+        raise
+    mark = mark_of(begin)
+    return file if mark is None else BufferedReader(_Marked(file, mark))
+
+
+def mark_of(begin: bytes) -> bytes | None:
+    """Return the byte order mark with which a text begins; None for most texts. Such a text can be read from its beginning only."""
+    return next((mark for mark in _MARKS if begin.startswith(mark)), None)
+
+
+class _Marked(RawIOBase):
+    """The bytes of a text behind its mark as UTF-8; what is damaged in UTF-16 becomes bytes that are no UTF-8."""
+
+    def __init__(self, file: BufferedIOBase, mark: bytes) -> None:
+        self._file, self._mark = file, mark
+        self._begin()
+
+    def _begin(self) -> None:
+        self._file.seek(len(self._mark))
+        encoding = _MARKS[self._mark]
+        # A half of a surrogate pair stays one, which UTF-8 does not allow.
+        self._decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)("surrogatepass")
+        self._rest, self._position = b"", 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go back to the beginning.
+
+        Raises:
+            OSError: another place was asked for.
+        """
+        if (offset, whence) != (0, 0):
+            raise OSError("a text with a byte order mark is read from its beginning")
+        self._begin()
+        return 0
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        target = memoryview(buffer).cast("B")
+        while not self._rest:
+            block = self._file.read(len(target))
+            if self._decoder is None:
+                self._rest = block
+            elif block:
+                self._rest = self._decoder.decode(block).encode(errors="surrogatepass")
+            elif self._decoder.getstate()[0]:  # the text ends within a character
+                self._decoder.reset()
+                self._rest = b"\xff"
+            if not block and not self._rest:
+                return 0
+        part, self._rest = self._rest[: len(target)], self._rest[len(target) :]
+        target[: len(part)] = part
+        self._position += len(part)
+        return len(part)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _records(content: BufferedIOBase, size: int | None, separator: bytes | None) -> Iterator[bytes]:

@@ -1,7 +1,8 @@
 """What ``kafka-consumer-groups --describe`` prints, read back, whatever version of Kafka's tools printed it: 2.0 to 4.3.
 
 The text has no time, and is nobody's format: outputs of several commands follow each other or lie in several files, with notices,
-command lines and log lines between them. What is understood becomes groups; every other line is told, with a reason.
+command lines, log lines and what other programs print between them. What is understood becomes groups; every other line is told, with
+a reason. A table is doubted for lines that resemble its rows, and for no others.
 """
 
 from __future__ import annotations
@@ -13,7 +14,20 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from jobs.sources.decoded import Row
-from jobs.sources.describe_model import FAILED_COMMAND, MALFORMED_LINE, TWO_LOOKS, Description, Group, Key, Line, Member, Offset, Place
+from jobs.sources.describe_model import (
+    FAILED_COMMAND,
+    MALFORMED_LINE,
+    NOT_A_TABLE_LINE,
+    TWO_LOOKS,
+    Description,
+    Group,
+    Key,
+    Line,
+    Member,
+    Offset,
+    Place,
+)
+from jobs.sources.describe_owners import members_by_owner
 from jobs.sources.describe_tables import (
     LIST,
     MEMBERS,
@@ -22,9 +36,12 @@ from jobs.sources.describe_tables import (
     TYPES_BY_STATE,
     LostTopicNamesError,
     Table,
+    begins_as_header,
     find_table,
     read_row,
+    resembles_row,
 )
+from jobs.sources.log_lines import LONGEST_LINE, is_log_line
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 
 
@@ -78,11 +95,6 @@ _NOTICE = re.compile(
     r"|Error: (?:The c|C)onsumer group '(?P<absent>.*)' does not exist\.|Error: (?P<failed>.*)"
 )
 _COMMAND = re.compile(r".*\bkafka-consumer-groups\b.*|\[?[\w.-]+@[\w.-][^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
-_LOG = re.compile(
-    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d.*|log4j:.*|SLF4J.*|WARNING: .*|.* VM warning: .*|Picked up \w+: .*"
-    r"|\s+at \S+\(.*\)|\s*\.\.\. \d+ more|(?:Caused by: )?[\w$]+(?:\.[\w$]+)+(?:Exception|Error)(?:: .*)?"
-)
-_LONGEST_ASIDE = 4096
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST_PIECES = 64
 """Lines that a folded row may take."""
@@ -103,6 +115,23 @@ class _Told(NamedTuple):
     facts: Row
 
 
+class _Unfit(NamedTuple):
+    """A line that was not understood.
+
+    Attributes:
+        detail: what is wrong with it if it is a row.
+        table, header: in which it stands, and where that begins; None for no table.
+        has_end: it is not the last line of a text that may have been cut there.
+    """
+
+    place: Place
+    text: str
+    detail: str
+    table: Table | None
+    header: Place
+    has_end: bool = True
+
+
 class _Reader:
     """Takes lines one by one; knows the table they stand in, and the pieces of a row that is not whole yet."""
 
@@ -110,8 +139,8 @@ class _Reader:
         self._default_group_id = self._group_id = group_id
         self._table: Table | None = None
         self._header = Place("", 0)
-        self._pieces: list[tuple[Place, str]] = []
-        self._problem = ""
+        self._pieces: list[_Unfit] = []
+        self._unfit: list[_Unfit] = []
         self._told: list[_Told] = []
         self._noticed: dict[str, dict[str, Place]] = {}
         self._skipped: list[Line] = []
@@ -127,21 +156,27 @@ class _Reader:
             table = find_table(lines, at)
             at += table.line_count if table is not None else 1
             if table is not None:
-                self._reject_pieces()
+                self._give_up_pieces()
                 self._table, self._header = table, place
             elif not line.strip():
-                self._reject_pieces()
+                self._give_up_pieces()
             elif _HALF.search(line):
-                self._reject(place, line, "it is not UTF-8")
+                self._note(place, line, "it is not UTF-8")
+            elif begins_as_header(line):
+                self._give_up_pieces()
+                self._rejects.append(Line(place, line, MALFORMED_LINE, "it is no header of a table that is known"))
+                self._table = None
             elif not self._is_notice(place, line):
                 self._take(place, line)
-        self._reject_pieces()
+        self._give_up_pieces()
+        if self._unfit and self._unfit[-1].place == Place(name, len(lines)):
+            self._unfit[-1] = self._unfit[-1]._replace(has_end=False)
 
     def _is_notice(self, place: Place, line: str) -> bool:
         match = _NOTICE.fullmatch(line.strip())
         if match is None:
             return False
-        self._reject_pieces()
+        self._give_up_pieces()
         kind = str(match.lastgroup)
         if kind == "absent":
             self._skipped.append(Line(place, line, "absent_group", "the group does not exist"))
@@ -152,29 +187,27 @@ class _Reader:
         return True
 
     def _take(self, place: Place, line: str) -> None:
-        """Take a line for a row, or for the next piece of a folded one, else for something known, else reject it."""
+        """Take a line for a row, or for the next piece of a folded one, else for something known, else note that it does not fit."""
         table = self._table
         if table is None:
             if not self._is_aside(place, line):
-                self._reject(place, line, "no header of a table of kafka-consumer-groups --describe stands before it")
+                self._note(place, line, "no header of a table of kafka-consumer-groups --describe stands before it")
             return
-        problem = self._try(table, [*self._pieces, (place, line)])
-        if problem is None:
+        if self._pieces and self._try(table, self._pieces[0].place, [*(piece.text for piece in self._pieces), line]) is None:
             self._pieces.clear()
-        elif self._is_aside(place, line):
             return
-        elif self._pieces and self._try(table, [(place, line)]) is None:
-            self._reject_pieces()
-        else:
-            self._pieces.append((place, line))
-            self._problem = problem
+        problem = self._try(table, place, [line])
+        if problem is None:
+            self._give_up_pieces()
+        elif not self._is_aside(place, line):
+            self._pieces.append(_Unfit(place, line, problem, table, self._header))
             if table.is_aligned or len(self._pieces) == _MOST_PIECES:
-                self._reject_pieces()
+                self._give_up_pieces()
 
-    def _try(self, table: Table, pieces: Sequence[tuple[Place, str]]) -> str | None:
+    def _try(self, table: Table, place: Place, pieces: Sequence[str]) -> str | None:
         """Return what is wrong with a row made of these pieces; where nothing is, the row is taken."""
         try:
-            self._understand(table, pieces[0][0], " ".join(piece for _, piece in pieces))
+            self._understand(table, place, " ".join(pieces))
         except ValueError as error:
             return str(error)
         return None
@@ -188,14 +221,12 @@ class _Reader:
 
     def _is_aside(self, place: Place, line: str) -> bool:
         """Return whether a line is known not to be the tool's, which is then skipped. No table goes on behind a command line."""
-        if len(line) > _LONGEST_ASIDE:
-            return False
-        if _LOG.fullmatch(line):
+        if is_log_line(line):
             self._skipped.append(Line(place, line, "log_line", "a log line"))
             return True
-        if not _COMMAND.fullmatch(line):
+        if len(line) > LONGEST_LINE or not _COMMAND.fullmatch(line):
             return False
-        self._reject_pieces()
+        self._give_up_pieces()
         self._skipped.append(Line(place, line, "command_line", "a command line"))
         if "kafka-consumer-groups" in line:
             named = _named_groups(line)
@@ -203,18 +234,31 @@ class _Reader:
         self._table = None
         return True
 
-    def _reject_pieces(self) -> None:
-        for place, line in self._pieces:
-            self._reject(place, line, self._problem)
+    def _give_up_pieces(self) -> None:
+        self._unfit += self._pieces
         self._pieces.clear()
 
-    def _reject(self, place: Place, line: str, detail: str) -> None:
-        self._rejects.append(Line(place, line, MALFORMED_LINE, detail))
-        if self._table is not None:
-            self._damaged.add(self._header)
+    def _note(self, place: Place, line: str, detail: str) -> None:
+        self._unfit.append(_Unfit(place, line, detail, self._table, self._header))
+
+    def _judge_unfit(self) -> None:
+        """Reject the lines that resemble rows, and doubt their tables; skip the others. The groups of all rows are known by now."""
+        groups: dict[Place, set[str]] = {}
+        for row in self._told:
+            groups.setdefault(row.header, set()).add(row.group_id)
+        for line in self._unfit:
+            group_ids = groups.get(line.header, set()) if line.table is not None else set()
+            is_cut_in_group = not line.has_end and any(group_id.startswith(line.text.strip()) for group_id in group_ids)
+            if not is_cut_in_group and not resembles_row(line.text, line.table, group_ids):
+                self._skipped.append(Line(line.place, line.text, NOT_A_TABLE_LINE, "it resembles no row of a table"))
+                continue
+            self._rejects.append(Line(line.place, line.text, MALFORMED_LINE, line.detail))
+            if line.table is not None:
+                self._damaged.add(line.header)
 
     def described(self) -> Description:
         """Return what all lines tell together."""
+        self._judge_unfit()
         by_group: dict[str, list[_Told]] = {group_id: [] for group_id in self._noticed}
         for told in self._told:
             by_group.setdefault(told.group_id, []).append(told)
@@ -236,14 +280,19 @@ class _Reader:
         def fact(name: str) -> Any:
             return known[name].facts[name] if name in known else None
 
+        by_owner = members_by_owner([row.facts for row in members], [row.facts for row in offsets])
+        found = tuple(Member._make(map(row.facts.get, Member._fields)) for row in members) if by_owner is None else by_owner[0]
         noticed = self._noticed.get(group_id, {})
         counts = {0 for _ in noticed.keys() & {"empty"}} | {row.facts["member_count"] for row in states}
-        state = fact("state") or (GroupState.EMPTY.value if "empty" in noticed and not members else None)
+        state = fact("state") or (GroupState.EMPTY.value if "empty" in noticed and not found else None)
         group_type = fact("group_type") or (TYPES_BY_STATE.get(state) if state else None)
         strategy = fact("strategy")
         if group_type == GroupType.CONSUMER:
             strategy = SERVER_STRATEGIES_BY_NAME.get(strategy, strategy)
-        is_contradicted = state == GroupState.EMPTY or not counts <= {len(members)}
+        # Where no table names all members, there may be more of them, which hold nothing.
+        is_contradicted = state == GroupState.EMPTY or any(count < len(found) or (members and count > len(found)) for count in counts)
+        is_contradicted |= by_owner is not None and by_owner[1]
+        used = [rows for rows in (members, offsets if by_owner is not None else []) if rows]
         return Group(
             group_id=group_id,
             group_type=group_type,
@@ -252,9 +301,11 @@ class _Reader:
             strategy=strategy,
             group_epoch=fact("group_epoch"),
             target_epoch=fact("target_epoch"),
-            members=tuple(sorted(Member._make(map(row.facts.get, Member._fields)) for row in members)) if members or 0 in counts else None,
-            is_doubtful=bool(members) and (is_contradicted or members[0].header in self._damaged),
+            members=tuple(sorted(found)) if found or 0 in counts else None,
+            is_doubtful=bool(found) and (is_contradicted or any(rows[0].header in self._damaged for rows in used)),
             offsets=tuple(sorted((Offset._make(map(row.facts.get, Offset._fields)) for row in offsets), key=_offset_order)),
+            is_by_owner=by_owner is not None,
+            member_count=states[0].facts["member_count"] if states else None,
         )
 
     def _agreeing(self, told: Sequence[_Told], known: dict[str, _Told]) -> list[_Told]:

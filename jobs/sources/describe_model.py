@@ -11,6 +11,8 @@ Key = tuple[Any, ...]
 
 MALFORMED_LINE, TWO_LOOKS, FAILED_COMMAND = "malformed_line", "two_looks", "failed_command"
 """Kinds of rejects."""
+NOT_A_TABLE_LINE = "not_a_table_line"
+"""Kind of skipped lines that resemble no row: headings, prompts, what other programs print."""
 
 
 class Place(NamedTuple):
@@ -39,7 +41,7 @@ class Member(NamedTuple):
         group_instance_id: None also for a dynamic member, and for every member before Kafka 2.6.
         client_host: as Java prints an address, ``/10.0.0.11``.
         partition_count: of what the member holds now.
-        assigned: the target where the group has one (consumer protocol), else what the member holds; without ``--verbose`` None.
+        assigned: the target where it is printed (consumer protocol), else what the member holds; None where no table tells it.
         current: what the member holds while it moves to its target; None in a classic group.
         upgraded: whether the member speaks the consumer protocol, told only while a group holds members of both.
     """
@@ -84,6 +86,9 @@ class Group(NamedTuple):
         members: by member id; None where no members were asked for, empty where there are none.
         is_doubtful: the members may be others: a row of their table was rejected, or another table counts another number of them.
         offsets: by topic and partition.
+        is_by_owner: what members hold now was taken from the owners in ``offsets``. Members that hold nothing are among them only where
+            ``--members`` names them.
+        member_count: as ``--state`` counts them.
     """
 
     group_id: str
@@ -96,6 +101,8 @@ class Group(NamedTuple):
     members: tuple[Member, ...] | None
     is_doubtful: bool
     offsets: tuple[Offset, ...]
+    is_by_owner: bool = False
+    member_count: int | None = None
 
 
 class Description(NamedTuple):
@@ -103,7 +110,7 @@ class Description(NamedTuple):
 
     Attributes:
         groups: by group id.
-        skipped: lines known and of no use: log lines, command lines, groups that do not exist, repetitions.
+        skipped: lines of no use: log lines, command lines, groups that do not exist, repetitions, lines that resemble no row.
         rejects: all others.
         places: group id, or group id, topic and partition -> the first line that tells of it.
     """

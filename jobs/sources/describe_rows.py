@@ -16,6 +16,13 @@ from jobs.sources.describe_model import Assignment, Group, Line, Member, Offset
 from schemas.vocabulary import GroupState, GroupType
 
 GROUP_KIND, LINE_KIND = "described_group", "described_line"
+_MEMBERS_NOT_TOLD, _ASSIGNMENTS_NOT_TOLD, _IDLE_MEMBERS_NOT_TOLD = "members_not_told", "assignments_not_told", "idle_members_not_told"
+WAYS_OUT = {
+    _MEMBERS_NOT_TOLD: "no partition has an owner, and no table names members: add the output of --describe --members --verbose",
+    _ASSIGNMENTS_NOT_TOLD: "no table says what members hold: add the output of --describe, or --members --verbose in place of --members",
+    _IDLE_MEMBERS_NOT_TOLD: "--state counts more members than own partitions: add the output of --describe --members",
+}
+"""Kind of groups that are skipped -> why, and what to add to the look."""
 
 
 def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None = None) -> Iterator[Row]:
@@ -62,12 +69,16 @@ def _reject(line: Line) -> Row:
 
 def _group_row(group: Group, as_of_ms: int) -> Row:
     if group.members is None:
-        return skipped("members_not_told")
+        return skipped(_MEMBERS_NOT_TOLD)
     if any(member.assigned is None for member in group.members):
-        return skipped("assignments_not_told")
+        return skipped(_ASSIGNMENTS_NOT_TOLD)
     if _may_be_rebalancing(group):
         return skipped("rebalancing_group")
-    members = [_member(member) for member in group.members]
+    if group.is_by_owner and not group.is_doubtful and len(group.members) < (group.member_count or 0):
+        return skipped(_IDLE_MEMBERS_NOT_TOLD)
+    # A consumer-protocol group that does not move has reached its target, which the owners do not tell.
+    holds_target = group.is_by_owner and group.group_type == GroupType.CONSUMER
+    members = [_member(member._replace(current=member.assigned) if holds_target else member) for member in group.members]
     if group.is_doubtful:
         detail = (
             f"group '{group.group_id}': found {len(members)} members, and a row of their table rejected or another number in other tables"
@@ -90,12 +101,13 @@ def _group_row(group: Group, as_of_ms: int) -> Row:
 
 
 def _may_be_rebalancing(group: Group) -> bool:
-    """Return whether the members of a classic group may hold what is not told.
+    """Return whether members may hold, or be on their way to, what is not told.
 
-    A broker tells the assignment of a stable group only; that the group rebalances is told on stderr, and by tables taken later.
+    A broker tells the assignment of a stable classic group only; that the group rebalances is told on stderr, and by tables taken later.
+    Owners do not tell the target of a consumer-protocol group that moves.
     """
     if group.group_type == GroupType.CONSUMER:
-        return False
+        return group.is_by_owner and group.is_rebalancing
     has_nothing = bool(group.members) and not any(member.assigned for member in group.members or ())
     is_stable = group.state == GroupState.STABLE and not any(offset.owner for offset in group.offsets)
     return group.is_rebalancing or (has_nothing and not is_stable)

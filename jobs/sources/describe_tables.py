@@ -16,7 +16,7 @@ Formats were read from ``ConsumerGroupCommand`` (Scala until Kafka 3.7, Java sin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -65,7 +65,27 @@ _FLAG = re.compile(r"true|false|-")
 _COORDINATOR = re.compile(r":-?[0-9]+ +\(-?[0-9]+\)(?= |$)")
 _IN_BRACKETS = re.compile(rf"({_TOPIC.pattern})\(([0-9]+(?:,[0-9]+)*)\)")
 _WITH_COLON = re.compile(rf"({_TOPIC.pattern}):([0-9]+(?:,[0-9]+)*)")
-_NAMELESS = re.compile(r"\([0-9,]+\)(?:, \([0-9,]+\))*")
+_NAMELESS = re.compile(r"\([0-9,]+\)(?:, ?\([0-9,]+\))*")
+_BETWEEN_TOPICS = re.compile(r"(?<=\)), ?")
+"""Some programs that pass the text on drop the space."""
+_ANY_HEADER = re.compile(r"(?:GROUP|TOPIC|CONSUMER-ID|COORDINATOR)(?: +[A-Z(#][A-Z()#-]+){2,20}")
+_ADDRESS = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-f]*:[0-9a-f:]+(?:%\w+)?)"
+_MEMBER_MARK = (
+    r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=[\s/]|$)"  # the end of a member id
+    rf"|(?:^|\s)[\w.-]*/{_ADDRESS}(?:\s|$)"  # a host
+)
+_NUMBERS_MARK = r"(?:^|\s)[0-9]+(?:\s+(?:-?[0-9]+|-)){3}(?=\s|$)"  # a partition with its offsets and lag
+_MARKS = {
+    MEMBERS: rf"{_MEMBER_MARK}|[\w.-]\([0-9]+(?:,[0-9]+)*\)(?:,|\s*$)|(?:^|\s)[\w.-]+:[0-9]+(?:,[0-9]+)*;[\w.-]+:[0-9]",
+    OFFSETS: f"{_MEMBER_MARK}|{_NUMBERS_MARK}",
+    STATE: r":-?[0-9]+ +\(-?[0-9]+\) .*[0-9]\s*$",
+}
+_ROW_MARKS = {kind: re.compile(mark) for kind, mark in _MARKS.items()}
+"""What stands in a row, and hardly in any other line: alignment may be lost, or part of the row."""
+# Numbers alone are in too many other lines where no header says that there are any.
+_ANY_ROW_MARK = re.compile(rf"{_MARKS[MEMBERS]}|{_NUMBERS_MARK}(?:\s+-){{3}}\s*$|{_MARKS[STATE]}")
+_MARKED_LENGTH = 4096
+"""Ids and addresses come first."""
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _SECOND_HALF = "\udc00"
 _NO_OFFSET = -1
@@ -75,6 +95,10 @@ _ENDING = "Dead"
 
 class LostTopicNamesError(ValueError):
     """A row was printed by the tools of Kafka 3.8 or 3.9, which leave the topic names out of assignments."""
+
+
+class MisalignedRowError(ValueError):
+    """A row cannot be cut into the columns of its table."""
 
 
 class Table(NamedTuple):
@@ -135,14 +159,42 @@ def read_row(table: Table, line: str) -> tuple[str | None, Key, Row]:
     """
     line = line.expandtabs() if table.has_tabs else line
     splitters = (_from_right,) if table.kind == STATE else (_by_position, _by_words) if table.is_aligned else (_by_words,)
-    problems = []
+    problems: list[ValueError] = []
     for split in splitters:
         try:
             cells = split(table, line)
             return _filled(cells, "GROUP") if "GROUP" in table.columns else None, *_READERS[table.kind](cells)
         except ValueError as error:
             problems.append(error)
-    raise problems[0]
+    # A row that could be cut has a wrong value, which says more than that it is not aligned.
+    raise next((problem for problem in problems if not isinstance(problem, MisalignedRowError)), problems[0])
+
+
+def begins_as_header(line: str) -> bool:
+    """Return whether a line names columns as the tool does, whether or not these are of a table that is known."""
+    return _ANY_HEADER.fullmatch(line.strip()) is not None
+
+
+def resembles_row(line: str, table: Table | None, group_ids: Collection[str]) -> bool:
+    """Return whether a line that is no row of a table may have been one before it was cut or damaged.
+
+    Args:
+        table: in which it stands; None behind a command line or before the first header.
+        group_ids: groups of the rows that the table has.
+    """
+    begin = line[:_MARKED_LENGTH]
+    mark = _ANY_ROW_MARK if table is None else _ROW_MARKS.get(table.kind)
+    if mark is not None and mark.search(begin):
+        return True
+    if table is None or not table.is_aligned:
+        return any(begin.lstrip().startswith(f"{group_id} ") for group_id in group_ids)
+    begin = begin.expandtabs() if table.has_tabs else begin
+    first, *others = table.starts
+    if "GROUP" in table.columns and begin[first : others[0] - 1].rstrip() in group_ids and begin[others[0] :].strip():
+        return True
+    # Only padding is so wide that a column begins behind two spaces where the header's does.
+    aligned = sum(begin[start - 2 : start] == "  " and not begin[start : start + 1].isspace() for start in others if start < len(begin))
+    return aligned > 1 or (aligned == 1 and (not group_ids or len(others) == 1))
 
 
 def _by_position(table: Table, line: str) -> Cells:
@@ -150,13 +202,13 @@ def _by_position(table: Table, line: str) -> Cells:
     units = _ASTRAL.sub(lambda match: match[0] + _SECOND_HALF, line)
     at, cells = table.starts[0], {}
     if units[:at].strip():
-        raise ValueError(f"the row begins before its first column, {table.columns[0]}")
+        raise MisalignedRowError(f"the row begins before its first column, {table.columns[0]}")
     for name, (start, following) in zip(table.columns, pairwise(table.starts), strict=False):
         end = at + following - start - 1
         if name in _WIDTHS and units[end : end + 1].strip(" "):
             end += len(units[end:].split(" ", 1)[0])
         if units[end : end + 1].strip(" "):
-            raise ValueError(f"column {name} does not end where its header does")
+            raise MisalignedRowError(f"column {name} does not end where its header does")
         cells[name] = units[at:end]
         at = end + 1
     cells[table.columns[-1]] = units[at:]
@@ -174,11 +226,11 @@ def _by_words(table: Table, line: str) -> Cells:
         last = len(table.columns) - 1
         words[last:] = [" ".join(words[last:])]
     if len(words) != len(table.columns):
-        raise ValueError(f"the row is not aligned with its header, and has {len(words)} words for {len(table.columns)} columns")
+        raise MisalignedRowError(f"the row is not aligned with its header, and has {len(words)} words for {len(table.columns)} columns")
     cells = dict(zip(table.columns, words, strict=True))
     if table.kind in (MEMBERS, OFFSETS) and not _MEMBER_AND_HOST.fullmatch(f"{cells['CONSUMER-ID']} {cells['HOST']}"):
         # A blank cell and a space within another one make up for each other in the count, and shift what is between them.
-        raise ValueError(
+        raise MisalignedRowError(
             f"the row is not aligned with its header, and '{cells['CONSUMER-ID'][:100]}' '{cells['HOST'][:100]}' is no member id that Kafka"
             " makes with an address, nor - twice"
         )
@@ -191,7 +243,7 @@ def _from_right(table: Table, line: str) -> Cells:
     words = line[table.starts[0] if table.starts else 0 :].rsplit(None, len(last))
     coordinators = list(_COORDINATOR.finditer(words[0]))
     if len(words) <= len(last) or not coordinators:
-        raise ValueError("expected a group, its coordinator as host:port (id), and the columns after it")
+        raise MisalignedRowError("expected a group, its coordinator as host:port (id), and the columns after it")
     found = coordinators[-1]
     return {
         "GROUP": words[0][: found.start()].rpartition(" ")[0].rstrip(" "),
@@ -234,10 +286,10 @@ def _assignment(cells: Cells, name: str) -> Assignment:
         raise LostTopicNamesError(
             f"found '{cells[name][:100]}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9"
             " lost them (KAFKA-14589; KAFKA-17750 brought them back in 4.0). Describe the groups again with the tools of Kafka 4.0 or"
-            " newer, or of 3.7 or older, against the same brokers"
+            " newer, or of 3.7 or older, against the same brokers, or without --members: the owner of each partition is printed then"
         )
     held: dict[str, tuple[int, ...]] = {}
-    for entry in cells[name].split(", " if is_old else ";"):
+    for entry in _BETWEEN_TOPICS.split(cells[name]) if is_old else cells[name].split(";"):
         match = (_IN_BRACKETS if is_old else _WITH_COLON).fullmatch(entry)
         if match is None or match[1] in held:
             example = "topic(0,1), ..." if is_old else "topic:0,1;..."
@@ -293,7 +345,7 @@ def _offset(cells: Cells) -> tuple[Key, Row]:
         raise ValueError(f"CURRENT-OFFSET: expected an offset, found {committed}")
     if committed is not None and end is not None and lag is not None and lag != end - committed:
         raise ValueError(f"LAG is {lag}, and LOG-END-OFFSET less CURRENT-OFFSET {end - committed}")
-    _shaped(cells, "HOST", _WORD, "an address or -")
+    host = _shaped(cells, "HOST", _WORD, "an address or -")
     facts: Row = {
         "topic": _shaped(cells, "TOPIC", _TOPIC, "a topic"),
         "partition": _count(cells, "PARTITION"),
@@ -301,6 +353,8 @@ def _offset(cells: Cells) -> tuple[Key, Row]:
         "log_end_offset": end,
         "owner": _filled(cells, "CONSUMER-ID") if cells["CONSUMER-ID"] != "-" else None,
     }
+    if facts["owner"] is not None:
+        facts.update(client_id=cells["CLIENT-ID"], client_host=host)
     if "LEADER-EPOCH" in cells:
         facts["leader_epoch"] = _number(cells, "LEADER-EPOCH", 32)
     return (facts["topic"], facts["partition"], facts["owner"]), facts

@@ -223,7 +223,8 @@ def test_the_same_files_again_add_nothing_to_quarantine(make_tables, spark, tmp_
         (captures / folder).mkdir(parents=True)
         sound = "".join(record_line(offset=1000 * number + offset) + "\n" for offset in range(20))
         (captures / folder / "same.jsonl").write_text(sound + "{\n" * number + "{bad\n" + sound + "{bad\n")
-        (captures / folder / "list.txt").write_text("\nConsumer group 'g' has no active members.\nstrange\n")
+        row = "g c-5b0c91fe-daf6-4812-9301-d2610acee9ae /10.0.0.1 c 1"  # without a header
+        (captures / folder / "list.txt").write_text(f"\nConsumer group 'g' has no active members.\n{row}\n")
         (captures / folder / "printed.json").write_text('{"key":{"type":2,"data":{"group":"g"}},"value":null}{"key":7}\n')
         wrong = pa.Table.from_pylist([snapshot(observed_at_ms=number), snapshot(observed_at_ms=-1 - number)])
         pq.write_table(wrong, captures / folder / "snapshots.parquet", row_group_size=1)

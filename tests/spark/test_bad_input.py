@@ -241,8 +241,10 @@ def test_numbers_that_kafka_gives_to_nothing_change_nothing_for_others(evenkeel,
     assert {row["topic"]: row["partition_count"] for row in looks} == {"t": 1, "without partitions": 0}
 
 
-def test_too_much_damage_publishes_nothing(told, demo_warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is anything worked out of what could be read."""
+def test_too_much_damage_publishes_nothing(
+    evenkeel, demo_warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is anything worked out of what could be read; what could not is shown, since it is in no table."""
     warehouse = tmp_path / "warehouse"
     shutil.copytree(demo_warehouse, warehouse)
     capture = tmp_path / "damaged.jsonl"
@@ -251,13 +253,35 @@ def test_too_much_damage_publishes_nothing(told, demo_warehouse: Path, tmp_path:
     before = {name: rows(warehouse, name) for name in ("quarantine", "subscription_snapshots", "generation_audits")}
     with monkeypatch.context() as patched:
         patched.setattr("jobs.assign.run", lambda *_: pytest.fail("the run went on"))
-        code, line = told("run", "--warehouse", warehouse, "--input", capture)
+        capsys.readouterr()
+        code = evenkeel("run", "--warehouse", warehouse, "--input", capture, "--run-id", "damaged")
+    lines = capsys.readouterr().err.splitlines()
+    line = lines[-1]
     assert code == 4 and "6 of 9 records could not be used, more than max_quarantined_ratio 0.05 allows" in line
+    kept = [json.loads(line) for line in (warehouse / "refused-damaged.ndjson").read_text().splitlines()]
+    assert f"all of them are in {warehouse}/refused-damaged.ndjson" in line and len(kept) == 6
+    shown = [text.removeprefix("evenkeel: quarantined ") for text in lines if text.startswith("evenkeel: quarantined ")]
+    assert [text.split(": ")[:2] for text in shown] == [[row["source_position"], row["reason"]] for row in kept]
     assert {name: rows(warehouse, name) for name in before} == before
     newest = max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
     assert newest["status"] == "refused"
-    code, _ = told("run", "--warehouse", warehouse)
-    assert code == 0
+    assert evenkeel("run", "--warehouse", warehouse) == 0
+
+
+def test_lines_of_other_programs_do_not_thin_out_damaged_rows(told, tmp_path: Path) -> None:
+    """Half of what resembles rows is damaged, in a text as PowerShell writes it; of all lines that is a fiftieth."""
+    header = f"{'GROUP':15} {'CONSUMER-ID':38} {'HOST':15} {'CLIENT-ID':15} {'#PARTITIONS':15} ASSIGNMENT"
+    row = f"{'billing':15} c-5b0c91fe-daf6-4812-9301-d2610acee9ae {'/10.0.0.1':15} {'c':15} {'1':15} orders(0)"
+    lines = ["é"] * 98 + [header, row, header, row.replace("billing", "mailer ").replace("(0)", "(0,1)")]
+    look = tmp_path / "look.txt"
+    look.write_text("\r\n".join(lines) + "\r\n", encoding="utf-16")
+    code, line = told("land", "--warehouse", tmp_path / "w", "--input", look, "--as-of", "2026-11-23T08:00:00Z")
+    assert code == 4 and "1 of 2 records could not be used" in line
+    [run] = rows(tmp_path / "w", "runs")
+    counts = dict(run["input_counts"])
+    outcomes = ("read", "landed", "duplicate", "skipped", "quarantined")
+    assert {name: counts[name] for name in outcomes} == dict(zip(outcomes, (100, 1, 0, 98, 1), strict=True))
+    assert counts["describe.skipped.not_a_table_line"] == 98
 
 
 def test_a_run_id_is_retried_but_not_reused(told, demo_warehouse: Path, tmp_path: Path) -> None:

@@ -219,6 +219,13 @@ def expected(edition: str, group: Kafka, outputs: Sequence[str]) -> Group | None
     )
     strategy = (group.assignor or None) if "state" in commands else None
     tells_epoch = has_epochs and ((has_rows and is_verbose) or "state --verbose" in outputs)
+    holders = [member for member in group.members if any(member.held.values())]
+    asks_owners = not (has_rows and is_verbose) and bool(holders) and "offsets" in commands
+    is_by_owner = asks_owners or (has_rows and not is_verbose and not holders)
+    members = [
+        expected_member(edition, group, member, is_verbose, is_by_owner=is_by_owner, is_listed=bool(has_rows))
+        for member in (group.members if has_rows else holders if asks_owners else ())
+    ]
     return Group(
         group_id=group.group_id,
         group_type=group.kind if tells_kind else None,
@@ -227,9 +234,7 @@ def expected(edition: str, group: Kafka, outputs: Sequence[str]) -> Group | None
         strategy="server-range" if strategy == "range" and tells_kind and group.kind == "consumer" else strategy,
         group_epoch=group.epoch if "state --verbose" in outputs and has_epochs else None,
         target_epoch=group.target_epoch if tells_epoch else None,
-        members=tuple(sorted(expected_member(edition, group, member, is_verbose) for member in group.members))
-        if has_rows or (has_notice and group.state == "Empty")
-        else None,
+        members=tuple(sorted(members)) if members or (has_notice and group.state == "Empty") else None,
         is_doubtful=False,
         offsets=tuple(
             sorted(
@@ -237,6 +242,8 @@ def expected(edition: str, group: Kafka, outputs: Sequence[str]) -> Group | None
                 key=lambda row: (row.topic, row.partition, row.owner or ""),
             )
         ),
+        is_by_owner=bool(is_by_owner),
+        member_count=len(group.members) if "state" in commands else None,
     )
 
 
@@ -244,16 +251,16 @@ def assignment(held: Held | None) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return tuple((topic, tuple(sorted(numbers))) for topic, numbers in sorted((held or {}).items()) if numbers)
 
 
-def expected_member(edition: str, group: Kafka, member: Consumer, is_verbose: bool) -> Member:
-    is_moving = is_verbose and edition >= "4.0" and group.kind == "consumer"
+def expected_member(edition: str, group: Kafka, member: Consumer, is_verbose: bool, *, is_by_owner: bool, is_listed: bool) -> Member:
+    is_moving = is_listed and is_verbose and edition >= "4.0" and group.kind == "consumer"
     has_both = {True, False} <= {one.is_upgraded for one in group.members}
     return Member(
         member_id=member.member_id,
-        group_instance_id=member.instance_id if edition >= "2.6" else None,
+        group_instance_id=member.instance_id if edition >= "2.6" and is_listed else None,
         client_id=member.client_id,
         client_host=member.host,
         partition_count=sum(map(len, member.held.values())),
-        assigned=assignment(member.target if is_moving else member.held) if is_verbose else None,
+        assigned=assignment(member.target if is_moving else member.held) if is_verbose or is_by_owner else None,
         current=assignment(member.held) if is_moving else None,
         member_epoch=member.epoch if is_moving else None,
         upgraded=member.is_upgraded if is_moving and has_both else None,

@@ -15,9 +15,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from jobs import captures
+from jobs import captures, text_pieces
 from jobs.captures import Capture, find_captures, fingerprint
 from jobs.errors import InputError
+from jobs.sources.formatter_json import decode_object
 from jobs.text_pieces import WHOLE, Piece
 from schemas.vocabulary import Source
 from tests.unit import records
@@ -361,6 +362,47 @@ def test_each_kind_of_text_is_known_by_its_content(tmp_path: Path, pack: bool) -
         "look": ("cluster-metadata", "ndjson"),
         "record": ("consumer-offsets", "ndjson"),
     }
+
+
+@pytest.mark.parametrize("mark", ["utf-8-sig", "utf-16"])
+def test_text_of_each_kind_may_have_a_byte_order_mark(tmp_path: Path, mark: str) -> None:
+    texts = {"printed": PRINTED, "described": DESCRIBED, "snapshot": SNAPSHOT, "look": look_line("own"), "record": records.record_line()}
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text.encode(mark))
+    captures = find_captures((str(tmp_path),))
+    assert {Path(one.path).name: one.pieces for one in captures} == {**dict.fromkeys(texts, (WHOLE,)), "described": ()}
+    assert {one.cluster_id for one in captures} == {"own"}
+
+
+def test_bytes_behind_a_byte_order_mark_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"\xff\xfe\x00\xd8\x00\x00")
+    with pytest.raises(InputError, match="not a text file"):
+        find_captures((str(tmp_path / "f"),))
+
+
+@pytest.mark.parametrize("before", ["# How it is printed\n\n", "The tool prints this:\n```\n", "<pre>\n"])
+def test_printed_object_in_a_document_is_no_capture(tmp_path: Path, before: str) -> None:
+    (tmp_path / "README").write_text(f"{before}{PRINTED}\n")
+    with pytest.raises(InputError, match="no capture in this folder"):
+        find_captures((str(tmp_path),))
+
+
+@pytest.mark.parametrize(
+    ("name", "offsets"),
+    [
+        ("log_line_before_objects.json", {1: ("orders", 0, 5), 2: ("orders", 1, 7)}),
+        ("errors_behind_objects.json", {1: ("orders", 0, 5), 2: ("orders", 1, 5), 3: ("orders", 2, 5)}),
+    ],
+)
+def test_lines_of_stderr_around_printed_objects_cost_no_record(name: str, offsets: dict[int, tuple[str, int, int]]) -> None:
+    [capture] = find_captures((str(Path(__file__).parents[1] / "golden" / "texts" / name),))
+    assert capture.source == Source.FORMATTER_JSON and capture.separator is not None
+    found = {}
+    for piece in capture.pieces:
+        for number, record in text_pieces.read(capture.path, piece, capture.separator.encode(), is_gzip=False):
+            commit = decode_object(record, number)["offset_commit"]
+            found[number] = (commit["topic"], commit["partition"], commit["committed_offset"])
+    assert found == offsets
 
 
 @pytest.mark.parametrize("pack", [False, True])

@@ -176,7 +176,7 @@ def test_collapsed_text_with_spaces_in_names_is_never_read_wrongly(session):
     told = parse(folded(printed(edition, groups, outputs), 10_000), groups[0].group_id)
     right = {group.group_id: group for group in wanted(edition, groups, outputs)}
     for group in told.groups:
-        assert set(group.members or ()) <= set(right[group.group_id].members or ())
+        assert group.is_by_owner or set(group.members or ()) <= set(right[group.group_id].members or ())
         assert set(group.offsets) <= set(right[group.group_id].offsets)
 
 
@@ -193,7 +193,7 @@ def test_every_line_of_a_damaged_text_is_accounted_for(session, data):
         lines[at] = lines[at][:cut] + data.draw(st.sampled_from(["", " ", "x", "\t", "\ud800", "9", "-"])) + lines[at][cut + 1 :]
     middle = data.draw(st.integers(0, len(lines)))
     told = describe.parse({"a": "\n".join(lines[:middle]), "b": "\n".join(lines[middle:])}, "g")
-    rows = sum(len(group.members or ()) + len(group.offsets) for group in told.groups)
+    rows = sum(len(group.offsets if outputs == ["offsets"] else group.members or ()) for group in told.groups)
     others = [line for line in lines if looks_like_describe(line)]
     blank = [line for line in lines if not line.strip()]
     absent = [line for line in told.skipped + told.rejects if looks_like_describe(line.text)]
@@ -282,7 +282,7 @@ def test_assignments_without_topics_are_refused(cell):
     assert find_lost_topic_names(text) == (
         f"line 4: found '{cell}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9 lost them"
         " (KAFKA-14589; KAFKA-17750 brought them back in 4.0). Describe the groups again with the tools of Kafka 4.0 or newer, or of 3.7 or"
-        " older, against the same brokers"
+        " older, against the same brokers, or without --members: the owner of each partition is printed then"
     )
 
 
@@ -428,6 +428,18 @@ def test_rows_of_moving_members_that_do_not_fit(cells, reason):
     assert [line.detail for line in told.rejects] == ([reason] if reason else [])
 
 
+def test_row_that_can_only_be_read_by_its_words_names_the_column_that_is_wrong():
+    row = collapsed(ROWS[1]).replace("orders(1)", "orders(1),(2)")
+    assert reasons(TABLE, row) == ["ASSIGNMENT: expected topic(0,1), ... or -, each topic once, found '(2)'"]
+    row = collapsed(ROWS[1]).replace(" 1 orders", " 2 orders")
+    assert reasons(TABLE, row) == ["#PARTITIONS is 2, and ASSIGNMENT has 1: the row was cut or damaged"]
+
+
+def test_rows_of_a_folded_table_that_do_not_fit_are_counted_each_by_itself():
+    rows = [f"g t {number} 5 9 4 AAAAAAAAAAAAAAAAAAAAAA /10.0.0.1" for number in range(3)]
+    assert reasons(collapsed(OFFSETS), *rows) == ["the row is not aligned with its header, and has 8 words for 9 columns"] * 3
+
+
 def test_a_dash_is_no_instance_id():
     """Kafka prints a blank, but a dash wherever else a value is missing."""
     header = f"{MEMBERS}".replace("HOST", f"{'GROUP-INSTANCE-ID':17} HOST")
@@ -487,17 +499,113 @@ def test_words_are_not_counted_where_names_may_be_shifted():
 
 
 def test_a_row_that_does_not_fit_takes_no_other_with_it():
-    """In a folded text what follows might be its rest."""
+    """In a folded text what follows might be its rest. It has the group of the table, and too many words."""
     header = "GROUP CONSUMER-ID HOST\nCLIENT-ID #PARTITIONS"
     good = ["g AAAAAAAAAAAAAAAAAAAAAA\n/h c 1", "g BBBBBBBBBBBBBBBBBBBBBB /h c 1"]
-    told = parse("\n".join([header, good[0], "a group with spaces", good[1], "x", "", "Consumer group 'g' has no active members."]))
+    told = parse("\n".join([header, good[0], "g with spaces", good[1], "g x", "", "Consumer group 'g' has no active members."]))
     assert [member.member_id[0] for member in told.groups[0].members] == ["A", "B"]
-    assert [line.place.number for line in told.rejects] == [5, 7]
+    assert [(line.place.number, line.detail) for line in told.rejects] == [
+        (5, "the row is not aligned with its header, and has 3 words for 5 columns"),
+        (7, "the row is not aligned with its header, and has 2 words for 5 columns"),
+    ]
 
 
-def test_a_text_without_a_header_is_rejected():
+def test_a_row_without_a_header_is_rejected():
     reason = "no header of a table of kafka-consumer-groups --describe stands before it"
-    assert parse("hello\n").rejects == (Line(Place("", 1), "hello", "malformed_line", reason),)
+    row = member_line("a", 1, "t(0)")
+    assert parse(f"{row}\n").rejects == (Line(Place("", 1), row, "malformed_line", reason),)
+
+
+WIDE = "{:15} {:47} {:15} {:15} {:15} {}".format
+TABLE = WIDE("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+ROWS = [
+    WIDE("billing", f"consumer-1-1111111{number}-2222-4333-8444-555555555555", "/10.0.0.1", "consumer-1", 1, f"orders({number})")
+    for number in range(2)
+]
+
+
+def collapsed(line: str) -> str:
+    return " ".join(line.split())
+
+
+OTHER_LINES = [
+    "I have no name!@kafka-0:/$ ",
+    "bash-5.1#",
+    "sh-4.4$",
+    "/ # ",
+    "exit",
+    "logout",
+    "```",
+    "=== mailer ===",
+    "--- 2025-03-01T10:00:00+00:00 ---",
+    "mailer",
+    "billing",
+    "billing: 2 members",
+    "## Group: billing ##",
+    "Members of billing:",
+    "+ echo billing",
+    "real\t0m2.345s",
+    "user    0m3.100s",
+    "Sat Mar  1 10:00:00 UTC 2025",
+    'Defaulted container "kafka" out of: kafka, tls-sidecar',
+    "Defaulting container name to kafka.",
+    "command terminated with exit code 1",
+    "Unable to use a TTY - input is not a terminal or the right kind of file",
+    "Connection to 10.0.0.1 closed.",
+    "Warning: Permanently added '10.0.0.1' (ED25519) to the list of known hosts.",
+    "V\udce9rifi\udce9",
+    "Mem:          16000        8000         100         200        7900        7800",
+    "3fc8d6f1-581a-4472-bdf3-3515b4aee8c1",
+    "kafka-0   2/2     Running   0          3d    10.0.0.1    node-1   <none>",
+    "Topic: orders\tPartition: 0\tLeader: 3\tReplicas: 3,1\tIsr: 3,1",
+    "0.0.0.0:9092->9092/tcp, :::9092->9092/tcp",
+]
+
+
+@pytest.mark.parametrize("other", OTHER_LINES)
+@pytest.mark.parametrize("shape", [str, collapsed])
+def test_line_that_resembles_no_row_costs_no_group(other, shape):
+    lines = [other, *map(shape, [TABLE, *ROWS]), other, "", other, ""]
+    told = parse("\n".join(lines))
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in told.groups] == [("billing", 2, False)]
+    assert told.rejects == ()
+    assert [(line.place.number, line.kind) for line in told.skipped] == [(number, "not_a_table_line") for number in (1, 5, 7)]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(ROWS[1][:20], id="cut behind the group"),
+        pytest.param(ROWS[1][:70], id="cut behind the member"),
+        pytest.param(ROWS[1][:-1], id="cut within the assignment"),
+        pytest.param(ROWS[1][20:], id="without its begin"),
+        pytest.param(ROWS[1].replace("billing", "bill ng"), id="a space in the group"),
+        pytest.param(ROWS[1].replace("-", ""), id="another member"),
+        pytest.param(ROWS[1].replace("orders", "ord ers"), id="a space in the assignment"),
+        pytest.param(collapsed(ROWS[1]).replace("/10.0.0.1", ""), id="without its spaces and its host"),
+        pytest.param(ROWS[1].replace("billing", "bill\udcffng"), id="not UTF-8"),
+    ],
+)
+def test_damaged_row_makes_its_table_doubtful(row):
+    told = parse(f"{TABLE}\n{row}\n{ROWS[0]}\n")
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in told.groups] == [("billing", 1, True)]
+    assert [(line.place.number, line.kind) for line in told.rejects] == [(2, "malformed_line")]
+
+
+def test_row_that_is_cut_within_its_group_is_known_at_the_end_of_a_text():
+    """A heading may be the name of a group, too, but ends with its line."""
+    cut, whole = (parse(f"{TABLE}\n{ROWS[0]}\n{end}") for end in ("bill", "billing\n"))
+    assert [group.is_doubtful for told in (cut, whole) for group in told.groups] == [True, False]
+
+
+def test_header_of_an_unknown_table_ends_the_table_before_it():
+    other = "GROUP           TOPIC           PARTITION  START-OFFSET    LAG"
+    told = parse(f"{TABLE}\n{ROWS[0]}\n\n{other}\nbilling         orders          0          -               5\n{ROWS[1]}\n")
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in told.groups] == [("billing", 1, False)]
+    assert [(line.place.number, line.detail) for line in told.rejects] == [
+        (4, "it is no header of a table that is known"),
+        (6, "no header of a table of kafka-consumer-groups --describe stands before it"),
+    ]
 
 
 def test_a_long_line_is_judged_in_time():

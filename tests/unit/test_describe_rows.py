@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 from jobs.sources.describe_rows import decode_texts
 from tests.unit.describe_texts import Consumer, Kafka, rendered, sessions
 
-RECORDED = Path(__file__).parents[1] / "golden" / "describe" / "recorded.jsonl.gz"
+GOLDEN = Path(__file__).parents[1] / "golden"
+RECORDED = GOLDEN / "describe" / "recorded.jsonl.gz"
 LOOKS = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).decode().splitlines()]
 FILES = {
     "members": "describe-members-verbose.txt",
@@ -189,6 +191,9 @@ def test_members_of_a_group_that_moves():
 NOBODY = kafka(consumer("a", {}), consumer("b", {}))
 REBALANCING = kafka(*NOBODY.members, state="PreparingRebalance")
 OWNED = rendered("4.0", [HELD], "offsets")
+COMMITTED = rendered("4.0", [kafka(committed=HELD.committed)], "offsets")
+WITH_IDLE = kafka(*HELD.members, consumer("c", {}), committed=HELD.committed)
+MOVING = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", state="Reconciling", epoch=9, target_epoch=9)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +217,9 @@ OWNED = rendered("4.0", [HELD], "offsets")
             id="it was stable again afterwards",
         ),
         pytest.param([rendered("4.0", [HELD], "members")], "assignments_not_told", id="without --verbose"),
-        pytest.param([OWNED], "members_not_told", id="offsets only"),
+        pytest.param([COMMITTED], "members_not_told", id="offsets that nobody owns"),
+        pytest.param([rendered("4.0", [MOVING], "offsets")], "rebalancing_group", id="owners of a group that moves"),
+        pytest.param([OWNED, rendered("4.0", [WITH_IDLE], "state")], "idle_members_not_told", id="more members than owners"),
         pytest.param([rendered("4.0", [HELD], "list --state")], "members_not_told", id="only listed"),
     ],
 )
@@ -220,6 +227,67 @@ def test_that_nobody_holds_anything_is_not_said_of_a_group_that_did_not_tell(tex
     rows = decode(*texts)
     assert snapshots(rows) == {}
     assert Counter(row["kind"] for row in rows if row["outcome"] == "skipped") == {kind: 1}
+
+
+def test_owners_of_partitions_are_the_members_of_a_plain_description():
+    rows = decode_pasted("owners_of_partitions.txt")
+    (snapshot,) = snapshots(rows).values()
+    assert [(member["client_host"], member["client_id"], member["assigned"]) for member in snapshot["members"]] == [
+        ("/10.0.3.51", "rdkafka", [{"topic": "payments-raw", "partitions": [0, 1]}]),
+        ("/10.0.2.23", "rdkafka", [{"topic": "payments-raw", "partitions": [2, 3]}]),
+        ("/10.0.2.126", "rdkafka", [{"topic": "payments-raw", "partitions": [4]}]),
+    ]
+    assert {(member["group_instance_id"], member["current"]) for member in snapshot["members"]} == {(None, None)}
+    assert snapshot["group_type"] is None
+    assert commits(rows)["PAY_WORKER", "payments-raw", 5] == (6861, None), "which nobody owns"
+    assert len(commits(rows)) == 6
+
+
+@pytest.mark.parametrize("edition", ["2.0", "2.3", "2.6", "3.8", "4.0"])
+def test_members_beside_owners_name_those_that_hold_nothing(edition):
+    static = [replace(member, instance_id=f"i-{member.client_id}") for member in WITH_IDLE.members]
+    texts = (rendered(edition, [replace(WITH_IDLE, members=tuple(static))], output) for output in ("offsets", "members", "state"))
+    (snapshot,) = snapshots(decode(*texts, group_id="g")).values()
+    assert [(member["client_id"], member["assigned"]) for member in snapshot["members"]] == [
+        ("a", [{"topic": "t", "partitions": [0]}]),
+        ("b", [{"topic": "t", "partitions": [1, 2]}]),
+        ("c", []),
+    ]
+    assert {member["group_instance_id"] for member in snapshot["members"]} == ({None} if edition < "2.6" else {"i-a", "i-b", "i-c"})
+    assert (snapshot["strategy"], snapshot["state"]) == ("range", "Stable")
+
+
+def test_printed_assignments_come_before_owners():
+    """The owners are those of another moment; what is printed of the members holds."""
+    moved = kafka(consumer("a", {"t": [0, 1]}), consumer("b", {"t": [2]}), committed=HELD.committed)
+    rows = decode(OWNED, rendered("4.0", [moved], "members --verbose"))
+    (snapshot,) = snapshots(rows).values()
+    assert [member["assigned"] for member in snapshot["members"]] == [entries(member.held) for member in moved.members]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(rendered("4.0", [kafka(consumer("a", {"t": [0, 1]}), HELD.members[1])], "members"), id="other counts of partitions"),
+        pytest.param(rendered("4.0", [kafka(HELD.members[0])], "members"), id="an owner that is no member"),
+        pytest.param(rendered("4.0", [kafka(HELD.members[0])], "state"), id="fewer members than owners"),
+        pytest.param(rendered("4.0", [kafka(state="Empty", assignor="")], "list --state"), id="no members"),
+        pytest.param(OWNED.split("\n")[3].replace(" 1 ", " x "), id="a damaged row"),
+    ],
+)
+def test_owners_that_other_lines_contradict_are_in_doubt(other):
+    rows = decode(OWNED + other + "\n")
+    assert snapshots(rows) == {}
+    assert "members_in_doubt" in [row.get("reason") for row in rows]
+    assert ("g", "u", 5) in commits(rows)
+
+
+def test_owners_in_a_stable_consumer_group_hold_their_target():
+    still = kafka(consumer("a", {"t": [0, 1]}, {"t": [0, 1]}, 9), kind="consumer", state="Stable", epoch=9, target_epoch=9)
+    (snapshot,) = snapshots(decode(*(rendered("4.0", [still], output) for output in ("offsets", "state --verbose")))).values()
+    (member,) = snapshot["members"]
+    assert member["assigned"] == member["current"] == [{"topic": "t", "partitions": [0, 1]}]
+    assert (snapshot["group_type"], snapshot["generation"]) == ("consumer", 9)
 
 
 def test_a_stable_group_may_hold_nothing():
@@ -286,10 +354,46 @@ def test_lines_of_other_kinds_are_counted_by_kind():
     }
 
 
+def decode_pasted(name: str) -> list[dict[str, Any]]:
+    return list(decode_texts({name: (GOLDEN / "texts" / name).read_bytes()}, AS_OF_MS))
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "others"),
+    [
+        ("tables_behind_a_line_of_kubectl.txt", {"billing": 2, "mailer": 1}, 1),
+        ("table_before_a_prompt.txt", {"billing": 1}, 1),
+        ("tables_with_headings.txt", {"audit": 1, "billing": 2, "mailer": 2}, 3),
+    ],
+)
+def test_lines_between_pasted_tables_are_skipped(name, members, others):
+    rows = decode_pasted(name)
+    assert {group_id: len(snapshot["members"]) for group_id, snapshot in snapshots(rows).items()} == members
+    assert Counter((row["outcome"], row["kind"]) for row in rows) == {
+        ("landed", "described_group"): len(members),
+        ("skipped", "not_a_table_line"): others,
+    }
+
+
+def test_assignments_without_spaces_between_topics_are_read():
+    """The text has lost its alignment, too."""
+    rows = decode_pasted("assignments_without_spaces.txt")
+    (snapshot,) = snapshots(rows).values()
+    held = {member["client_host"]: [(one["topic"], one["partitions"]) for one in member["assigned"]] for member in snapshot["members"]}
+    assert held == {
+        "/10.16.100.90": [("topic_1", [1, 2, 3])],
+        "/10.16.96.154": [],
+        "/10.16.109.218": [("topic_2", [1, 2, 3])],
+        "/10.16.150.15": [("topic_2", [4]), ("topic_3", [1])],
+        "/10.16.109.23": [("topic_4", [1])],
+    }
+    assert [row["kind"] for row in rows if row["outcome"] != "landed"] == ["command_line"]
+
+
 def test_bytes_that_are_no_text_are_kept():
-    text = rendered("4.0", [HELD], "offsets").encode() + b"g \xff\xfe\n"
+    text = rendered("4.0", [HELD], "offsets").encode() + b"g" + b" " * 15 + b"t\xff\n"
     *_, last = decode_texts({"a.txt": text}, AS_OF_MS)
-    assert (last["reason"], last["detail"], last["payload"]) == ("malformed_line", "it is not UTF-8", b"g \xff\xfe")
+    assert (last["reason"], last["detail"], last["payload"]) == ("malformed_line", "it is not UTF-8", b"g" + b" " * 15 + b"t\xff")
 
 
 def test_a_file_does_not_go_on_with_the_table_of_the_one_before():

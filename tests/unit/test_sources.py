@@ -79,6 +79,28 @@ def test_any_printed_object_has_exactly_one_outcome(line: bytes) -> None:
     assert_is_text(row.get("detail"))
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [
+        b"Processed a total of 3 messages\n",
+        b"\r\nProcessed a total of 3 messages\r\n",
+        b'\n[2025-03-01 10:00:30,123] ERROR {"x": 1} (a.B$)\njava.util.concurrent.TimeoutException\n\tat a.B.c(B.java:1)\n',
+        b"\nV\xe9rifi\xe9\n",
+        b"\ncommand terminated with exit code 1\n",
+    ],
+)
+def test_lines_of_stderr_behind_a_printed_object_are_passed_over(behind: bytes) -> None:
+    printed = json.dumps(FORMATTED).encode()
+    assert formatter_json.decode_object(printed + behind, 1) == formatter_json.decode_object(printed, 1)
+
+
+@pytest.mark.parametrize("behind", [b"}", b'\n"leaderEpoch":0}', b'\n{"type":1}'])
+def test_pieces_of_objects_behind_a_printed_object_are_kept_in_quarantine(behind: bytes) -> None:
+    row = formatter_json.decode_object(json.dumps(FORMATTED).encode() + behind, 1)
+    assert row["reason"] == "malformed_object"
+    assert row["detail"].endswith(f"text behind the object that is no line of stderr: {behind.decode().strip()!r}")
+
+
 def assert_is_text(detail: str | None) -> None:
     """Check that a column can hold a detail."""
     assert detail is None or len(detail.encode()) <= DETAIL_BYTES

@@ -19,6 +19,7 @@ LONGEST = 1 << 20
 BEGIN = b'{"key":'
 TEXTS = st.lists(st.sampled_from([b"a", b"bcd", b" ", b"\n", b"\r", b"\r\n", b"\n\r", b""]), max_size=40).map(b"".join)
 OBJECTS = st.lists(st.sampled_from([b"1}", b'"{"', b"{", b'{"k', b"\n"]), max_size=40).map(lambda parts: BEGIN + BEGIN.join(parts))
+STDERR = st.sampled_from([b"", b"\n", b"[2025-03-01 10:00:00,123] WARN x (y)\n"])
 
 
 @pytest.fixture
@@ -47,13 +48,35 @@ def test_lines_have_one_number_however_a_text_is_cut(
     assert read_whole(str(tmp_path / "f.gz"), is_gzip=True) == read_whole(str(tmp_path / "f"), is_gzip=False) == text
 
 
-@given(text=OBJECTS, piece_bytes=st.integers(1, 30), block_bytes=st.integers(1, 30))
+@given(text=st.tuples(STDERR, OBJECTS).map(b"".join), piece_bytes=st.integers(1, 30), block_bytes=st.integers(1, 30))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_so_have_objects(text: bytes, piece_bytes: int, block_bytes: int, tmp_path: Path, small: pytest.MonkeyPatch) -> None:
     small.setattr(text_pieces, "PIECE_BYTES", piece_bytes)
     small.setattr(text_pieces, "BLOCK_BYTES", block_bytes)
     expected = [(number, BEGIN + rest) for number, rest in enumerate(text.split(BEGIN)[1:], 1)]
     assert sorted(all_records(tmp_path / "f", text, BEGIN)) == expected
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16-le", "utf-16-be"])
+def test_text_with_a_byte_order_mark_is_read_as_utf_8(tmp_path: Path, small: pytest.MonkeyPatch, encoding: str, pack: bool) -> None:
+    lines = ["первая", "", "𝄞" * 5_000, "last"]
+    small.setattr(text_pieces, "BLOCK_BYTES", 7)
+    marked = "\r\n".join(lines) if encoding == "utf-8-sig" else "\ufeff" + "\r\n".join(lines)
+    content = marked.encode(encoding)
+    (tmp_path / "f").write_bytes(gzip.compress(content) if pack else content)
+    found = [(number, line.decode()) for number, line in read(str(tmp_path / "f"), WHOLE, None, is_gzip=pack)]
+    assert found == [(1, lines[0]), (3, lines[2]), (4, lines[3])]
+    assert read_whole(str(tmp_path / "f"), is_gzip=pack) == "\r\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("damaged", "found"), [(b"a\x00\x00\xd8b\x00", b"a\xed\xa0\x80b"), (b"a\x00b", b"a\xff"), (b"a\x00\x34\xd8", b"a\xff")]
+)
+def test_damaged_utf_16_is_no_utf_8(tmp_path: Path, damaged: bytes, found: bytes) -> None:
+    """Half of a pair, alone and at the end, and half of a character."""
+    (tmp_path / "f").write_bytes(b"\xff\xfe" + damaged)
+    assert read_whole(str(tmp_path / "f"), is_gzip=False) == found
 
 
 def test_a_text_is_cut_into_pieces_of_about_one_size(small: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,110 @@
+"""Formats that tell of groups and are not taken: each is refused by its name, with what to write instead."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_DESCRIBE = "kafka-consumer-groups --describe --members --verbose"
+_RECORDS = "print __consumer_offsets with the formatters of Kafka 4.0 or newer, or read the cluster with collect or --bootstrap-servers"
+_GROUPS = f"use {_DESCRIBE}, or read the cluster with collect"
+
+
+class _Format(NamedTuple):
+    """A format; ``begin`` is found where a line begins, ``inside`` anywhere else, None for nothing more."""
+
+    name: str
+    begin: re.Pattern[str]
+    inside: re.Pattern[str] | None
+    way_out: str
+
+
+_OLD_COLUMNS = r"TOPIC +PARTITION +CURRENT-OFFSET +LOG-END-OFFSET +LAG"
+_OLD_TABLE = re.compile(
+    r"^[ \t]*(?:GROUP, TOPIC, PARTITION, CURRENT OFFSET, LOG END OFFSET, LAG, OWNER"
+    rf"|GROUP +{_OLD_COLUMNS} +OWNER|{_OLD_COLUMNS}(?P<gap> +)CONSUMER-ID +HOST +CLIENT-ID)[ \t\r]*$",
+    re.MULTILINE,
+)
+_OLD_NOTE = re.compile(r"^Note: This will (?:only|not) show information about ", re.MULTILINE)
+_GAP, _OLD_GAP = " " * 13, " " * 8
+"""What pads LAG since Kafka 2.0, and before."""
+
+_FORMATS = (
+    _Format(
+        "records as Kafka's formatters printed them before 4.0",
+        re.compile(
+            r"^(?:\[[^\]\n]{3,600},[0-9]+\]::(?:\[?OffsetMetadata\[|\[?OffsetAndMetadata\(|NULL)"
+            r"|[^\n]{1,249}::(?:GroupMetadata\(|\[[^\n]{1,249},Some\(|NULL[ \t\r]*$))",
+            re.MULTILINE,
+        ),
+        None,
+        _RECORDS,
+    ),
+    _Format(
+        "the output of kafka-dump-log",
+        re.compile(r"^(?:Dumping [^\n]+\.log|(?:Log s|S)tarting offset: [0-9]+|\|? ?(?:baseO|o)ffset: [0-9]+ \S+: )", re.MULTILINE),
+        re.compile(r"\b(?:isvalid|keysize|keySize|payload):|\bStarting offset:|\bLog starting offset:"),
+        _RECORDS,
+    ),
+    _Format(
+        "records as kcat -J prints them, as text, which loses bytes of keys and values",
+        re.compile(r'^\{"topic":"[^"\n]{1,249}","partition":[0-9]+,"offset":[0-9]+,"tstype":', re.MULTILINE),
+        None,
+        _RECORDS,
+    ),
+    _Format(
+        "the output of rpk group describe",
+        re.compile(r"^(?:TOTAL-LAG +[0-9]|BALANCER(?: |$))", re.MULTILINE),
+        re.compile(r"^(?:STATE|MEMBERS) ", re.MULTILINE),
+        f"{_GROUPS}; both work with Redpanda",
+    ),
+    _Format(
+        "the output of ConsumerOffsetChecker",
+        re.compile(r"^[ \t]*Group +Topic +Pid +Offset +logSize +Lag +Owner[ \t\r]*$", re.MULTILINE),
+        None,
+        "describe the group with kafka-consumer-groups of Kafka 2.0 to 3.7; groups that ZooKeeper coordinates cannot be audited",
+    ),
+    _Format(
+        "an answer of Burrow, which tells no assignment",
+        re.compile(r'^[ \t]*\{\s*"error"\s*:\s*(?:true|false)\s*,\s*"message"\s*:', re.MULTILINE),
+        None,
+        _GROUPS,
+    ),
+    _Format(
+        "a group of Kafbat UI, which tells no members without partitions",
+        re.compile(r"^[ \t]*[\[{]", re.MULTILINE),
+        re.compile(r'"groupId"\s*:[^}]{1,2000}"(?:partitionAssignor|consumerLag)"\s*:'),
+        _GROUPS,
+    ),
+)
+
+
+def name_old_table(begin: str) -> str | None:
+    """Return that a text has a table of kafka-consumer-groups before Kafka 2.0, and what to do; None where it has none.
+
+    Their rows cannot be read: id and host run together, and members without partitions have rows of dashes.
+
+    Args:
+        begin: the beginning of a text.
+    """
+    is_noted = _OLD_NOTE.search(begin) is not None
+    for match in _OLD_TABLE.finditer(begin):
+        if match["gap"] in (None, _OLD_GAP) or (is_noted and match["gap"] != _GAP):
+            line = begin.count("\n", 0, match.start()) + 1
+            return (
+                f"line {line}: found a table of kafka-consumer-groups from before Kafka 2.0, expected one of 2.0 to 4.3; describe the group"
+                " again with the tools of Kafka 2.0 to 3.7, which work with older brokers"
+            )
+    return None
+
+
+def name_format(begin: str) -> str | None:
+    """Return which known format a text has that is no capture, and what to do; None where it has none of them.
+
+    Args:
+        begin: the beginning of a text.
+    """
+    for name, pattern, inside, way_out in _FORMATS:
+        if pattern.search(begin) and (inside is None or inside.search(begin)):
+            return f"found {name}, which is not taken; {way_out}"
+    return None
