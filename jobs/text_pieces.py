@@ -11,10 +11,7 @@ import codecs
 import gzip
 from collections.abc import Iterator
 from io import BufferedIOBase, BufferedReader, RawIOBase
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from typing import Any, NamedTuple
 
 PIECE_BYTES = 4 << 20
 """About what a piece has: a second's work."""
@@ -180,7 +177,7 @@ class _Marked(RawIOBase):
         self._begin()
         return 0
 
-    def readinto(self, buffer: WriteableBuffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         target = memoryview(buffer).cast("B")
         while not self._rest:
             block = self._file.read(len(target))

@@ -77,6 +77,7 @@ ACTIONS_IN = {
             "transactions",
             "histories",
             "known_files",
+            "refused_records",
         ),
         *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "retention"),
         *("report", "exports", "expansion", "gates", "pipeline"),
