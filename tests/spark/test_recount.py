@@ -26,7 +26,7 @@ Given = dict[str, list[tuple[str, int]]]
 
 def drawn(chance: random.Random, strategy: str) -> tuple[GroupProblem, Given]:
     """Return a problem with an assignment that is sound, lopsided or broken."""
-    topics = {name: Topic(chance.choice([1, 2, 3, 7])) for name in "abc"[: chance.randint(1, 3)]}
+    topics = {name: Topic(chance.choice([1, 2, 3, 7]), topic_id=name * 22) for name in "abc"[: chance.randint(1, 3)]}
     everything = [(name, number) for name, topic in topics.items() for number in range(topic.partition_count)]
     is_equal = chance.random() < 0.5
     members = []
