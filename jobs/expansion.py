@@ -21,10 +21,9 @@ from jobs.packing import PLACE
 from jobs.warehouse import Warehouse
 from schemas.staging import PACKED_ROWS, UNPACKED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import Status
+from schemas.vocabulary import WITH_RESULT
 
 HEADINGS = ("cluster_id", "group_id", "generation", "position", "basis", "strategy", "member_id", "partitions")
-HAS_RESULT = (str(Status.SOLVED), str(Status.CARRIED))
 NAMED_GROUPS = 5
 """How many of the groups that there are a message names."""
 
@@ -53,7 +52,7 @@ def holdings_of_rows(warehouse: Warehouse) -> DataFrame:
 
     For a warehouse of before there were holdings. Solutions whose rows maintenance has dropped are not among them.
     """
-    solutions = warehouse.read(SOLUTIONS.name).where(F.col("status").isin(*HAS_RESULT))
+    solutions = warehouse.read(SOLUTIONS.name).where(F.col("status").isin(*map(str, WITH_RESULT)))
     topics = warehouse.read(GENERATION_TOPICS.name).select("cluster_id", "topics_hash", F.col("topics.topic").alias("listed_topics"))
     members = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).select(*PLACE, F.col("members.member_id").alias("member_ids"))
     entry = F.struct("member_id", F.col("partitions.topic").alias("topics"), F.col("partitions.partitions").alias("lists"))
@@ -85,7 +84,7 @@ def run(warehouse: Warehouse, groups: tuple[str, ...], cluster_id: str | None, s
         wanted = wanted.where(F.col("observed_at") >= F.lit(since))
     rows = expand(wanted, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(GENERATION_TOPICS.name))
     rows = rows.orderBy("cluster_id", "group_id", "position", "basis", "strategy", "member_id")
-    dropped = wanted.where(F.col("status").isin(*HAS_RESULT) & F.col("holdings").isNull()).count()
+    dropped = wanted.where(F.col("status").isin(*map(str, WITH_RESULT)) & F.col("holdings").isNull()).count()
     count = _print(rows) if output is None else _write(rows, output)
     told = f"rows: {count:,}" + ("" if output is None else f", in {output}")
     return told + (f"; maintain has dropped what members held by {dropped:,} older solutions" if dropped else "")

@@ -49,6 +49,9 @@ class Status(Word):
     UNSUPPORTED = "unsupported"
 
 
+WITH_RESULT = (Status.SOLVED, Status.CARRIED)
+"""There is an assignment."""
+
 WITHOUT_RESULT = (Status.NO_RESULT, Status.KAFKA_ERROR, Status.OVER_BUDGET)
 """The assignor is there and gave nothing; it may give something in the next generation."""
 

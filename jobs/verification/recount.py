@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from schemas.vocabulary import Basis, Conformance, Status
+from schemas.vocabulary import WITH_RESULT, Basis, Conformance
 
 PLACE = ("cluster_id", "group_id", "position")
 SOLUTION = (*PLACE, "basis", "strategy")
@@ -40,7 +40,7 @@ def _differing(rows: DataFrame, found: Mapping[str, Column], expected: Mapping[s
 
 def has_assignment() -> Column:
     """Return whether a solution, or its audit, has members' partitions."""
-    return F.col("status").isin(str(Status.SOLVED), str(Status.CARRIED))
+    return F.col("status").isin([str(status) for status in WITH_RESULT])
 
 
 def problems(snapshots: DataFrame, observed: DataFrame, generation_topics: DataFrame) -> DataFrame:
@@ -112,7 +112,10 @@ def unlike_the_record(observed: DataFrame, snapshots: DataFrame, assignments: Da
 
 
 def is_fact_of_its_own() -> Column:
-    """Return whether a solution always has rows in ``assignments``: others tell what did not happen, or repeat what did."""
+    """Return whether a solution, or its audit, always has rows in ``assignments`` and ``movements``.
+
+    Others tell what did not happen, or repeat what did.
+    """
     is_recomputed = F.col("basis") == str(Basis.RECOMPUTED)
     return (F.col("basis") == str(Basis.OBSERVED)) | (is_recomputed & ~F.col("conformance").eqNullSafe(str(Conformance.EXACT)))
 
@@ -299,15 +302,13 @@ def wrong_movements(audits: DataFrame, movements: DataFrame) -> DataFrame:
     counts = [F.count_if(F.col("kind") == kind).alias(f"stored_{kind}") for kind in KINDS]
     counts += [F.count_if(F.col("cause") == cause).alias(f"stored_{cause}") for cause in CAUSES]
     rows = audits.where(has_assignment()).join(movements.groupBy(*SOLUTION).agg(*counts), list(SOLUTION), "left")
-    is_inexact = (F.col("basis") == str(Basis.RECOMPUTED)) & ~F.col("conformance").eqNullSafe(str(Conformance.EXACT))
-    is_stored = (F.col("basis") == str(Basis.OBSERVED)) | is_inexact
     is_compared = F.col("retained_count").isNotNull()
     found: dict[str, Column] = {}
     expected: dict[str, Column] = {}
     for word in (*KINDS, *CAUSES):
         count = F.coalesce(f"{word}_count", F.lit(0))
         found[word] = count
-        expected[word] = F.when(is_stored, F.coalesce(f"stored_{word}", F.lit(0))).otherwise(count)
+        expected[word] = F.when(is_fact_of_its_own(), F.coalesce(f"stored_{word}", F.lit(0))).otherwise(count)
     found["movement_count"], found["partition_count"] = F.col("movement_count"), F.col("partition_count")
     expected["movement_count"] = F.expr("revoked_count + reassigned_count + handed_over_count")
     kept = F.expr("retained_count + revoked_count + reassigned_count + gained_count")
