@@ -14,6 +14,9 @@ ON_TOP_OF_NOTHING_NEW = ("generation", "commits", "metadata")
 """Scenarios whose cost is compared with that of a run with nothing new."""
 STAGES = ("open", "land", "assign", "audit", "gates", "report")
 MEBIBYTE = 1 << 20
+RATIO, SPARK_JOBS = "x bare", "Spark jobs"
+JOBS_FACTOR = 1.05
+"""How many times the recorded Spark jobs a process may have: a job more or less follows from how rows fall into partitions."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,10 @@ def median_of(measurements: Sequence[Measurement]) -> Measurement:
     return Measurement(**{name: middle([row[name] for row in rows]) for name in rows[0]})
 
 
-def ratios_of(medians: Mapping[str, Measurement]) -> dict[str, float]:
-    """Return the CPU seconds of each scenario as a multiple of those of the bare process."""
+def compared_figures(medians: Mapping[str, Measurement]) -> dict[str, dict[str, float]]:
+    """Return what each scenario is compared by: its CPU seconds as a multiple of the bare process's, and its Spark jobs."""
     bare_s = medians[BARE].cpu_s
-    return {name: one.cpu_s / bare_s for name, one in medians.items() if name != BARE}
+    return {name: {RATIO: one.cpu_s / bare_s, SPARK_JOBS: one.spark_jobs} for name, one in medians.items() if name != BARE}
 
 
 def count_events(folder: Path) -> tuple[int, int]:
@@ -151,22 +154,26 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 # -- compared
 
 
-def recorded_ratios(path: Path, fleet: str) -> dict[str, float]:
-    """Return the recorded ratios of a fleet, empty where there are none."""
+def recorded_figures(path: Path, fleet: str) -> dict[str, dict[str, float]]:
+    """Return the recorded figures of a fleet by scenario, empty where there are none."""
     return json.loads(path.read_text(encoding="utf-8")).get(fleet, {}) if path.exists() else {}
 
 
-def record(path: Path, fleet: str, ratios: Mapping[str, float]) -> None:
-    """Write down the ratios of a fleet; those of other scenarios and fleets stay."""
+def record(path: Path, fleet: str, figures: Mapping[str, Mapping[str, float]]) -> None:
+    """Write down the figures of a fleet; those of other scenarios and fleets stay."""
     recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    recorded[fleet] = {**recorded.get(fleet, {}), **{name: round(ratio, 2) for name, ratio in ratios.items()}}
+    rounded = {name: {figure: round(value, 2) for figure, value in found.items()} for name, found in figures.items()}
+    recorded[fleet] = {**recorded.get(fleet, {}), **rounded}
     path.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def worse_than(recorded: Mapping[str, float], ratios: Mapping[str, float], factor: float) -> list[str]:
-    """Return one line for each scenario whose ratio exceeds so many times the recorded one."""
-    return [
-        f"{name}: {ratios[name]:.2f} times the bare process, expected at most {factor:g} x {recorded[name]:.2f}"
-        for name in sorted(recorded.keys() & ratios.keys())
-        if ratios[name] > factor * recorded[name]
-    ]
+def worse_than(recorded: Mapping[str, Mapping[str, float]], figures: Mapping[str, Mapping[str, float]], factor: float) -> list[str]:
+    """Return one line for each figure that exceeds so many times the recorded one, for Spark jobs JOBS_FACTOR times."""
+    lines = []
+    for name in sorted(recorded.keys() & figures.keys()):
+        known, found = recorded[name], figures[name]
+        if found[RATIO] > factor * known[RATIO]:
+            lines.append(f"{name}: {found[RATIO]:.2f} times the bare process, expected at most {factor:g} x {known[RATIO]:.2f}")
+        if found[SPARK_JOBS] > JOBS_FACTOR * known[SPARK_JOBS]:
+            lines.append(f"{name}: {found[SPARK_JOBS]:.0f} Spark jobs, expected at most {JOBS_FACTOR:g} x {known[SPARK_JOBS]:.0f}")
+    return lines

@@ -121,15 +121,17 @@ class Standalone:
     Args:
         folder: where daemons and executors leave their files.
         blind_to: a folder that one worker has another of, as if it were on a machine of its own.
+        memory: what a worker has for its executors.
 
     Attributes:
         master: the address.
         workers: their daemons; the executors are in their groups.
     """
 
-    def __init__(self, folder: Path, worker_count: int = 2, blind_to: Path | None = None) -> None:
+    def __init__(self, folder: Path, worker_count: int = 2, blind_to: Path | None = None, memory: str = "1g") -> None:
         self._folder = folder
         self._worker_count = worker_count
+        self._memory = memory
         self._blind_to = blind_to
         self._daemons: list[Process] = []
 
@@ -137,7 +139,7 @@ class Standalone:
         try:
             master = self._start("master", ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0"])
             self.master = master.wait_for(r"Starting Spark master at (spark://\S+)")[1]
-            worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "-c", "1", "-m", "1g", "-d"]
+            worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "-c", "1", "-m", self._memory, "-d"]
             names = [f"worker-{number}" for number in range(self._worker_count)]
             self.workers = [self._start(name, [*worker, str(self._folder / name), self.master], name == "worker-0") for name in names]
             for daemon in self.workers:
@@ -162,10 +164,16 @@ class Standalone:
         self._daemons.append(Process(command, place / "log", environment, place))
         return self._daemons[-1]
 
-    def submit(self, folder: Path, *arguments: str | Path, options: Sequence[str] = (), **extra: str) -> Process:
-        """Start the launcher on this cluster, as a user without a Python on the workers' path would."""
+    def submit(
+        self, folder: Path, *arguments: str | Path, options: Sequence[str] = (), for_small_data: bool = True, **extra: str
+    ) -> Process:
+        """Start the launcher on this cluster, as a user without a Python on the workers' path would.
+
+        Args:
+            for_small_data: with settings that make small data cheap; else with those that every cluster gets.
+        """
         folder.mkdir(exist_ok=True)
-        command = [LAUNCHER, "--master", self.master, *cheap_settings(), *options, *arguments]
+        command = [LAUNCHER, "--master", self.master, *(cheap_settings() if for_small_data else ()), *options, *arguments]
         return Process(command, folder / "driver.log", {**bare_environment(), **extra}, folder)
 
 

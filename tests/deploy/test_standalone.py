@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.clusters import AS_DEMO, Process, Standalone, packed_environment, wait_until
+from tests.benchmarks.fleet_groups import plan_fleet
+from tests.benchmarks.fleet_records import HISTORY, history, make_fleet
+from tests.deploy.clusters import AS_DEMO, LAUNCHER, Process, Standalone, bare_environment, packed_environment, wait_until
 from tests.needs import skip_loudly
 from tests.spark.tables import assert_equal_warehouses
 
@@ -52,6 +54,22 @@ def test_a_run_makes_what_a_local_run_makes(cluster: Standalone, archive: Path, 
     # The executors ran what the archive holds, not the .venv that happens to be on this machine too.
     unpacked = list((tmp_path / "cluster").glob("worker-*/app-*/*/environment"))
     assert len(unpacked) == 2, unpacked
+
+
+def test_a_fleet_makes_what_it_makes_on_one_machine(archive: Path, tmp_path: Path) -> None:
+    """5,000 groups with the settings of any cluster, of which only the memory of the executors is chosen."""
+    make_fleet(tmp_path / "fleet", plan_fleet(5_000, seed=1), [history(6)])
+    arguments = ("run", "--input", tmp_path / "fleet" / HISTORY, *AS_DEMO)
+    local = Process([LAUNCHER, *arguments, "--warehouse", tmp_path / "local"], tmp_path / "local.log", bare_environment(), tmp_path)
+    assert local.end() == 0, local.said()
+    options = ["--archives", f"{archive}#environment", "--executor-memory", "2g", "--driver-memory", "2g"]
+    with Standalone(tmp_path / "cluster", memory="2g") as cluster:
+        warehouse = ("--warehouse", tmp_path / "warehouse")
+        driver = cluster.submit(
+            tmp_path / "driver", *arguments, *warehouse, options=options, for_small_data=False, PYSPARK_PYTHON=UNPACKED
+        )
+        assert driver.end() == 0, driver.said()
+    assert_equal_warehouses(tmp_path / "warehouse", tmp_path / "local", ("subscription_snapshots", "solutions", "generation_audits"))
 
 
 def test_a_worker_that_dies_in_the_middle_changes_nothing(cluster: Standalone, archive: Path, demo_warehouse: Path, tmp_path: Path) -> None:

@@ -15,14 +15,16 @@ from tests.benchmarks.fleet_results import (
     BARE,
     FIRST,
     NOTHING_NEW,
+    RATIO,
+    SPARK_JOBS,
     Measurement,
     TableSize,
+    compared_figures,
     count_events,
     markdown,
     median_of,
-    ratios_of,
     record,
-    recorded_ratios,
+    recorded_figures,
     table_sizes,
     worse_than,
 )
@@ -44,8 +46,9 @@ def test_medians_are_taken_of_each_number_by_itself() -> None:
     assert (found.cpu_s, found.wall_s, found.stages) == (3.0, 8.0, {"land": 3.0})
 
 
-def test_ratios_are_to_the_bare_process() -> None:
-    assert ratios_of(MEASURED) == {FIRST: 4.0, NOTHING_NEW: 2.0, "generation": 3.5}
+def test_processes_are_compared_by_their_ratio_to_the_bare_one_and_by_their_jobs() -> None:
+    expected = {FIRST: 4.0, NOTHING_NEW: 2.0, "generation": 3.5}
+    assert compared_figures(MEASURED) == {name: {RATIO: ratio, SPARK_JOBS: 7} for name, ratio in expected.items()}
 
 
 def test_table_shows_what_a_piece_costs_beyond_a_run_with_nothing_new() -> None:
@@ -63,27 +66,38 @@ def test_costs_of_a_generation_are_shown() -> None:
     assert "generation, solve: 6.00 CPU s, 2.00 ms a generation" in lines
 
 
+def figures(ratio: float, jobs: int = 100) -> dict[str, float]:
+    return {RATIO: ratio, SPARK_JOBS: jobs}
+
+
 def test_ratios_above_the_recorded_ones_are_named() -> None:
-    recorded = {FIRST: 4.0, NOTHING_NEW: 2.0, "report": 1.0}
-    assert worse_than(recorded, {FIRST: 5.0, NOTHING_NEW: 2.6, "rival": 9.0}, 1.25) == [
+    recorded = {FIRST: figures(4.0), NOTHING_NEW: figures(2.0), "report": figures(1.0)}
+    assert worse_than(recorded, {FIRST: figures(5.0), NOTHING_NEW: figures(2.6), "rival": figures(9.0)}, 1.25) == [
         "nothing-new: 2.60 times the bare process, expected at most 1.25 x 2.00"
     ]
 
 
-def test_recording_keeps_the_ratios_of_other_scenarios_and_fleets(tmp_path: Path) -> None:
+def test_more_spark_jobs_than_recorded_are_named() -> None:
+    recorded = {FIRST: figures(4.0), NOTHING_NEW: figures(2.0)}
+    assert worse_than(recorded, {FIRST: figures(4.0, 105), NOTHING_NEW: figures(2.0, 106)}, 1.25) == [
+        "nothing-new: 106 Spark jobs, expected at most 1.05 x 100"
+    ]
+
+
+def test_recording_keeps_the_figures_of_other_scenarios_and_fleets(tmp_path: Path) -> None:
     path = tmp_path / "fleet.json"
-    assert recorded_ratios(path, "300 groups") == {}
-    record(path, "300 groups", {FIRST: 4.123, NOTHING_NEW: 2.0})
-    record(path, "5000 groups", {FIRST: 20.0})
-    record(path, "300 groups", {FIRST: 5.0})
-    assert recorded_ratios(path, "300 groups") == {FIRST: 5.0, NOTHING_NEW: 2.0}
-    assert recorded_ratios(path, "5000 groups") == {FIRST: 20.0}
+    assert recorded_figures(path, "300 groups") == {}
+    record(path, "300 groups", {FIRST: figures(4.123), NOTHING_NEW: figures(2.0)})
+    record(path, "5000 groups", {FIRST: figures(20.0)})
+    record(path, "300 groups", {FIRST: figures(5.0)})
+    assert recorded_figures(path, "300 groups") == {FIRST: figures(5.0), NOTHING_NEW: figures(2.0)}
+    assert recorded_figures(path, "5000 groups") == {FIRST: figures(20.0)}
 
 
 def test_check_without_recorded_ratios_is_refused_in_one_line() -> None:
     script = Path(__file__).parents[1] / "benchmarks" / "fleet.py"
     result = subprocess.run([sys.executable, script, "--check", "--groups", "7"], capture_output=True, text=True, check=False)
-    message = "fleet: found no ratios of 7 groups, 6 generations in fleet.json; write them with --record first\n"
+    message = "fleet: found no figures of 7 groups, 6 generations in fleet.json; write them with --record first\n"
     assert (result.returncode, result.stderr) == (2, message)
 
 
