@@ -7,6 +7,7 @@ import hashlib
 import locale
 import os
 import subprocess
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -883,6 +884,31 @@ def test_pip_that_fails_leaves_the_venv_as_it_was(setup: Pip, error: Exception):
     with pytest.raises(type(error)):
         setup.add_extras(("test",))
     assert setup.has_venv()
+
+
+def test_modules_of_spark_are_compiled_where_they_are_imported_from(setup: Pip, monkeypatch: pytest.MonkeyPatch):
+    archive = Path(setup.venv, "lib", "python3.11", "site-packages", "pyspark", "python", "lib", "pyspark.zip")
+    archive.parent.mkdir(parents=True)
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("pyspark/__init__.py", "def broken(): raise ValueError\n")
+    setup._take_lock()
+    setup.venv_python = sys.executable
+    monkeypatch.setattr(Pip, "_attempt", Setup._attempt)
+    setup._compile_archives()
+    assert sorted(zipfile.ZipFile(archive).namelist()) == ["pyspark/", "pyspark/__init__.py", "pyspark/__init__.pyc"]
+    assert os.listdir(archive.parent) == ["pyspark.zip"]
+    words = "import pyspark; print(pyspark.__file__, pyspark.broken.__code__.co_filename)"
+    found = subprocess.run([sys.executable, "-c", words], env={"PYTHONPATH": str(archive)}, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == [f"{archive}/pyspark/__init__.pyc", f"{archive}/pyspark/__init__.py"]
+
+
+def test_modules_that_are_compiled_stay_as_they_are(setup: Pip):
+    archive = Path(setup.venv, "lib", "python3.11", "site-packages", "pyspark", "python", "lib", "pyspark.zip")
+    archive.parent.mkdir(parents=True)
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("pyspark/__init__.pyc", b"")
+    setup.add_extras(())
+    assert [call for call in setup.calls if "compileall" in call] == []
 
 
 # -------------------------------------------------------------------------------------------------------------- zip and end
