@@ -45,6 +45,7 @@ class AuditedGeneration:
         claims_are_known: every subscription is of a version that has claims, or the protocol tells what each member has.
         has_predecessor: False where the generation before is not known.
         evidence: what the generation shows of its causes.
+        batched_epoch_count: group epochs since the generation before that are known and got no assignment; 0 for classic groups.
     """
 
     generation: int
@@ -57,6 +58,7 @@ class AuditedGeneration:
     is_follow_up: bool
     evidence: Evidence
     solutions: Sequence[AuditedSolution]
+    batched_epoch_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Audit:
 
     Attributes:
         previous_generation: the generation before in the same incarnation, None for the first.
+        generation_gap: how many generations between the two are not known; -1 where the generation is repeated, None for the first.
         difference: None without an assignment, or when the generation before is not known.
         is_settled: nothing is withheld.
         violations: empty when the assignment is sound.
@@ -75,6 +78,7 @@ class Audit:
 
     generation: int
     previous_generation: int | None
+    generation_gap: int | None
     difference: Difference | None
     balance: Balance | None
     is_settled: bool | None
@@ -151,8 +155,9 @@ class GroupAudit:
     ) -> tuple[Audit, Withheld]:
         """Return the audit of one solution, and what is withheld in it: a first known generation tells that by its members' claims."""
         previous_generation = self._previous.generation if self._previous is not None else None
+        gap = None if previous_generation is None else current.generation - previous_generation - 1 - current.batched_epoch_count
         if solution.assignment is None:
-            return Audit(current.generation, previous_generation, None, None, None, None, triggers), {}
+            return Audit(current.generation, previous_generation, gap, None, None, None, None, triggers), {}
         is_counterfactual = solution.basis == COUNTERFACTUAL
         before = self._before(solution)
         withheld = {} if is_counterfactual else self._withheld
@@ -174,6 +179,7 @@ class GroupAudit:
         audit = Audit(
             current.generation,
             previous_generation,
+            gap,
             compared if is_known else None,
             measure_balance(problem, solution.assignment),
             compared.is_settled,

@@ -59,6 +59,7 @@ class Snapshot:
         client_ids: member id -> its client id.
         has_subscriptions: whether the source tells what members subscribe to; else it is taken to be all that any of them holds.
         is_numbered: the source tells no generations, and ``generation`` counts what it shows.
+        batched_epoch_count: group epochs since the snapshot before that have a record and no target; 0 for classic groups.
     """
 
     position: int
@@ -74,6 +75,7 @@ class Snapshot:
     client_ids: Mapping[str, str | None]
     has_subscriptions: bool = True
     is_numbered: bool = False
+    batched_epoch_count: int = 0
 
     @property
     def is_look(self) -> bool:

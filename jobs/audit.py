@@ -98,9 +98,10 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    others = ("first_position", "offsets_partition", "is_disputed", "reconciled_at", "group_type", "flavour", "client_hosts", "offered")
+    others = ("first_position", "offsets_partition", "is_disputed", *udfs.TARGET_COLUMNS, "group_type", "flavour")
     of_members = {"client_hosts": F.col("members")["client_host"], "offered": F.col("members")["strategies"]}
-    wide = flatten_snapshots(snapshots.withColumns(of_members), *others)
+    told = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
+    wide = flatten_snapshots(snapshots.withColumns(told), *others, *told)
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",

@@ -39,6 +39,7 @@ GENERATION_FIELDS = (
     "is_conversion",
     "has_subscriptions",
     "is_numbered",
+    "batched_epoch_count",
     "member_count",
 )
 MEMBER_FIELDS = ("member_id", "group_instance_id", "client_id", "rack", "subscription_version", "owned_generation", "user_data")
@@ -63,6 +64,7 @@ def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
         "member_count": F.size("members"),
         "has_subscriptions": F.coalesce("has_subscriptions", F.lit(True)),  # rows of before there was such a source
         "is_numbered": F.coalesce("is_numbered", F.lit(False)),
+        "batched_epoch_count": F.coalesce("batched_epoch_count", F.lit(0)),
         **{f"members_{name}": member[name] for name in MEMBER_FIELDS},
         # A null among integers would turn a numpy array, and every other value with it, into floats.
         **{f"members_{name}": F.transform(member[name], lambda number: F.coalesce(number, F.lit(ABSENT))) for name in NULLABLE_NUMBERS},
@@ -170,7 +172,7 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
     )
     generations = zip(*(_values(chunk[name]) for name in GENERATION_FIELDS), strict=True)
     for position, generation, observed_at_ms, joined_at_ms, incarnation, strategy, leader, *flags, count in generations:
-        is_conversion, has_subscriptions, is_numbered = flags
+        is_conversion, has_subscriptions, is_numbered, batched_epoch_count = flags
         rows = [next(members) for _ in range(count)]
         yield (
             Snapshot(
@@ -190,6 +192,7 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
                 {row[0]: row[2] for row in rows},
                 has_subscriptions,
                 is_numbered,
+                batched_epoch_count,
             ),
             observed_at_ms,
         )
@@ -238,6 +241,7 @@ def unpack_generation(stored: Mapping[str, Any], snapshot: Snapshot, solved: Seq
             AuditedSolution(row["basis"], row["strategy"], assignment, row["cooperative_revocation_count"])
             for row, assignment in zip(solved, held, strict=True)
         ],
+        snapshot.batched_epoch_count,
     )
 
 

@@ -338,7 +338,9 @@ def _audit_snapshot(
         if solution["basis"] != COUNTERFACTUAL and not snapshot.is_conversion:  # else the coordinator wrote it
             columns["flavour"] = row["flavour"]
         if solution["basis"] == OBSERVED:
-            columns |= {"reconciled_at": row["reconciled_at"], **_verdict_columns(solution, figures, generation, audits)}
+            columns |= {name: row[name] for name in TARGET_COLUMNS} | _verdict_columns(solution, figures, generation, audits)
+            if columns.get("generation_gap") is not None:
+                columns["batched_epoch_count"] = row["known_batched_epoch_count"]
         yield {"audit": {**key, **columns}}
         if _is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
             for movement in figures.difference.movements:
@@ -401,6 +403,8 @@ def _refuse_repeats(row: dict[str, Any], solved: list[dict[str, Any]]) -> None:
         raise RepeatedKeyError(f"found {max(count, 2)} rows, expected one: {('snapshot', 'solution')[repeated[0]]} {repeated[1:]}")
 
 
+TARGET_COLUMNS = ("reconciled_at", "epoch_at", "is_superseded")
+"""What a snapshot of a consumer-protocol group tells of its target besides."""
 SNAPSHOT_COLUMNS = ("cluster_id", "group_id", "generation", "position", "observed_at_ms")
 MOVEMENT_COLUMNS = ("topic", "partition", "previous_generation", "previous_member_id", "member_id", "kind", "cause")
 DIFFERENCE_COLUMNS = (
@@ -427,8 +431,7 @@ def _audit_columns(solution: dict[str, Any], audit: Audit) -> dict[str, Any]:
     columns = {name: solution[name] for name in SOLUTION_COLUMNS}
     if solution["has_predecessor"]:
         columns["previous_generation"] = audit.previous_generation
-        if audit.previous_generation is not None:
-            columns["generation_gap"] = audit.generation - audit.previous_generation - 1
+        columns["generation_gap"] = audit.generation_gap
     columns["is_settled"] = audit.is_settled
     columns["violations"] = None if audit.violations is None else list(audit.violations)
     columns["triggers"] = None if audit.triggers is None else [trigger.value for trigger in audit.triggers]

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 11
+CONTRACT_VERSION = 12
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -151,6 +151,20 @@ PARTITION = _column("partition", INT, "partition number")
 KAFKA_VERSION = _column("kafka_version", STRING, "release whose behaviour was computed; null for observed rows")
 TOPICS_HASH = _column("topics_hash", STRING, "names the topics of the generation in generation_topics")
 RECONCILED_AT = _column("reconciled_at", TIMESTAMP, "when the last member reached its target, UTC; consumer-protocol groups only")
+BATCHED_EPOCH_COUNT = _column(
+    "batched_epoch_count",
+    INT,
+    "consumer-protocol groups: group epochs since the snapshot before whose record is there and that got no target of their own; null for "
+    "a first known one",
+)
+EPOCH_AT = _column(
+    "epoch_at", TIMESTAMP, "when the group epoch of the target began, UTC; consumer-protocol groups only; null where its record is absent"
+)
+IS_SUPERSEDED = _column(
+    "is_superseded",
+    BOOLEAN,
+    "consumer-protocol groups: another target came before all members had reached this one; null where neither is known",
+)
 INCARNATION = _column("incarnation", BIGINT, "position of the first known snapshot of this life of the group")
 
 FLAVOUR = _column(
@@ -229,6 +243,9 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             INCARNATION,
             _column("members", MEMBERS, "members in the order of the record, or of the coordinator's table: the order the assignor saw"),
             RECONCILED_AT,
+            BATCHED_EPOCH_COUNT,
+            EPOCH_AT,
+            IS_SUPERSEDED,
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             _column("is_conversion", BOOLEAN, "written by the coordinator when it turned the group to the other protocol: no assignor ran"),
             _column(
@@ -417,7 +434,11 @@ GENERATION_AUDITS = TableSpec(
             SEQUENCE,
             MONTH,
             _column("previous_generation", INT, "generation of the snapshot before in the same incarnation"),
-            _column("generation_gap", INT, "generations between the two that are not known"),
+            _column(
+                "generation_gap",
+                INT,
+                "generations between the two that are not known; of a consumer-protocol group the epochs in between without a record",
+            ),
             _column("is_follow_up", BOOLEAN, "the second half of a cooperative rebalance: no new cause"),
             _column("is_settled", BOOLEAN, "false while something is withheld"),
             _column("rebalance_count", INT, "calls of the assignor that this row stands for"),
@@ -481,6 +502,9 @@ GENERATION_AUDITS = TableSpec(
                 "observed rows: largest / mean records a second of a member, by the looks before and after the generation",
             ),
             RECONCILED_AT,
+            BATCHED_EPOCH_COUNT,
+            EPOCH_AT,
+            IS_SUPERSEDED,
             RUN,
         ]
     ),

@@ -60,6 +60,7 @@ class Moment:
 
     Attributes:
         is_rebalance: its assignor ran anew: no hand-over of the generation before, no rewrite, and no generation is missing in between.
+            Of a consumer-protocol group one a target, however many epochs share it.
         is_explained: the record shows some reason for it.
         member_count: the larger of before and now.
         left, came: the members with a seat that left and came, those that took a seat over in both.
@@ -126,7 +127,7 @@ def _moment(before: Evidence, generation: AuditedGeneration, observed: Generatio
     return Moment(
         generation=now.generation,
         observed_at_ms=now.observed_at_ms,
-        is_rebalance=now.generation == before.generation + 1 and not generation.is_follow_up and not generation.is_rewrite,
+        is_rebalance=audit.generation_gap == 0 and not generation.is_follow_up and not generation.is_rewrite,
         is_explained=audit.triggers != (Trigger.NONE_VISIBLE,),
         member_count=max(len(before.participants), len(now.participants)),
         left=left_seats,

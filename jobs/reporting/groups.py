@@ -12,7 +12,7 @@ from jobs.reporting.figures import EN_DASH, Figure, Total, condense, count, from
 from jobs.reporting.heat import lay_out
 from jobs.reporting.ranking import GroupKey, Ranking, group_key
 from jobs.reporting.strategies import GROUP_COLUMNS, compare
-from jobs.reporting.timeline import KINDS, draw, moved, special
+from jobs.reporting.timeline import KINDS, course, draw, moved, special
 from jobs.reporting.view import (
     SETTLED_COLUMNS,
     WEIGHTS,
@@ -275,6 +275,7 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
         special=special(row) or ("" if row["is_settled"] in (None, True) else "not settled"),
         start="" if row["previous_generation"] is not None else "first known",
         gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
+        course=course(row),
         triggers=_triggers(row["triggers"]),
         figures={name: count(row[name], why) for name, why in _FIGURES.items()}
         | _bounded(row)

@@ -246,13 +246,14 @@ class Flow:
 
 @dataclass(frozen=True)
 class GenerationLine:
-    """One generation in figures, and what moved in it."""
+    """One generation in figures, and what moved in it; ``course``: how the target of a consumer-protocol group came about."""
 
     name: str
     at: str
     special: str
     start: str
     gap: int
+    course: str
     triggers: Figure
     figures: Mapping[str, Figure]
     parts: str

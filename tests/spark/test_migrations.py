@@ -26,6 +26,9 @@ ADDED = (
     "holdings",
     "files",
     "file_counts",
+    "batched_epoch_count",
+    "epoch_at",
+    "is_superseded",
 )
 CLEANUP = "delta.enableExpiredLogCleanup"
 SKIPPING = "delta.dataSkippingStatsColumns"

@@ -43,6 +43,7 @@ def stored(
     has_predecessor: bool = True,
     is_follow_up: bool = False,
     is_rewrite: bool = False,
+    batched_epoch_count: int = 0,
     **shown: Any,
 ) -> Stored:
     """Return a snapshot in which members were given partitions; those that are not listed subscribe to ``t`` and claim nothing.
@@ -73,7 +74,8 @@ def stored(
     assignment = {name: held(text) for name, text in given.items()}
     solutions = (AuditedSolution(OBSERVED, strategy if given else "", assignment),)
     problem = GroupProblem(existing, everybody)
-    generation = AuditedGeneration(number, incarnation, problem, (), True, has_predecessor, is_rewrite, is_follow_up, evidence, solutions)
+    flags = (has_predecessor, is_rewrite, is_follow_up)
+    generation = AuditedGeneration(number, incarnation, problem, (), True, *flags, evidence, solutions, batched_epoch_count)
     return Stored(generation, [(offered or {}).get(name) for name in given], uncertain_topics)
 
 

@@ -49,6 +49,19 @@ def test_what_is_no_storm() -> None:
         assert places(Rule.REBALANCE_STORM, *history) == []
 
 
+def test_epochs_that_share_a_target_are_one_rebalance_and_those_without_a_record_are_a_gap() -> None:
+    """Brokers of 4.3 make one target for three epochs, and here a member leaves and comes back between any two targets."""
+    shapes: Sequence[dict[str, str]] = ({"a": "t0 t1"}, {"a": "t0", "b": "t1"})
+
+    def history(batched: int) -> list[Stored]:
+        told = {"strategy": "uniform", "batched_epoch_count": batched}
+        return [stored(3 * number + 1, shapes[number % 2], minute=number / 2, **told) for number in range(12)]
+
+    assert places(Rule.REBALANCE_STORM, *history(2)) == [10, 11]
+    assert last(Rule.REBALANCE_STORM, *history(2)).evidence["rebalance_count"] == "11"
+    assert places(Rule.REBALANCE_STORM, *history(1)) == []  # one of the three has no record: what happened there is not known
+
+
 def members(count: int) -> dict[str, str]:
     return {f"m{number}": "" for number in range(count)}
 

@@ -21,7 +21,7 @@ from jobs.reporting.groups import anchor
 from jobs.reporting.heat import lay_out
 from jobs.reporting.ranking import Ranking, worst_first
 from jobs.reporting.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
-from jobs.reporting.timeline import CAUSE_MARKS, draw
+from jobs.reporting.timeline import CAUSE_MARKS, course, draw
 from jobs.reporting.view import ReportRows
 from tests.unit.report_rows import (
     AS_OF,
@@ -216,6 +216,28 @@ def test_the_timeline_tells_kinds_of_snapshots_apart():
     assert [column.edge_label for column in columns] == ["start", "", "", "", "", "+3", "", "new life"]
     assert [column.mark for column in columns] == ["=", "=", "=", "=", "=", "\N{NOT EQUAL TO}", DASH, "="]
     assert draw(history).ratio_lines[0].count(",") == 6  # the line stops at the empty generation
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ""),  # a classic group
+        ({"epoch_at_ms": 9_600, "reconciled_at_ms": 13_200}, "epoch > target +0.4 s > reconciled +3.2 s"),
+        ({"epoch_at_ms": 9_600}, "epoch > target +0.4 s > not reconciled"),
+        ({"epoch_at_ms": 10_000, "is_superseded": True}, "epoch > target +0.0 s > superseded by the next target"),
+        ({"reconciled_at_ms": 10_000}, "epoch > target > reconciled +0.0 s"),  # a compacted log
+        (
+            {"epoch_at_ms": 10_000, "reconciled_at_ms": 10_100, "batched_epoch_count": 2},
+            "epoch > target +0.0 s > reconciled +0.1 s (2 earlier epochs share the target)",
+        ),
+        ({"epoch_at_ms": 10_000, "member_count": 0}, "epoch > target +0.0 s"),  # nobody is there to reach it
+    ],
+)
+def test_a_target_is_told_from_its_epoch_to_its_reconciliation(changes, expected):
+    row = generation_row(3, 2, observed_at_ms=10_000, **changes)
+    said = course(row).replace("\N{RIGHTWARDS ARROW}", ">")
+    assert said == expected
+    assert course(row) in draw([row]).columns[0].title
 
 
 def test_stacked_movements_add_up_to_the_label_and_to_the_height():
