@@ -235,7 +235,8 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
     complete = resumption.complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.origins)
     commits = commits if groups is None else resumption.of_groups_in(groups, commits)
-    answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage))
+    max_look_delay_s = context.settings.audit.max_look_delay_s
+    answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage, max_look_delay_s))
     audits = weights.with_weights(audits, answered.where("is_held"))
     movements = resumption.with_resumption(movements, answered.where("NOT is_held"))
     rewritten = _append_audits(context, audits, groups)

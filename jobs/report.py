@@ -252,6 +252,7 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
             F.count("*").alias("partition_count"),
             F.sort_array(F.collect_list("partition")).alias("partitions"),
             F.sum(F.col("lag").cast("decimal(38,0)")).alias("lag"),
+            F.bool_or("lag_is_upper_bound").alias("lag_is_upper_bound"),
             F.count_if(F.col("resume_outcome").isin(_RESETS)).alias("reset_count"),
             F.count_if(F.col("resume_outcome") != str(ResumeOutcome.UNKNOWN)).alias("resume_known"),
         )

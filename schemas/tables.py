@@ -411,8 +411,14 @@ MOVEMENTS = TableSpec(
             _column("begin_offset", BIGINT, "first offset of the log as of the movement"),
             _column("end_offset", BIGINT, "end of the log at or after the movement"),
             _column("resume_outcome", STRING, "committed, reset_none, reset_out_of_range or unknown"),
-            _column("lag", BIGINT, "messages still to read"),
+            _column("lag", BIGINT, "messages still to read; null where the look is later than audit.max_look_delay_s allows"),
             _column("committed_at", TIMESTAMP, "time of that commit, UTC"),
+            _column("end_offset_delay_ms", BIGINT, "how long after the movement the look was that told end_offset; null without one"),
+            _column(
+                "lag_is_upper_bound",
+                BOOLEAN,
+                "records may have come in between the movement and that look: the lag was at most so much; null without a lag",
+            ),
             RUN,
         ]
     ),

@@ -29,6 +29,8 @@ ADDED = (
     "batched_epoch_count",
     "epoch_at",
     "is_superseded",
+    "end_offset_delay_ms",
+    "lag_is_upper_bound",
 )
 CLEANUP = "delta.enableExpiredLogCleanup"
 SKIPPING = "delta.dataSkippingStatsColumns"

@@ -95,6 +95,7 @@ def flow_row(position=12, **changes):
         | {"kind": "revoked", "topic": "clicks", "partitions": [3, 0, 1], "partition_count": 3, "flow_total": 2}
         | {
             "lag": None,
+            "lag_is_upper_bound": None,
             "reset_count": 0,
             "resume_known": 0,
         }

@@ -474,6 +474,7 @@ def test_only_the_newest_movements_are_drawn():
         ({"member_id": None}, DASH, "nobody reads on"),
         ({}, DASH, "no commit or look at the log tells where it resumes"),
         ({"lag": 1200, "resume_known": 3}, "1,200 messages", ""),
+        ({"lag": 1200, "lag_is_upper_bound": True, "resume_known": 3}, "\N{LESS-THAN OR EQUAL TO} 1,200 messages", ""),
         ({"lag": 0, "reset_count": 1, "resume_known": 2}, "0 messages, 1 reset", "known for 2 of 3 partitions"),
         ({"reset_count": 3, "resume_known": 3}, "3 reset", ""),
         ({"resume_known": 3}, "lag not known", ""),
