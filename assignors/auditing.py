@@ -45,6 +45,7 @@ class AuditedGeneration:
         claims_are_known: every subscription is of a version that has claims, or the protocol tells what each member has.
         has_predecessor: False where the generation before is not known.
         evidence: what the generation shows of its causes.
+        batched_epoch_count: group epochs since the generation before that are known and got no assignment; 0 for classic groups.
     """
 
     generation: int
@@ -57,6 +58,7 @@ class AuditedGeneration:
     is_follow_up: bool
     evidence: Evidence
     solutions: Sequence[AuditedSolution]
+    batched_epoch_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Audit:
 
     Attributes:
         previous_generation: the generation before in the same incarnation, None for the first.
+        generation_gap: how many generations between the two are not known; -1 where the generation is repeated, None for the first.
         difference: None without an assignment, or when the generation before is not known.
         is_settled: nothing is withheld.
         violations: empty when the assignment is sound.
@@ -75,6 +78,7 @@ class Audit:
 
     generation: int
     previous_generation: int | None
+    generation_gap: int | None
     difference: Difference | None
     balance: Balance | None
     is_settled: bool | None
@@ -150,9 +154,9 @@ class GroupAudit:
         smallest_spread: Least | None,
     ) -> tuple[Audit, Withheld]:
         """Return the audit of one solution, and what is withheld in it: a first known generation tells that by its members' claims."""
-        previous_generation = self._previous.generation if self._previous is not None else None
+        before_it = self._distance(current)
         if solution.assignment is None:
-            return Audit(current.generation, previous_generation, None, None, None, None, triggers), {}
+            return Audit(current.generation, *before_it, None, None, None, None, triggers), {}
         is_counterfactual = solution.basis == COUNTERFACTUAL
         before = self._before(solution)
         withheld = {} if is_counterfactual else self._withheld
@@ -173,7 +177,7 @@ class GroupAudit:
         is_known = current.has_predecessor and (before is not None or self._previous is None)
         audit = Audit(
             current.generation,
-            previous_generation,
+            *before_it,
             compared if is_known else None,
             measure_balance(problem, solution.assignment),
             compared.is_settled,
@@ -183,6 +187,13 @@ class GroupAudit:
             smallest_spread,
         )
         return audit, compared.withheld
+
+    def _distance(self, current: AuditedGeneration) -> tuple[int | None, int | None]:
+        """Return the generation before, and how many between the two are not known; None for a first one."""
+        if self._previous is None:
+            return None, None
+        previous = self._previous.generation
+        return previous, current.generation - previous - 1 - current.batched_epoch_count
 
     def _before(self, solution: AuditedSolution) -> Generation | None:
         """Return what a solution is compared with. An empty generation has no row of the strategy that the group has next."""

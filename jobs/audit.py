@@ -98,9 +98,10 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    others = ("first_position", "offsets_partition", "is_disputed", "reconciled_at", "group_type", "flavour", "client_hosts", "offered")
-    of_members = {"client_hosts": F.col("members")["client_host"], "offered": F.col("members")["strategies"]}
-    wide = flatten_snapshots(snapshots.withColumns(of_members), *others)
+    others = ("first_position", "offsets_partition", "is_disputed", *udfs.TARGET_COLUMNS, "group_type", "flavour")
+    of_members = {"offered": F.col("members")["strategies"], "rebalance_timeouts_ms": F.col("members")["rebalance_timeout_ms"]}
+    told = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
+    wide = flatten_snapshots(snapshots.withColumns(told), *others, *told)
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",
@@ -124,6 +125,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
             "is_follow_up",
             "rebalance_count",
             "cooperative_revocation_count",
+            "recurrences",
             "holdings",
         )
         .join(topics, ["cluster_id", "topics_hash"])
@@ -234,7 +236,8 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
     complete = resumption.complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.origins)
     commits = commits if groups is None else resumption.of_groups_in(groups, commits)
-    answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage))
+    max_look_delay_s = context.settings.audit.max_look_delay_s
+    answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage, max_look_delay_s))
     audits = weights.with_weights(audits, answered.where("is_held"))
     movements = resumption.with_resumption(movements, answered.where("NOT is_held"))
     rewritten = _append_audits(context, audits, groups)

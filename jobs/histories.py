@@ -19,7 +19,7 @@ from jobs.assign import forget_results
 from jobs.context import RunContext
 from jobs.packing import GROUP
 from jobs.settling import disputed_places, is_folded
-from jobs.sources.consumer_group_fold import RECORD_TYPES
+from jobs.sources.consumer_group_fold import RECORD_TYPES, WORKED_OUT
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
 from schemas.staging import FOLDED_ROWS
 from schemas.tables import GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
@@ -28,7 +28,7 @@ from schemas.vocabulary import GroupState, GroupType, Source
 logger = logging.getLogger(__name__)
 
 KEY = (*GROUP, "position")
-COMPARED = ("generation", "incarnation", "is_conversion", "is_disputed", "reconciled_at", "fingerprint")
+COMPARED = ("generation", "incarnation", "is_conversion", "is_disputed", *WORKED_OUT, "fingerprint")
 """Columns by which a stored snapshot is told from what it should be now."""
 
 

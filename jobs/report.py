@@ -87,9 +87,12 @@ _GENERATION_COLUMNS = (
     *WEIGHTS,
     "follow_up_ms",
     "pause_partition_ms",
+    "batched_epoch_count",
+    "is_superseded",
     "triggers",
     "conformance",
 )
+_GENERATION_TIMES = ("observed_at", "epoch_at", "reconciled_at")
 _TALLIED = ("basis", "strategy", "flavour", "status", "conformance")
 _FOUND = [*GROUP, "rule_id", "severity", "finding_count", "newest_position"]
 
@@ -157,7 +160,8 @@ def tally_groups(audits: DataFrame, limit: int) -> DataFrame:
     They also carry ``settled``, their last settled generation with members: its position, generation, at_ms and ``SETTLED_COLUMNS``.
     Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: settled, where there is no such generation.
     """
-    generation = F.struct(*_GENERATION_COLUMNS, _milliseconds().alias("observed_at_ms"))
+    times = (F.unix_millis(name).alias(f"{name}_ms") for name in _GENERATION_TIMES)
+    generation = F.struct(*_GENERATION_COLUMNS, *times)
     generations = F.collect_list(F.when(_observed(), generation))
     settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *SETTLED_COLUMNS)
     return audits.groupBy(*GROUP, *_TALLIED).agg(
@@ -248,6 +252,7 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
             F.count("*").alias("partition_count"),
             F.sort_array(F.collect_list("partition")).alias("partitions"),
             F.sum(F.col("lag").cast("decimal(38,0)")).alias("lag"),
+            F.bool_or("lag_is_upper_bound").alias("lag_is_upper_bound"),
             F.count_if(F.col("resume_outcome").isin(_RESETS)).alias("reset_count"),
             F.count_if(F.col("resume_outcome") != str(ResumeOutcome.UNKNOWN)).alias("resume_known"),
         )

@@ -26,7 +26,10 @@ logger = logging.getLogger(__name__)
 PARTITION_OF_GROUP = (*GROUP, "topic", "partition")
 TOPIC = ("cluster_id", "topic")
 MOMENT = (*PARTITION_OF_GROUP, "position", "observed_at")
-RESUME_COLUMNS = ("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at")
+RESUME_COLUMNS = (
+    *("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at"),
+    *("end_offset_delay_ms", "lag_is_upper_bound"),
+)
 READ_HERE = {name: f"{name} for {MOVEMENTS.name}" for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)}
 """Table -> under which name ``runs.consumed`` says how far it has been used here; assign reads looks too."""
 ORIGINS_READ_HERE = f"origins for {MOVEMENTS.name}"
@@ -112,7 +115,20 @@ def _committed(name: str) -> Column:
     return F.when(~F.col("commit")["is_deleted"], F.col("commit")[name])
 
 
-def _resume_columns() -> dict[str, Column]:
+def _end_offset_columns(end: Column, lag: Column, max_look_delay_s: float | None) -> tuple[Column, Column, Column]:
+    """Return the lag, how long after the moment the look was that told the end of the log, and whether the lag is an upper bound.
+
+    It is one where records may have come in between: none did where the lag is 0, or where the look before saw the log end there too.
+    """
+    before, after = F.col("before"), F.col("after")
+    delay_ms = F.when(end.isNotNull(), F.unix_millis(after["look_at"]) - F.unix_millis("observed_at"))
+    known = lag if max_look_delay_s is None else F.when(delay_ms <= F.lit(round(max_look_delay_s * 1000)), lag)
+    same = before["topic_id"].eqNullSafe(after["topic_id"]) & (before["end_offset"] == after["end_offset"])
+    is_bound = (delay_ms > 0) & (known > 0) & ~F.coalesce(same, F.lit(False))
+    return known, delay_ms, F.when(known.isNotNull(), is_bound)
+
+
+def _resume_columns(max_look_delay_s: float | None) -> dict[str, Column]:
     """Return the columns of ``movements``, from ``commit`` and what the looks ``before`` and ``after`` say of the partition."""
     commit, before, after = F.col("commit"), F.col("before"), F.col("after")
     committed = _committed("committed_offset")
@@ -132,7 +148,8 @@ def _resume_columns() -> dict[str, Column]:
     )
     waiting = F.coalesce(F.try_subtract(end, committed), F.when(committed < 0, F.lit(MOST_LAG)))  # greatest passes over what is left null
     lag = F.when(committed.isNotNull() & end.isNotNull(), F.greatest(waiting, F.lit(0).cast("bigint")))
-    told = (committed, begin, end, outcome, lag, _committed("committed_at"))
+    known, delay_ms, is_bound = _end_offset_columns(end, lag, max_look_delay_s)
+    told = (committed, begin, end, outcome, known, _committed("committed_at"), delay_ms, is_bound)
     return dict(zip(RESUME_COLUMNS, told, strict=True))
 
 
@@ -159,7 +176,14 @@ def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
     return told.select(*GROUP).distinct()
 
 
-def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame, complete: DataFrame, stage: Stage) -> DataFrame:
+def answers(
+    moments: DataFrame,
+    commits: DataFrame,
+    looks: DataFrame,
+    complete: DataFrame,
+    stage: Stage,
+    max_look_delay_s: float | None = None,
+) -> DataFrame:
     """Return the moments with where the partition was read on, and how fast it grew.
 
     The outcome is ``committed`` when the commit is not below where the log began; ``reset_out_of_range`` when it is, or when the log ended
@@ -167,7 +191,8 @@ def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame, complete: 
     from a source that says so, or since its part of ``__consumer_offsets`` was read from the first record on; else ``unknown``. A commit
     ahead of a look before it is none out of range: the log had grown since.
 
-    Added columns: the resume columns, ``rate`` (millionths of a record a second). Lag is null where no later look tells the end of the log.
+    Added columns: the resume columns, ``rate`` (millionths of a record a second). Lag is null where no later look tells the end of the log;
+    by a look that is later than the moment it is an upper bound, since records may have come in between.
 
     Args:
         moments: rows of ``MOMENT`` and others, which stay.
@@ -175,11 +200,12 @@ def answers(moments: DataFrame, commits: DataFrame, looks: DataFrame, complete: 
         looks: rows of ``topic_snapshots``.
         complete: as ``complete_groups`` returns them.
         stage: keeps rows that are needed more than once: plans that repeat what leads to them take longer to make than to run.
+        max_look_delay_s: by a look that is later than the moment by more seconds no lag is told; None for any look.
     """
     known = complete.select(*GROUP, F.lit(True).alias("known"))
     asked = _last_commits(moments, commits).join(known, list(GROUP), "left").withColumn("is_complete", F.coalesce("known", F.lit(False)))
     asked = stage("last_commits", asked.withColumn("end_from", F.greatest("observed_at", _committed("committed_at"))))
-    told = {**_resume_columns(), "rate": _rate()}
+    told = {**_resume_columns(max_look_delay_s), "rate": _rate()}
     return _with_looks(asked, looks, stage).withColumns(told).select(*moments.columns, *told)
 
 
@@ -360,7 +386,8 @@ def refresh(context: RunContext, news: News) -> None:
     if again.isEmpty():
         return
     told = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
-    answered = answers(moments_of(again), of_groups_in(again, news.commits), news.looks, news.complete, warehouse.stage)
+    commits, max_look_delay_s = of_groups_in(again, news.commits), context.settings.audit.max_look_delay_s
+    answered = answers(moments_of(again), commits, news.looks, news.complete, warehouse.stage, max_look_delay_s)
     resumed = with_resumption(again, answered).join(told, list(MOVEMENTS.key))
     changed = resumed.where(is_told_otherwise(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
     changed = warehouse.stage("resumed_otherwise", changed)

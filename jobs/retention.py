@@ -32,7 +32,7 @@ from jobs.assign import forget_unnamed_topics
 from jobs.audit import telling_generations
 from jobs.context import RunContext
 from jobs.packing import GROUP, PLACE
-from jobs.sources.consumer_group_fold import MEMBER
+from jobs.sources.consumer_group_fold import EPOCH, MEMBER, TARGET_EPOCH
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, OFFSETS_TOPIC
 from jobs.warehouse import Warehouse
 from schemas.tables import (
@@ -141,15 +141,22 @@ def superseded_records(records: DataFrame, month: date) -> DataFrame:
     """Return the places of the records with a value that nothing is worked out of any more.
 
     As in a compacted log, the last one a key stays: of a group of another protocol type so that it is known for one, of a KIP-848 group so
-    that it can be folded from the first kept month on. Of a member's metadata all since it joined stay, since its place among the
-    others is that of the first; and the record behind the end of a classic group, which tells whether the coordinator turned it over.
+    that it can be folded from the first kept month on. Of a member's metadata all since it joined stay, since its place among the others is
+    that of the first; of group epochs all since the last target, which the next target may be for; and the record behind the end of a
+    classic group, which tells whether the coordinator turned it over.
     """
     of_key = Window.partitionBy(*GROUP, "key")
     is_value = F.col("value").isNotNull()
     last, last_value, last_end = (
         F.max(offset).over(of_key) for offset in ("offset", F.when(is_value, F.col("offset")), F.when(~is_value, F.col("offset")))
     )
-    bound = F.when(F.col("type") == CLASSIC_GROUP_METADATA, last_value).when(F.col("type") == MEMBER, last_end).otherwise(last)
+    last_target = F.max(F.when(F.col("type") == TARGET_EPOCH, F.col("offset"))).over(Window.partitionBy(*GROUP))
+    bound = (
+        F.when(F.col("type") == CLASSIC_GROUP_METADATA, last_value)
+        .when(F.col("type") == MEMBER, last_end)
+        .when(F.col("type") == EPOCH, F.least(last, F.coalesce(last_target, F.lit(0))))
+        .otherwise(last)
+    )
     before = F.lag(F.when(F.col("value").isNull(), F.struct("type", "offset"))).over(Window.partitionBy(*GROUP).orderBy("offset"))
     is_evidence = (before["type"] == CLASSIC_GROUP_METADATA) & (before["offset"] == F.col("offset") - 1)
     old = records.where(F.col("observed_month") < F.lit(month))

@@ -79,7 +79,8 @@ def refresh(context: RunContext, news: resumption.News, rewritten: DataFrame | N
     told = again.select(*ROW, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
     held = held_partitions(warehouse.read(ASSIGNMENTS.name), again)
     commits = resumption.of_groups_in(again, news.commits)
-    answered = resumption.answers(held, commits, news.looks, news.complete, warehouse.stage)
+    max_look_delay_s = context.settings.audit.max_look_delay_s
+    answered = resumption.answers(held, commits, news.looks, news.complete, warehouse.stage, max_look_delay_s)
     weighed = with_weights(again, answered).join(told, list(ROW)).where(resumption.is_told_otherwise(WEIGHTS))
     changed = warehouse.stage("weighed_otherwise", weighed.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
     if changed.isEmpty():

@@ -44,6 +44,16 @@ class AssignSettings(_Settings):
     keep_counterfactuals: bool = False
 
 
+class AuditSettings(_Settings):
+    """What the audit tells.
+
+    Attributes:
+        max_look_delay_s: a lag is not told by a look that is later than its moment by more seconds; None: by the next look, however late.
+    """
+
+    max_look_delay_s: float | None = Field(default=None, ge=0, le=MOST)
+
+
 class WorkerSettings(_Settings):
     """What one Python worker may use: MiB beyond what it has when it begins, and seconds without a result, before its group fails.
 
@@ -101,6 +111,7 @@ class Settings(_Settings):
     cluster_id: str | None = Field(default=None, min_length=1)
     strategies: tuple[str, ...] = STRATEGIES
     assign: AssignSettings = AssignSettings()
+    audit: AuditSettings = AuditSettings()
     workers: WorkerSettings = WorkerSettings()
     quality: QualitySettings = QualitySettings()
     report: ReportSettings = ReportSettings()

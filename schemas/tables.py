@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 11
+CONTRACT_VERSION = 12
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -151,6 +151,20 @@ PARTITION = _column("partition", INT, "partition number")
 KAFKA_VERSION = _column("kafka_version", STRING, "release whose behaviour was computed; null for observed rows")
 TOPICS_HASH = _column("topics_hash", STRING, "names the topics of the generation in generation_topics")
 RECONCILED_AT = _column("reconciled_at", TIMESTAMP, "when the last member reached its target, UTC; consumer-protocol groups only")
+BATCHED_EPOCH_COUNT = _column(
+    "batched_epoch_count",
+    INT,
+    "consumer-protocol groups: group epochs since the snapshot before whose record is there and that got no target of their own; null for "
+    "a first known one",
+)
+EPOCH_AT = _column(
+    "epoch_at", TIMESTAMP, "when the group epoch of the target began, UTC; consumer-protocol groups only; null where its record is absent"
+)
+IS_SUPERSEDED = _column(
+    "is_superseded",
+    BOOLEAN,
+    "consumer-protocol groups: another target came before all members had reached this one; null where neither is known",
+)
 INCARNATION = _column("incarnation", BIGINT, "position of the first known snapshot of this life of the group")
 
 FLAVOUR = _column(
@@ -206,7 +220,7 @@ GROUP_STATES = TableSpec(
             _column("snapshot_count", BIGINT, "snapshots of the group up to this one"),
             _column("is_checkpoint", BOOLEAN, "kept when the group goes on, so that a late arrival need not begin at the beginning"),
             _column("topics", ArrayType(STRING), "topics that members held, to be looked up for the next generation too"),
-            _column("state", BINARY, "the last snapshot and every strategy's last result, coded"),
+            _column("state", BINARY, "the last snapshot, every strategy's last result, and what recurred within a day, coded"),
         ]
     ),
 )
@@ -229,6 +243,9 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             INCARNATION,
             _column("members", MEMBERS, "members in the order of the record, or of the coordinator's table: the order the assignor saw"),
             RECONCILED_AT,
+            BATCHED_EPOCH_COUNT,
+            EPOCH_AT,
+            IS_SUPERSEDED,
             _column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             _column("is_conversion", BOOLEAN, "written by the coordinator when it turned the group to the other protocol: no assignor ran"),
             _column(
@@ -365,6 +382,11 @@ SOLUTIONS = TableSpec(
             _column("rebalance_count", INT, "calls of the assignor"),
             _column("cooperative_revocation_count", INT, "summed over the calls; counterfactual rows only"),
             _column("conformance", STRING, "recomputed compared with observed; null on counterfactual rows"),
+            _column(
+                "recurrences",
+                STRING,
+                "observed rows: what happened again and again within an hour or a day, as JSON for the audit; null where nothing did",
+            ),
             _column("holdings", BINARY, "what members hold, packed: `assign --expand` shows it; null without a result, and once dropped"),
             RUN,
         ]
@@ -394,8 +416,14 @@ MOVEMENTS = TableSpec(
             _column("begin_offset", BIGINT, "first offset of the log as of the movement"),
             _column("end_offset", BIGINT, "end of the log at or after the movement"),
             _column("resume_outcome", STRING, "committed, reset_none, reset_out_of_range or unknown"),
-            _column("lag", BIGINT, "messages still to read"),
+            _column("lag", BIGINT, "messages still to read; null where the look is later than audit.max_look_delay_s allows"),
             _column("committed_at", TIMESTAMP, "time of that commit, UTC"),
+            _column("end_offset_delay_ms", BIGINT, "how long after the movement the look was that told end_offset; null without one"),
+            _column(
+                "lag_is_upper_bound",
+                BOOLEAN,
+                "records may have come in between the movement and that look: the lag was at most so much; null without a lag",
+            ),
             RUN,
         ]
     ),
@@ -417,7 +445,11 @@ GENERATION_AUDITS = TableSpec(
             SEQUENCE,
             MONTH,
             _column("previous_generation", INT, "generation of the snapshot before in the same incarnation"),
-            _column("generation_gap", INT, "generations between the two that are not known"),
+            _column(
+                "generation_gap",
+                INT,
+                "generations between the two that are not known; of a consumer-protocol group the epochs in between without a record",
+            ),
             _column("is_follow_up", BOOLEAN, "the second half of a cooperative rebalance: no new cause"),
             _column("is_settled", BOOLEAN, "false while something is withheld"),
             _column("rebalance_count", INT, "calls of the assignor that this row stands for"),
@@ -481,6 +513,9 @@ GENERATION_AUDITS = TableSpec(
                 "observed rows: largest / mean records a second of a member, by the looks before and after the generation",
             ),
             RECONCILED_AT,
+            BATCHED_EPOCH_COUNT,
+            EPOCH_AT,
+            IS_SUPERSEDED,
             RUN,
         ]
     ),

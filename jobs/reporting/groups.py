@@ -12,7 +12,7 @@ from jobs.reporting.figures import EN_DASH, Figure, Total, condense, count, from
 from jobs.reporting.heat import lay_out
 from jobs.reporting.ranking import GroupKey, Ranking, group_key
 from jobs.reporting.strategies import GROUP_COLUMNS, compare
-from jobs.reporting.timeline import KINDS, draw, moved, special
+from jobs.reporting.timeline import KINDS, course, draw, moved, special
 from jobs.reporting.view import (
     SETTLED_COLUMNS,
     WEIGHTS,
@@ -35,6 +35,8 @@ _CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "
 
 MOST_DRAWN = 3
 """Generations of a group whose movements are drawn: the newest in which something moved."""
+
+AT_MOST = "\N{LESS-THAN OR EQUAL TO}"
 
 _FIGURES = {
     "member_count": "not known",
@@ -275,6 +277,7 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
         special=special(row) or ("" if row["is_settled"] in (None, True) else "not settled"),
         start="" if row["previous_generation"] is not None else "first known",
         gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
+        course=course(row),
         triggers=_triggers(row["triggers"]),
         figures={name: count(row[name], why) for name, why in _FIGURES.items()}
         | _bounded(row)
@@ -297,7 +300,7 @@ def _bounded(row: Row) -> dict[str, Figure]:
     avoidable = row["avoidable_movement_count"]
     if not row["is_lower_bound"] or avoidable is None:
         return {}
-    return {"avoidable_movement_count": Figure(f"\u2264 {avoidable:,}", "subscriptions differ too much to tell exactly", avoidable)}
+    return {"avoidable_movement_count": Figure(f"{AT_MOST} {avoidable:,}", "subscriptions differ too much to tell exactly", avoidable)}
 
 
 def _parts(row: Row) -> str:
@@ -344,7 +347,8 @@ def _resume(flow: Row) -> Figure:
         return Figure(EN_DASH, "nobody reads on")
     if not flow["resume_known"]:
         return Figure(EN_DASH, "no commit or look at the log tells where it resumes")
-    parts = [] if flow["lag"] is None else [f"{flow['lag']:,} messages"]
+    most = f"{AT_MOST} " if flow["lag_is_upper_bound"] else ""
+    parts = [] if flow["lag"] is None else [f"{most}{flow['lag']:,} messages"]
     parts += [f"{flow['reset_count']:,} reset"] if flow["reset_count"] else []
     known, number = flow["resume_known"], flow["partition_count"]
     note = "" if known == number else f"known for {known:,} of {number:,} partitions"

@@ -45,6 +45,8 @@ CAUSE_MARKS = {
 }
 """The sign of each cause under its generation; the legend beside the drawing explains those that it has."""
 
+ARROW = "\N{RIGHTWARDS ARROW}"
+
 _WIDEST, _NARROWEST, _WANTED = 46, 15, 900
 _DIGIT = 6.2  # width of a digit at the chart's 11 px
 _SIGN = 8.5  # of the widest cause's sign at 12 px
@@ -122,6 +124,32 @@ def moved(row: Row) -> dict[str, int] | None:
     return {kind: row[f"{kind}_count"] or 0 for kind in KINDS}
 
 
+def course(row: Row) -> str:
+    """Return how the target of a consumer-protocol group's generation came about and what became of it; nothing for other generations.
+
+    An epoch that leaves no members has no target.
+    """
+    outcome = _outcome(row)
+    if row["member_count"] == 0 or (not outcome and row["epoch_at_ms"] is None):
+        return ""
+    begun = "" if row["epoch_at_ms"] is None else f" {_later(row['epoch_at_ms'], row['observed_at_ms'])}"
+    steps = ("epoch", f"target{begun}", outcome or "not reconciled")
+    batched = row["batched_epoch_count"] or 0
+    shared = f" ({batched} earlier {'epoch shares' if batched == 1 else 'epochs share'} the target)" if batched else ""
+    return f" {ARROW} ".join(steps) + shared
+
+
+def _outcome(row: Row) -> str:
+    """Return whether all members reached the target; nothing where that is not known."""
+    if row["is_superseded"]:
+        return "superseded by the next target"
+    return "" if row["reconciled_at_ms"] is None else f"reconciled {_later(row['observed_at_ms'], row['reconciled_at_ms'])}"
+
+
+def _later(since_ms: int, at_ms: int) -> str:
+    return f"+{max(0, at_ms - since_ms) / 1000:,.1f} s"
+
+
 def describe(row: Row) -> str:
     """Return one generation in words: the tooltip of its column."""
     triggers = ", ".join(words(trigger) for trigger in row["triggers"] or ()) or "no trigger known"
@@ -131,6 +159,7 @@ def describe(row: Row) -> str:
     lines = [
         f"generation {row['generation']}, {moment(from_ms(row['observed_at_ms']))}",
         special(row) or triggers,
+        *filter(None, [course(row)]),
         f"{row['member_count']} members, {row['partition_count']} partitions",
         movements or "nothing moved",
         f"imbalance {EN_DASH if ratio is None else f'{ratio:.2f}'}, {words(row['conformance'] or 'conformance not known')}",

@@ -103,8 +103,8 @@ class ReportRows:
         holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and
             topic_partition_count (null for a member without partitions), member_total and topic_total of the group.
         flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
-            partition_count (partitions may be cut), lag (sum, null when none is known), reset_count and resume_known (partitions
-            whose reader starts anew, and of which it is known where it resumes), and flow_total of the group.
+            partition_count (partitions may be cut), lag (sum, null when none is known), lag_is_upper_bound (one of them is), reset_count
+            and resume_known (partitions whose reader starts anew, and of which it is known where it resumes), and flow_total of the group.
         findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, is_current
             (whether it is found in the group's newest generation), and of the last one observed_at_ms, message, evidence, advice;
             rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of all groups. Not all
@@ -246,13 +246,14 @@ class Flow:
 
 @dataclass(frozen=True)
 class GenerationLine:
-    """One generation in figures, and what moved in it."""
+    """One generation in figures, and what moved in it; ``course``: how the target of a consumer-protocol group came about."""
 
     name: str
     at: str
     special: str
     start: str
     gap: int
+    course: str
     triggers: Figure
     figures: Mapping[str, Figure]
     parts: str

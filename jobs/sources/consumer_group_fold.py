@@ -3,12 +3,17 @@
 The coordinator never writes down a whole group. Each record changes one member, one target, one epoch; replayed in order, as the
 coordinator does when it loads its partition (``GroupMetadataManager.replay``), they give the group at every offset. A snapshot is
 taken at each new target assignment, at an epoch that leaves no members, and where a static member's target passes to its replacement.
+
+Not every group epoch gets a target: a member that leaves raises the epoch alone, and brokers from 4.3 on make one target for several
+epochs. From 4.5 on they may compute a target from an older copy of the group (``group.consumer.assignor.offload.enable``): members and
+subscriptions of a snapshot are those of the epoch that its target is for, where the record of that epoch is there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +21,7 @@ from typing import Any, NamedTuple
 from assignors.ordering import string_hash
 from assignors.replay import UNRESOLVED
 from jobs.sources.decoded import Row, micros
+from jobs.sources.versioned_table import VersionedTable
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 from schemas.wire import VALUE_DECODERS, decode_key
 from schemas.wire.consumer_group import (
@@ -27,6 +33,9 @@ from schemas.wire.consumer_group import (
 EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION = 3, 4, 5, 6, 7, 8, 16
 RECORD_TYPES = (EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION)
 """Types of the records that make up a consumer-protocol group."""
+
+WORKED_OUT = ("reconciled_at", "batched_epoch_count", "epoch_at", "is_superseded")
+"""Columns of a snapshot that other records tell: those before it, or those that come later. Its fingerprint is without them."""
 
 _OF_MEMBERS = (MEMBER, TARGET, CURRENT)
 _STABLE = 0
@@ -79,7 +88,8 @@ def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) 
     for change in changes:
         group.replay(change)
     for snapshot in group.snapshots:
-        content = json.dumps({**snapshot, "reconciled_at": None}, sort_keys=True)  # which comes from records behind it
+        told = {name: value for name, value in snapshot.items() if name not in WORKED_OUT}
+        content = json.dumps({**told, "reconciled_at": None}, sort_keys=True)  # null, so that stored fingerprints stay as they are
         yield {**snapshot, "fingerprint": hashlib.sha256(content.encode()).hexdigest()}
 
 
@@ -124,24 +134,26 @@ class _Group:
         self._epoch: int | None = None
         self._target_epoch: int | None = None
         self._made_at_ms = 0
-        self._members: dict[str, ConsumerGroupMemberMetadata] = {}
+        self._epochs: list[int] = []
+        self._begun_at_ms: dict[int, int] = {}
+        self._members: VersionedTable[ConsumerGroupMemberMetadata] = VersionedTable()
         self._targets: dict[str, tuple[TopicIdPartitions, ...]] = {}
         self._currents: dict[str, ConsumerGroupCurrentMemberAssignment] = {}
-        self._expressions: dict[str, tuple[str, ...]] = {}
+        self._expressions: VersionedTable[tuple[str, ...]] = VersionedTable()
         self._left_instances: set[str] = set()
         self._open: Row | None = None
+        self._awaited: tuple[str, ...] = ()
 
     def replay(self, change: _Change) -> None:
         """Take in one record."""
         record, kind, name, content = change
         if record.offset in self._to_come:
-            self._members[name] = self._to_come[record.offset]
+            self._members.put(name, self._to_come[record.offset])
         if kind == EPOCH:
             if content is None:
                 return self._forget()
-            self._epoch = content.epoch
-            self._left_instances.clear()
-            if not self._members:
+            self._begin_epoch(content.epoch, record.timestamp_ms)
+            if not self._members.now:
                 self._take(change, content.epoch)
         elif kind == MEMBER:
             self._change_member(name, content)
@@ -149,9 +161,10 @@ class _Group:
             self._target_epoch = None if content is None else content.assignment_epoch
             if content is not None:
                 self._made_at_ms = content.assignment_timestamp_ms
-                if self._members:
+                if self._members.now:
                     self._take_back(content.assignment_epoch)  # its epoch left no members: those that it has stand behind it
-                self._take(change, content.assignment_epoch)
+                if not self._is_overtaken(content.assignment_epoch):
+                    self._take(change, content.assignment_epoch)
         elif kind == TARGET:
             is_new, epoch = content is not None and name not in self._targets, self._target_epoch
             _put(self._targets, name, content and content.partitions)
@@ -164,19 +177,32 @@ class _Group:
         elif kind == CURRENT:
             _put(self._currents, name, content)
         elif kind == EXPRESSION:
-            _put(self._expressions, name, content and content.topics)
+            self._expressions.put(name, content and content.topics)
         self._settle(record.timestamp_ms)
         return None
 
+    def _begin_epoch(self, epoch: int, at_ms: int) -> None:
+        self._epoch = epoch
+        self._left_instances.clear()
+        if not self._epochs or epoch > self._epochs[-1]:
+            self._epochs.append(epoch)
+            self._begun_at_ms[epoch] = at_ms
+        self._members.begin(epoch)
+        self._expressions.begin(epoch)
+
+    def _is_overtaken(self, target_epoch: int) -> bool:
+        """Return whether a later epoch has left no members while the target was computed."""
+        return len(self.snapshots) > self._first and self.snapshots[-1]["generation"] > target_epoch
+
     def _change_member(self, member_id: str, metadata: ConsumerGroupMemberMetadata | None) -> None:
-        left = self._members.get(member_id)
-        _put(self._members, member_id, metadata)
+        left = self._members.now.get(member_id)
+        self._members.put(member_id, metadata)
         if metadata is None and left is not None and left.group_instance_id is not None:
             self._left_instances.add(left.group_instance_id)
 
     def _replaces_static_member(self, member_id: str) -> bool:
         """Return whether a target passes to a member that took over an instance id, within one epoch."""
-        member = self._members.get(member_id)
+        member = self._members.now.get(member_id)
         if member is None or member.group_instance_id not in self._left_instances:
             return False
         self._left_instances.discard(member.group_instance_id)
@@ -187,7 +213,7 @@ class _Group:
 
         The coordinator gives new members a target together with a new epoch, and within an epoch only in place of another member.
         """
-        member = self._members.get(member_id)
+        member = self._members.now.get(member_id)
         if member is None or member.group_instance_id is None or self._left_instances:
             return False
         return self._epoch in (None, self._target_epoch)
@@ -198,23 +224,37 @@ class _Group:
             self.snapshots.pop()
 
     def _settle(self, now_ms: int) -> None:
-        """Note when every member has reached the target of the last snapshot."""
-        if self._open is not None and self._members and self._have_all_reconciled():
-            self._open["reconciled_at"], self._open = micros(now_ms), None
+        """Note when every member of the last snapshot that is still there has reached its target."""
+        if self._open is None:
+            return
+        left = [member_id for member_id in self._awaited if member_id in self._members.now]
+        if left and self._have_reconciled(left):
+            self._open["reconciled_at"], self._open["is_superseded"], self._open = micros(now_ms), False, None
 
-    def _have_all_reconciled(self) -> bool:
-        currents = [self._currents.get(member_id) for member_id in self._members]
+    def _have_reconciled(self, member_ids: Iterable[str]) -> bool:
+        currents = (self._currents.get(member_id) for member_id in member_ids)
         return all(one is not None and (one.state, one.member_epoch) == (_STABLE, self._target_epoch) for one in currents)
 
     def _state(self) -> GroupState:
-        if not self._members:
+        if not self._members.now:
             return GroupState.EMPTY
         if self._epoch is not None and self._target_epoch is not None and self._epoch > self._target_epoch:
             return GroupState.ASSIGNING
-        return GroupState.STABLE if self._have_all_reconciled() else GroupState.RECONCILING
+        return GroupState.STABLE if self._have_reconciled(self._members.now) else GroupState.RECONCILING
+
+    def _batched_epoch_count(self, generation: int) -> int | None:
+        """Return how many epochs since the snapshot before have a record and no target; None for the first snapshot."""
+        if len(self.snapshots) == self._first:
+            return None
+        previous = self.snapshots[-1]["generation"]
+        return max(0, bisect_left(self._epochs, generation) - bisect_right(self._epochs, previous))
 
     def _take(self, change: _Change, generation: int) -> None:
         record = change.record
+        is_of_older_copy = self._epoch is not None and generation < self._epoch
+        members = self._members.as_of(generation) if is_of_older_copy else self._members.now
+        expressions = self._expressions.as_of(generation) if is_of_older_copy else self._expressions.now
+        begun_at_ms = self._begun_at_ms.get(generation)
         content: Row = {
             "group_id": self._group_id,
             "generation": generation,
@@ -223,27 +263,26 @@ class _Group:
             "group_type": GroupType.CONSUMER.value,
             "protocol_type": "consumer",
             "state": self._state().value,
-            "strategy": self._strategy(),
-            "joined_at": micros(self._made_at_ms) if self._members and self._made_at_ms else None,
-            "members": [self._member(member_id) for member_id in table_order(self._members)],
+            "strategy": _strategy_of(members),
+            "joined_at": micros(self._made_at_ms) if members and self._made_at_ms else None,
+            "members": [self._member(member_id, members[member_id], expressions) for member_id in table_order(members)],
             "reconciled_at": None,
+            "batched_epoch_count": self._batched_epoch_count(generation),
+            "epoch_at": None if begun_at_ms is None else micros(begun_at_ms),
+            "is_superseded": None,
             "offsets_partition": record.offsets_partition,
             "source_position": f"{record.offsets_partition}@{record.offset}",
         }
+        if self._open is not None and self._open["generation"] != generation:
+            self._open["is_superseded"] = True
         self.snapshots.append(content)
-        self._open = content if self._members else None
+        self._open, self._awaited = (content, tuple(members)) if members else (None, ())
+        self._members.forget_until(generation)
+        self._expressions.forget_until(generation)
 
-    def _strategy(self) -> str | None:
-        """Return the assignor that most members ask for, the broker's default where none does; None without members."""
-        if not self._members:
-            return None
-        asked = Counter(member.server_assignor for member in self._members.values() if member.server_assignor)
-        name = asked.most_common(1)[0][0] if asked else DEFAULT_SERVER_STRATEGY
-        return SERVER_STRATEGIES_BY_NAME.get(name, name)
-
-    def _member(self, member_id: str) -> Row:
-        metadata, current = self._members[member_id], self._currents.get(member_id)
-        resolved = self._expressions.get(metadata.topic_regex, ()) if metadata.topic_regex else ()
+    def _member(self, member_id: str, metadata: ConsumerGroupMemberMetadata, expressions: Mapping[str, tuple[str, ...]]) -> Row:
+        current = self._currents.get(member_id)
+        resolved = expressions.get(metadata.topic_regex, ()) if metadata.topic_regex else ()
         held = self._entries(current.assigned) if current is not None else []
         classic = metadata.classic if metadata.classic is not None and metadata.classic.supported_protocols else None
         if classic is not None:
@@ -274,6 +313,15 @@ class _Group:
         for entry in partitions:
             by_topic.setdefault(self._names.get(entry.topic_id, f"{UNRESOLVED}{entry.topic_id}"), []).extend(entry.partitions)
         return [{"topic": topic, "partitions": list(dict.fromkeys(numbers))} for topic, numbers in by_topic.items()]
+
+
+def _strategy_of(members: Mapping[str, ConsumerGroupMemberMetadata]) -> str | None:
+    """Return the assignor that most members ask for, the broker's default where none does; None without members."""
+    if not members:
+        return None
+    asked = Counter(member.server_assignor for member in members.values() if member.server_assignor)
+    name = asked.most_common(1)[0][0] if asked else DEFAULT_SERVER_STRATEGY
+    return SERVER_STRATEGIES_BY_NAME.get(name, name)
 
 
 def table_order(member_ids: Collection[str]) -> list[str]:

@@ -26,6 +26,7 @@ SOUND = {
     "cluster_id": "eu",
     "strategies": ["range", "sticky"],
     "assign": {"max_generations_per_chunk": 9, "plugin_timeout_s": 0.5, "kafka_versions": [{"version": "2.8.2", "group": "g-*"}]},
+    "audit": {"max_look_delay_s": 20},
     "quality": {"max_quarantined_ratio": 0.5, "fail_on": "warning"},
     "report": {"output": "r.html", "worst_groups": 3},
     "maintain": {"retention_days": 100, "vacuum_hours": 200},

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 Row = dict[str, Any]
 
-RESUME_COLUMNS = ("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at")
+RESUME_COLUMNS = (
+    *("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at"),
+    *("end_offset_delay_ms", "lag_is_upper_bound"),
+)
 
 
 def resume(movement: Row, commits: list[Row], looks: list[Row], *, is_complete: bool = False) -> tuple:
@@ -54,7 +57,11 @@ def resume(movement: Row, commits: list[Row], looks: list[Row], *, is_complete: 
     else:
         outcome = "unknown" if begin is None else "committed"
     lag = None if offset is None or end is None else max(0, end - offset)
-    return offset, begin, end, outcome, lag, committed_at
+    delay_ms = None if after is None or end is None else (after["observed_at"] - moved_at) // timedelta(milliseconds=1)
+    if lag is None:
+        return offset, begin, end, outcome, lag, committed_at, delay_ms, None
+    stood_still = before is not None and ids[1] == ids[2] and before["end_offset"] == end
+    return offset, begin, end, outcome, lag, committed_at, delay_ms, lag != 0 and moved_at < after["observed_at"] and not stood_still
 
 
 def _is_since(look: Row | None, committed_at: datetime | None) -> bool:

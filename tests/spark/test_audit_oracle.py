@@ -32,6 +32,8 @@ class History:
         of_log |= {row["position"]: (CLASSIC, True) for row in self.snapshots if row["group_type"] == "classic"}
         self.ends = [offset for offset, (kind, is_value) in of_log.items() if not is_value and kind in (CLASSIC, CONSUMER)]
         self.ends = [offset for offset in self.ends if not oracle.goes_on(of_log, offset)]
+        epochs = [row for row in of_group("group_records") if row["type"] == CONSUMER and row["value"] is not None]
+        self.epochs = [(row["offset"], int.from_bytes(row["value"][2:6], "big")) for row in epochs]
         self.topics = {row["topics_hash"]: {topic["topic"]: topic for topic in row["topics"]} for row in tables["generation_topics"]}
         self.solutions: dict[int, list[Row]] = defaultdict(list)
         self.lists: dict[tuple, dict[str, list]] = defaultdict(dict)
@@ -55,6 +57,14 @@ class History:
             "claims": {member["member_id"]: [] if is_own_history else oracle.places(member["owned"]) for member in snapshot["members"]},
             "topics": self.topics[solution["topics_hash"]],
         }
+
+    def missing(self, before: Row, snapshot: Row) -> int:
+        """Return how many numbers between two snapshots no record names; -1 where the second repeats the first."""
+        if snapshot["group_type"] == "classic":
+            return snapshot["generation"] - before["generation"] - 1
+        between = range(before["generation"] + 1, snapshot["generation"])
+        known = {epoch for offset, epoch in self.epochs if before["position"] < offset < snapshot["position"]}
+        return len(set(between) - known) if snapshot["generation"] > before["generation"] else -1
 
     def topics_of(self, snapshot: Row) -> dict[str, Row]:
         return self.topics[self.solutions[snapshot["position"]][0]["topics_hash"]]
@@ -83,7 +93,7 @@ def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None
             "has_predecessor": is_known,
             "is_follow_up": follows,
             "previous_generation": before["generation"] if before is not None else None,
-            "generation_gap": snapshot["generation"] - before["generation"] - 1 if before is not None else None,
+            "generation_gap": history.missing(before, snapshot) if before is not None else None,
             "member_count": len(snapshot["members"]),
         }
         next_last, next_withheld = {}, {}

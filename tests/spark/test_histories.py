@@ -305,6 +305,10 @@ def test_the_life_of_a_group(at_once: Path) -> None:
     assert {epoch: row["reconciled_at"] and int(row["reconciled_at"].timestamp()) for epoch, row in observed.items()} == {
         **{1: 4, 2: 11, 3: 18, 4: None}
     }
+    targets = {epoch: (row["epoch_at"], row["is_superseded"], row["batched_epoch_count"]) for epoch, row in observed.items()}
+    assert {epoch: (int(at.timestamp()), *told) for epoch, (at, *told) in targets.items()} == {
+        **{1: (1, False, None), 2: (6, False, 0), 3: (15, False, 0), 4: (22, None, 0)}
+    }
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,12 @@ ADDED = (
     "holdings",
     "files",
     "file_counts",
+    "batched_epoch_count",
+    "epoch_at",
+    "is_superseded",
+    "recurrences",
+    "end_offset_delay_ms",
+    "lag_is_upper_bound",
 )
 CLEANUP = "delta.enableExpiredLogCleanup"
 SKIPPING = "delta.dataSkippingStatsColumns"

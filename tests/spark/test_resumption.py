@@ -47,7 +47,9 @@ def is_complete(group_id: str) -> bool:
     return "from the first record" in group_id or group_id.endswith("7")
 
 
-def resumed(spark: SparkSession, movements: list[Row], commits: list[Row], looks: list[Row]) -> list[Row]:
+def resumed(
+    spark: SparkSession, movements: list[Row], commits: list[Row], looks: list[Row], max_look_delay_s: float | None = None
+) -> list[Row]:
     asked = frame(spark, MOVEMENTS.schema, movements)
     names = sorted({row["group_id"] for row in movements})
     groups = [{**GROUP, "group_id": name, "offsets_partition": 4 if is_complete(name) else 5} for name in names]
@@ -57,6 +59,7 @@ def resumed(spark: SparkSession, movements: list[Row], commits: list[Row], looks
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
         resumption.complete_groups(frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, groups), {"c 4": 1, "x 5": 2}),
         unstaged,
+        max_look_delay_s,
     )
     found = resumption.with_resumption(asked, told)
     return [row.asDict() for row in found.collect()]
@@ -112,6 +115,30 @@ CASES = {
 }  # fmt: skip
 
 
+DELAYS = {
+    "looks every 20 seconds": ([look(1, 10, 60), look(15, 10, 80), look(35, 10, 900)], (30, 5, True)),
+    "the first look much later": ([look(1, 10, 60), look(790, 10, 9_000)], (8_950, 780, True)),
+    "a look of the same instant": ([look(10, 10, 60)], (10, 0, False)),
+    "nothing came in between": ([look(1, 10, 80), look(20, 10, 80)], (30, 10, False)),
+    "nothing came in, into two topics of one name": ([look(1, 0, 60, topic_id="B"), look(20, 10, 60)], (10, 10, True)),
+    "nothing waits": ([look(1, 10, 40), look(20, 10, 50)], (0, 10, False)),
+    "no look": ([look(1, 10, 60)], (None, None, None)),
+}
+"""What looks say to a movement at 10, of a group that has committed 50: lag, end_offset_delay_ms, lag_is_upper_bound."""
+
+
+def test_a_lag_by_a_later_look_is_an_upper_bound_and_says_how_much_later(spark: SparkSession) -> None:
+    movements = [movement(10, group_id=name, topic=name) for name in DELAYS]
+    commits = [commit(5, 50, group_id=name, topic=name, topic_id="A") for name in DELAYS]
+    looks = [{**row, "topic": name} for name, (of_looks, _) in DELAYS.items() for row in of_looks]
+    names = ("lag", "end_offset_delay_ms", "lag_is_upper_bound")
+    found = {row["group_id"]: tuple(row[name] for name in names) for row in resumed(spark, movements, commits, looks)}
+    assert found == {name: told for name, (_, told) in DELAYS.items()}
+    found = {row["group_id"]: tuple(row[name] for name in names) for row in resumed(spark, movements, commits, looks, 0.01)}
+    late = {name: (None, 780, None) for name in DELAYS if "much later" in name}
+    assert found == {name: told for name, (_, told) in DELAYS.items()} | late
+
+
 def test_resume_case_by_case(spark: SparkSession) -> None:
     """Each case is a group of its own; what moves at 10 is asked for."""
     movements, commits, looks, expected = [], [], [], {}
@@ -129,7 +156,7 @@ def test_nobody_resumes_what_nobody_holds(spark: SparkSession) -> None:
     """Observed, the partition is lost; the assignor would have given it to b."""
     bases = [movement(10, member_id=None, kind="lost"), movement(10, member_id="b", kind="revoked", basis="recomputed")]
     lost, revoked = sorted(resumed(spark, bases, [commit(5, 50)], [look(1, 10, 60)]), key=lambda row: row["basis"])
-    assert [lost[name] for name in RESUME_COLUMNS] == [None] * 6
+    assert {lost[name] for name in RESUME_COLUMNS} == {None}
     assert (lost["kind"], lost["position"]) == ("lost", 10)
     assert (revoked["kind"], revoked["committed_offset"], revoked["resume_outcome"]) == ("revoked", 50, "committed")
 

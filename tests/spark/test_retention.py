@@ -140,6 +140,7 @@ def test_the_newest_look_at_the_offsets_topic_is_named(spark: SparkSession) -> N
         pytest.param([(1, 8, b"v"), (2, 8, b"v"), (3, 8, None)], [1, 2], id="nothing is left of a key that ended"),
         pytest.param([(1, 5, b"v"), (2, 5, b"v"), (3, 5, b"v")], [], id="a member's metadata since it joined"),
         pytest.param([(1, 5, b"v"), (2, 5, None), (3, 5, b"v"), (4, 5, b"v")], [1], id="but not of its life before"),
+        pytest.param([(1, 3, b"v"), (2, 6, b"v"), (3, 3, b"v"), (4, 3, b"v")], [1, 2], id="group epochs since the last target"),
         pytest.param([(1, 2, None), (2, 8, b"v"), (3, 8, b"v"), (4, 8, b"v")], [3], id="what tells that a group was turned over"),
         pytest.param([(1, 2, None), (3, 8, b"v"), (4, 8, b"v")], [3], id="but not in another batch"),
     ],

@@ -56,6 +56,7 @@ def generation_row(generation, previous, group_id="orders", **changes):
     row |= {"eager_revocation_count": 4, "cooperative_revocation_count": 1, "actual_revocation_count": None, "imbalance_ratio": 1.5}
     row |= {"follow_up_ms": None, "pause_partition_ms": None, "is_lower_bound": False}
     row |= {"lag_imbalance_ratio": None, "throughput_imbalance_ratio": None}
+    row |= {"epoch_at_ms": None, "reconciled_at_ms": None, "is_superseded": None, "batched_epoch_count": None}
     return row | {"triggers": ["member_joined"], "conformance": "exact", "strategy": "range"} | changes
 
 
@@ -94,6 +95,7 @@ def flow_row(position=12, **changes):
         | {"kind": "revoked", "topic": "clicks", "partitions": [3, 0, 1], "partition_count": 3, "flow_total": 2}
         | {
             "lag": None,
+            "lag_is_upper_bound": None,
             "reset_count": 0,
             "resume_known": 0,
         }

@@ -27,6 +27,8 @@ class Stored:
     generation: AuditedGeneration
     offered: Sequence[Sequence[str] | None]
     uncertain_topics: Sequence[str]
+    recurrences: str | None = None
+    rebalance_timeout_ms: int | None = None
 
 
 def stored(
@@ -43,6 +45,7 @@ def stored(
     has_predecessor: bool = True,
     is_follow_up: bool = False,
     is_rewrite: bool = False,
+    batched_epoch_count: int = 0,
     **shown: Any,
 ) -> Stored:
     """Return a snapshot in which members were given partitions; those that are not listed subscribe to ``t`` and claim nothing.
@@ -73,7 +76,8 @@ def stored(
     assignment = {name: held(text) for name, text in given.items()}
     solutions = (AuditedSolution(OBSERVED, strategy if given else "", assignment),)
     problem = GroupProblem(existing, everybody)
-    generation = AuditedGeneration(number, incarnation, problem, (), True, has_predecessor, is_rewrite, is_follow_up, evidence, solutions)
+    flags = (has_predecessor, is_rewrite, is_follow_up)
+    generation = AuditedGeneration(number, incarnation, problem, (), True, *flags, evidence, solutions, batched_epoch_count)
     return Stored(generation, [(offered or {}).get(name) for name in given], uncertain_topics)
 
 
@@ -84,7 +88,9 @@ def facts(*history: Stored) -> list[SnapshotFacts]:
     for one in history:
         solved = {"basis": OBSERVED, "strategy": "", "status": "solved", "conformance": None, "kafka_version": None, "detail": None}
         solved["uncertain_topics"] = one.uncertain_topics
-        row = {"offered": one.offered, "is_disputed": False, "flavour": None}
+        solved["recurrences"] = one.recurrences
+        timeouts_ms = [one.rebalance_timeout_ms] * len(one.generation.problem.members)
+        row = {"offered": one.offered, "is_disputed": False, "flavour": None, "rebalance_timeouts_ms": timeouts_ms}
         told.append(gather_facts(row, one.generation, [solved], audit.advance(one.generation), past))
     return told
 

@@ -41,6 +41,7 @@ def test_every_setting_can_be_given() -> None:
             "kafka_versions": [{"version": "2.8.2", "group": "billing-*"}],
             "keep_counterfactuals": True,
         },
+        "audit": {"max_look_delay_s": 0},
         "quality": {"max_quarantined_ratio": 1, "fail_on": "warning"},
         "report": {"output": "r.html", "details": "d", "export": ["csv"], "export_dir": "e", "worst_groups": 0, "max_detail_rows": 5},
         "maintain": {"retention_days": 1, "counterfactual_days": 2, "vacuum_hours": 169},
@@ -48,6 +49,7 @@ def test_every_setting_can_be_given() -> None:
     settings = parse_settings(content, "f")
     assert settings.assign.kafka_versions == (KafkaVersionOverride(version="2.8.2", group="billing-*"),)
     assert settings.quality.fail_on is Severity.WARNING
+    assert (settings.audit.max_look_delay_s, parse_settings({}, "f").audit.max_look_delay_s) == (0, None)
     assert settings.model_dump(exclude_defaults=True)["report"] == content["report"] | {"export": ("csv",)}
 
 

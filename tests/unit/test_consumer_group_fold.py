@@ -94,6 +94,111 @@ def test_a_new_epoch_alone_is_none() -> None:
     assert len(snapshots(log)) == 1
 
 
+def test_epochs_with_a_record_and_without_a_target_are_batched_and_absent_ones_are_not() -> None:
+    log = one_member()
+    begun = [log.epoch(epoch) for epoch in (3, 4, 6)][-1]  # no record of epoch 5, as in a compacted log
+    at = log.target_epoch(6)
+    first, second = snapshots(log)
+    assert (first["batched_epoch_count"], first["epoch_at"]) == (None, 1_000_000)
+    assert (second["batched_epoch_count"], second["epoch_at"], second["observed_at"]) == (2, begun * 1_000_000, at * 1_000_000)
+
+
+def test_an_epoch_without_a_record_has_no_time() -> None:
+    log = one_member()
+    log.target_epoch(4)
+    assert [snapshot["epoch_at"] for snapshot in snapshots(log)] == [1_000_000, None]
+
+
+def test_epochs_that_leave_nobody_are_counted_from_the_target_before() -> None:
+    log = one_member()
+    log.member("b", "t")
+    log.epoch(3)
+    log.leave("a")
+    log.leave("b")
+    at = log.epoch(4)
+    _, empty = snapshots(log)
+    assert (empty["generation"], empty["batched_epoch_count"], empty["epoch_at"]) == (4, 1, at * 1_000_000)
+
+
+def test_a_target_is_superseded_when_another_comes_before_members_have_reached_it() -> None:
+    log = one_member()
+    log.epoch(3)
+    log.target("a", t=[0])
+    log.target_epoch(3)
+    assert [snapshot["is_superseded"] for snapshot in snapshots(log)] == [False, None]  # it may still be reached
+    log.epoch(4)
+    assert [snapshot["is_superseded"] for snapshot in snapshots(log)] == [False, None]  # an epoch alone changes no target
+    log.target_epoch(4)
+    log.current("a", 4, t=[0])
+    assert [snapshot["is_superseded"] for snapshot in snapshots(log)] == [False, True, False]
+    log.leave("a")
+    log.epoch(5)
+    assert [snapshot["is_superseded"] for snapshot in snapshots(log)] == [False, True, False, None]
+
+
+def test_a_target_that_nobody_is_left_to_reach_is_superseded() -> None:
+    log = one_member()
+    log.epoch(3)
+    log.target_epoch(3)
+    log.leave("a")
+    log.epoch(4)
+    assert [snapshot["is_superseded"] for snapshot in snapshots(log)] == [False, True, None]
+
+
+def test_who_joined_after_a_target_need_not_reach_it() -> None:
+    log = one_member()
+    log.epoch(3)
+    log.target("a", t=[0])
+    log.target_epoch(3)
+    log.member("b", "t")
+    log.epoch(4)
+    at = log.current("a", 3, t=[0])
+    assert snapshots(log)[1]["reconciled_at"] == at * 1_000_000
+
+
+def test_a_target_of_an_older_copy_has_the_members_of_its_epoch() -> None:
+    """Kafka 4.5 computes targets beside the group: epoch 8 begins before the target of epoch 7 is there."""
+    log = Log()
+    log.member("a", "t")
+    log.member("b", "t", regex="u.*")
+    log.expression("u.*", "u")
+    log.epoch(7)
+    log.member("c", "t")
+    log.member("a", "t", "v")
+    log.expression("u.*", "u", "v")
+    log.leave("b")
+    log.epoch(8)
+    log.target("a", t=[0, 1])
+    log.target_epoch(7)
+    log.target("c", t=[1])
+    log.target_epoch(8)
+    older, newer = snapshots(log)
+    assert (older["generation"], older["state"], newer["generation"], newer["batched_epoch_count"]) == (7, "Assigning", 8, 0)
+    assert {member["member_id"]: member["topics"] for member in older["members"]} == {"a": ["t"], "b": ["t", "u"]}
+    assert {member["member_id"]: member["topics"] for member in newer["members"]} == {"a": ["t", "v"], "c": ["t"]}
+
+
+def test_a_late_target_of_a_group_that_was_left_since_is_no_snapshot() -> None:
+    log = one_member()
+    log.epoch(3)
+    log.leave("a")
+    log.epoch(4)
+    log.target_epoch(3)
+    assert [snapshot["generation"] for snapshot in snapshots(log)] == [2, 4]
+
+
+def test_a_member_replaced_before_the_target_of_its_epoch_is_not_undone() -> None:
+    """Its replacement raises no epoch, and the broker computes the target with it."""
+    log = Log()
+    log.member("a", "t", instance="i")
+    log.epoch(2)
+    log.leave("a")
+    log.member("b", "t", instance="i")
+    log.target("b", t=[0])
+    log.target_epoch(2)
+    assert targets(snapshots(log)[-1]) == {"b": {"t": [0]}}
+
+
 def static_group() -> Log:
     log = Log()
     log.member("a", "t", instance="i")
@@ -268,7 +373,7 @@ def test_static_members_that_were_replaced_are_in_a_compacted_log(restarts: list
     log = restarted(*restarts)
     whole, left = snapshots(log), snapshots(compacted(log, keeps_tombstones))
     assert [snapshot["generation"] for snapshot in whole] == [7] * (1 + len(restarts))
-    assert left == whole[-1:]
+    assert left == [{**whole[-1], "batched_epoch_count": None}]  # nor from which target on there were epochs without one
     log.epoch(8)
     log.target("d", t=[3, 4])
     log.target_epoch(8)

@@ -21,7 +21,7 @@ from jobs.reporting.groups import anchor
 from jobs.reporting.heat import lay_out
 from jobs.reporting.ranking import Ranking, worst_first
 from jobs.reporting.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
-from jobs.reporting.timeline import CAUSE_MARKS, draw
+from jobs.reporting.timeline import CAUSE_MARKS, course, draw
 from jobs.reporting.view import ReportRows
 from tests.unit.report_rows import (
     AS_OF,
@@ -216,6 +216,28 @@ def test_the_timeline_tells_kinds_of_snapshots_apart():
     assert [column.edge_label for column in columns] == ["start", "", "", "", "", "+3", "", "new life"]
     assert [column.mark for column in columns] == ["=", "=", "=", "=", "=", "\N{NOT EQUAL TO}", DASH, "="]
     assert draw(history).ratio_lines[0].count(",") == 6  # the line stops at the empty generation
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ""),  # a classic group
+        ({"epoch_at_ms": 9_600, "reconciled_at_ms": 13_200}, "epoch > target +0.4 s > reconciled +3.2 s"),
+        ({"epoch_at_ms": 9_600}, "epoch > target +0.4 s > not reconciled"),
+        ({"epoch_at_ms": 10_000, "is_superseded": True}, "epoch > target +0.0 s > superseded by the next target"),
+        ({"reconciled_at_ms": 10_000}, "epoch > target > reconciled +0.0 s"),  # a compacted log
+        (
+            {"epoch_at_ms": 10_000, "reconciled_at_ms": 10_100, "batched_epoch_count": 2},
+            "epoch > target +0.0 s > reconciled +0.1 s (2 earlier epochs share the target)",
+        ),
+        ({"epoch_at_ms": 10_000, "member_count": 0}, ""),  # nobody is there, and no target
+    ],
+)
+def test_a_target_is_told_from_its_epoch_to_its_reconciliation(changes, expected):
+    row = generation_row(3, 2, observed_at_ms=10_000, **changes)
+    said = course(row).replace("\N{RIGHTWARDS ARROW}", ">")
+    assert said == expected
+    assert course(row) in draw([row]).columns[0].title
 
 
 def test_stacked_movements_add_up_to_the_label_and_to_the_height():
@@ -452,6 +474,7 @@ def test_only_the_newest_movements_are_drawn():
         ({"member_id": None}, DASH, "nobody reads on"),
         ({}, DASH, "no commit or look at the log tells where it resumes"),
         ({"lag": 1200, "resume_known": 3}, "1,200 messages", ""),
+        ({"lag": 1200, "lag_is_upper_bound": True, "resume_known": 3}, "\N{LESS-THAN OR EQUAL TO} 1,200 messages", ""),
         ({"lag": 0, "reset_count": 1, "resume_known": 2}, "0 messages, 1 reset", "known for 2 of 3 partitions"),
         ({"reset_count": 3, "resume_known": 3}, "3 reset", ""),
         ({"resume_known": 3}, "lag not known", ""),
