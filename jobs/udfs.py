@@ -346,15 +346,21 @@ def _audit_snapshot(
 
 
 def _verdict_columns(observed: dict[str, Any], figures: Audit, generation: AuditedGeneration, audits: list[Audit]) -> dict[str, Any]:
-    if figures.balance is None or not figures.is_settled:
-        return {}
+    if figures.balance is None or not figures.is_settled or not generation.evidence.has_subscriptions:
+        return {}  # what members could be given is known by their subscriptions alone
     alternatives = [
         Alternative(solution.strategy, audit.balance, audit.violations)
         for solution, audit in zip(generation.solutions, audits, strict=True)
         if solution.basis == COUNTERFACTUAL
     ]
-    is_consumer_protocol = generation.evidence.is_consumer_protocol
-    verdict = judge(figures.balance, observed["strategy"], observed["conformance"], alternatives, is_consumer_protocol=is_consumer_protocol)
+    verdict = judge(
+        figures.balance,
+        observed["strategy"],
+        observed["conformance"],
+        alternatives,
+        is_consumer_protocol=generation.evidence.is_consumer_protocol,
+        least_spread=figures.least_spread,
+    )
     if verdict is None:
         return {}
     return {"verdict": verdict.cause.value, "better_strategy": verdict.better_strategy, "better_gain": verdict.better_gain}
