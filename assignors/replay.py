@@ -17,7 +17,9 @@ from assignors.generations import COOPERATIVE, SERVER_SIDE, Generation, is_follo
 from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
 from assignors.own_assignor import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
 from assignors.registry import BUILT_IN, is_path
+from assignors.topic_ids import with_topic_ids
 from assignors.topic_looks import ClusterLooks, LookBasis, ResolvedTopic
+from assignors.unknowns import could_differ_by_unknowns
 
 SOLVED, CARRIED = "solved", "carried"
 NO_RESULT, KAFKA_ERROR, OVER_BUDGET, UNSUPPORTED = "no_result", "kafka_error", "over_budget", "unsupported"
@@ -159,7 +161,8 @@ class Replay:
         topics = _resolve_topics(snapshot, before, looks)
         problem = _problem(_claiming_targets(snapshot, before), topics)
         follows = before is not None and is_follow_up(_observed_generation(before), Generation(0, snapshot.strategy or "", problem, {}))
-        recomputed = self._recompute(snapshot, problem, topics)
+        is_start = before is None and not _is_beginning(snapshot)
+        recomputed = self._recompute(snapshot, problem, topics, is_start)
         was_assigned = bool(snapshot.members) and not snapshot.is_conversion
         observed = Solution(
             OBSERVED,
@@ -170,9 +173,7 @@ class Replay:
             conformance=recomputed.conformance,
         )
         counterfactuals, chains = self._counterfactuals(snapshot, problem, before, chains, follows)
-        step = Step(
-            snapshot, topics, before is not None or _is_beginning(snapshot), False, follows, (observed, recomputed, *counterfactuals)
-        )
+        step = Step(snapshot, topics, not is_start, False, follows, (observed, recomputed, *counterfactuals))
         return State(step, chains)
 
     def _rewritten(self, before: Step, chains: Mapping[str, Settled], snapshot: Snapshot, looks: ClusterLooks) -> State:
@@ -193,7 +194,7 @@ class Replay:
 
     # -- recomputed
 
-    def _recompute(self, snapshot: Snapshot, problem: GroupProblem, topics: Sequence[ResolvedTopic]) -> Solution:
+    def _recompute(self, snapshot: Snapshot, problem: GroupProblem, topics: Sequence[ResolvedTopic], is_start: bool) -> Solution:
         strategy = snapshot.strategy or ""
         if not snapshot.members:
             return Solution(RECOMPUTED, strategy, SOLVED, {}, rebalance_count=0, conformance=Conformance.NOT_COMPARABLE)
@@ -211,6 +212,8 @@ class Replay:
             if solution.conformance is Conformance.NOT_COMPARABLE and solution.status in (SOLVED, UNSUPPORTED):
                 break  # another release would not be comparable either
         assert first is not None  # there is always a release
+        if first.conformance is Conformance.DIFFERS and could_differ_by_unknowns(strategy, problem, topics, is_start=is_start):
+            return replace(first, conformance=Conformance.NOT_COMPARABLE)
         return first
 
     def _releases(self, snapshot: Snapshot) -> tuple[str, ...]:
@@ -231,6 +234,7 @@ class Replay:
 
         try:
             if strategy in BUILT_IN:
+                problem = with_topic_ids(problem) if strategy in SERVER_SIDE else problem
                 assignment = assign(strategy, problem, kafka_version=release, step_budget=self.step_budget)
             else:
                 assignment = ask_own_assignor(strategy, problem, release, self.step_budget, self.bound)
@@ -250,7 +254,7 @@ class Replay:
         self, snapshot: Snapshot, problem: GroupProblem, before: Step | None, chains: Mapping[str, Settled], follows: bool
     ) -> tuple[list[Solution], dict[str, Settled]]:
         own = (snapshot.strategy,) if snapshot.strategy in BUILT_IN and snapshot.strategy not in self.strategies else ()
-        is_start = before is None and bool(snapshot.members) and not _is_beginning(snapshot)
+        is_start = before is None and not _is_beginning(snapshot)
         start = start_of_chain(snapshot.generation, snapshot.strategy, problem, snapshot.assigned) if is_start else None
         next_chains = {}
         solutions = []

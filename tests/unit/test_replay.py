@@ -14,6 +14,7 @@ from assignors import (
     KafkaAssignorError,
     KafkaVersionError,
     MalformedProblemError,
+    Member,
     NoResultError,
     UnknownStrategyError,
     replay,
@@ -590,6 +591,56 @@ def test_inferred_counts_of_another_topic_do_not_matter() -> None:
     (step,) = play(Replay(()), looks(t=1), snapshot(1, {"a": "t0 u0"}))
     assert [topic.topic for topic in step.topics] == ["t"]
     assert of_basis(step, "recomputed").conformance is Conformance.DIFFERS
+
+
+def test_no_look_that_fits_compares_nothing_where_another_count_would() -> None:
+    """t7 is in no look: range over three partitions gives others, over eight it might have given these."""
+    (step,) = play(Replay(()), looks(t=3), snapshot(1, {"a": "t0 t7"}))
+    assert step.topics[0].is_uncertain
+    assert of_basis(step, "recomputed").conformance is Conformance.NOT_COMPARABLE
+
+
+def test_a_topic_that_may_have_grown_before_the_first_look_compares_nothing() -> None:
+    """Six partitions at 200 ms, when the cluster was read for the first time; three of them were given out at 100 ms."""
+    (step,) = play(Replay(()), ClusterLooks([200], {"t": [TopicRun(0, 0, 6)]}), snapshot(1, {"a": "t0 t1", "b": "t2"}))
+    assert (step.topics[0].partition_count, step.topics[0].is_uncertain) == (3, True)
+    assert short(of_basis(step, "recomputed").assignment) == {"a": "t0 t1", "b": "t2"}
+    assert of_basis(step, "recomputed").conformance is Conformance.NOT_COMPARABLE
+
+
+def brokers(given: dict[str, str], *members: Member, ids: bool, generation: int = 1) -> Conformance:
+    """Return how far a group of the consumer protocol is what ``uniform`` gives over t and u, with four partitions each."""
+    names = {"t": "AAAAAAAAAAEAAAAAAAAAAg", "u": "AAAAAAAAAAEAAAAAAAAAAw"}
+    cluster = ClusterLooks([0], {name: [TopicRun(0, 0, 4, names[name] if ids else None)] for name in names})
+    (step,) = play(Replay(()), cluster, snapshot(generation, given, *members, strategy="uniform"))
+    return of_basis(step, "recomputed").conformance
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_brokers_assignor_deals_out_one_topic_whatever_its_id(ids: bool) -> None:
+    assert brokers({"a": "t0 t1 t2 t3"}, ids=ids) is Conformance.EXACT
+    assert brokers({"a": "t0", "b": "t1 t2 t3"}, ids=ids) is Conformance.DIFFERS
+
+
+def test_topics_without_ids_that_uniform_deals_out_otherwise_compare_nothing() -> None:
+    """Their order decides who is given what; only an assignment that needs no order, or happens to have it, is the same."""
+    uneven = {"a": "t0 t1 t2 t3 u0 u1 u2", "b": "u3"}
+    members = member("a", "tu"), member("b", "tu")
+    assert brokers(uneven, *members, ids=True) is Conformance.DIFFERS
+    assert brokers(uneven, *members, ids=False) is Conformance.NOT_COMPARABLE
+    assert brokers({"a": "t0 t1 t2 t3 u0 u1 u2 u3"}, members[0], ids=False) is Conformance.EXACT
+
+
+def test_a_target_before_that_is_not_known_could_be_why_another_one_differs() -> None:
+    """a alone reads u. uniform from nothing gives it u alone; had it held t0 before, it might have kept that.
+
+    With equal subscriptions no target before explains loads of three and one.
+    """
+    given = {"a": "u0 u1 u2 u3 t0", "b": "t1 t2 t3"}
+    unequal = member("a", "tu"), member("b", "t")
+    assert brokers(given, *unequal, ids=True, generation=1) is Conformance.DIFFERS
+    assert brokers(given, *unequal, ids=True, generation=7) is Conformance.NOT_COMPARABLE
+    assert brokers({"a": "t0 t1 t2", "b": "t3"}, ids=True, generation=7) is Conformance.DIFFERS
 
 
 # -- topics of a step
