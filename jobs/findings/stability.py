@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -28,8 +28,8 @@ when it leaves, one when it is back. What has no visible reason needs no allowan
 one that members learn of by their heartbeats cannot be over every few seconds."""
 
 FLAPS = 3
-"""Moves of one partition to the same member within the window. One is any rebalance, and two come about when a group of the range
-assignor is restarted member by member."""
+"""Moves of one partition to the same member within the window. One is any rebalance, and two come about when a member is restarted once
+more, as when a deployment is rolled back."""
 
 
 @rule(
@@ -163,13 +163,37 @@ def _moves(window: Iterable[Moment]) -> Iterator[frozenset[Held]]:
         withheld.update(moment.withheld)
 
 
+def _are_restarted_once(window: Iterable[Moment]) -> bool:
+    """Return whether no member that came within the window left again: members are restarted one after the other, or come, or go."""
+    came: set[str] = set()
+    for moment in window:
+        if any(one.member_id in came for one in moment.left):
+            return False
+        came.update(one.member_id for one in moment.came)
+    return True
+
+
+def _moves_without_restarts(window: Sequence[Moment]) -> list[frozenset[Held]]:
+    """Return for each moment the moves as ``_moves`` does, without those of restarts and of the hand-overs that complete them."""
+    moves = list(_moves(window))
+    if not _are_restarted_once(window):
+        return moves
+    kept, is_restart = [], False
+    for moment, moved in zip(window, moves, strict=True):
+        is_hand_over = not moment.is_rebalance and not moment.left and not moment.came
+        is_restart = is_restart if is_hand_over else bool(moment.left or moment.came)
+        kept.append(frozenset() if is_restart else moved)
+    return kept
+
+
 @rule(
     Rule.PARTITION_FLAPPING,
     Severity.WARNING,
     "Partitions go back and forth",
     when=(
         f"Within {WINDOW_MINUTES} minutes a partition moved to the same member {FLAPS} times, each time from another one. Only a snapshot "
-        "in which it does so once more is reported."
+        "in which it does so once more is reported. Moves of a rolling restart do not count: of generations in which members left or came, "
+        "as long as none that came left again."
     ),
     advice=(
         "Caches and state of these partitions are built anew each time. Look for the member whose comings and goings move them; sticky "
@@ -180,7 +204,7 @@ def flapping_partitions(snapshot: SnapshotFacts) -> Found | None:
     """Return the partitions that move to one of their owners once more."""
     if not snapshot.window:
         return None
-    history = [*_moves(snapshot.window)]
+    history = _moves_without_restarts(snapshot.window)
     current = history[-1]
     moves = Counter(chain.from_iterable(current & moved for moved in history))
     flapping = {place: count for (place, _), count in moves.items() if count >= FLAPS}
