@@ -28,8 +28,9 @@ from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from assignors.verdicts import Alternative, judge
 from jobs.batches import Batches, table_of, to_batches
 from jobs.carry import decode_state, encode_state
-from jobs.findings import COMMIT_RULES, RULES, Finding, GroupHistory, find, gather_facts
+from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
+from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.holdings_column import TornHoldingsError, pack_holdings, unpack_holdings
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.time_limit import TimeLimit
@@ -380,6 +381,18 @@ def _commit_findings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         None if row["coordinator"] is None else BusyCoordinator(**row["coordinator"]),
     )
     return _finding_rows(row, find(facts, COMMIT_RULES))
+
+
+def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Put what rows of ``GROWTH_FACTS`` tell into words: rows of ``FOUND_ROWS``."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    yield from to_batches(chain.from_iterable(map(_growth_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+
+
+def _growth_findings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    grown = [GrownTopic(**topic) for topic in row["grown"]]
+    facts = GrowthFacts(row["is_consumer_protocol"], grown, row["looked_until_ms"], row["known_until_ms"])
+    return _finding_rows(row, find(facts, LOOK_RULES))
 
 
 def _finding_rows(row: dict[str, Any], found: Iterable[Finding]) -> Iterator[dict[str, Any]]:
