@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assignors import assign
+from assignors.chains import ClaimsByOwner, Settled, held_by_owner, start_of_chain, with_claims
 from assignors.conformance import Conformance, compare_assignments
-from assignors.generations import COOPERATIVE, SERVER_SIDE, Generation, Owner, is_follow_up, owner_of
-from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic, TopicPartition
+from assignors.generations import COOPERATIVE, SERVER_SIDE, Generation, is_follow_up, owner_of
+from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
 from assignors.own_assignor import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
 from assignors.recurrence import Recurrence
 from assignors.registry import BUILT_IN, is_path
-from assignors.sticky.user_data import write_sticky_user_data
+from assignors.topic_ids import with_topic_ids
 from assignors.topic_looks import ClusterLooks, LookBasis, ResolvedTopic
+from assignors.unknowns import could_differ_by_unknowns
 
 SOLVED, CARRIED = "solved", "carried"
 NO_RESULT, KAFKA_ERROR, OVER_BUDGET, UNSUPPORTED = "no_result", "kafka_error", "over_budget", "unsupported"
@@ -110,18 +112,6 @@ class Solution:
     conformance: Conformance | None = None
 
 
-ClaimsByOwner = Mapping[Owner, tuple[TopicPartition, ...]]
-"""Owner -> the partitions that it would claim; an owner is the same across generations, see ``generations.Owner``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The last result of a strategy's own history: what its owners would claim next."""
-
-    generation: int
-    held: ClaimsByOwner
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """One snapshot with all its solutions.
@@ -181,7 +171,8 @@ class Replay:
         topics = _resolve_topics(snapshot, before, looks)
         problem = _problem(_claiming_targets(snapshot, before), topics)
         follows = before is not None and is_follow_up(_observed_generation(before), Generation(0, snapshot.strategy or "", problem, {}))
-        recomputed = self._recompute(snapshot, problem, topics)
+        is_start = before is None and not _is_beginning(snapshot)
+        recomputed = self._recompute(snapshot, problem, topics, is_start)
         was_assigned = bool(snapshot.members) and not snapshot.is_conversion
         observed = Solution(
             OBSERVED,
@@ -192,9 +183,7 @@ class Replay:
             conformance=recomputed.conformance,
         )
         counterfactuals, chains = self._counterfactuals(snapshot, problem, before, chains, follows)
-        step = Step(
-            snapshot, topics, before is not None or _is_beginning(snapshot), False, follows, (observed, recomputed, *counterfactuals)
-        )
+        step = Step(snapshot, topics, not is_start, False, follows, (observed, recomputed, *counterfactuals))
         return State(step, chains)
 
     def _rewritten(self, before: Step, chains: Mapping[str, Settled], snapshot: Snapshot, looks: ClusterLooks) -> State:
@@ -215,7 +204,7 @@ class Replay:
 
     # -- recomputed
 
-    def _recompute(self, snapshot: Snapshot, problem: GroupProblem, topics: Sequence[ResolvedTopic]) -> Solution:
+    def _recompute(self, snapshot: Snapshot, problem: GroupProblem, topics: Sequence[ResolvedTopic], is_start: bool) -> Solution:
         strategy = snapshot.strategy or ""
         if not snapshot.members:
             return Solution(RECOMPUTED, strategy, SOLVED, {}, rebalance_count=0, conformance=Conformance.NOT_COMPARABLE)
@@ -233,6 +222,8 @@ class Replay:
             if solution.conformance is Conformance.NOT_COMPARABLE and solution.status in (SOLVED, UNSUPPORTED):
                 break  # another release would not be comparable either
         assert first is not None  # there is always a release
+        if first.conformance is Conformance.DIFFERS and could_differ_by_unknowns(strategy, problem, topics, is_start=is_start):
+            return replace(first, conformance=Conformance.NOT_COMPARABLE)
         return first
 
     def _releases(self, snapshot: Snapshot) -> tuple[str, ...]:
@@ -253,6 +244,7 @@ class Replay:
 
         try:
             if strategy in BUILT_IN:
+                problem = with_topic_ids(problem) if strategy in SERVER_SIDE else problem
                 assignment = assign(strategy, problem, kafka_version=release, step_budget=self.step_budget)
             else:
                 assignment = ask_own_assignor(strategy, problem, release, self.step_budget, self.bound)
@@ -272,15 +264,16 @@ class Replay:
         self, snapshot: Snapshot, problem: GroupProblem, before: Step | None, chains: Mapping[str, Settled], follows: bool
     ) -> tuple[list[Solution], dict[str, Settled]]:
         own = (snapshot.strategy,) if snapshot.strategy in BUILT_IN and snapshot.strategy not in self.strategies else ()
+        is_start = before is None and not _is_beginning(snapshot)
+        start = start_of_chain(snapshot.generation, snapshot.strategy, problem, snapshot.assigned) if is_start else None
         next_chains = {}
         solutions = []
         for strategy in (*self.strategies, *own):
-            settled = chains.get(strategy)
+            settled = chains.get(strategy, start)
             solution = self._counterfactual(strategy, snapshot, problem, before, settled, follows)
             solutions.append(solution)
             if solution.assignment is not None and not follows:
-                held = {owner_of(member): solution.assignment.get(member.member_id, ()) for member in snapshot.members}
-                settled = Settled(snapshot.generation, held)
+                settled = Settled(snapshot.generation, held_by_owner(snapshot.members, solution.assignment))
             if settled is not None and snapshot.members:
                 next_chains[strategy] = settled
         return solutions, next_chains
@@ -290,26 +283,29 @@ class Replay:
     ) -> Solution:
         if not snapshot.members:
             return Solution(COUNTERFACTUAL, strategy, SOLVED, {}, rebalance_count=0)
-        if before is None and not _is_beginning(snapshot):
-            return Solution(COUNTERFACTUAL, strategy, CARRIED, snapshot.assigned, rebalance_count=0)
         if follows and before is not None:
             last = next((s for s in before.solutions if s.basis == COUNTERFACTUAL and s.strategy == strategy), None)
             if last is not None:
                 status = CARRIED if last.assignment is not None else last.status
                 return replace(last, status=status, rebalance_count=0, cooperative_revocation_count=None)
-        known = {owner_of(member) for member in before.snapshot.members} if before is not None else set()
-        claims = {owner: held for owner, held in settled.held.items() if owner in known} if settled is not None else {}
-        return self._settle(strategy, problem, claims, settled.generation if settled is not None else None, snapshot.generation)
+        if settled is None:
+            return self._settle(strategy, problem, {}, None, snapshot.generation)
+        if before is None:  # what led to this generation is not known, so that no call counts as its cost
+            solution = self._settle(strategy, problem, settled.held, settled.generation, snapshot.generation)
+            return replace(solution, rebalance_count=0, cooperative_revocation_count=None)
+        known = {owner_of(member) for member in before.snapshot.members}
+        claims = {owner: held for owner, held in settled.held.items() if owner in known}
+        return self._settle(strategy, problem, claims, settled.generation, snapshot.generation)
 
     def _settle(self, strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None, generation: int) -> Solution:
         """Call a strategy once, or, when it is cooperative, until no member gives up a partition that it claims."""
         revoked_count = 0
         for call in range(1, MOST_CALLS + 1):
-            solution = self._solve(COUNTERFACTUAL, strategy, _with_claims(strategy, problem, claims, claimed_at), NEWEST_KAFKA)
+            solution = self._solve(COUNTERFACTUAL, strategy, with_claims(strategy, problem, claims, claimed_at), NEWEST_KAFKA)
             solution = replace(solution, rebalance_count=call)
             if solution.assignment is None or strategy not in COOPERATIVE:
                 return solution
-            given = {owner_of(member): solution.assignment.get(member.member_id, ()) for member in problem.members}
+            given = held_by_owner(problem.members, solution.assignment)
             given_up = sum(len(set(claims.get(owner, ())).difference(held)) for owner, held in given.items())
             revoked_count += given_up
             if not given_up:
@@ -397,19 +393,6 @@ def _problem(members: tuple[Member, ...], topics: Sequence[ResolvedTopic]) -> Gr
 def _observed_generation(step: Step) -> Generation:
     snapshot = step.snapshot
     return Generation(snapshot.generation, snapshot.strategy or "", _problem(snapshot.members, step.topics), snapshot.assigned)
-
-
-def _with_claims(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
-    """Return the problem with other claims: as the members' consumers would send them with their next subscription."""
-
-    def claiming(member: Member) -> Member:
-        held = claims.get(owner_of(member))
-        if held is None:
-            return replace(member, owned=(), owned_generation=None, user_data=None)
-        user_data = write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
-        return replace(member, owned=tuple(sorted(held)), owned_generation=claimed_at, user_data=user_data)
-
-    return GroupProblem(problem.topics, tuple(claiming(member) for member in problem.members))
 
 
 def _conformance(snapshot: Snapshot, solution: Solution, topics: Sequence[ResolvedTopic]) -> Conformance:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 MOST_INFERRED = 100_000
@@ -48,7 +48,7 @@ class ResolvedTopic:
 
     Attributes:
         partition_count: 0 for a topic that did not exist.
-        is_uncertain: no look fits what the members were given and claim, or there is none.
+        is_uncertain: no look fits what the members were given and claim, or there is none, or it may have been taken after the topic grew.
     """
 
     topic: str
@@ -79,6 +79,9 @@ class ClusterLooks:
         is taken. Without any look of the topic its partitions are inferred from what is needed; numbers that no topic has are passed
         over, so that whoever has them has what does not exist.
 
+        Where the first look that shows the topic is a later one, and its last partitions are not needed, they may have been added since.
+        The count is then inferred too: up to the last needed partition.
+
         Args:
             joined_at_ms: when the members had joined.
             needed: partitions of the topic that members were given or claim.
@@ -106,7 +109,8 @@ class ClusterLooks:
         ]
         for count, neighbour_count, look, basis in known:
             if count is not None and _fits(count, neighbour_count, needed):
-                return self._resolved(topic, runs, look, basis)
+                found = self._resolved(topic, runs, look, basis)
+                return _cut(found, len(needed)) if runs and runs[0].first_look > before and _lack_the_last(count, needed) else found
         return self._resolved(topic, runs, known[0][2], known[0][3], is_uncertain=True)
 
     def _exists(self, look: int) -> bool:
@@ -128,6 +132,17 @@ class ClusterLooks:
 def _run_at(runs: Sequence[TopicRun], look: int) -> TopicRun | None:
     at = bisect_right(runs, look, key=lambda run: run.first_look) - 1
     return runs[at] if at >= 0 and look <= runs[at].last_look else None
+
+
+def _lack_the_last(count: int, needed: Collection[int]) -> bool:
+    """Return whether the partitions that are not needed are the topic's last ones."""
+    return len(needed) < count and set(needed) == set(range(len(needed)))
+
+
+def _cut(topic: ResolvedTopic, count: int) -> ResolvedTopic:
+    """Return a topic as far as members show that it was there."""
+    racks = None if topic.partition_racks is None else topic.partition_racks[:count]
+    return replace(topic, partition_count=count, partition_racks=racks, basis=LookBasis.INFERRED, is_uncertain=True)
 
 
 def _fits(count: int, neighbour_count: int | None, needed: Collection[int]) -> bool:

@@ -16,8 +16,8 @@ class Cause(str, Enum):
     """Why loads are as they are.
 
     Attributes:
-        INHERENT: no strategy compared that the group could use has a smaller imbalance: as far as these tell, it comes from
-            subscriptions and partition counts.
+        INHERENT: no strategy compared that the group could use has a smaller imbalance, or no assignment has: as far as these
+            tell, it comes from subscriptions and partition counts.
         BETTER_ELSEWHERE: another strategy that it could use would have a smaller one.
         UNEXPECTED: not even the group's own assignor gives this assignment.
     """
@@ -80,12 +80,21 @@ def could_use(strategy: str, other: str, *, is_consumer_protocol: bool) -> bool:
 
 
 def judge(
-    observed: Balance, strategy: str, conformance: str | None, alternatives: Iterable[Alternative], *, is_consumer_protocol: bool
+    observed: Balance,
+    strategy: str,
+    conformance: str | None,
+    alternatives: Iterable[Alternative],
+    *,
+    is_consumer_protocol: bool,
+    least_spread: int | None,
 ) -> Verdict | None:
-    """Return the verdict on a settled generation; None without members or partitions.
+    """Return the verdict on a settled generation; None where nothing tells it.
 
     Strategies are compared with each other, each by what it made of its own history: the group's own among them. Where that gave
     nothing, or is none of ours, what was observed stands for it. The measure is the imbalance ratio, the largest load by the mean.
+
+    There is no verdict without members or partitions, and none on Kafka Streams, whose tasks these strategies do not deal out. Without
+    another strategy to compare with there is none either, unless no assignment has a smaller imbalance.
 
     **Order**: of equal imbalances the smallest gini, then the order of the alternatives.
 
@@ -95,6 +104,7 @@ def judge(
         conformance: a ``Conformance`` value, of what was observed; None where nothing was recomputed.
         alternatives: in the order of preference; those that are not whole, and those that the group could not use, are passed over.
         is_consumer_protocol: the group is of the consumer protocol, KIP-848.
+        least_spread: see ``optimum.least_spread``; None where it is not known.
 
     >>> from assignors.balance import measure_balance
     >>> from assignors.model import GroupProblem, Member, Topic
@@ -102,10 +112,10 @@ def judge(
     >>> by_range = measure_balance(problem, {"a": (("t", 0), ("u", 0)), "b": ()})
     >>> by_turns = measure_balance(problem, {"a": (("t", 0),), "b": (("u", 0),)})
     >>> alternatives = [Alternative("range", by_range, ()), Alternative("roundrobin", by_turns, ())]
-    >>> judge(by_range, "range", "exact", alternatives, is_consumer_protocol=False)
+    >>> judge(by_range, "range", "exact", alternatives, is_consumer_protocol=False, least_spread=0)
     Verdict(cause=<Cause.BETTER_ELSEWHERE: 'better_elsewhere'>, better_strategy='roundrobin', better_gain=1.0)
     """
-    if observed.imbalance_ratio is None:
+    if observed.imbalance_ratio is None or strategy == STREAMS:
         return None
     usable = [one for one in alternatives if could_use(strategy, one.strategy, is_consumer_protocol=is_consumer_protocol)]
     whole = [(one.strategy, one.balance) for one in usable if one.is_whole and one.balance is not None]
@@ -117,7 +127,19 @@ def judge(
     own = next((imbalance for imbalance, _, name in measures if name == strategy), observed.imbalance_ratio)
     smallest, _, best = min(measures, key=lambda measured: measured[:2], default=(own, 0.0, strategy))
     is_better = smallest < own
-    cause = Cause.BETTER_ELSEWHERE if is_better else Cause.INHERENT
+    is_compared = any(name != strategy for _, _, name in measures)
     if conformance == Conformance.DIFFERS:
         cause = Cause.UNEXPECTED
+    elif is_better:
+        cause = Cause.BETTER_ELSEWHERE
+    elif is_compared or _is_most_even(observed, least_spread):
+        cause = Cause.INHERENT
+    else:
+        return None
     return Verdict(cause, best, own - smallest) if is_better else Verdict(cause)
+
+
+def _is_most_even(observed: Balance, least_spread: int | None) -> bool:
+    """Return whether no assignment has a smaller largest load: the least spread has the least maximum at its upper end."""
+    most, least = observed.partitions_per_member_max, observed.partitions_per_member_min
+    return most is not None and least is not None and least_spread is not None and most - least <= least_spread

@@ -37,6 +37,12 @@ BEFORE_ALL = -1
 """A position before every other."""
 
 
+def topics_seen_first(looks: DataFrame, consumed: int) -> DataFrame:
+    """Return (cluster_id, topic) of the topics that looks newer than ``consumed`` show, and no older one."""
+    first = looks.groupBy("cluster_id", "topic").agg(F.min("run_sequence").alias("first_sequence"))
+    return first.where(F.col("first_sequence") > consumed).select("cluster_id", "topic")
+
+
 def snapshots_behind_looks(context: RunContext, snapshots: DataFrame, consumed: int) -> DataFrame:
     """Return the snapshots whose topics may be resolved otherwise since there are looks newer than ``consumed``.
 
@@ -44,8 +50,9 @@ def snapshots_behind_looks(context: RunContext, snapshots: DataFrame, consumed: 
     that were in no look at all, and were inferred, have a neighbour now wherever they are named. Rows: (cluster_id, group_id, position).
     """
     warehouse = context.warehouse
-    looks = warehouse.read(TOPIC_SNAPSHOTS.name).where(F.col("run_sequence") > consumed)
-    first = looks.groupBy("cluster_id").agg(F.min(F.unix_millis("observed_at")).alias("first_ms")).collect()
+    looks = warehouse.read(TOPIC_SNAPSHOTS.name)
+    new_looks = looks.where(F.col("run_sequence") > consumed)
+    first = new_looks.groupBy("cluster_id").agg(F.min(F.unix_millis("observed_at")).alias("first_ms")).collect()
     is_near = F.lit(False)
     for cluster_id, first_ms in first:
         before = [time for time in context.look_facts.times_ms[cluster_id] if time < first_ms][-1:]
@@ -56,8 +63,9 @@ def snapshots_behind_looks(context: RunContext, snapshots: DataFrame, consumed: 
         .select("cluster_id", "topics_hash", F.explode("topics").alias("entry"))
         .where(F.col("entry.basis") == str(TopicBasis.INFERRED))
         .select("cluster_id", "topics_hash", F.col("entry.topic").alias("topic"))
-        .join(looks.select("cluster_id", "topic").distinct(), ["cluster_id", "topic"])
     )
+    of_inferred = looks.join(F.broadcast(inferred.select("cluster_id", "topic").distinct()), ["cluster_id", "topic"], "left_semi")
+    inferred = inferred.join(topics_seen_first(of_inferred, consumed), ["cluster_id", "topic"])
     named = warehouse.read(SOLUTIONS.name).join(inferred.select("cluster_id", "topics_hash").distinct(), ["cluster_id", "topics_hash"])
     return snapshots.where(is_near).select(*GROUP, "position").unionByName(named.select(*GROUP, "position"))
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.triggers import RETURN_MS
-from jobs import commit_findings, coordinators, resumption, udfs, weights
+from jobs import commit_findings, coordinators, look_findings, resumption, udfs, weights
 from jobs.context import RunContext
 from jobs.packing import GROUP, PLACE, flatten_snapshots, spread_groups
 from jobs.warehouse import Warehouse
@@ -213,6 +213,7 @@ def run(context: RunContext) -> None:
         coordinators.refresh(context, news)
     if consumed is not None or news is not None:
         commit_findings.refresh(context)
+    look_findings.refresh(context, consumed)
 
 
 def _audit(context: RunContext, consumed: int) -> DataFrame | None:

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from assignors.chains import Settled
 from assignors.conformance import Conformance
 from assignors.model import Assignment, Member
 from assignors.recurrence import Recurrence
-from assignors.replay import Settled, Snapshot, Solution, State, Step
+from assignors.replay import Snapshot, Solution, State, Step
 from assignors.topic_looks import LookBasis, ResolvedTopic
 from jobs.packing import group_by_topic
 

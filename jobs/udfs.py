@@ -30,8 +30,9 @@ from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from assignors.verdicts import Alternative, judge
 from jobs.batches import Batches, table_of, to_batches
 from jobs.carry import decode_state, encode_state
-from jobs.findings import COMMIT_RULES, RULES, Finding, GroupHistory, find, gather_facts
+from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
+from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.holdings_column import TornHoldingsError, pack_holdings, unpack_holdings
 from jobs.packing import group_by_topic, unpack_generation, unpack_runs, unpack_snapshot_row, unpack_snapshots
 from jobs.time_limit import TimeLimit
@@ -363,15 +364,21 @@ def _audit_snapshot(
 
 
 def _verdict_columns(observed: dict[str, Any], figures: Audit, generation: AuditedGeneration, audits: list[Audit]) -> dict[str, Any]:
-    if figures.balance is None or not figures.is_settled:
-        return {}
+    if figures.balance is None or not figures.is_settled or not generation.evidence.has_subscriptions:
+        return {}  # what members could be given is known by their subscriptions alone
     alternatives = [
         Alternative(solution.strategy, audit.balance, audit.violations)
         for solution, audit in zip(generation.solutions, audits, strict=True)
         if solution.basis == COUNTERFACTUAL
     ]
-    is_consumer_protocol = generation.evidence.is_consumer_protocol
-    verdict = judge(figures.balance, observed["strategy"], observed["conformance"], alternatives, is_consumer_protocol=is_consumer_protocol)
+    verdict = judge(
+        figures.balance,
+        observed["strategy"],
+        observed["conformance"],
+        alternatives,
+        is_consumer_protocol=generation.evidence.is_consumer_protocol,
+        least_spread=figures.least_spread,
+    )
     if verdict is None:
         return {}
     return {"verdict": verdict.cause.value, "better_strategy": verdict.better_strategy, "better_gain": verdict.better_gain}
@@ -391,6 +398,18 @@ def _commit_findings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         None if row["coordinator"] is None else BusyCoordinator(**row["coordinator"]),
     )
     return _finding_rows(row, find(facts, COMMIT_RULES))
+
+
+def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Put what rows of ``GROWTH_FACTS`` tell into words: rows of ``FOUND_ROWS``."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    yield from to_batches(chain.from_iterable(map(_growth_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+
+
+def _growth_findings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    grown = [GrownTopic(**topic) for topic in row["grown"]]
+    facts = GrowthFacts(row["is_consumer_protocol"], grown, row["looked_until_ms"], row["known_until_ms"])
+    return _finding_rows(row, find(facts, LOOK_RULES))
 
 
 def _finding_rows(row: dict[str, Any], found: Iterable[Finding]) -> Iterator[dict[str, Any]]:

@@ -201,3 +201,14 @@ COMMIT_FACTS = StructType(
     ]
 )
 """One row a group that a rule on commits finds something in; see ``jobs.findings.commits`` for the fields."""
+
+GROWTH_FACTS = StructType(
+    [
+        *[COMMIT_FACTS[name] for name in ("cluster_id", "group_id", "generation", "position", "observed_at_ms")],
+        StructField("is_consumer_protocol", BOOLEAN),
+        StructField("grown", _structs(topic=STRING, known_count=INT, partition_count=INT, seen_at_ms=BIGINT)),
+        StructField("looked_until_ms", BIGINT),
+        StructField("known_until_ms", BIGINT),
+    ]
+)
+"""One row a group with topics that have grown behind its newest generation; see ``jobs.findings.looks`` for the fields."""

@@ -379,7 +379,7 @@ SOLUTIONS = TableSpec(
             _column("has_predecessor", BOOLEAN, "false when the generation before is not known (a compacted log, a conversion)"),
             _column("is_rewrite", BOOLEAN, "the same generation again, no assignor ran: a static member came back, or another look"),
             _column("is_follow_up", BOOLEAN, "the second half of a cooperative rebalance: no new cause"),
-            _column("rebalance_count", INT, "calls of the assignor"),
+            _column("rebalance_count", INT, "calls of the assignor; counterfactual rows: 0 without a known predecessor"),
             _column("cooperative_revocation_count", INT, "summed over the calls; counterfactual rows only"),
             _column("conformance", STRING, "recomputed compared with observed; null on counterfactual rows"),
             _column(
@@ -452,7 +452,7 @@ GENERATION_AUDITS = TableSpec(
             ),
             _column("is_follow_up", BOOLEAN, "the second half of a cooperative rebalance: no new cause"),
             _column("is_settled", BOOLEAN, "false while something is withheld"),
-            _column("rebalance_count", INT, "calls of the assignor that this row stands for"),
+            _column("rebalance_count", INT, "calls of the assignor; counterfactual rows: 0 without a known predecessor"),
             _column("member_count", INT, "members"),
             _column("idle_member_count", INT, "members without partitions that subscribe to an existing topic"),
             _column("partition_count", INT, "distinct partitions with an owner"),
@@ -501,7 +501,12 @@ GENERATION_AUDITS = TableSpec(
             _column("conformance", STRING, "recomputed compared with observed; null on counterfactual rows"),
             _column("violations", ArrayType(STRING), "what is wrong with the assignment; empty when sound, null without one"),
             _column("status", STRING, "solved, carried, no_result, kafka_error, over_budget or unsupported"),
-            _column("verdict", STRING, "observed rows, settled: what the imbalance is owed to; inherent, better_elsewhere or unexpected"),
+            _column(
+                "verdict",
+                STRING,
+                "observed rows, settled: what the imbalance is owed to; inherent, better_elsewhere or unexpected; null where subscriptions "
+                "are not known, for Kafka Streams, and where nothing was there to compare with",
+            ),
             _column("better_strategy", STRING, "the strategy with the smallest imbalance_ratio, where that is below the own one's"),
             _column("better_gain", DOUBLE, "by how much its imbalance_ratio is smaller, both counterfactual"),
             FLAVOUR,

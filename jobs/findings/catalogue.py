@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobs.findings import commits, ownership, protocols, records, stability, subscriptions
+from jobs.findings import commits, looks, ownership, protocols, records, stability, subscriptions
 from jobs.findings.rule import Facts, Finding, FindingRule
 
 RULES = (
@@ -35,6 +35,9 @@ RULES = (
 
 COMMIT_RULES = (commits.unsubscribed_commits, commits.silent_members, commits.busy_coordinator)
 """On the newest generation of a group, by what has been committed until now."""
+
+LOOK_RULES = (looks.grown_topics,)
+"""On the newest generation of a group, by the looks behind it. Their ids are those of rules on snapshots."""
 
 
 def find(facts: Facts, rules: Sequence[FindingRule[Facts]]) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from assignors.replay import UNRESOLVED
 from assignors.subscriptions import existing_partition_counts, layout_of, subscribers_of
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, rule
+from jobs.findings.streams import idle_instances
 from schemas.vocabulary import Rule, Severity
 
 CROWDED_RATIO = 1.5
@@ -85,7 +86,9 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
     when=(
         "A partition exists, members subscribe to its topic, and none was given it. `warning` where all of these are new to the group "
         "since the generation before: its leader may not have heard of them yet. Partitions that a cooperative assignor keeps back for "
-        "one rebalance do not count, nor do topics that no look at the cluster confirms."
+        "one rebalance do not count, nor do topics that no look at the cluster confirms. Also where only a look later than the group's "
+        "newest generation shows the partitions: its evidence has `seen_at`, the time of the first such look. That is a `warning` until "
+        "five minutes later, by looks and by the records of the group's source."
     ),
     advice=f"{LOOK_FOR_THEM} Under the consumer protocol the coordinator looks, and brokers have the assignors.",
 )
@@ -147,23 +150,29 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
     "Members are idle though others have several partitions",
     when=(
         "A member has nothing while another has two or more partitions, one of them of a topic that the idle one subscribes to as well. "
-        "Not reported beside `range_crowded`, which says why, nor for Kafka Streams, whose tasks are sets of partitions. Where nobody has "
-        "several and some are left out, that is `partitions_left_out`."
+        "Not reported beside `range_crowded`, which says why. Where nobody has several and some are left out, that is "
+        "`partitions_left_out`. `info` where the source does not tell what members subscribe to. Of Kafka Streams, whose tasks are sets of "
+        "partitions, only an application is reported of which one instance has everything: `info` if all others are new to it."
     ),
     advice=f"{SPREAD} Under the consumer protocol: {SPREAD_BY_BROKERS}",
 )
 def idle_members(snapshot: SnapshotFacts) -> Found | None:
     """Return the members that have nothing although another one could spare something."""
-    if not _can_judge_loads(snapshot) or _crowding(snapshot) is not None:
+    if not snapshot.is_settled or snapshot.evidence.is_conversion or _crowding(snapshot) is not None:
         return None
+    if snapshot.strategy == STREAMS:
+        return idle_instances(snapshot)
     idle = _idle_members(snapshot).spared
     if not idle:
         return None
     most = max(_held(snapshot).loads)
     members = len(snapshot.problem.members)
+    doubt = "" if snapshot.evidence.has_subscriptions else "; what they subscribe to is not known"
+    others = f"another has up to {counted(most, 'partition')}"
     return Found(
-        f"{len(idle)} of {members} members have nothing to read, while another has up to {counted(most, 'partition')}: {listed(idle)}",
+        f"{len(idle)} of {members} members have nothing to read, while {others}: {listed(idle)}{doubt}",
         figures(idle_member_count=len(idle), member_count=members, partitions_per_member_max=most, members=idle),
+        Severity.INFO if doubt else None,
         advice=SPREAD_BY_BROKERS if snapshot.evidence.is_consumer_protocol else SPREAD,
     )
 

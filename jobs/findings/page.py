@@ -21,10 +21,11 @@ shows a group's findings of one rule together, as found last. `--fail-on SEVERIT
 
 Rules judge one snapshot and, for restarts, storms and flapping, what records tell of the minutes before it. Idle members, loads and
 partitions left out are judged in settled snapshots only, in which no cooperative hand-over is open. What a source does not tell
-is not guessed: text of `kafka-consumer-groups` names no subscriptions, so that rules on them find nothing there.
+is not guessed: text of `kafka-consumer-groups` names no subscriptions, so that rules on them find nothing there, and idle members are an
+`info`.
 
 The last three rules judge the newest generation of each group, by all commits and looks that have landed: their findings come and go
-with these, and go with a newer generation.
+with these, and go with a newer generation. So does `partitions_left_out` where a later look shows the partitions.
 
 | rule | severity | title |
 |---|---|---|

@@ -23,7 +23,10 @@ OTHER_RELEASE = "Under the consumer protocol look at the brokers' release, and a
     Rule.TOPIC_BASIS_UNCERTAIN,
     Severity.INFO,
     "Partition counts are not confirmed",
-    when="A subscribed topic is in no look at the cluster, or in none that fits what the members were given.",
+    when=(
+        "A subscribed topic is in no look at the cluster, or in none that fits what the members were given. Or the first look that shows "
+        "it is later than the generation, and nobody was given its last partitions: they may have been added since."
+    ),
     advice="Record the cluster's metadata more often, or land the looks that are missing.",
 )
 def uncertain_topics(snapshot: SnapshotFacts) -> Found | None:

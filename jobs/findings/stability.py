@@ -38,8 +38,8 @@ when it leaves, one when it is back. What has no visible reason needs no allowan
 one that members learn of by their heartbeats cannot be over every few seconds."""
 
 FLAPS = 3
-"""Moves of one partition to the same member within the window. One is any rebalance, and two come about when a group of the range
-assignor is restarted member by member."""
+"""Moves of one partition to the same member within the window. One is any rebalance, and two come about when a member is restarted once
+more, as when a deployment is rolled back."""
 
 
 NEAR = (0.9, 1.25)

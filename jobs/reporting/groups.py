@@ -224,7 +224,7 @@ def _settled(row: Row) -> str:
 
 def _verdict(row: Row) -> Figure:
     if row["verdict"] is None:
-        return Figure(EN_DASH, "no verdict: no settled generation with members and partitions")
+        return Figure(EN_DASH, "no verdict: nothing settled, subscriptions not known, or no assignor to compare with")
     gain = "" if row["better_gain"] is None else f", by {row['better_gain']:.2f}"
     better = f" ({row['better_strategy']}{gain})" if row["better_strategy"] else ""
     return Figure(words(row["verdict"]) + better)

@@ -79,7 +79,7 @@ ACTIONS_IN = {
             "known_files",
             "refused_records",
         ),
-        *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "retention"),
+        *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "look_findings", "retention"),
         *("report", "exports", "expansion", "gates", "pipeline"),
         *("verification.invariants", "verification.remote"),
     )

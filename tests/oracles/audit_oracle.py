@@ -281,8 +281,12 @@ def is_open_to(strategy: str, other: str, group_type: str) -> bool:
 
 
 def verdict(audit: Row, of_generation: list[Row], group_type: str) -> tuple[str | None, str | None, float | None]:
-    """Return the verdict, the better strategy and its gain of one audit, from the other columns of all audits of its generation."""
-    if audit["basis"] != "observed" or not audit["is_settled"] or audit["imbalance_ratio"] is None:
+    """Return the verdict, the better strategy and its gain of one audit, from the other columns of all audits of its generation.
+
+    Subscriptions are taken to be known.
+    """
+    is_streams = audit["strategy"] == "stream"
+    if audit["basis"] != "observed" or not audit["is_settled"] or audit["imbalance_ratio"] is None or is_streams:
         return None, None, None
     ratios, ginis = {}, {}
     for row in of_generation:
@@ -294,6 +298,9 @@ def verdict(audit: Row, of_generation: list[Row], group_type: str) -> tuple[str 
     better = sorted((ratio, ginis[strategy], strategy) for strategy, ratio in ratios.items() if ratio < own)
     expected = "better_elsewhere" if better else "inherent"
     word = "unexpected" if audit["conformance"] == "differs" else expected
+    spread = audit["partitions_per_member_max"] - audit["partitions_per_member_min"]
+    if word == "inherent" and not set(ratios) - {audit["strategy"]} and spread > audit["least_spread"]:
+        return None, None, None
     return (word, better[0][2], own - better[0][0]) if better else (word, None, None)
 
 

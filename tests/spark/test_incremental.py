@@ -7,16 +7,27 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.assign import pending_groups
+from jobs.assign import pending_groups, topics_seen_first
 from jobs.audit import audited_groups, with_pauses
 from schemas.tables import GENERATION_AUDITS, GROUP_STATES, SOLUTIONS
-from tests.spark.frames import frame, moment, snapshot_row, snapshots
+from tests.spark.frames import frame, look_row, looks, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
 GROUP = {"cluster_id": "c", "group_id": "g"}
 
 
 # -- assign
+
+
+def test_a_topic_is_new_to_looks_once(spark: SparkSession) -> None:
+    """What no look has shown is inferred, until one does. A count that stays unconfirmed behind that look is not asked for again."""
+    seen = looks(
+        spark,
+        look_row("old", 1_000, [[]], run_sequence=1),
+        look_row("old", 2_000, [[]], run_sequence=2),
+        look_row("new", 2_000, [[]], run_sequence=2),
+    )
+    assert [tuple(row) for row in topics_seen_first(seen, 1).collect()] == [("c", "new")]
 
 
 ONWARDS, AGAIN = False, True

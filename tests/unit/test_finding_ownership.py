@@ -128,6 +128,45 @@ def test_members_that_are_not_idle_for_want_of_balance(near: Stored) -> None:
     assert last(Rule.IDLE_MEMBERS, near) is None
 
 
+def test_idle_members_of_a_source_that_tells_no_subscriptions_are_an_info() -> None:
+    finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, has_subscriptions=False))
+    assert (finding.severity, finding.message) == (
+        "info", "1 of 2 members have nothing to read, while another has up to 2 partitions: b; what they subscribe to is not known",
+    )  # fmt: skip
+
+
+def threads(given: dict[str, str], number: int = 1, **changes: object) -> Stored:
+    """Return a Streams application; a thread's name is its instance's letter and a number."""
+    places_of = {name: (f"app-{name[0]}-StreamThread-{name[1]}-consumer", f"/{name[0]}") for name in given}
+    return stored(number, given, at={**places_of, **changes.pop("at", {})}, topics={"t": 4}, **STREAMS, **changes)  # type: ignore[dict-item]
+
+
+def test_one_instance_of_kafka_streams_that_has_everything() -> None:
+    """Two partition numbers are two tasks at least, which two instances could share."""
+    alone = {"a1": "t0 t1", "a2": "t2 t3", "b1": "", "c1": ""}
+    finding = last(Rule.IDLE_MEMBERS, threads(alone))
+    assert (finding.severity, finding.message) == (
+        "warning", "One of 3 instances has all 4 partitions; nothing to read have app-b at /b, app-c at /c",
+    )  # fmt: skip
+    assert finding.evidence["idle_instance_count"] == "2" and "probing.rebalance.interval.ms" in finding.advice
+    restoring = last(Rule.IDLE_MEMBERS, threads({"a1": "t0 t1", "a2": "t2 t3"}), threads(alone, 2))
+    assert restoring.severity == "info", "the others have only just come"
+    assert last(Rule.IDLE_MEMBERS, threads(alone), threads(alone, 2)).severity == "warning"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(threads({"a1": "t0 t1 t2", "b1": "t3", "c1": ""}), id="two instances have something"),
+        pytest.param(threads({"a1": "t0 t1 t2 t3", "a2": ""}), id="the idle thread is of the same instance"),
+        pytest.param(threads({"a1": "t0", "b1": ""}), id="one task"),
+        pytest.param(threads({"a1": "t0 t1", "b1": ""}, at={"b1": None}), id="nobody knows where a thread runs"),
+    ],
+)
+def test_kafka_streams_that_may_be_as_it_should(near: Stored) -> None:
+    assert last(Rule.IDLE_MEMBERS, near) is None
+
+
 def test_a_member_without_anything_left_to_read() -> None:
     finding = last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0", "b": "t1", "c": ""}))
     assert (finding.severity, finding.message) == (

@@ -267,6 +267,46 @@ def test_a_partition_that_stays_with_its_last_owner_or_goes_to_a_new_one_flaps_n
     assert places(Rule.PARTITION_FLAPPING, *passing("bcbcbca")) == [5]
 
 
+def shared(*names: str, strategy: str = "range", number: int, minute: float, **changes: object) -> Stored:
+    """Return a group that shares eight partitions evenly in the order of its names, each member at a place of its own."""
+    per_member = 8 // len(names)
+    given = {
+        name: " ".join(f"t{at}" for at in range(8) if min(at // per_member, len(names) - 1) == place) for place, name in enumerate(names)
+    }
+    places_of = {name: (name[0], f"/{name[0]}") for name in names}
+    return stored(number, given, topics={"t": 8}, at=places_of, strategy=strategy, minute=minute, **changes)
+
+
+def restarted(*rounds: str) -> list[Stored]:
+    """Return a group of four, of which one member after the other leaves and comes back under a new id."""
+    names = ["a1", "b1", "c1", "d1"]
+    history = [shared(*names, number=1, minute=0)]
+    for place, seat in enumerate("".join(rounds)):
+        at = "abcd".index(seat)
+        without = [name for name in names if name[0] != seat]
+        names[at] = f"{seat}{int(names[at][1:]) + 1}"
+        history.append(shared(*without, number=2 * place + 2, minute=place + 0.5))
+        history.append(shared(*names, number=2 * place + 3, minute=place + 0.8))
+    return history
+
+
+def test_members_that_are_restarted_one_after_the_other_make_nothing_flap() -> None:
+    """Each restart moves partitions of the others away and back: three times in all. So does a member that is restarted again and again."""
+    assert places(Rule.PARTITION_FLAPPING, *restarted("abcd")) == []
+    assert places(Rule.PARTITION_FLAPPING, *restarted("aaaa")) == [5, 6, 7, 8]
+    assert (
+        places(
+            Rule.PARTITION_FLAPPING,
+            *restarted("abcd"),
+            *[
+                shared(*order, number=10 + number, minute=5 + number / 4)
+                for number, order in enumerate(("b2 a2 c2 d2".split(), "a2 b2 c2 d2".split()) * 3)
+            ],
+        )
+        != []
+    ), "moves without a restart count"
+
+
 def test_the_window_is_closed_on_both_sides_and_ends_with_the_incarnation() -> None:
     shapes: Sequence[dict[str, str]] = ({"a": "t0 t1"}, {"a": "t0", "b": "t1"})
     first = [stored(number + 1, shapes[number % 2]) for number in range(10)]

@@ -14,12 +14,14 @@ from assignors import (
     KafkaAssignorError,
     KafkaVersionError,
     MalformedProblemError,
+    Member,
     NoResultError,
     UnknownStrategyError,
     replay,
 )
 from assignors.conformance import Conformance
 from assignors.replay import NEWEST_KAFKA, Replay, Snapshot
+from assignors.sticky.user_data import write_sticky_user_data
 from assignors.topic_looks import ClusterLooks, LookBasis, TopicRun
 from tests.unit import recording
 from tests.unit.histories import counterfactual, held, looks, member, of_basis, play, short, snapshot, statuses
@@ -63,14 +65,57 @@ def test_first_generation_has_no_claims() -> None:
     assert statuses([step], RECORDING) == [("solved", 1)]
 
 
-def test_a_first_snapshot_without_predecessor_seeds_every_chain_with_what_was_observed() -> None:
+def test_a_first_snapshot_without_predecessor_is_computed_by_every_strategy() -> None:
+    """t and u have one partition each. Range gives both to a; the others spread them; no call counts as a cost of the group."""
+    first = snapshot(5, {"a": "t0 u0", "b": ""}, member("a", "tu"), member("b", "tu"))
+    (step,) = play(Replay(("range", "roundrobin", "sticky", COOPERATIVE)), looks(t=1, u=1), first)
+    found = {one.strategy: one for one in step.solutions if one.basis == "counterfactual"}
+    assert {name: short(one.assignment) for name, one in found.items()} == {
+        "range": {"a": "t0 u0", "b": ""},
+        "roundrobin": {"a": "t0", "b": "u0"},
+        "sticky": {"a": "t0", "b": "u0"},
+        COOPERATIVE: {"a": "t0", "b": "u0"},
+    }
+    told = {(one.status, one.kafka_version, one.rebalance_count, one.cooperative_revocation_count) for one in found.values()}
+    assert told == {("solved", NEWEST_KAFKA, 0, None)}
+    assert not step.has_predecessor
+
+
+def test_an_unknown_past_begins_with_the_observed_assignment_where_nobody_claims() -> None:
     first = snapshot(5, {"a": "t1", "b": "t0"})
-    steps = play(Replay((RECORDING,)), looks(t=2), first, snapshot(6, {"a": "t0", "b": "t1"}))
-    seed = counterfactual(steps[0], RECORDING)
-    assert (seed.status, seed.rebalance_count, short(seed.assignment), seed.conformance) == ("carried", 0, {"a": "t1", "b": "t0"}, None)
-    assert len(recording.asked) == 1, "no assignor is called for a seed"
+    steps = play(Replay((RECORDING, "sticky")), looks(t=2), first)
     assert recording.claims() == {"a": (held("t1"), 5), "b": (held("t0"), 5)}
+    assert short(counterfactual(steps[0], "sticky").assignment) == {"a": "t1", "b": "t0"}
+    steps = play(Replay((RECORDING,)), looks(t=2), first, snapshot(6, {"a": "t0", "b": "t1"}))
+    assert recording.claims() == {"a": (held("t0"), 5), "b": (held("t1"), 5)}, "the next step goes on from the computed result"
     assert steps[1].has_predecessor
+
+
+def test_an_unknown_past_begins_with_the_recorded_claims() -> None:
+    """b claims both, and t0 is taken from it for a, which is new. The cooperative strategy hands it over to the end."""
+    members = member("a"), member("b", owned="t0 t1", at=4)
+    first = snapshot(5, {"a": "", "b": "t1"}, *members, strategy=COOPERATIVE)
+    (step,) = play(Replay((RECORDING, COOPERATIVE)), looks(t=2), first)
+    assert recording.claims() == {"a": ((), 5), "b": (held("t0 t1"), 5)}
+    assert short(counterfactual(step, COOPERATIVE).assignment) == {"a": "t1", "b": "t0"}
+    in_user_data = replace(members[1], owned=(), owned_generation=None, user_data=write_sticky_user_data(held("t0 t1"), 4))
+    play(Replay((RECORDING,)), looks(t=2), snapshot(5, {"a": "", "b": "t1"}, members[0], in_user_data, strategy="sticky"))
+    assert recording.claims() == {"a": ((), 5), "b": (held("t0 t1"), 5)}
+
+
+def test_of_two_recorded_claims_the_older_one_does_not_count() -> None:
+    members = member("a", owned="t0 t1", at=3), member("b", owned="t1", at=4)
+    play(Replay((RECORDING,)), looks(t=2), snapshot(5, {"a": "t0", "b": "t1"}, *members, strategy=COOPERATIVE))
+    assert recording.claims() == {"a": (held("t0"), 5), "b": (held("t1"), 5)}
+
+
+def test_a_first_step_that_failed_leaves_the_claims_that_it_began_with() -> None:
+    replay_, cluster = Replay((RECORDING,)), looks(t=2)
+    recording.failures.append(NoResultError("the same state again", is_cycle=True))
+    state = replay_.advance(None, snapshot(5, {"a": "t1", "b": "t0"}), cluster)
+    assert counterfactual(state.step, RECORDING).status == "no_result"
+    replay_.advance(state, snapshot(6, {"a": "t1", "b": "t0"}), cluster)
+    assert recording.claims() == {"a": (held("t1"), 5), "b": (held("t0"), 5)}
 
 
 def test_a_seeded_generation_is_recomputed_all_the_same() -> None:
@@ -546,6 +591,56 @@ def test_inferred_counts_of_another_topic_do_not_matter() -> None:
     (step,) = play(Replay(()), looks(t=1), snapshot(1, {"a": "t0 u0"}))
     assert [topic.topic for topic in step.topics] == ["t"]
     assert of_basis(step, "recomputed").conformance is Conformance.DIFFERS
+
+
+def test_no_look_that_fits_compares_nothing_where_another_count_would() -> None:
+    """t7 is in no look: range over three partitions gives others, over eight it might have given these."""
+    (step,) = play(Replay(()), looks(t=3), snapshot(1, {"a": "t0 t7"}))
+    assert step.topics[0].is_uncertain
+    assert of_basis(step, "recomputed").conformance is Conformance.NOT_COMPARABLE
+
+
+def test_a_topic_that_may_have_grown_before_the_first_look_compares_nothing() -> None:
+    """Six partitions at 200 ms, when the cluster was read for the first time; three of them were given out at 100 ms."""
+    (step,) = play(Replay(()), ClusterLooks([200], {"t": [TopicRun(0, 0, 6)]}), snapshot(1, {"a": "t0 t1", "b": "t2"}))
+    assert (step.topics[0].partition_count, step.topics[0].is_uncertain) == (3, True)
+    assert short(of_basis(step, "recomputed").assignment) == {"a": "t0 t1", "b": "t2"}
+    assert of_basis(step, "recomputed").conformance is Conformance.NOT_COMPARABLE
+
+
+def brokers(given: dict[str, str], *members: Member, ids: bool, generation: int = 1) -> Conformance:
+    """Return how far a group of the consumer protocol is what ``uniform`` gives over t and u, with four partitions each."""
+    names = {"t": "AAAAAAAAAAEAAAAAAAAAAg", "u": "AAAAAAAAAAEAAAAAAAAAAw"}
+    cluster = ClusterLooks([0], {name: [TopicRun(0, 0, 4, names[name] if ids else None)] for name in names})
+    (step,) = play(Replay(()), cluster, snapshot(generation, given, *members, strategy="uniform"))
+    return of_basis(step, "recomputed").conformance
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_brokers_assignor_deals_out_one_topic_whatever_its_id(ids: bool) -> None:
+    assert brokers({"a": "t0 t1 t2 t3"}, ids=ids) is Conformance.EXACT
+    assert brokers({"a": "t0", "b": "t1 t2 t3"}, ids=ids) is Conformance.DIFFERS
+
+
+def test_topics_without_ids_that_uniform_deals_out_otherwise_compare_nothing() -> None:
+    """Their order decides who is given what; only an assignment that needs no order, or happens to have it, is the same."""
+    uneven = {"a": "t0 t1 t2 t3 u0 u1 u2", "b": "u3"}
+    members = member("a", "tu"), member("b", "tu")
+    assert brokers(uneven, *members, ids=True) is Conformance.DIFFERS
+    assert brokers(uneven, *members, ids=False) is Conformance.NOT_COMPARABLE
+    assert brokers({"a": "t0 t1 t2 t3 u0 u1 u2 u3"}, members[0], ids=False) is Conformance.EXACT
+
+
+def test_a_target_before_that_is_not_known_could_be_why_another_one_differs() -> None:
+    """a alone reads u. uniform from nothing gives it u alone; had it held t0 before, it might have kept that.
+
+    With equal subscriptions no target before explains loads of three and one.
+    """
+    given = {"a": "u0 u1 u2 u3 t0", "b": "t1 t2 t3"}
+    unequal = member("a", "tu"), member("b", "t")
+    assert brokers(given, *unequal, ids=True, generation=1) is Conformance.DIFFERS
+    assert brokers(given, *unequal, ids=True, generation=7) is Conformance.NOT_COMPARABLE
+    assert brokers({"a": "t0 t1 t2", "b": "t3"}, ids=True, generation=7) is Conformance.DIFFERS
 
 
 # -- topics of a step

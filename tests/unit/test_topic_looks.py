@@ -58,6 +58,32 @@ def test_without_a_look_before_the_first_one_after_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
+    ("counts", "joined_at", "needed", "expected"),
+    [
+        pytest.param((6, 6), 5, {0, 1, 2}, (3, INFERRED, True), id="the first look of all is a later one"),
+        pytest.param((0, 0, 6), 25, {0, 1, 2}, (3, INFERRED, True), id="the first look that shows the topic is a later one"),
+        pytest.param((6, 6), 5, set(), (0, INFERRED, True), id="nobody was given any"),
+        pytest.param((6, 6), 5, set(range(6)), (6, AFTER, False), id="everything was given"),
+        pytest.param((6, 6), 5, {0, 2, 3}, (6, AFTER, False), id="one in between was not given"),
+        pytest.param((6, 6), 5, {1, 2, 3, 4, 5}, (6, AFTER, False), id="the first was not given"),
+        pytest.param((6, 6), 15, {0, 1, 2}, (6, BEFORE, False), id="a look before shows it"),
+        pytest.param((6, 0, 6), 25, {0, 1, 2}, (6, AFTER, False), id="the second last before shows it"),
+    ],
+)
+def test_partitions_at_the_end_that_only_a_later_look_shows_may_be_new(
+    counts: tuple[int, ...], joined_at: int, needed: set[int], expected: tuple[int, LookBasis, bool]
+) -> None:
+    found = cluster(*counts).resolve("t", joined_at, needed)
+    assert (found.partition_count, found.basis, found.is_uncertain) == expected
+
+
+def test_a_count_that_is_not_known_keeps_the_id_and_the_racks_of_what_was_there() -> None:
+    racks = (("r1",), ("r2",), ("r3",))
+    found = ClusterLooks([10], {"t": [TopicRun(0, 0, 3, "id", racks)]}).resolve("t", 5, {0, 1})
+    assert (found.topic_id, found.partition_racks) == ("id", racks[:2])
+
+
+@pytest.mark.parametrize(
     ("joined_at", "expected"), [pytest.param(25, (3, BEFORE), id="the last before"), pytest.param(5, (1, AFTER), id="else the first after")]
 )
 def test_when_no_look_fits_it_is_uncertain(joined_at: int, expected: tuple[int, LookBasis]) -> None:

@@ -31,7 +31,13 @@ def strategy(name: str, *counts: int, violations: tuple[str, ...] | None = ()) -
         pytest.param(
             (3, 1), "differs", [strategy("range", 4, 0), strategy("sticky", 2, 2)], (Cause.UNEXPECTED, "sticky"), id="nor is that best"
         ),
-        pytest.param((4, 0), "equal_balance", [strategy("range", 2, 2)], (Cause.INHERENT, None), id="its own history is as good as any"),
+        pytest.param(
+            (4, 0),
+            "equal_balance",
+            [strategy("range", 2, 2), strategy("sticky", 2, 2)],
+            (Cause.INHERENT, None),
+            id="its own history is as good as any",
+        ),
         pytest.param((4, 0), None, [strategy("sticky", 2, 2)], (Cause.BETTER_ELSEWHERE, "sticky"), id="observed stands for its own"),
         pytest.param(
             (4, 0),
@@ -41,7 +47,11 @@ def strategy(name: str, *counts: int, violations: tuple[str, ...] | None = ()) -
             id="observed stands for its own that gave nothing",
         ),
         pytest.param(
-            (4, 0), "exact", [strategy("own", 1, 1, violations=("unassigned t-1",))], (Cause.INHERENT, None), id="not all given out"
+            (4, 0),
+            "exact",
+            [strategy("own", 1, 1, violations=("unassigned t-1",)), strategy("sticky", 4, 0)],
+            (Cause.INHERENT, None),
+            id="not all given out",
         ),
         pytest.param(
             (4, 0), "exact", [strategy("own", 2, 2, violations=("unbalanced t",))], (Cause.BETTER_ELSEWHERE, "own"), id="whole enough"
@@ -58,7 +68,8 @@ def strategy(name: str, *counts: int, violations: tuple[str, ...] | None = ()) -
 def test_verdict(
     observed: tuple[int, ...], conformance: str | None, alternatives: list[Alternative], expected: tuple[Cause, str | None]
 ) -> None:
-    verdict = judge(loads(*observed), "range", conformance, alternatives, is_consumer_protocol=False)
+    verdict = judge(loads(*observed), "range", conformance, alternatives, is_consumer_protocol=False, least_spread=0)
+    assert verdict is not None
     assert (verdict.cause, verdict.better_strategy) == expected
     assert (verdict.better_gain is None) == (verdict.better_strategy is None)
 
@@ -76,24 +87,47 @@ EVERYBODY = [strategy(name, 2, 2) for name in ("sticky", "uniform")]
         pytest.param("BrokersOwn", True, EVERYBODY, "uniform", id="an assignor that is not Kafka's"),
         pytest.param("BrokersOwn", True, EVERYBODY[:1], None, id="the protocol counts, not the name"),
         pytest.param("server-range", True, [strategy("own:f", 2, 2)], "own:f", id="one of one's own may be for either"),
-        pytest.param("stream", False, [*EVERYBODY, strategy("own:f", 2, 2)], None, id="Kafka Streams takes no other"),
     ],
 )
 def test_only_what_the_group_could_use_is_better(
     own: str, is_consumer_protocol: bool, alternatives: list[Alternative], better: str | None
 ) -> None:
     compared = [*alternatives, strategy(own, 3, 1)]
-    verdict = judge(loads(3, 1), own, "exact", compared, is_consumer_protocol=is_consumer_protocol)
-    assert (verdict.cause, verdict.better_strategy) == (Cause.BETTER_ELSEWHERE if better else Cause.INHERENT, better)
-    assert judge(loads(3, 1), own, "differs", compared, is_consumer_protocol=is_consumer_protocol).better_strategy == better
+    verdict = judge(loads(3, 1), own, "exact", compared, is_consumer_protocol=is_consumer_protocol, least_spread=0)
+    assert verdict == (Verdict(Cause.BETTER_ELSEWHERE, better, 0.5) if better else None)
+    unlike = judge(loads(3, 1), own, "differs", compared, is_consumer_protocol=is_consumer_protocol, least_spread=0)
+    assert unlike is not None and (unlike.cause, unlike.better_strategy) == (Cause.UNEXPECTED, better)
+
+
+@pytest.mark.parametrize(
+    ("counts", "least_spread", "expected"),
+    [
+        pytest.param((3, 1), 2, Verdict(Cause.INHERENT), id="as even as subscriptions allow"),
+        pytest.param((3, 1), 1, None, id="others may be more even"),
+        pytest.param((3, 1), None, None, id="how even it could be is not known"),
+        pytest.param((2, 2), 0, Verdict(Cause.INHERENT), id="even"),
+    ],
+)
+def test_without_a_strategy_to_compare_only_the_least_spread_tells(
+    counts: tuple[int, int], least_spread: int | None, expected: Verdict | None
+) -> None:
+    own = [strategy("uniform", *counts)]
+    assert judge(loads(*counts), "uniform", "exact", own, is_consumer_protocol=True, least_spread=least_spread) == expected
+
+
+def test_kafka_streams_is_not_judged() -> None:
+    """It deals out tasks, which none of the strategies does; not even an even one has a verdict."""
+    for counts in ((4, 0), (2, 2)):
+        compared = [strategy("sticky", 2, 2), strategy("own:f", 2, 2)]
+        assert judge(loads(*counts), "stream", "not_comparable", compared, is_consumer_protocol=False, least_spread=0) is None
 
 
 def test_gain_is_the_difference_of_the_imbalance_ratios() -> None:
     alternatives = [strategy("range", 5, 1), strategy("sticky", 3, 3)]
-    verdict = judge(loads(6, 0), "range", "exact", alternatives, is_consumer_protocol=False)
+    verdict = judge(loads(6, 0), "range", "exact", alternatives, is_consumer_protocol=False, least_spread=0)
     assert verdict == Verdict(Cause.BETTER_ELSEWHERE, "sticky", pytest.approx(5 / 3 - 1))
 
 
 @pytest.mark.parametrize("observed", [loads(), loads(0, 0)], ids=["no members", "no partitions"])
 def test_no_verdict_on_nothing(observed: Balance) -> None:
-    assert judge(observed, "range", "exact", [strategy("sticky", 1)], is_consumer_protocol=False) is None
+    assert judge(observed, "range", "exact", [strategy("sticky", 1)], is_consumer_protocol=False, least_spread=0) is None

@@ -1,0 +1,62 @@
+"""A strategy's own history of a group: what its members would claim, step by step, and what they claim where the history begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from assignors.generations import Owner, owner_of
+from assignors.model import Assignment, GroupProblem, Member, TopicPartition
+from assignors.releases import client_behaviour
+from assignors.sticky.claims import COOPERATIVE_READER, STICKY_READER, read_members, settle_claims
+from assignors.sticky.user_data import write_sticky_user_data
+
+ClaimsByOwner = Mapping[Owner, tuple[TopicPartition, ...]]
+"""Owner -> the partitions that it would claim; an owner is the same across generations, see ``generations.Owner``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The last result of a strategy's own history: what its owners would claim next."""
+
+    generation: int
+    held: ClaimsByOwner
+
+
+def start_of_chain(generation: int, strategy: str | None, problem: GroupProblem, assigned: Assignment) -> Settled:
+    """Return what the members of a first known generation claim, where the generation before is not known.
+
+    These are the recorded claims. A partition that two members claim belongs to the higher generation of the two, as in Kafka. If nobody
+    has a recorded claim, the observed assignment is the nearest to what members held: the eager protocol records no claims, and neither
+    does a source that shows a group at one moment.
+
+    Args:
+        strategy: the group's own; ``sticky`` records its claims in user data.
+        problem: the members with their recorded claims, and the topics that exist.
+        assigned: the observed assignment.
+    """
+    behaviour, reader = client_behaviour(None), STICKY_READER if strategy == "sticky" else COOPERATIVE_READER
+    counts = {name: topic.partition_count or 0 for name, topic in problem.topics.items()}
+    owned = settle_claims(problem.members, read_members(problem.members, reader, behaviour), counts, behaviour).owned
+    claims = {owner_of(member): tuple(held) for member, held in zip(problem.members, owned, strict=True)}
+    if not any(claims.values()):
+        claims = {owner_of(member): assigned.get(member.member_id, ()) for member in problem.members}
+    return Settled(generation, claims)
+
+
+def with_claims(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
+    """Return the problem with other claims: as the members' consumers would send them with their next subscription."""
+
+    def claiming(member: Member) -> Member:
+        held = claims.get(owner_of(member))
+        if held is None:
+            return replace(member, owned=(), owned_generation=None, user_data=None)
+        user_data = write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
+        return replace(member, owned=tuple(sorted(held)), owned_generation=claimed_at, user_data=user_data)
+
+    return GroupProblem(problem.topics, tuple(claiming(member) for member in problem.members))
+
+
+def held_by_owner(members: Sequence[Member], assignment: Assignment) -> dict[Owner, tuple[TopicPartition, ...]]:
+    """Return what each owner was given."""
+    return {owner_of(member): assignment.get(member.member_id, ()) for member in members}

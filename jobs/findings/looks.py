@@ -1,0 +1,80 @@
+"""The rule on what looks show behind the newest generation of a group: partitions that the topics have got since.
+
+``jobs/look_findings.py`` finds in Spark what breaks it; here it is put into words. A newer generation of the group takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from jobs.findings.ownership import LOOK_FOR_THEM, LOOK_FOR_THEM_BY_BROKERS
+from jobs.findings.rule import Found, counted, figures, listed, rule
+from schemas.vocabulary import Rule, Severity
+
+SEEN_AT = "seen_at"
+"""Evidence that only findings of this rule have: the time of the first look that shows the partitions, UTC."""
+
+LEADERS_LOOK_MS = 300_000
+"""How often a leader looks for new partitions, if nothing else is set (``metadata.max.age.ms``)."""
+
+
+@dataclass(frozen=True)
+class GrownTopic:
+    """A subscribed topic that has more partitions than the newest generation of a group was given.
+
+    Attributes:
+        known_count: partitions that the topic had for the generation; 0 where it did not exist.
+        partition_count: partitions in the newest look.
+        seen_at_ms: time of the first look since which it has more than ``known_count``.
+    """
+
+    topic: str
+    known_count: int
+    partition_count: int
+    seen_at_ms: int
+
+
+@dataclass(frozen=True)
+class GrowthFacts:
+    """What the rule asks of one group.
+
+    Attributes:
+        looked_until_ms: time of the newest look at the cluster.
+        known_until_ms: time of the last record of the source that tells of the group; None where that is not known.
+    """
+
+    is_consumer_protocol: bool
+    grown: Sequence[GrownTopic]
+    looked_until_ms: int
+    known_until_ms: int | None
+
+
+@rule(
+    Rule.PARTITIONS_LEFT_OUT,
+    Severity.WARNING,
+    "Partitions are left out",
+    when="A look later than the newest generation shows more partitions of a subscribed topic than there were for it.",
+    advice=LOOK_FOR_THEM,
+)
+def grown_topics(facts: GrowthFacts) -> Found | None:
+    """Return the partitions that only looks behind the newest generation show."""
+    if not facts.grown:
+        return None
+    places = [f"{one.topic}-{number}" for one in facts.grown for number in range(one.known_count, one.partition_count)]
+    seen_at_ms = min(one.seen_at_ms for one in facts.grown)
+    until_ms = facts.looked_until_ms if facts.known_until_ms is None else min(facts.looked_until_ms, facts.known_until_ms)
+    is_over = facts.known_until_ms is not None and until_ms - seen_at_ms >= LEADERS_LOOK_MS
+    return Found(
+        f"Nobody was given {counted(len(places), 'partition')} that subscribed topics have got since the newest generation: "
+        f"{listed(places)}. A look at {_text(seen_at_ms)} is the first to show "
+        + ("it" if len(places) == 1 else "them" if len({one.seen_at_ms for one in facts.grown}) == 1 else "some of them"),
+        figures(left_out_count=len(places), partitions=places) | {SEEN_AT: _text(seen_at_ms)},
+        Severity.CRITICAL if is_over else None,
+        LOOK_FOR_THEM_BY_BROKERS if facts.is_consumer_protocol else LOOK_FOR_THEM,
+    )
+
+
+def _text(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,48 @@
+"""What can be said of Kafka Streams without knowing its tasks: who has partitions at all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from assignors.holdings import Holdings
+from jobs.findings.facts import SnapshotFacts
+from jobs.findings.rule import Found, counted, figures, listed
+from schemas.vocabulary import Severity
+
+THREAD = "-StreamThread-"
+"""In the client id of a thread's consumer what is behind the application's part, ``client.id`` or what Streams makes of its process."""
+
+WAIT_OR_LOOK = (
+    "Kafka Streams leaves a task where its state is until another instance has restored it (acceptable.recovery.lag), and asks again every "
+    "probing.rebalance.interval.ms (10 minutes). If it stays so, read the logs of the idle ones, and compare topologies and versions."
+)
+
+
+def idle_instances(snapshot: SnapshotFacts) -> Found | None:
+    """Return the instances of a Streams application that have nothing, where a single one has all partitions.
+
+    A task reads partitions of one number, so that two numbers are two tasks at least, which two instances could share. Where a member's
+    client id or host is not known, neither is its instance. It is an ``info`` where all idle instances are new to the group.
+    """
+    held = Holdings.of(snapshot.observed.assignment)
+    members: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in snapshot.evidence.participants:
+        if one.origin is None:
+            return None
+        client_id, host = one.origin
+        members[client_id.split(THREAD)[0], host].append(one.member_id)
+    busy = [instance for instance, names in members.items() if any(map(held.load, names))]
+    task_count = len({number for places in snapshot.observed.assignment.values() for _, number in places})  # at the least
+    if len(busy) != 1 or len(members) == 1 or task_count < 2:
+        return None
+    idle = [instance for instance in members if instance not in busy]
+    before = None if snapshot.previous is None else {one.member_id for one in snapshot.previous.problem.members}
+    are_new = before is not None and all(before.isdisjoint(members[instance]) for instance in idle)
+    names = [" at ".join(instance) for instance in idle]
+    partitions = sum(held.loads)
+    return Found(
+        f"One of {len(members)} instances has all {counted(partitions, 'partition')}; nothing to read have {listed(names)}",
+        figures(idle_instance_count=len(idle), instance_count=len(members), partition_count=partitions, instances=names),
+        Severity.INFO if are_new else None,
+        WAIT_OR_LOOK,
+    )

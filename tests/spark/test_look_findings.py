@@ -1,0 +1,100 @@
+"""Which topics are asked for, and which of them have grown behind the newest generation of a group: on a few rows of each table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.look_findings import changed_topics, grown_topics, growth_facts, newest_with_topics
+from schemas.tables import GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS
+from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
+
+Row = dict[str, Any]
+
+
+def seen(topic: str, **counts: int) -> list[Row]:
+    """Return looks at a topic: ``seen("t", at_10=2)`` is one at 10 ms with two partitions."""
+    return [look_row(topic, int(name.removeprefix("at_")), [[]] * count) for name, count in counts.items()]
+
+
+LOOKS = [
+    *seen("same", at_10=2, at_20=2, at_30=2),
+    *seen("grew", at_10=2, at_20=2, at_30=3),
+    *seen("grew_before", at_10=1, at_20=2, at_30=2),
+    *seen("shrank", at_10=4, at_20=4, at_30=3),
+    *seen("created", at_30=1),
+    *seen("deleted", at_10=1, at_20=1),
+    *seen("again", at_10=3, at_20=2, at_30=3),
+]
+
+
+@pytest.mark.parametrize(
+    ("compared", "expected"),
+    [
+        pytest.param((20, 30), {"grew", "shrank", "created", "deleted", "again"}, id="the newest and the one before"),
+        pytest.param((10, 20, 30), {"grew", "grew_before", "shrank", "created", "deleted", "again"}, id="all"),
+    ],
+)
+def test_only_topics_whose_count_differs_are_asked_for(spark: SparkSession, compared: tuple[int, ...], expected: set[str]) -> None:
+    assert {row["topic"] for row in changed_topics(looks(spark, *LOOKS), {"c": compared}).collect()} == expected
+
+
+def topics_row(topics_hash: str, **counts: int) -> Row:
+    """Return the topics of a generation; those whose name begins with ``maybe`` are not confirmed."""
+    entry = {"topic_id": None, "partition_racks": None, "basis": "before"}
+    told = [{**entry, "topic": name, "partition_count": count, "is_uncertain": name.startswith("maybe")} for name, count in counts.items()]
+    return {"cluster_id": "c", "topics_hash": topics_hash, "topics": told}
+
+
+def audit_row(group_id: str, position: int, topics_hash: str, **changes: Any) -> Row:
+    row = {"cluster_id": "c", "group_id": group_id, "position": position, "basis": "observed", "topics_hash": topics_hash}
+    return {**row, "member_count": 1, "is_settled": True, **changes}
+
+
+def test_the_newest_generation_tells_what_it_knew(spark: SparkSession) -> None:
+    audits = [
+        audit_row("g", 1, "old"),
+        audit_row("g", 2, "new"),
+        audit_row("empty", 1, "old"),
+        audit_row("empty", 2, "new", member_count=0),
+        audit_row("handing over", 1, "new", is_settled=False),
+    ]
+    topics = [topics_row("old", t=1), topics_row("new", t=2, maybe=1)]
+    found = newest_with_topics(frame(spark, GENERATION_AUDITS.schema, audits), frame(spark, GENERATION_TOPICS.schema, topics))
+    assert [(row["group_id"], row["position"], row["topic"], row["known_count"]) for row in found.collect()] == [("g", 2, "t", 2)]
+
+
+def test_a_topic_has_grown_where_the_newest_look_has_more_than_was_known(spark: SparkSession) -> None:
+    """``again`` had three at 10 ms, two at 20 ms and three again: what is there now was first seen at 30 ms."""
+    newest = spark.createDataFrame(
+        [("c", "g", 1, name, known) for name, known in {"same": 2, "grew": 2, "shrank": 4, "created": 0, "deleted": 1, "again": 2}.items()],
+        "cluster_id string, group_id string, position bigint, topic string, known_count int",
+    )
+    grown = grown_topics(newest, looks(spark, *LOOKS), {"c": (10, 20, 30)})
+    found = {row["topic"]: (row["known_count"], row["partition_count"], row["seen_at_ms"]) for row in grown.collect()}
+    assert found == {"grew": (2, 3, 30), "created": (0, 1, 30), "again": (2, 3, 30)}
+
+
+def test_facts_are_of_topics_that_are_known_to_be_subscribed_to(spark: SparkSession) -> None:
+    """Records of the group's source go on until 5,000 ms, those of another one until 9,000."""
+    told = [
+        snapshot_row("g", 1, member_row("m", assigned=entries(t=[0])), source="consumer-offsets", group_type="classic"),
+        snapshot_row("untold", 1, member_row("m"), source="describe", group_type="classic", has_subscriptions=False),
+        snapshot_row("converted", 1, member_row("m"), source="consumer-offsets", group_type="classic", is_conversion=True),
+    ]
+    commit = {"cluster_id": "c", "group_id": "h", "topic": "t", "partition": 0, "position": 7}
+    commits = [
+        {**commit, "source": "consumer-offsets", "observed_at": moment(5_000)},
+        {**commit, "source": "snapshot", "observed_at": moment(9_000)},
+    ]
+    grown = spark.createDataFrame(
+        [("c", group, 1, topic, 1, 2, 20) for group in ("g", "untold", "converted") for topic in ("t", "left")],
+        "cluster_id string, group_id string, position bigint, topic string, known_count int, partition_count int, seen_at_ms bigint",
+    )
+    facts = growth_facts(grown, snapshots(spark, *told), frame(spark, OFFSET_SNAPSHOTS.schema, commits), {"c": (10, 20)})
+    (row,) = facts.collect()
+    assert (row["group_id"], row["generation"], row["observed_at_ms"], row["is_consumer_protocol"]) == ("g", 1, 1_000, False)
+    assert [one.asDict() for one in row["grown"]] == [{"topic": "t", "known_count": 1, "partition_count": 2, "seen_at_ms": 20}]
+    assert (row["looked_until_ms"], row["known_until_ms"]) == (20, 5_000)

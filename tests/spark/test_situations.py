@@ -1,0 +1,124 @@
+"""What is said of groups in situations that people have reported: many small clusters in one run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.tables import content, rows
+
+SITUATIONS = Path(__file__).resolve().parents[1] / "golden" / "situations"
+AS_OF = ("--as-of", "2026-09-22T00:00:00Z")
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def tables(make_tables, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
+    warehouse = tmp_path_factory.mktemp("situations") / "w"
+    assert make_tables("run", "--warehouse", warehouse, "--input", SITUATIONS, *AS_OF) == 0
+    return {name: rows(warehouse, name) for name in ("findings", "generation_audits", "solutions")}
+
+
+def found(tables: dict[str, list[Row]], cluster: str, group: str | None = None) -> dict[str, list[Row]]:
+    """Return the findings of a cluster, or of one group, by rule."""
+    by_rule: dict[str, list[Row]] = {}
+    for row in tables["findings"]:
+        if row["cluster_id"] == cluster and group in (None, row["group_id"]):
+            by_rule.setdefault(row["rule_id"], []).append({**row, "evidence": dict(row["evidence"])})
+    return by_rule
+
+
+def observed(tables: dict[str, list[Row]], cluster: str, group: str | None = None) -> list[Row]:
+    audits = [row for row in tables["generation_audits"] if row["cluster_id"] == cluster and row["basis"] == "observed"]
+    return sorted((row for row in audits if group in (None, row["group_id"])), key=lambda row: row["position"])
+
+
+@pytest.mark.parametrize("group", ["g27", "g27-later"])
+def test_a_generation_whose_past_is_not_known_is_judged_like_a_first_one(tables: dict[str, list[Row]], group: str) -> None:
+    """Eight topics of ten partitions, thirty members: range gives ten of them eight each. Eighty over thirty are three at the most."""
+    (audit,) = observed(tables, "c27", group)
+    assert (audit["verdict"], audit["imbalance_ratio"]) == ("better_elsewhere", 3.0)
+    ratios = {
+        row["strategy"]: row["imbalance_ratio"]
+        for row in tables["generation_audits"]
+        if (row["group_id"], row["basis"]) == (group, "counterfactual")
+    }
+    even = pytest.approx(3 / (80 / 30))
+    assert ratios == {"range": 3.0, "roundrobin": even, "sticky": even, "cooperative-sticky": even}
+    assert "range_crowded" in found(tables, "c27", group)
+
+
+def test_the_verdict_needs_subscriptions(tables: dict[str, list[Row]]) -> None:
+    """A look at one moment tells who holds what. That three members hold nothing is all that it tells of them."""
+    (audit,) = observed(tables, "c16")
+    assert (audit["verdict"], audit["idle_member_count"]) == (None, 3)
+    (idle,) = found(tables, "c16")["idle_members"]
+    assert (idle["severity"], idle["evidence"]["idle_member_count"]) == ("info", "3")
+
+
+def test_an_assignment_over_one_topic_needs_no_topic_id(tables: dict[str, list[Row]]) -> None:
+    for cluster in ("c22a", "c22b"):
+        recomputed = [row for row in tables["solutions"] if (row["cluster_id"], row["basis"]) == (cluster, "recomputed")]
+        assert [(row["status"], row["conformance"]) for row in recomputed] == [("solved", "exact")]
+        assert found(tables, cluster) == {}
+
+
+def test_kafka_streams_has_no_verdict_and_a_finding_where_one_instance_has_all(tables: dict[str, list[Row]]) -> None:
+    (audit,) = observed(tables, "c34")
+    assert (audit["verdict"], audit["better_strategy"]) == (None, None)
+    (idle,) = found(tables, "c34")["idle_members"]
+    assert "all 8 partitions" in idle["message"] and idle["evidence"]["idle_instance_count"] == "3"
+
+
+def test_a_rolling_restart_is_no_flapping(tables: dict[str, list[Row]]) -> None:
+    assert not [row for of_rule in found(tables, "c15").values() for row in of_rule if row["severity"] != "info"]
+
+
+def test_partitions_that_only_a_look_behind_the_newest_generation_shows_are_left_out(tables: dict[str, list[Row]]) -> None:
+    (left_out,) = found(tables, "c35")["partitions_left_out"]
+    assert left_out["severity"] == "critical", "the look after that is two hours later, and so are commits"
+    expected = {"left_out_count": "4", "partitions": "q-2, q-3, q-4, q-5", "seen_at": "2026-09-21T14:23:20Z"}
+    assert left_out["evidence"].items() >= expected.items()
+
+
+def test_polls_that_show_the_same_members_do_not_hide_that_the_topic_has_grown(tables: dict[str, list[Row]]) -> None:
+    (left_out,) = found(tables, "c-polls")["partitions_left_out"]
+    newest = observed(tables, "c-polls")[-1]
+    assert left_out["position"] == newest["position"]
+    assert (left_out["evidence"]["partitions"], left_out["severity"]) == ("p-2, p-3", "critical")
+
+
+def test_what_the_first_look_of_all_shows_is_not_held_against_generations_before_it(tables: dict[str, list[Row]]) -> None:
+    by_rule = found(tables, "c-read-late")
+    assert {rule: len(of_rule) for rule, of_rule in by_rule.items()} == {"topic_basis_uncertain": 4}
+    audits = observed(tables, "c-read-late")
+    assert [(row["unassigned_count"], row["pause_partition_ms"]) for row in audits] == [(0, 0)] * 4
+
+
+def lines(name: str, source: str) -> list[str]:
+    return (SITUATIONS / name / source).read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("name", ["topic-grew-behind-generation", "polls-of-the-same-members"])
+def test_a_finding_by_looks_is_the_same_however_records_and_looks_arrive(make_tables, tmp_path: Path, name: str) -> None:
+    """First the generation and the two looks before and behind the growth, then what came later."""
+    sources = sorted(path.name for path in (SITUATIONS / name).iterdir() if path.suffix == ".ndjson")
+    for step in ("first", "then", "whole"):
+        (tmp_path / step).mkdir()
+    for source in sources:
+        told = lines(name, source)
+        cut = 2 if "look" in source or "metadata" in source else 1
+        (tmp_path / "first" / source).write_text("".join(told[:cut]), encoding="utf-8")
+        (tmp_path / "then" / source).write_text("".join(told[cut:]), encoding="utf-8")
+        shutil.copy(SITUATIONS / name / source, tmp_path / "whole" / source)
+    for step in ("first", "then"):
+        assert make_tables("run", "--warehouse", tmp_path / "parts", "--input", tmp_path / step) == 0
+        severities = [row["severity"] for row in rows(tmp_path / "parts", "findings") if row["rule_id"] == "partitions_left_out"]
+        assert severities == [{"first": "warning", "then": "critical"}[step]]
+    assert make_tables("run", "--warehouse", tmp_path / "at-once", "--input", tmp_path / "whole") == 0
+    parts, at_once = ([json.loads(row) for row in content(tmp_path / warehouse, "findings")] for warehouse in ("parts", "at-once"))
+    assert parts == at_once

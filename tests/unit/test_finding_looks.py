@@ -1,0 +1,53 @@
+"""Partitions that topics have got since a group's newest generation: what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.findings import LOOK_RULES, Finding, find
+from jobs.findings.looks import GrownTopic, GrowthFacts
+
+MINUTE = 60_000
+SEEN = 1_790_000_600_000
+SEEN_TEXT = "2026-09-21T14:23:20Z"
+
+
+def told(*grown: GrownTopic, looked: int = 0, known: int | None = 0, is_consumer_protocol: bool = False) -> Finding | None:
+    """Return the finding; ``looked`` and ``known`` are minutes since the first look."""
+    known_until = None if known is None else SEEN + known * MINUTE
+    return next(find(GrowthFacts(is_consumer_protocol, grown, SEEN + looked * MINUTE, known_until), LOOK_RULES), None)
+
+
+GROWN = GrownTopic("t", 2, 4, SEEN)
+
+
+def test_partitions_are_named_with_the_first_look_that_shows_them() -> None:
+    finding = told(GROWN, GrownTopic("u", 0, 1, SEEN + MINUTE))
+    assert finding is not None
+    assert finding.message == (
+        "Nobody was given 3 partitions that subscribed topics have got since the newest generation: t-2, t-3, u-0. "
+        f"A look at {SEEN_TEXT} is the first to show some of them"
+    )
+    assert finding.evidence == {"left_out_count": "3", "partitions": "t-2, t-3, u-0", "seen_at": SEEN_TEXT}
+    assert told() is None
+
+
+@pytest.mark.parametrize(
+    ("looked", "known", "severity"),
+    [
+        pytest.param(0, 0, "warning", id="the leader may learn of them yet"),
+        pytest.param(5, 5, "critical", id="it has had its time"),
+        pytest.param(4, 60, "warning", id="no look since"),
+        pytest.param(60, 4, "warning", id="no record since, so the group may have rebalanced"),
+        pytest.param(60, None, "warning", id="no record is known"),
+    ],
+)
+def test_severity_grows_once_looks_and_records_go_on(looked: int, known: int | None, severity: str) -> None:
+    finding = told(GROWN, looked=looked, known=known)
+    assert finding is not None and finding.severity == severity
+
+
+@pytest.mark.parametrize("is_consumer_protocol", [True, False])
+def test_advice_is_for_who_assigns(is_consumer_protocol: bool) -> None:
+    finding = told(GROWN, is_consumer_protocol=is_consumer_protocol)
+    assert finding is not None and ("group epoch" in finding.advice) is is_consumer_protocol
