@@ -141,6 +141,12 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("--input", nargs="+", metavar="PATH", help="captures: files or folders (beats `inputs` in the settings)")
             formats = [str(source) for source in Source]
             command.add_argument("--format", choices=formats, help="kind of all inputs; recognised from their content when not given")
+            command.add_argument(
+                "--offsets-partition",
+                type=partition,
+                metavar="N",
+                help="partition of __consumer_offsets, of dumps of kafka-dump-log whose lines 'Dumping ...' do not tell it",
+            )
             collect_options.add_live_to(command)
         if name in ("run", "audit"):
             levels = [str(severity) for severity in Severity]
@@ -213,6 +219,13 @@ def seconds(text: str) -> float:
     if not parsed >= 0:
         raise argparse.ArgumentTypeError(f"expected seconds, found {text!r}")
     return parsed
+
+
+def partition(text: str) -> int:
+    """Return the number of a partition."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"expected the number of a partition, found {text[:50]!r}")
+    return int(text)
 
 
 def conf_folder() -> Path:
@@ -450,7 +463,7 @@ def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
     if arguments.command in ("run", "land") and (settings.inputs or not arguments.bootstrap_servers):
         from jobs.captures import find_captures
 
-        captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None)
+        captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None, arguments.offsets_partition)
         captures = captures if arguments.as_of is not None else _timed(captures, settings.inputs)
     if arguments.command in ("run", "report"):
         _check_outputs(arguments, settings, captures)

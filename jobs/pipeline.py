@@ -415,7 +415,8 @@ def _input_fingerprint(request: Request, digests: Iterable[bytes]) -> str:
 def _settings_fingerprint(request: Request) -> str:
     """Return what tells settings apart, but for places: inputs are told apart by what they hold, and a report changes no table."""
     is_timed = not any(capture.source is Source.DESCRIBE for capture in request.captures)
-    told = (request.cluster_id_flag, request.recompute, request.since, *(() if is_timed else (request.as_of,)))
+    partitions = {capture.offsets_partition for capture in request.captures if capture.offsets_partition is not None}
+    told = (request.cluster_id_flag, request.recompute, request.since, *(() if is_timed else (request.as_of,)), *partitions)
     asked = (request.command, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, told))
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()
 

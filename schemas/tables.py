@@ -134,7 +134,7 @@ SOURCE = _column("source", STRING, "kind of capture")
 SOURCE_POSITION = _column(
     "source_position",
     STRING,
-    "where the record is: partition@offset of a raw log; else what it is of, or file and line, object or row, the file by its path below "
+    "where the record is: partition@offset of the log; else what it is of, or file and line, object or row, the file by its path below "
     "the input",
 )
 PLACED_BY = _column(
