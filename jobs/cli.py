@@ -147,6 +147,11 @@ def build_parser() -> argparse.ArgumentParser:
                 metavar="N",
                 help="partition of __consumer_offsets, of dumps of kafka-dump-log whose lines 'Dumping ...' do not tell it",
             )
+            command.add_argument(
+                "--as-new-cluster",
+                action="store_true",
+                help="land captures of a cluster under this name although it has landed under another one",
+            )
             collect_options.add_live_to(command)
         if name in ("run", "audit"):
             levels = [str(severity) for severity in Severity]
@@ -572,6 +577,7 @@ def _execute(
         tuple(arguments.__dict__.get("expand") or ()),
         Path(arguments.output) if arguments.__dict__.get("expand") and arguments.output else None,
         arguments.__dict__.get("all_groups", False),
+        arguments.__dict__.get("as_new_cluster", False),
     )
     jars = os.environ.get("EVENKEEL_JARS")
     warehouse = local_folder(settings.warehouse)

@@ -24,6 +24,7 @@ from jobs.errors import CountsDoNotBalanceError
 from jobs.known_files import counts_to_note, find_known
 from jobs.packing import GROUP
 from jobs.reading import decode_captures, decode_log, decode_look, united
+from jobs.same_cluster import check_names
 from jobs.settling import (
     CONFLICT,
     OF_GROUPS,
@@ -153,6 +154,8 @@ def run(context: RunContext) -> None:
     context.captures = known.unread
     counts = Counter(dict.fromkeys(("read", *map(str, Outcome)), 0))
     counts.update(known.counts)
+    if known.unread and not context.as_new_cluster:
+        check_names(context)
     if known.unread or context.live is not None:
         found, tally = _land(context)
         counts.update(found)

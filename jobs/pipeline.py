@@ -65,6 +65,7 @@ class Request:
         expand: of the command assign, groups whose results are to be shown; empty where something is to be computed.
         expand_to: file for these; None for stdout.
         all_groups: of the command verify, whether every group is looked into.
+        as_new_cluster: of the commands that land, whether a cluster may come under another name than before.
     """
 
     command: str
@@ -83,6 +84,7 @@ class Request:
     expand: tuple[str, ...] = ()
     expand_to: Path | None = None
     all_groups: bool = False
+    as_new_cluster: bool = False
 
 
 def execute(spark: SparkSession, request: Request) -> str | None:
@@ -216,6 +218,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         positions_before=dict(published["positions"] or {}) if published is not None else {},
         origins_before=dict(published["origins"] or {}) if published is not None else {},
         landed_until_before=_landed_until(published),
+        as_new_cluster=request.as_new_cluster,
     )
     row = {
         "run_id": request.run_id,
