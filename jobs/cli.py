@@ -78,7 +78,10 @@ Run it once a day or a week, between other runs; readers go on reading. Whole mo
 `maintain.counterfactual_days` (30), while its figures in generation_audits stay. Of each group everything stays
 that the next run goes on from, its last generation at the least. Landing skips records of the months that went, so
 that old captures do not bring them back. Files are removed `maintain.vacuum_hours` (168, the least) after the last
-version that named them; so long an older version can be read. What was done is told in `runs.output_counts`.""",
+version that named them; so long an older version can be read. What was done is told in `runs.output_counts`.
+
+With --drop-cluster it removes one cluster, rows and all that is noted of it, and nothing else. Land its captures again
+to begin it anew. Make the report anew behind it.""",
     "verify": """
 
 Checked are every commit, checkpoint and data file of each table (a local folder only), the tables' versions against
@@ -168,6 +171,9 @@ def build_parser() -> argparse.ArgumentParser:
                 help="with --recompute: only groups with a snapshot at T or later; with --expand: only generations of T or later",
             )
             command.add_argument("--output", metavar="FILE", help="with --expand: write the rows to this new Parquet file")
+        if name == "maintain":
+            command.add_argument("--drop-cluster", metavar="NAME", help="remove this cluster from all tables, and do nothing else")
+            command.add_argument("--dry-run", action="store_true", help="with --drop-cluster: print its rows by table; change nothing")
         if name in ("run", "report"):
             command.add_argument("--output", metavar="FILE", help="the report's file (default: report.html in the warehouse folder)")
             command.add_argument(
@@ -462,6 +468,8 @@ def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
         _check_assign_options(arguments, settings)
     if arguments.command == "maintain" and arguments.as_of and arguments.as_of > datetime.now(timezone.utc):
         raise UsageError(f"--as-of {arguments.as_of.isoformat()} is yet to come: maintain would drop what is not old")
+    if arguments.__dict__.get("dry_run") and arguments.drop_cluster is None:
+        raise UsageError("--dry-run goes with --drop-cluster")
     if arguments.__dict__.get("client_properties") and not arguments.bootstrap_servers:
         raise UsageError("--client-properties goes with --bootstrap-servers")
     captures: tuple[Capture, ...] = ()
@@ -578,6 +586,8 @@ def _execute(
         Path(arguments.output) if arguments.__dict__.get("expand") and arguments.output else None,
         arguments.__dict__.get("all_groups", False),
         arguments.__dict__.get("as_new_cluster", False),
+        arguments.__dict__.get("drop_cluster"),
+        arguments.__dict__.get("dry_run", False),
     )
     jars = os.environ.get("EVENKEEL_JARS")
     warehouse = local_folder(settings.warehouse)
