@@ -9,7 +9,7 @@ from assignors.holdings import Holdings
 from assignors.replay import UNRESOLVED
 from assignors.subscriptions import existing_partition_counts, layout_of, subscribers_of
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Found, counted, figures, listed, rule
+from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 CROWDED_RATIO = 1.5
@@ -72,7 +72,7 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
     if not shared:
         return None
     return Found(
-        f"{len(shared)} partitions have more than one owner: {listed(shared)}",
+        f"{counted(len(shared), 'partition has', 'partitions have')} more than one owner: {listed(shared)}",
         figures(multiply_owned_count=len(shared), partitions=shared),
         advice=TWICE_BY_BROKERS if snapshot.evidence.is_consumer_protocol else TWICE,
     )
@@ -162,7 +162,8 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     most = max(_held(snapshot).loads)
     members = len(snapshot.problem.members)
     return Found(
-        f"{len(idle)} of {members} members have nothing to read, while another has up to {counted(most, 'partition')}: {listed(idle)}",
+        f"{part_of(len(idle), members, 'member', 'has', 'have')} nothing to read, while another has up to {counted(most, 'partition')}: "
+        f"{listed(idle)}",
         figures(idle_member_count=len(idle), member_count=members, partitions_per_member_max=most, members=idle),
         advice=SPREAD_BY_BROKERS if snapshot.evidence.is_consumer_protocol else SPREAD,
     )
@@ -187,7 +188,8 @@ def surplus_members(snapshot: SnapshotFacts) -> Found | None:
         return None
     members, partitions = len(snapshot.problem.members), sum(existing_partition_counts(snapshot.problem).values())
     return Found(
-        f"{len(surplus)} of {members} members have nothing to read: the topics of the group have {counted(partitions, 'partition')}",
+        f"{part_of(len(surplus), members, 'member', 'has', 'have')} nothing to read: the topics of the group have "
+        f"{counted(partitions, 'partition')}",
         figures(idle_member_count=len(surplus), member_count=members, partition_count=partitions, members=surplus),
     )
 
@@ -235,7 +237,7 @@ def crowded_range(snapshot: SnapshotFacts) -> Found | None:
         return None
     return Found(
         f"{snapshot.strategy} gives one member {found.most} of {found.total} partitions and another {found.least}: "
-        f"{found.short_topic_count} of {found.topic_count} topics have fewer partitions than the group has members",
+        f"{part_of(found.short_topic_count, found.topic_count, 'topic', 'has', 'have')} fewer partitions than the group has members",
         figures(
             partitions_per_member_max=found.most,
             partitions_per_member_min=found.least,
