@@ -21,6 +21,7 @@ from jobs.location import is_table, is_warehouse, objection, table_around, told
 from jobs.output_files import without_report_files
 from jobs.parquet_captures import AGAIN, ENCRYPTED_MAGIC, PLAIN_MAGIC, parquet_facts
 from jobs.sources.describe import find_lost_topic_names, looks_like_describe
+from jobs.sources.dump_log import NO_PARTITION, lacks_partition, looks_like_dump, with_headings
 from jobs.sources.formatter_json import find_separator
 from jobs.sources.other_formats import name_format, name_old_table
 from jobs.text_pieces import WHOLE, Piece, RecordTooLongError
@@ -30,7 +31,7 @@ from schemas.vocabulary import SOURCES_OF_GROUPS, Source
 
 logger = logging.getLogger(__name__)
 
-PARQUET, NDJSON, OBJECTS, TEXT = "parquet", "ndjson", "objects", "text"
+PARQUET, LINES, OBJECTS, TEXT = "parquet", "lines", "objects", "text"
 HEAD_BYTES = 1 << 16
 """What the kind of a text is recognised by."""
 LONGEST_TEXT_BYTES = 1 << 28
@@ -62,7 +63,7 @@ class Capture:
     Attributes:
         path: as Spark reads it.
         source: which kind of capture it is.
-        encoding: ``parquet``, ``ndjson``, ``objects`` (JSON with nothing between) or ``text``.
+        encoding: ``parquet``, ``lines`` (a record each), ``objects`` (JSON with nothing between) or ``text``.
         size_bytes: size of the file.
         cluster_id: the capture's own id, or that of the captures beside it; None when there is none.
         separator: the text with which each of the ``objects`` begins; None for other encodings.
@@ -70,6 +71,7 @@ class Capture:
         name: the path below the folder that was named as an input; of a file that was named itself, its own name.
         is_gzip: it is a packed text.
         pieces: in which a text is read, line by line or object by object; none for other encodings.
+        offsets_partition: of a dump the partition of ``__consumer_offsets``, for segments whose names do not tell it; None for no such.
     """
 
     path: str
@@ -83,9 +85,10 @@ class Capture:
     name: str = ""
     is_gzip: bool = False
     pieces: tuple[Piece, ...] = ()
+    offsets_partition: int | None = None
 
 
-def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tuple[Capture, ...]:
+def find_captures(inputs: tuple[str, ...], forced: Source | None = None, offsets_partition: int | None = None) -> tuple[Capture, ...]:
     """Return the captures in the given files and folders, in a fixed order.
 
     Files of other kinds in a folder are passed over, which the log says by name and reason; a file that was named itself must be a
@@ -93,6 +96,7 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
 
     Args:
         forced: kind of the captures; looks that lie in a folder with them are taken too. None for all kinds.
+        offsets_partition: of dumps that do not tell theirs; None where all have to.
 
     Raises:
         InputError: nothing there, an empty or unreadable file, a kind that is not known, missing columns.
@@ -107,7 +111,7 @@ def find_captures(inputs: tuple[str, ...], forced: Source | None = None) -> tupl
         captures = [
             replace(capture, name=str(path.relative_to(root if is_folder else root.parent)))
             for path in paths
-            if (capture := _recognise(path, forced, None if not is_folder else passed_over))
+            if (capture := _recognise(path, forced, offsets_partition, None if not is_folder else passed_over))
         ]
         if not captures:
             passed_over.tell()
@@ -305,10 +309,11 @@ def _kind(path: Path, passed_over: _PassedOver) -> int:
         return 0
 
 
-def _recognise(path: Path, forced: Source | None, passed_over: _PassedOver | None) -> Capture | None:
+def _recognise(path: Path, forced: Source | None, offsets_partition: int | None, passed_over: _PassedOver | None) -> Capture | None:
     """Return a file as a capture; None for one that is none.
 
     Args:
+        offsets_partition: see ``find_captures``.
         passed_over: gets what is no capture; None where the file was named itself, and must be one.
     """
     try:
@@ -321,10 +326,11 @@ def _recognise(path: Path, forced: Source | None, passed_over: _PassedOver | Non
             raise _OtherKindError(_ENCRYPTED)
         is_printed = passed_over is None and forced is Source.DESCRIBE
         is_gzip = magic[:2] == b"\x1f\x8b"
+        is_read_whole = is_gzip or text_pieces.mark_of(magic) is not None
         capture = (
             _parquet_capture(path, size)
             if magic == PLAIN_MAGIC
-            else _text_capture(path, size, is_printed=is_printed, is_gzip=is_gzip, has_mark=text_pieces.mark_of(magic) is not None)
+            else _text_capture(path, size, offsets_partition, is_printed=is_printed, is_gzip=is_gzip, is_read_whole=is_read_whole)
         )
         damage = checksum_problem(path)
     except OSError as error:
@@ -377,7 +383,7 @@ def _first_line(begin: bytes) -> str:
     return begin.decode().partition("\r")[0].strip()
 
 
-def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool, has_mark: bool) -> Capture:
+def _text_capture(path: Path, size: int, offsets_partition: int | None, *, is_printed: bool, is_gzip: bool, is_read_whole: bool) -> Capture:
     try:
         with text_pieces.opened(str(path), is_gzip=is_gzip) as content:
             head = content.read(HEAD_BYTES)
@@ -386,6 +392,10 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool, has
             content.seek(0)
             if separator is not None:
                 capture = Capture(str(path), Source.FORMATTER_JSON, OBJECTS, size, separator=separator)
+            elif looks_like_dump(text):
+                if offsets_partition is None and lacks_partition(text):
+                    raise InputError(f"input {path}: {NO_PARTITION}")
+                capture = Capture(str(path), Source.DUMP_LOG, LINES, size, offsets_partition=offsets_partition)
             elif (old := name_old_table(text)) is not None:
                 raise _KnownFormatError(old)
             elif is_printed or looks_like_describe(text):
@@ -394,7 +404,7 @@ def _text_capture(path: Path, size: int, *, is_printed: bool, is_gzip: bool, has
             else:
                 capture = _ndjson_capture(path, size, _first_line(content.readline(LONGEST_TEXT_BYTES + 1)), text)
             content.seek(0)
-            pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_read_whole=is_gzip or has_mark)
+            pieces = () if capture.encoding == TEXT else _pieces(content, capture, is_read_whole=is_read_whole)
     except (EOFError, zlib.error) as error:
         raise InputError(f"input {path}: damaged gzip data ({error}); {AGAIN}") from None
     except UnicodeDecodeError as error:
@@ -410,7 +420,9 @@ def _pieces(content: BufferedIOBase, capture: Capture, *, is_read_whole: bool) -
         return (Piece(0, capture.size_bytes, 1),)
     separator = None if capture.separator is None else capture.separator.encode()
     pieces = tuple(text_pieces.cut(content, separator, LONGEST_TEXT_BYTES))
-    return (WHOLE,) if is_read_whole else pieces
+    if is_read_whole:
+        return (WHOLE,)
+    return tuple(with_headings(content, pieces)) if capture.source is Source.DUMP_LOG else pieces
 
 
 def _refuse_lost_names(path: Path, content: bytes) -> None:
@@ -428,4 +440,4 @@ def _ndjson_capture(path: Path, size: int, first: str, begin: str) -> Capture:
         raise _OtherKindError(problem) if other is None else _KnownFormatError(other)
     if problem:
         raise InputError(f"input {path}: {problem}")
-    return Capture(str(path), source, NDJSON, size, line_cluster_id(first) if source is Source.CLUSTER_METADATA else None)
+    return Capture(str(path), source, LINES, size, line_cluster_id(first) if source is Source.CLUSTER_METADATA else None)

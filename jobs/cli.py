@@ -78,7 +78,10 @@ Run it once a day or a week, between other runs; readers go on reading. Whole mo
 `maintain.counterfactual_days` (30), while its figures in generation_audits stay. Of each group everything stays
 that the next run goes on from, its last generation at the least. Landing skips records of the months that went, so
 that old captures do not bring them back. Files are removed `maintain.vacuum_hours` (168, the least) after the last
-version that named them; so long an older version can be read. What was done is told in `runs.output_counts`.""",
+version that named them; so long an older version can be read. What was done is told in `runs.output_counts`.
+
+With --drop-cluster it removes one cluster, rows and all that is noted of it, and nothing else. Land its captures again
+to begin it anew. Make the report anew behind it.""",
     "verify": """
 
 Checked are every commit, checkpoint and data file of each table (a local folder only), the tables' versions against
@@ -141,6 +144,17 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("--input", nargs="+", metavar="PATH", help="captures: files or folders (beats `inputs` in the settings)")
             formats = [str(source) for source in Source]
             command.add_argument("--format", choices=formats, help="kind of all inputs; recognised from their content when not given")
+            command.add_argument(
+                "--offsets-partition",
+                type=partition,
+                metavar="N",
+                help="partition of __consumer_offsets, of dumps of kafka-dump-log whose lines 'Dumping ...' do not tell it",
+            )
+            command.add_argument(
+                "--as-new-cluster",
+                action="store_true",
+                help="land captures of a cluster under this name although it has landed under another one",
+            )
             collect_options.add_live_to(command)
         if name in ("run", "audit"):
             levels = [str(severity) for severity in Severity]
@@ -157,6 +171,9 @@ def build_parser() -> argparse.ArgumentParser:
                 help="with --recompute: only groups with a snapshot at T or later; with --expand: only generations of T or later",
             )
             command.add_argument("--output", metavar="FILE", help="with --expand: write the rows to this new Parquet file")
+        if name == "maintain":
+            command.add_argument("--drop-cluster", metavar="NAME", help="remove this cluster from all tables, and do nothing else")
+            command.add_argument("--dry-run", action="store_true", help="with --drop-cluster: print its rows by table; change nothing")
         if name in ("run", "report"):
             command.add_argument("--output", metavar="FILE", help="the report's file (default: report.html in the warehouse folder)")
             command.add_argument(
@@ -213,6 +230,13 @@ def seconds(text: str) -> float:
     if not parsed >= 0:
         raise argparse.ArgumentTypeError(f"expected seconds, found {text!r}")
     return parsed
+
+
+def partition(text: str) -> int:
+    """Return the number of a partition."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"expected the number of a partition, found {text[:50]!r}")
+    return int(text)
 
 
 def conf_folder() -> Path:
@@ -444,13 +468,15 @@ def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
         _check_assign_options(arguments, settings)
     if arguments.command == "maintain" and arguments.as_of and arguments.as_of > datetime.now(timezone.utc):
         raise UsageError(f"--as-of {arguments.as_of.isoformat()} is yet to come: maintain would drop what is not old")
+    if arguments.__dict__.get("dry_run") and arguments.drop_cluster is None:
+        raise UsageError("--dry-run goes with --drop-cluster")
     if arguments.__dict__.get("client_properties") and not arguments.bootstrap_servers:
         raise UsageError("--client-properties goes with --bootstrap-servers")
     captures: tuple[Capture, ...] = ()
     if arguments.command in ("run", "land") and (settings.inputs or not arguments.bootstrap_servers):
         from jobs.captures import find_captures
 
-        captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None)
+        captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None, arguments.offsets_partition)
         captures = captures if arguments.as_of is not None else _timed(captures, settings.inputs)
     if arguments.command in ("run", "report"):
         _check_outputs(arguments, settings, captures)
@@ -559,6 +585,9 @@ def _execute(
         tuple(arguments.__dict__.get("expand") or ()),
         Path(arguments.output) if arguments.__dict__.get("expand") and arguments.output else None,
         arguments.__dict__.get("all_groups", False),
+        arguments.__dict__.get("as_new_cluster", False),
+        arguments.__dict__.get("drop_cluster"),
+        arguments.__dict__.get("dry_run", False),
     )
     jars = os.environ.get("EVENKEEL_JARS")
     warehouse = local_folder(settings.warehouse)

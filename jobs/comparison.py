@@ -7,7 +7,7 @@ read for it. All others are compared by ``settling``: with the stored rows at th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import date
 from functools import partial, reduce
@@ -16,11 +16,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.packing import GROUP
-from jobs.settling import EXPIRED, OF_GROUPS, identified, is_older, is_raw, known_places, quarantined_keys, settle_outcomes
+from jobs.settling import EXPIRED, OF_GROUPS, identified, is_of_log, is_older, known_places, quarantined_keys, settle_outcomes
 from jobs.warehouse import Warehouse
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
-from schemas.vocabulary import Outcome, Source
+from schemas.vocabulary import LOG_SOURCES, Outcome, Source
 
 MOST_OFFSET = 2**63 - 1
 """A log that was read up to here has no next offset that fits: all its records are compared."""
@@ -71,7 +71,7 @@ def survey_log(warehouse: Warehouse, decoded: DataFrame, landed_until: Mapping[s
         decoded: staged rows.
         landed_until: see ``runs.landed_until``.
     """
-    raw = decoded.where(is_raw())
+    raw = decoded.where(is_of_log())
     commit = F.col("offset_commit")
     facts = {
         "place_hash": _place_hash(),
@@ -153,12 +153,12 @@ def _stored_partitions(warehouse: Warehouse) -> DataFrame | None:
     """Return cluster_id, group_id, partition of raw records that have landed, or lost to others; None where there are none."""
     names = [TARGETS[name].name for name in OF_GROUPS]
     frames = [
-        warehouse.read(name).where(is_raw()).select(*GROUP, F.col("offsets_partition").alias("partition"))
+        warehouse.read(name).where(is_of_log()).select(*GROUP, F.col("offsets_partition").alias("partition"))
         for name in names
         if not warehouse.is_empty(name)
     ]
     if not warehouse.is_empty(QUARANTINE.name):
-        lost = warehouse.read(QUARANTINE.name).where(is_raw() & F.col("group_id").isNotNull())
+        lost = warehouse.read(QUARANTINE.name).where(is_of_log() & F.col("group_id").isNotNull())
         frames.append(lost.select(*GROUP, log_partition().alias("partition")))
     return reduce(DataFrame.unionByName, frames) if frames else None
 
@@ -175,14 +175,14 @@ def landed_before(warehouse: Warehouse) -> dict[str, int]:
 def _stored_places(warehouse: Warehouse) -> DataFrame | None:
     names = [*(TARGETS[name].name for name in OF_GROUPS), QUARANTINE.name]
     places = ("cluster_id", log_partition().alias("partition"), log_offset().alias("offset"))
-    frames = [warehouse.read(name).where(is_raw()).select(*places) for name in names if not warehouse.is_empty(name)]
+    frames = [warehouse.read(name).where(is_of_log()).select(*places) for name in names if not warehouse.is_empty(name)]
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 
 def resolve(
     warehouse: Warehouse,
     decoded: DataFrame,
-    sources: Collection[Source],
+    sources: Set[Source],
     survey: LogSurvey,
     landed_until: Mapping[str, int],
     retained_from: date | None = None,
@@ -198,13 +198,13 @@ def resolve(
     """
     quarantined = quarantined_keys(warehouse)
     is_log_alone = not survey.has_earlier and survey.shared_places == survey.moved_groups == ()
-    if is_log_alone and sources == {Source.CONSUMER_OFFSETS}:
+    if is_log_alone and sources <= set(LOG_SOURCES):
         return _settled_alone(decoded, survey, quarantined, retained_from)
     is_compared = _is_compared(survey, landed_until)
     compared = decoded.where(is_compared)
     known = known_places(warehouse, sources, partial(_concerned, identified(compared).select("cluster_id", "place"), survey))
     settled = warehouse.stage("land", settle_outcomes(compared, known, quarantined, retained_from))
-    if Source.CONSUMER_OFFSETS not in sources:
+    if sources.isdisjoint(LOG_SOURCES):
         return settled
     alone = _settled_alone(decoded.where(~is_compared), survey, quarantined, retained_from)
     return settled.unionByName(alone, allowMissingColumns=True)
@@ -214,7 +214,7 @@ def _is_compared(survey: LogSurvey, landed_until: Mapping[str, int]) -> Column:
     """Return whether a decoded row has to be compared; never null."""
     if survey.shared_places is None or survey.moved_groups is None:
         return F.lit(True)
-    is_compared = ~is_raw()
+    is_compared = ~is_of_log()
     if survey.has_earlier:
         until = [F.lit(value) for item in landed_until.items() for value in item]
         mark = F.create_map(*until)[F.concat_ws(" ", "cluster_id", log_partition())]

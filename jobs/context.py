@@ -66,6 +66,7 @@ class RunContext:
         files: those that this run has decoded, see ``runs.files``; None where no file may be known any more.
         file_counts: where their records ended.
         captures: the files that this run decodes; set by land.
+        as_new_cluster: captures may be of a cluster that has landed under another name.
     """
 
     spark: SparkSession
@@ -91,6 +92,7 @@ class RunContext:
     files: list[str] | None = field(default_factory=list)
     file_counts: dict[str, int] = field(default_factory=dict)
     captures: tuple[Capture, ...] = ()
+    as_new_cluster: bool = False
 
     @property
     def run_sequence(self) -> int:

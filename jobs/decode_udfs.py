@@ -17,13 +17,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.batches import Batches, to_batches
 from jobs.commit_columns import RAW_COLUMNS, split_commits
-from jobs.sources import cluster_metadata, consumer_offsets, describe_rows, formatter_json, snapshot_lines
+from jobs.sources import cluster_metadata, consumer_offsets, describe_rows, dump_log, formatter_json, snapshot_lines
 from jobs.sources.consumer_group_fold import Record, fold
 from jobs.sources.decoded import Row
 from jobs.sources.sequences import ADRIFT, Event, UnalignableError, align, positions
 from jobs.text_pieces import Piece, read, read_whole
 from jobs.worker_guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
-from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, FOLDED_ROWS, PART_ROWS
+from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, DUMPED_ROWS, FOLDED_ROWS, PART_ROWS
 from schemas.vocabulary import PlacedBy, Source
 
 _DECODED = to_arrow_schema(DECODED_ROWS)
@@ -81,21 +81,27 @@ def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[Row]], si
 
 
 def _records(batches: Batches, separator: str | None) -> Iterator[tuple[Row, int, bytes]]:
-    """Yield each record of the pieces with its piece and its number; ``batches`` has columns path, name, is_gzip, start, end, number.
+    """Yield each record of the pieces with its piece and its number; ``batches`` has the columns of ``reading.PIECES``.
+
+    Raises:
+        DecodingFailedError: see ``_records_of``.
+    """
+    begin = None if separator is None else separator.encode()
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        for number, record in _records_of(row, begin):
+            yield row, number, record
+
+
+def _records_of(row: Row, separator: bytes | None) -> Iterator[tuple[int, bytes]]:
+    """Yield the records of one piece, each with its number.
 
     Raises:
         DecodingFailedError: this machine cannot read a file that the driver could.
     """
-    begin = None if separator is None else separator.encode()
-    for row in (row for batch in batches for row in batch.to_pylist()):
-        piece = Piece(row["start"], row["end"], row["number"])
-        try:
-            for number, record in read(row["path"], piece, begin, is_gzip=row["is_gzip"]):
-                yield row, number, record
-        except (OSError, EOFError, zlib.error) as error:
-            raise DecodingFailedError(
-                f"input {row['path']}: cannot be read by a worker ({error}); it was there when the run began"
-            ) from error
+    try:
+        yield from read(row["path"], Piece(row["start"], row["end"], row["number"]), separator, is_gzip=row["is_gzip"])
+    except (OSError, EOFError, zlib.error) as error:
+        raise DecodingFailedError(f"input {row['path']}: cannot be read by a worker ({error}); it was there when the run began") from error
 
 
 def decode_live_look(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -149,10 +155,23 @@ def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
     return to_batches(rows, to_arrow_schema(PART_ROWS), 2_000)
 
 
+def decode_dumped_lines(batches: Batches) -> Batches:
+    """Decode what ``kafka-dump-log`` prints of segments of the log."""
+
+    def rows() -> Iterator[Row]:
+        for piece in (row for batch in batches for row in batch.to_pylist()):
+            reader = dump_log.DumpReader(piece["offsets_partition"])
+            reader.skip(piece["heading"])
+            yield from reader.rows(_records_of(piece, None), piece["name"])
+
+    return to_batches(rows(), to_arrow_schema(DUMPED_ROWS), 2_000)
+
+
 LINE_DECODERS: dict[Source, Callable[[Batches], Batches]] = {
     Source.CONSUMER_OFFSETS: decode_raw_record_lines,
     Source.SNAPSHOT: decode_snapshot_lines,
     Source.CLUSTER_METADATA: decode_look_lines,
+    Source.DUMP_LOG: decode_dumped_lines,
 }
 """Kind of capture -> the worker function that decodes its lines."""
 
@@ -205,16 +224,16 @@ def fold_groups(batches: Batches, topic_names: Mapping[str, dict[str, str]], lim
         GroupFailedError: anything unexpected, with the cluster and group it happened in.
     """
 
-    def folded(key: tuple[str, str], of_group: Iterable[Row]) -> Iterator[Row]:
-        cluster_id, group_id = key
+    def folded(key: tuple[str, str, str], of_group: Iterable[Row]) -> Iterator[Row]:
+        cluster_id, group_id, source = key  # a group has one source
         in_order = (Record(*(row[name] for name in Record._fields)) for row in of_group)
         for snapshot in fold(group_id, in_order, topic_names.get(cluster_id, {})):
-            yield {"cluster_id": cluster_id, **snapshot}
+            yield {"cluster_id": cluster_id, "source": source, **snapshot}
 
     def rows(guard: Guard) -> Iterator[Row]:
         records = (row for batch in batches for row in batch.to_pylist())
-        for key, of_group in groupby(records, key=lambda row: (row["cluster_id"], row["group_id"])):
-            yield from guard.compute(_where(*key), of_group, partial(folded, key))
+        for key, of_group in groupby(records, key=lambda row: (row["cluster_id"], row["group_id"], row["source"])):
+            yield from guard.compute(_where(*key[:2]), of_group, partial(folded, key))
 
     with Guard(limits) as guard:
         yield from to_batches(rows(guard), to_arrow_schema(FOLDED_ROWS), 500)

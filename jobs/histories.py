@@ -23,7 +23,7 @@ from jobs.sources.consumer_group_fold import RECORD_TYPES, WORKED_OUT
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
 from schemas.staging import FOLDED_ROWS
 from schemas.tables import GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
-from schemas.vocabulary import GroupState, GroupType, Source
+from schemas.vocabulary import GroupState, GroupType
 
 logger = logging.getLogger(__name__)
 
@@ -142,10 +142,10 @@ def _fold(context: RunContext, records: DataFrame) -> DataFrame:
     for cluster_id, topic_id, topic in looks.select("cluster_id", "topic_id", "topic").distinct().collect():
         names.setdefault(cluster_id, {})[topic_id] = topic
     of_protocol = records.where(F.col("type").isin(*RECORD_TYPES))
-    columns = (*GROUP, "offsets_partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
+    columns = (*GROUP, "source", "offsets_partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
     in_order = of_protocol.select(*columns).repartition(*GROUP).sortWithinPartitions(*GROUP, "offset")
     folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names, limits=context.worker_limits), FOLDED_ROWS)
-    added = {"source": F.lit(str(Source.CONSUMER_OFFSETS)), "observed_month": F.trunc("observed_at", "month")}
+    added = {"observed_month": F.trunc("observed_at", "month")}
     added |= {"is_numbered": F.lit(False), "has_subscriptions": F.lit(True), "placed_by": F.lit(None).cast("string")}
     folded = folded.withColumns(added)
     return folded if context.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.retained_from))

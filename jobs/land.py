@@ -24,21 +24,23 @@ from jobs.errors import CountsDoNotBalanceError
 from jobs.known_files import counts_to_note, find_known
 from jobs.packing import GROUP
 from jobs.reading import decode_captures, decode_log, decode_look, united
+from jobs.same_cluster import check_names
 from jobs.settling import (
     CONFLICT,
     OF_GROUPS,
     conflict_columns,
+    is_of_log,
     is_older,
     stored_rows,
     time_column,
     told_members,
 )
 from jobs.superseding import sources_in_play, supersede
-from jobs.transactions import Verdicts
+from jobs.transactions import Verdicts, mark_dumped_commits
 from jobs.warehouse import Warehouse
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import Outcome, Source
+from schemas.vocabulary import LOG_SOURCES, Outcome, Source
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +116,7 @@ def _count(context: RunContext, staged: DataFrame) -> tuple[dict[str, int], _Tal
         CountsDoNotBalanceError: a record is unaccounted for.
     """
     # One that could not be read may have been a commit of any of the partition's groups.
-    is_read = (F.col("source") == str(Source.CONSUMER_OFFSETS)) & (F.col("outcome") != str(Outcome.QUARANTINED))
+    is_read = is_of_log() & (F.col("outcome") != str(Outcome.QUARANTINED))
     is_first = is_read & F.col("source_position").endswith("@0")
     origin = F.when(is_first, F.concat_ws(" ", "cluster_id", F.substring_index("source_position", "@", 1))).alias("origin")
     kinds = ("source", "kind", "outcome", "target", "is_new", "is_displaced", _is_dispute().alias("is_dispute"), origin)
@@ -152,6 +154,8 @@ def run(context: RunContext) -> None:
     context.captures = known.unread
     counts = Counter(dict.fromkeys(("read", *map(str, Outcome)), 0))
     counts.update(known.counts)
+    if known.unread and not context.as_new_cluster:
+        check_names(context)
     if known.unread or context.live is not None:
         found, tally = _land(context)
         counts.update(found)
@@ -167,7 +171,8 @@ def _land(context: RunContext) -> tuple[dict[str, int], _Tally]:
     """Land what this run decodes; return where every record ended, and what that asked for."""
     warehouse = context.warehouse
     decoded, moved = _ordered(context)
-    if context.landed_until_before is None and Source.CONSUMER_OFFSETS in context.sources:  # the release before did not note it
+    has_log = not context.sources.isdisjoint(LOG_SOURCES)
+    if context.landed_until_before is None and has_log:  # the release before did not note it
         context.landed_until_before = landed_before(warehouse)
     landed_until = context.landed_until_before or {}
     survey = survey_log(warehouse, decoded, landed_until)
@@ -175,7 +180,7 @@ def _land(context: RunContext) -> tuple[dict[str, int], _Tally]:
     staged = resolve(warehouse, decoded, context.sources, survey, landed_until, context.retained_from)
     counts, tally = _count(context, staged)
     displaced = {target: _take_displaced(warehouse, staged, target) for target in TARGETS if target in tally.displacing}
-    verdicts = Verdicts(context, staged, survey) if Source.CONSUMER_OFFSETS in context.sources else None
+    verdicts = Verdicts(context, staged, survey) if has_log else None
     for target, spec in TARGETS.items():
         to_write = tally.to_write.get(target, 0)
         if to_write and spec is not SUBSCRIPTION_SNAPSHOTS:
@@ -196,16 +201,19 @@ def _land(context: RunContext) -> tuple[dict[str, int], _Tally]:
 def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:
     """Return the decoded rows of the inputs, each group's of one source and with positions; and the groups whose stored rows moved."""
     decoded = _decoded(context)
-    has_several, has_parts = len(sources_in_play(context)) > 1, "part" in decoded.columns
+    has_several, has_parts, is_dumped = len(sources_in_play(context)) > 1, "part" in decoded.columns, "producer_id" in decoded.columns
     if context.live is None:  # else it is staged already
         decoded = context.warehouse.stage("decoded", decoded)
+    if is_dumped:
+        decoded = mark_dumped_commits(decoded)
     if has_several:
         decoded = supersede(context, decoded, is_older(context.retained_from))
     if has_parts:
         decoded, moved = align_records(context, decoded)
     else:
         decoded, moved = decoded.withColumn("placed_by", F.lit(None).cast("string")), None
-    if (has_several or has_parts) and Source.CONSUMER_OFFSETS in context.sources:  # what is not compared is asked for once a table
+    is_changed = has_several or has_parts or is_dumped
+    if is_changed and not context.sources.isdisjoint(LOG_SOURCES):  # what is not compared is asked for once a table
         decoded = context.warehouse.stage("ordered", decoded)
     return decoded, moved
 

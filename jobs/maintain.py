@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
+from jobs import cluster_removal
 from jobs.context import RunContext
 from jobs.delta_log import checkpoint_before, cut_before
 from jobs.retention import drop_history
@@ -25,8 +26,15 @@ LOG_DAYS = 30
 """How long Delta keeps commits by default (``delta.logRetentionDuration``)."""
 
 
-def run(context: RunContext) -> None:
-    """Drop old history, then merge small files; tables that need neither are not touched."""
+def run(context: RunContext, drop_cluster: str | None = None) -> None:
+    """Drop old history, then merge small files; tables that need neither are not touched.
+
+    Args:
+        drop_cluster: a cluster that is to go; nothing else is done then.
+    """
+    if drop_cluster is not None:
+        cluster_removal.run(context, drop_cluster)
+        return
     for name, rows in drop_history(context).items():
         context.output_counts[f"{name}.dropped"] = rows
         logger.info("%s: %d rows dropped", name, rows)

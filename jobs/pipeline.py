@@ -20,7 +20,7 @@ import pyspark
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import assign, audit, expansion, gates, land, maintain, migrations, report, verify
+from jobs import assign, audit, cluster_removal, expansion, gates, land, maintain, migrations, report, verify
 from jobs.captures import Capture, content_digest, fingerprint
 from jobs.context import RunContext, stage_timer
 from jobs.errors import (
@@ -65,6 +65,8 @@ class Request:
         expand: of the command assign, groups whose results are to be shown; empty where something is to be computed.
         expand_to: file for these; None for stdout.
         all_groups: of the command verify, whether every group is looked into.
+        as_new_cluster: of the commands that land, whether a cluster may come under another name than before.
+        drop_cluster, dry_run: of the command maintain, the cluster that is to go, None for none; and whether only to say what would go.
     """
 
     command: str
@@ -83,6 +85,9 @@ class Request:
     expand: tuple[str, ...] = ()
     expand_to: Path | None = None
     all_groups: bool = False
+    as_new_cluster: bool = False
+    drop_cluster: str | None = None
+    dry_run: bool = False
 
 
 def execute(spark: SparkSession, request: Request) -> str | None:
@@ -113,6 +118,10 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     if request.expand:
         warehouse.read_published()
         return expansion.run(warehouse, request.expand, request.cluster_id_flag, request.since, request.expand_to)
+    if request.drop_cluster is not None:
+        counts = _rows_to_drop(spark, request)
+        if request.dry_run:
+            return cluster_removal.told_counts(request.drop_cluster, counts)
     started_at = request.now()
     with _held(warehouse, request, started_at) as check_hold:
         with stage_timer("open"):
@@ -122,6 +131,17 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
             if before is None:
                 _open(warehouse)
         return _run(warehouse, request, started_at, check_hold) if before is None else _repeat(warehouse, request, before)
+
+
+def _rows_to_drop(spark: SparkSession, request: Request) -> dict[str, int]:
+    """Return what is published of the cluster that is to go, rows by table.
+
+    Raises:
+        UsageError: there is nothing of it.
+    """
+    published = Warehouse(spark, request.settings.warehouse)  # a run reads the newest versions instead
+    published.read_published()
+    return cluster_removal.row_counts(published, str(request.drop_cluster))
 
 
 @contextmanager
@@ -216,6 +236,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         positions_before=dict(published["positions"] or {}) if published is not None else {},
         origins_before=dict(published["origins"] or {}) if published is not None else {},
         landed_until_before=_landed_until(published),
+        as_new_cluster=request.as_new_cluster,
     )
     row = {
         "run_id": request.run_id,
@@ -272,7 +293,7 @@ def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
         "land": lambda: land.run(context),
         "assign": lambda: assign.run(context, request.recompute, request.since),
         "audit": lambda: audit.run(context),
-        "maintain": lambda: maintain.run(context),
+        "maintain": lambda: maintain.run(context, request.drop_cluster),
     }
     for name in ("land", "assign", "audit") if request.command == "run" else (request.command,):
         with stage_timer(name):
@@ -415,7 +436,9 @@ def _input_fingerprint(request: Request, digests: Iterable[bytes]) -> str:
 def _settings_fingerprint(request: Request) -> str:
     """Return what tells settings apart, but for places: inputs are told apart by what they hold, and a report changes no table."""
     is_timed = not any(capture.source is Source.DESCRIBE for capture in request.captures)
-    told = (request.cluster_id_flag, request.recompute, request.since, *(() if is_timed else (request.as_of,)))
+    partitions = {capture.offsets_partition for capture in request.captures if capture.offsets_partition is not None}
+    dropped = () if request.drop_cluster is None else (f"without {request.drop_cluster}",)
+    told = (request.cluster_id_flag, request.recompute, request.since, *(() if is_timed else (request.as_of,)), *partitions, *dropped)
     asked = (request.command, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, told))
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()
 

@@ -15,12 +15,12 @@ from pyspark.sql.types import StructType
 
 from jobs import decode_udfs
 from jobs.batches import Batches
-from jobs.captures import NDJSON, Capture
+from jobs.captures import LINES, Capture
 from jobs.location import address
 from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
 from jobs.sources.offsets_topic import read_offsets_topic
 from schemas.snapshot import GroupSnapshot
-from schemas.staging import DECODED_ROWS, PART_ROWS
+from schemas.staging import DECODED_ROWS, DUMPED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
 
 if TYPE_CHECKING:
@@ -29,14 +29,24 @@ if TYPE_CHECKING:
 TASK_BYTES = 8 << 20
 """What a task decodes at least, where there is more than that."""
 _FILE = [("path", pa.string()), ("name", pa.string()), ("is_gzip", pa.bool_())]
-_PIECES = pa.schema([*_FILE, ("start", pa.int64()), ("end", pa.int64()), ("number", pa.int64())])
+PIECES = pa.schema(
+    [
+        *_FILE,
+        ("offsets_partition", pa.int32()),
+        *[(name, pa.int64()) for name in ("start", "end", "number")],
+        ("heading", pa.string()),
+    ]
+)
+"""One row a piece of a text, see ``text_pieces.Piece``; ``offsets_partition`` as of ``captures.Capture``."""
 _FOLDERS = pa.schema([("files", pa.list_(pa.struct(_FILE)))])
 
 
 def decode_captures(
     spark: SparkSession, captures: tuple[Capture, ...], flag: str | None, fallback: str | None, as_of: datetime, memory_mb: int
 ) -> DataFrame:
-    """Return one decoded row for each record of the captures, with ``part`` and ``place`` where a source tells no places.
+    """Return one decoded row for each record of the captures.
+
+    With ``part`` and ``place`` where a source tells no places, with ``producer_id`` and ``transaction_end`` where it tells transactions.
 
     Args:
         flag: cluster id that beats the captures' own.
@@ -53,8 +63,9 @@ def decode_captures(
         elif kind.source is Source.DESCRIBE:
             decode = partial(decode_udfs.decode_described_texts, as_of_ms=int(as_of.timestamp() * 1000))
             decoded = _decoded(_folders(spark, of_kind), decode, memory_mb)
-        elif kind.encoding == NDJSON:
-            decoded = _decoded(_pieces(spark, of_kind), decode_udfs.LINE_DECODERS[kind.source], memory_mb)
+        elif kind.encoding == LINES:
+            rows = DUMPED_ROWS if kind.source is Source.DUMP_LOG else DECODED_ROWS
+            decoded = _decoded(_pieces(spark, of_kind), decode_udfs.LINE_DECODERS[kind.source], memory_mb, rows)
         elif kind.folder is not None:  # snapshots in Parquet
             decode = partial(decode_udfs.decode_snapshot_rows, folder=kind.folder)
             decoded = _decoded(_read_rows(spark, _addresses(of_kind)), decode, memory_mb)
@@ -83,7 +94,7 @@ def decode_look(spark: SparkSession, reading: Reading) -> DataFrame:
 
 
 def united(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return decoded rows together; ``part`` and ``place`` are null where only others have them."""
+    """Return decoded rows together; columns that only some sources have are null for the others."""
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
 
@@ -138,8 +149,8 @@ def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 def _pieces(spark: SparkSession, captures: list[Capture]) -> DataFrame:
     """Return one row a piece of the texts, which the workers read themselves; large ones in a task for each ``TASK_BYTES``."""
-    rows = [(one.path, one.name, one.is_gzip, *piece) for one in captures for piece in one.pieces]
-    pieces = spark.createDataFrame(pa.Table.from_pylist([dict(zip(_PIECES.names, row, strict=True)) for row in rows], schema=_PIECES))
+    rows = [(one.path, one.name, one.is_gzip, one.offsets_partition, *piece) for one in captures for piece in one.pieces]
+    pieces = spark.createDataFrame(pa.Table.from_pylist([dict(zip(PIECES.names, row, strict=True)) for row in rows], schema=PIECES))
     task_count = sum(one.size_bytes for one in captures) // TASK_BYTES
     return pieces.repartition(task_count) if task_count > 1 else pieces
 

@@ -22,6 +22,7 @@ from urllib.parse import quote
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from jobs.commit_groups import count_commits
 from jobs.exports import set_clock, write_exports
 from jobs.output_files import (
     PROMETHEUS_FILE,
@@ -36,14 +37,23 @@ from jobs.report_page import MOST_BYTES, build_page, build_views, design_digest,
 from jobs.reporting.figures import from_ms
 from jobs.reporting.groups import add_settled
 from jobs.reporting.note import Note, made_of, read_note
-from jobs.reporting.ranking import AT_LAST_SETTLED, SUMS, Ranking, choose_findings, finding_key, group_key, merge_parts
+from jobs.reporting.ranking import (
+    AT_LAST_SETTLED,
+    SUMS,
+    Ranking,
+    choose_findings,
+    finding_key,
+    group_key,
+    has_no_generations,
+    merge_parts,
+)
 from jobs.reporting.view import MEASURES, SETTLED_COLUMNS, WEIGHTS, Page, ReportRows
 from jobs.resumption import MOST_LAG
 from jobs.session import compiled_queries
 from jobs.sql_text import quoted
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
-from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS
+from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import Basis, ResumeOutcome
 
 if TYPE_CHECKING:
@@ -80,6 +90,7 @@ _GENERATION_COLUMNS = (
     "handed_over_count",
     "gained_count",
     "lost_count",
+    "withheld_count",
     "orphaned_count",
     *MEASURES,
     "is_lower_bound",
@@ -308,9 +319,13 @@ def _collect(rows: DataFrame) -> list[dict[str, Any]]:
 def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
     """Return everything that the report shows: the fleet in aggregates, a row a group, and details of the worst groups."""
     audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
-    parts = count_parts(audits, findings).toArrow()
+    counted = count_parts(audits, findings)
+    if not warehouse.is_empty(OFFSET_SNAPSHOTS.name):
+        commits = count_commits(warehouse.read(OFFSET_SNAPSHOTS.name), warehouse.read(SUBSCRIPTION_SNAPSHOTS.name))
+        counted = counted.unionByName(commits, allowMissingColumns=True)
+    parts = counted.toArrow()
     ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP]))))
-    worst = ranked[: settings.worst_groups]
+    worst = [row for row in ranked[: settings.worst_groups] if not has_no_generations(row)]
     newest = {(cluster_id, group_id): position for cluster_id, group_id, position in ranked.values(*GROUP, "newest_position")}
     found = (part for part in _rows(parts.select(_FOUND)) if part["rule_id"] is not None)
     chosen = choose_findings(found, newest, {group_key(row) for row in worst}, MOST_FINDINGS)
@@ -439,7 +454,7 @@ def _write_details(
     """Write a page for each group that is not one of those detailed in the report, some at a time, so that the driver holds only these."""
     report = _address(page_file(settings), folder)
     findings = warehouse.read(FINDINGS.name)
-    others = [number for number, line in enumerate(page.groups) if line.anchor not in detailed]
+    others = [number for number, line in enumerate(page.groups) if line.anchor not in detailed and line.generations.value]
     for start in range(0, len(others), GROUPS_AT_A_TIME):
         numbers = others[start : start + GROUPS_AT_A_TIME]
         these = [ranked[number] for number in numbers]

@@ -27,7 +27,7 @@ from markupsafe import Markup
 
 from jobs.output_files import further_page
 from jobs.reporting import fleet
-from jobs.reporting.figures import EN_DASH, Figure, count, cut, moment, visible, words
+from jobs.reporting.figures import EN_DASH, Figure, count, cut, moment, noun, visible, words
 from jobs.reporting.groups import GroupLines, finding_views, group_views
 from jobs.reporting.note import Note
 from jobs.reporting.packed import PACKED, PackedLines, as_script_data, pack_lines
@@ -258,6 +258,7 @@ def _environment() -> Environment:
         "marks": CONFORMANCE_MARKS,
         "dash": EN_DASH,
         "words": words,
+        "noun": noun,
         "cut": cut,
         "reasons": reasons,
     }
@@ -286,9 +287,10 @@ def to_text(page: Page) -> str:
     """Return the summary for the terminal: the fleet, and the worst groups as a table; it ends with an empty line."""
     totals = {figure.name: figure.figure for figure in page.headline}
     noted = {name: figure.text + (f" ({figure.note})" if figure.note else "") for name, figure in totals.items()}
+    noted |= {name: f"{noted[name]} {noun(totals[name], name[:-1])}" for name in ("members", "generations")}
     lines = [
         f"Evenkeel report as of {page.as_of} UTC, run {page.run_id}",
-        f"  groups       {noted['groups']} with {noted['members']} members now and {noted['generations']} generations; "
+        f"  groups       {noted['groups']} with {noted['members']} now and {noted['generations']}; "
         f"clusters {', '.join(page.clusters) or EN_DASH}",
         f"  movements    {noted['movements']}; avoidable {noted['avoidable']}",
         f"  revocations  {noted['revocations']}; if eager {totals['if eager'].text}, if cooperative {totals['if cooperative'].text}",

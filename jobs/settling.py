@@ -7,7 +7,7 @@ lost to came before them or behind them, what they win over is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Set
 from datetime import date
 from functools import partial, reduce
 
@@ -18,7 +18,7 @@ from jobs.packing import GROUP
 from jobs.warehouse import Warehouse
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE, TOPIC_PARTITIONS
-from schemas.vocabulary import GroupType, Outcome, Source
+from schemas.vocabulary import LOG_SOURCES, GroupType, Outcome, Source
 
 CONFLICT = "conflicting_content"
 EXPIRED = "expired"
@@ -32,14 +32,14 @@ Field = Callable[[str], Column]
 """Gives a column of a table's row by its name: of the row itself, or of a column that holds one."""
 
 
-def is_raw() -> Column:
-    """Return whether a row is a record of a raw log, with a place there."""
-    return F.col("source") == str(Source.CONSUMER_OFFSETS)
+def is_of_log() -> Column:
+    """Return whether a row is a record with a place in the log: of a raw log, or of a dump of one."""
+    return F.col("source").isin(*map(str, LOG_SOURCES))
 
 
 def is_folded() -> Column:
     """Return whether a snapshot was folded out of records; other sources tell a KIP-848 group's as a whole."""
-    return F.col("group_type").eqNullSafe(str(GroupType.CONSUMER)) & is_raw()
+    return F.col("group_type").eqNullSafe(str(GroupType.CONSUMER)) & is_of_log()
 
 
 def time_column(target: str) -> str:
@@ -64,7 +64,7 @@ def place_of(target: str, field: Field) -> Column:
         "offset_commit": (field("position"), field("partition"), F.length(field("topic")), field("topic"), field("group_id")),
         "look": (F.unix_millis(field("observed_at")), field("topic")),
     }
-    return F.when(is_raw(), F.col("source_position")).otherwise(F.concat_ws(" ", F.lit(target), *key[target]))
+    return F.when(is_of_log(), F.col("source_position")).otherwise(F.concat_ws(" ", F.lit(target), *key[target]))
 
 
 def _identity(target: str, field: Field) -> dict[str, Column]:
@@ -80,7 +80,7 @@ def _identity(target: str, field: Field) -> dict[str, Column]:
         " ",
         field("fingerprint"),
         F.lit(target),
-        F.when(is_raw(), F.col("source_position")),
+        F.when(is_of_log(), F.col("source_position")),
         F.when(~is_printed, F.unix_micros(field(time_column(target)))),
         *([_told_as_a_whole(field)] if target == "snapshot" else []),
         *map(field, names),
@@ -90,7 +90,7 @@ def _identity(target: str, field: Field) -> dict[str, Column]:
         of_nobody = {"group_id": F.lit(None).cast("string"), "position": F.lit(None).cast("bigint")}
         return {**of_nobody, "place": place, "group_place": place, "content": content}
     group_id, position = field("group_id"), field(position_column(target))
-    group_place = F.when(is_raw(), _group_place(position, group_id)).otherwise(place)
+    group_place = F.when(is_of_log(), _group_place(position, group_id)).otherwise(place)
     return {"group_id": group_id, "position": position, "place": place, "group_place": group_place, "content": content}
 
 
@@ -155,7 +155,7 @@ def stored_rows(warehouse: Warehouse, target: str, source: Source, concerned: Co
     return rows.withColumns({**_identity(target, lambda name: told.get(name, F.col(name))), "target": F.lit(target)})
 
 
-def known_places(warehouse: Warehouse, sources: Collection[Source], concerned: Concerned) -> DataFrame | None:
+def known_places(warehouse: Warehouse, sources: Set[Source], concerned: Concerned) -> DataFrame | None:
     """Return what is compared of rows that landed from some sources, and of rows that lost their places; None in an empty warehouse.
 
     ``is_known`` of the former, ``is_lost`` of the latter.
@@ -170,7 +170,7 @@ def known_places(warehouse: Warehouse, sources: Collection[Source], concerned: C
         for source in sorted(sources)
         if (target == "look") == (source is Source.CLUSTER_METADATA) and not warehouse.is_empty(spec.name)
     ]
-    if Source.CONSUMER_OFFSETS in sources and not warehouse.is_empty(QUARANTINE.name):
+    if not sources.isdisjoint(LOG_SOURCES) and not warehouse.is_empty(QUARANTINE.name):
         frames.append(concerned(_lost_places(warehouse)))
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames) if frames else None
 
@@ -190,7 +190,7 @@ def _lost_places(warehouse: Warehouse) -> DataFrame:
         "is_known": F.lit(False),
         "is_lost": F.lit(True),
     }
-    lost = warehouse.read(QUARANTINE.name).where((F.col("reason") == CONFLICT) & is_raw() & F.col("group_id").isNotNull())
+    lost = warehouse.read(QUARANTINE.name).where((F.col("reason") == CONFLICT) & is_of_log() & F.col("group_id").isNotNull())
     return lost.select("cluster_id", "source", "group_id", *[column.alias(name) for name, column in compared.items()])
 
 
@@ -254,7 +254,7 @@ def _compared(rows: DataFrame, retained_from: date | None) -> DataFrame:
     first of equal contents, which is the known one where there is one.
     """
     # One shuffle for all windows: a raw log's places and a group's places at one offset come together.
-    bucket = F.when(is_raw(), F.substring_index("place", "@", -1)).otherwise(F.col("place"))
+    bucket = F.when(is_of_log(), F.substring_index("place", "@", -1)).otherwise(F.col("place"))
     together = rows.withColumn("bucket", bucket).repartition("cluster_id", "bucket")
     at_place, at_group_place = (Window.partitionBy("cluster_id", "bucket", name) for name in ("place", "group_place"))
     equal = Window.partitionBy("cluster_id", "bucket", "place", "content").orderBy("is_lost", F.desc("is_known"), "source_position")

@@ -30,11 +30,13 @@ class Piece(NamedTuple):
         start: its first byte, of what is unpacked.
         end: the byte behind its last one; None for all there is.
         number: of its first record in the file; the first of a file has 1.
+        heading: lines before it without which its records cannot be read; empty where there are none.
     """
 
     start: int
     end: int | None
     number: int
+    heading: str = ""
 
 
 WHOLE = Piece(0, None, 1)

@@ -1,9 +1,11 @@
-"""Transactions in raw captures: which commits may have been taken back.
+"""Transactions in captures of the log: which commits may have been taken back.
 
 A transaction ends with a marker, which takes an offset of ``__consumer_offsets`` and is no record. A capture that was not read with
 ``read_committed`` has the commits of aborted transactions too, so that a commit with a missing offset behind it may be one of them.
 Compaction leaves offsets out as well, and nobody can tell the two apart. What is missing may arrive later, and a commit that was the last
 record may turn out to be followed by a gap: both change what is stored.
+
+A dump of the log has the markers: each of its commits is told to be certain or not, whatever is at the next offset.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from pyspark.sql import functions as F
 
 from jobs.comparison import LogSurvey, log_offset, log_partition
 from jobs.context import RunContext
-from jobs.settling import is_raw
+from jobs.settling import is_of_log
+from jobs.sources.dump_log import COMMITTED
 from jobs.warehouse import Warehouse
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
-from schemas.vocabulary import Outcome
+from schemas.vocabulary import Outcome, Source
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +37,7 @@ _NAMES = ("group_id", "topic", "partition")
 def _places(rows: DataFrame, *others: Column) -> DataFrame:
     """Return the places in the log of rows with a ``source_position``, without what has none."""
     partition, offset = log_partition().alias("offsets_partition"), log_offset().alias("position")
-    places = rows.where(is_raw()).select("cluster_id", partition, offset, *others)
+    places = rows.where(is_of_log()).select("cluster_id", partition, offset, *others)
     return places.where(F.col("offsets_partition").isNotNull() & F.col("position").isNotNull())
 
 
@@ -51,21 +54,41 @@ def _stored_places(warehouse: Warehouse) -> DataFrame | None:
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 
+def mark_dumped_commits(decoded: DataFrame) -> DataFrame:
+    """Return decoded rows, the commits of transactions that a dump shows to have been committed as certain.
+
+    The next marker of its producer ends a commit's transaction. A commit without one stays uncertain, and so does one that was aborted.
+
+    Args:
+        decoded: rows of ``staging.DUMPED_ROWS`` among others.
+    """
+    is_of_transaction = F.col("producer_id").isNotNull()
+    rows = decoded.where(is_of_transaction).withColumns({"offsets_partition": log_partition(), "log_offset": log_offset()})
+    from_the_end = Window.partitionBy("cluster_id", "offsets_partition", "producer_id").orderBy(F.desc("log_offset"))
+    end = F.last("transaction_end", ignorenulls=True).over(from_the_end)
+    commit = F.col("offset_commit")
+    is_uncertain = ~F.col("end").eqNullSafe(COMMITTED)
+    marked = F.when(commit.isNotNull(), commit.withField("is_uncertain", is_uncertain))
+    rows = rows.withColumn("end", end).withColumn("offset_commit", marked)
+    return decoded.where(~is_of_transaction).unionByName(rows.select(*decoded.columns)).drop("producer_id", "transaction_end")
+
+
 def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> DataFrame:
     """Return commits with ``is_uncertain``: whether they may belong to a transaction that was aborted.
 
-    False where the reader left such commits out, or where the record at the next offset landed; true where it did not, while one at a later
-    offset did; null behind which nothing landed. Commits of one group and one moment that follow each other were made together: each is as
-    the one behind it.
+    As the source tells it, where it does: a dump by its markers, a reader that left such commits out by false. Else false where the record
+    at the next offset landed; true where it did not, while one at a later offset did; null behind which nothing landed. Commits of one
+    group and one moment that follow each other were made together: each is as the one behind it.
 
     Args:
-        commits: ``PLACE``, group_id, observed_at and others; one a place.
-        read: ``PLACE``; ``is_told`` where the reader left out what was aborted. Places may repeat.
+        commits: ``PLACE``, group_id, observed_at, ``told`` as stored and others; one a place.
+        read: ``PLACE``, ``told``: whether the source says that it is uncertain; null where it says nothing. Places may repeat: of what is
+            told of one place, false goes before true.
         stored: places of other records; None where there are none, or none behind the first that was read.
     """
-    others = [name for name in commits.columns if name not in PLACE]
-    made = commits.select(*PLACE, F.lit(None).cast("boolean").alias("is_told"), F.struct(*others).alias("commit"))
-    events = made.unionByName(read.select(*PLACE, "is_told"), allowMissingColumns=True)
+    others = [name for name in commits.columns if name not in (*PLACE, "told")]
+    made = commits.select(*PLACE, "told", F.struct(*others).alias("commit"))
+    events = made.unionByName(read.select(*PLACE, "told"), allowMissingColumns=True)
     if stored is not None:
         behind = commits.select(*PARTITION, F.try_add("position", F.lit(1).cast("bigint")).alias("position"))
         near = stored.join(behind, list(PLACE), "left_semi").select(*PLACE)
@@ -74,9 +97,9 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
         events = events.unionByName(near, allowMissingColumns=True).unionByName(lasts, allowMissingColumns=True)
     # One shuffle for the places and for their order in the log.
     places = events.repartition(*PARTITION).groupBy(*PLACE)
-    rows = places.agg(F.bool_or("is_told").alias("is_told"), F.first("commit", ignorenulls=True).alias("commit"))
+    rows = places.agg(F.bool_and("told").alias("told"), F.first("commit", ignorenulls=True).alias("commit"))
     from_the_end = Window.partitionBy(*PARTITION).orderBy(F.desc("position"))
-    is_told, commit = F.coalesce("is_told", F.lit(False)), F.col("commit")
+    is_told, commit = F.col("told").isNotNull(), F.col("commit")
     is_next = F.coalesce(F.lag("position").over(from_the_end) == F.try_add("position", F.lit(1).cast("bigint")), F.lit(False))
     together = F.when(~is_told, F.struct(commit["group_id"], commit["observed_at"]))
     same = F.lag(together).over(from_the_end) == F.struct(commit["group_id"], commit["observed_at"])
@@ -84,10 +107,10 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
     answered = rows.withColumns({"goes_on": F.coalesce(is_next & same, F.lit(False)), "own": own})
     so_far = from_the_end.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     last_of_them = F.last(F.when(~F.col("goes_on"), F.struct(F.col("own").alias("own"))), ignorenulls=True).over(so_far)
-    uncertain = F.when(is_told, F.lit(False)).otherwise(last_of_them["own"])
+    uncertain = F.coalesce(F.col("told"), last_of_them["own"])
     judgements = answered.withColumn("is_uncertain", uncertain).where(commit.isNotNull())
     columns = {name: F.col(name) for name in PLACE} | {name: commit[name].alias(name) for name in others}
-    return judgements.select(*[columns[name] for name in commits.columns], "is_uncertain")
+    return judgements.select(*columns.values(), "is_uncertain")
 
 
 class Verdicts:
@@ -107,12 +130,13 @@ class Verdicts:
         self._rows: DataFrame | None = None
         if not survey.read_until or (self._is_told_all and not self._has_stored):
             return
-        is_told = F.coalesce(~F.col("offset_commit.is_uncertain"), F.lit(False)).alias("is_told")
-        read = _places(_kept_rows(staged), is_told)
+        told = F.col("offset_commit.is_uncertain").alias("told")
+        read = _places(_kept_rows(staged), told)
         is_commit = F.col("is_new") & (F.col("target") == "offset_commit") & (F.col("outcome") == str(Outcome.LANDED))
         made = [F.col(f"offset_commit.{name}").alias(name) for name in (*_NAMES, "observed_at")]
-        was = F.lit(None).cast("boolean").alias("was_uncertain")
-        commits = _places(staged.where(is_commit), *made, was, F.lit(False).alias("is_stored"))
+        nothing = F.lit(None).cast("boolean")
+        made += [nothing.alias("told"), nothing.alias("was_uncertain"), F.lit(False).alias("is_stored")]
+        commits = _places(staged.where(is_commit), *made)
         if self._has_stored:
             open_commits = warehouse.stage("open_commits", self._open_commits(read, list(survey.read_until)))
             if self._is_told_all and open_commits.isEmpty():
@@ -125,9 +149,10 @@ class Verdicts:
 
     def _open_commits(self, read: DataFrame, partitions: list[str]) -> DataFrame:
         """Return the stored commits that may be judged otherwise: beside what was read, the last of their log, and those made together."""
-        stored = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_raw() & F.coalesce("is_uncertain", F.lit(True)))
+        stored = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
         stored = stored.where(F.concat_ws(" ", *PARTITION).isin(partitions))
-        of_stored = (F.col("is_uncertain").alias("was_uncertain"), F.lit(True).alias("is_stored"))
+        told = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain"))
+        of_stored = (told.alias("told"), F.col("is_uncertain").alias("was_uncertain"), F.lit(True).alias("is_stored"))
         stored = stored.select(*PLACE, *_NAMES, "observed_at", *of_stored)
         around = F.explode(F.array(*[F.try_add("position", F.lit(more).cast("bigint")) for more in (-1, 0, 1)]))
         beside = read.select(*PARTITION, around.alias("position")).distinct()
@@ -144,10 +169,10 @@ class Verdicts:
         if self._rows is None or self._is_told_all:
             return rows
         told = self._rows.where("NOT is_stored").select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("told"))
-        otherwise = F.when(is_raw(), F.lit(False))
+        otherwise = F.when(is_of_log(), F.lit(False))
         uncertain = F.when(F.col("told").isNotNull(), F.col("told")["is_uncertain"]).otherwise(otherwise)
         known = rows.join(told, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("told")
-        is_open = is_raw() & F.col("is_uncertain").isNull()
+        is_open = is_of_log() & F.col("is_uncertain").isNull()
         return known.where(~is_open).unionByName(known.where(is_open).coalesce(1))
 
     def rewrite_stored(self) -> None:
@@ -157,7 +182,7 @@ class Verdicts:
         told = self._rows.where("is_stored").select(*OFFSET_SNAPSHOTS.key, F.col("is_uncertain").alias("told"))
         if told.isEmpty():
             return
-        rows = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_raw()).join(told, list(OFFSET_SNAPSHOTS.key))
+        rows = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_of_log()).join(told, list(OFFSET_SNAPSHOTS.key))
         changed = rows.withColumns({**self._run_columns, "is_uncertain": F.col("told")}).select(*OFFSET_SNAPSHOTS.schema.names)
         changed = self._warehouse.stage("uncertain_otherwise", changed)
         count = self._warehouse.delete(OFFSET_SNAPSHOTS.name, changed.select(*OFFSET_SNAPSHOTS.key), OFFSET_SNAPSHOTS.key)

@@ -63,6 +63,9 @@ DECODED_ROWS = StructType(
 PART_ROWS = StructType([*DECODED_ROWS.fields, StructField("part", STRING), StructField("place", BIGINT)])
 """Decoded rows of a source that tells no places: ``place`` orders the records of one ``part``, which is a file."""
 
+DUMPED_ROWS = StructType([*DECODED_ROWS.fields, StructField("producer_id", BIGINT), StructField("transaction_end", STRING)])
+"""Decoded rows of a source that tells transactions: the producer of a transaction's commits and of its marker, which says how it ended."""
+
 ALIGNED_ROWS = StructType(
     [
         StructField("cluster_id", STRING),
@@ -83,7 +86,7 @@ ALIGNED_ROWS = StructType(
 """
 
 FOLDED_ROWS = StructType(
-    [StructField("cluster_id", STRING), StructField("source_position", STRING), *_decoded(SUBSCRIPTION_SNAPSHOTS).fields]
+    [*[StructField(name, STRING) for name in ("cluster_id", "source", "source_position")], *_decoded(SUBSCRIPTION_SNAPSHOTS).fields]
 )
 """One row a snapshot of a KIP-848 group."""
 

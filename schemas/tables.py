@@ -134,7 +134,7 @@ SOURCE = _column("source", STRING, "kind of capture")
 SOURCE_POSITION = _column(
     "source_position",
     STRING,
-    "where the record is: partition@offset of a raw log; else what it is of, or file and line, object or row, the file by its path below "
+    "where the record is: partition@offset of the log; else what it is of, or file and line, object or row, the file by its path below "
     "the input",
 )
 PLACED_BY = _column(
@@ -410,7 +410,7 @@ MOVEMENTS = TableSpec(
             _column("previous_generation", INT, "generation in which the previous owner held it; without one, the generation before"),
             _column("previous_member_id", STRING, "null when nobody held it"),
             _column("member_id", STRING, "null when nobody holds it"),
-            _column("kind", STRING, "revoked, reassigned, gained, lost or orphaned"),
+            _column("kind", STRING, "revoked, reassigned, gained, lost (no longer owned, for one since it is withheld) or orphaned"),
             _column("cause", STRING, "why gained, lost or orphaned; null elsewhere"),
             _column("committed_offset", BIGINT, "as of the movement; like all that follows null where nobody holds the partition now"),
             _column("begin_offset", BIGINT, "first offset of the log as of the movement"),

@@ -128,13 +128,17 @@ class Source(Word):
     """Which kind of capture a row came from."""
 
     CONSUMER_OFFSETS = "consumer-offsets"
+    DUMP_LOG = "dump-log"
     FORMATTER_JSON = "formatter-json"
     SNAPSHOT = "snapshot"
     DESCRIBE = "describe"
     CLUSTER_METADATA = "cluster-metadata"
 
 
-SOURCES_OF_GROUPS = (Source.CONSUMER_OFFSETS, Source.FORMATTER_JSON, Source.SNAPSHOT, Source.DESCRIBE)
+LOG_SOURCES = (Source.CONSUMER_OFFSETS, Source.DUMP_LOG)
+"""The sources whose records have a place in the log of ``__consumer_offsets``: a partition and an offset."""
+
+SOURCES_OF_GROUPS = (*LOG_SOURCES, Source.FORMATTER_JSON, Source.SNAPSHOT, Source.DESCRIBE)
 """The sources that tell of groups, the one that tells most first. A group has one: a better one takes the place of a lesser."""
 
 

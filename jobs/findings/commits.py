@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.findings.rule import Found, counted, figures, listed, rule
+from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 LEAST_GROWTH_MS = 60_000
@@ -128,8 +128,8 @@ def silent_members(facts: CommitFacts) -> Found | None:
     record_count = sum(one.record_count for one in facts.silent)
     names = [one.member_id for one in facts.silent]
     return Found(
-        f"{len(names)} of {counted(facts.member_count, 'member')} hold {counted(partition_count, 'partition')} for which the group has "
-        f"never committed an offset, while {counted(record_count, 'record')} came in: {listed(names)}",
+        f"{part_of(len(names), facts.member_count, 'member', 'holds', 'hold')} {counted(partition_count, 'partition')} for which the group "
+        f"has never committed an offset, while {counted(record_count, 'record')} came in: {listed(names)}",
         figures(
             silent_member_count=len(names),
             member_count=facts.member_count,

@@ -9,7 +9,7 @@ from assignors.holdings import Holdings
 from assignors.replay import UNRESOLVED
 from assignors.subscriptions import existing_partition_counts, layout_of, subscribers_of
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Found, counted, figures, listed, rule
+from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from jobs.findings.streams import idle_instances
 from schemas.vocabulary import Rule, Severity
 
@@ -73,7 +73,7 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
     if not shared:
         return None
     return Found(
-        f"{len(shared)} partitions have more than one owner: {listed(shared)}",
+        f"{counted(len(shared), 'partition has', 'partitions have')} more than one owner: {listed(shared)}",
         figures(multiply_owned_count=len(shared), partitions=shared),
         advice=TWICE_BY_BROKERS if snapshot.evidence.is_consumer_protocol else TWICE,
     )
@@ -170,7 +170,7 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     doubt = "" if snapshot.evidence.has_subscriptions else "; what they subscribe to is not known"
     others = f"another has up to {counted(most, 'partition')}"
     return Found(
-        f"{len(idle)} of {members} members have nothing to read, while {others}: {listed(idle)}{doubt}",
+        f"{part_of(len(idle), members, 'member', 'has', 'have')} nothing to read, while {others}: {listed(idle)}{doubt}",
         figures(idle_member_count=len(idle), member_count=members, partitions_per_member_max=most, members=idle),
         Severity.INFO if doubt else None,
         advice=SPREAD_BY_BROKERS if snapshot.evidence.is_consumer_protocol else SPREAD,
@@ -196,7 +196,8 @@ def surplus_members(snapshot: SnapshotFacts) -> Found | None:
         return None
     members, partitions = len(snapshot.problem.members), sum(existing_partition_counts(snapshot.problem).values())
     return Found(
-        f"{len(surplus)} of {members} members have nothing to read: the topics of the group have {counted(partitions, 'partition')}",
+        f"{part_of(len(surplus), members, 'member', 'has', 'have')} nothing to read: the topics of the group have "
+        f"{counted(partitions, 'partition')}",
         figures(idle_member_count=len(surplus), member_count=members, partition_count=partitions, members=surplus),
     )
 
@@ -244,7 +245,7 @@ def crowded_range(snapshot: SnapshotFacts) -> Found | None:
         return None
     return Found(
         f"{snapshot.strategy} gives one member {found.most} of {found.total} partitions and another {found.least}: "
-        f"{found.short_topic_count} of {found.topic_count} topics have fewer partitions than the group has members",
+        f"{part_of(found.short_topic_count, found.topic_count, 'topic', 'has', 'have')} fewer partitions than the group has members",
         figures(
             partitions_per_member_max=found.most,
             partitions_per_member_min=found.least,

@@ -9,7 +9,7 @@ from assignors.model import Member, TopicPartition
 from assignors.registry import BUILT_IN
 from assignors.sticky.user_data import read_sticky_user_data
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Found, figures, listed, rule
+from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 
@@ -62,9 +62,9 @@ def mixed_protocols(snapshot: SnapshotFacts) -> Found | None:
         return None
     names = [member.member_id for member in snapshot.problem.members if member.member_id in eager]
     others = len(cooperative - eager)
+    giving = part_of(len(names), len(snapshot.problem.members), "member", "gives up", "give up")
     return Found(
-        f"The group's assignor is {snapshot.strategy}, yet {len(names)} of {len(snapshot.problem.members)} members give up all partitions "
-        f"before a rebalance: {listed(names)}",
+        f"The group's assignor is {snapshot.strategy}, yet {giving} all partitions before a rebalance: {listed(names)}",
         figures(eager_member_count=len(names), cooperative_member_count=others, members=names),
     )
 
@@ -85,7 +85,7 @@ def unshared_assignors(snapshot: SnapshotFacts) -> Found | None:
     unusable = sorted(offers[0].union(*offers) - offers[0].intersection(*offers))
     if not unusable:
         return None
-    told = [f"{name} by {sum(1 for offer in offers if name in offer)} of {len(members)} members" for name in unusable]
+    told = [f"{name} by {sum(1 for offer in offers if name in offer)} of {counted(len(members), 'member')}" for name in unusable]
     return Found(
         f"The group cannot use assignors that not all members offer: {listed(told)}",
         figures(strategy=snapshot.strategy, strategies=unusable, member_count=len(members)),
@@ -139,7 +139,8 @@ def stale_claims(snapshot: SnapshotFacts) -> Found | None:
     if not behind:
         return None
     oldest = min(behind)[0]
+    claiming = part_of(len(behind), len(snapshot.problem.members), "member", "claims", "claim")
     return Found(
-        f"{len(behind)} of {len(snapshot.problem.members)} members claim partitions of a generation before {previous}, down to {oldest}",
+        f"{claiming} partitions of a generation before {previous}, down to {oldest}",
         figures(member_count=len(behind), oldest_generation=oldest, previous_generation=previous, members=[name for _, name in behind]),
     )

@@ -35,7 +35,8 @@ def uncertain_topics(snapshot: SnapshotFacts) -> Found | None:
     if not names:
         return None
     return Found(
-        f"{len(names)} topics have partition counts that no look at the cluster confirms: {listed(names)}",
+        f"{counted(len(names), 'topic has a partition count', 'topics have partition counts')} that no look at the cluster confirms: "
+        f"{listed(names)}",
         figures(topic_count=len(names), topics=names),
     )
 

@@ -90,6 +90,15 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
+def part_of(count: int, total: int, noun: str, one: str, many: str) -> str:
+    """Return how many of all do something, with the verb that fits.
+
+    >>> part_of(1, 3, "member", "has", "have"), part_of(1, 1, "member", "has", "have"), part_of(2, 3, "member", "has", "have")
+    ('1 of 3 members has', '1 of 1 member has', '2 of 3 members have')
+    """
+    return f"{count} of {counted(total, noun)} {one if count == 1 else many}"
+
+
 def figures(**values: str | int | Sequence[str]) -> dict[str, str]:
     """Return evidence: every value as text, of several names the first few."""
     return {

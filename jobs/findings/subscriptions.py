@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from assignors.sticky.claims import first_differing_member
 from assignors.subscriptions import existing_partition_counts, subscribed_topics, subscribers_of, subscriptions_of
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.rule import Found, counted, figures, listed, rule
+from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 NOTICEABLE_CHOICES = 1_000
@@ -88,7 +88,7 @@ def missing_topics(snapshot: SnapshotFacts) -> Found | None:
         return None
     count = sum(1 for subscribed in subscriptions.values() if not subscribed.isdisjoint(missing))
     return Found(
-        f"{count} of {len(subscriptions)} members subscribe to what does not exist: {listed(missing)}",
+        f"{part_of(count, len(subscriptions), 'member', 'subscribes', 'subscribe')} to what does not exist: {listed(missing)}",
         figures(topic_count=len(missing), member_count=count, topics=missing),
         None if snapshot.previous is None or snapshot.previous.problem.topics.keys().isdisjoint(missing) else Severity.WARNING,
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.reporting.figures import words
+from jobs.reporting.figures import movement_words
 
 Row = Mapping[str, Any]
 
@@ -76,7 +76,7 @@ def draw_exchange(flows: Sequence[Row], names: Mapping[str, str], changed: int) 
     for flow in flows:
         pair = (_place(flow["previous_member_id"], givers), _place(flow["member_id"], takers))
         kinds = moved.setdefault(pair, {})
-        kind = "handed_over" if flow["cause"] == "handed_over" else flow["kind"]
+        kind = movement_words(flow["kind"], flow["cause"])
         kinds[kind] = kinds.get(kind, 0) + flow["partition_count"]
     totals = {pair: sum(kinds.values()) for pair, kinds in moved.items()}
     drawn = sum(totals.values())
@@ -94,7 +94,7 @@ def draw_exchange(flows: Sequence[Row], names: Mapping[str, str], changed: int) 
 
 def _title(kinds: Mapping[str, int], giver: Owner, taker: Owner) -> str:
     """Return a band in words; its colour tells one kind only, and not to everybody."""
-    parts = ", ".join(f"{number:,} {words(kind)}" for kind, number in sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
+    parts = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
     return f"{parts} from {giver.name} to {taker.name}"
 
 
@@ -151,6 +151,6 @@ def _bands(
             f"V{end + right:.1f}C{middle:g} {end + right:.1f} {middle:g} {top + left:.1f} {_LEFT:g} {top + left:.1f}Z"
         )
         kinds = moved[giver, taker]
-        style = max(sorted(kinds), key=lambda kind: kinds[kind])
+        style = max(sorted(kinds), key=lambda kind: kinds[kind]).replace(" ", "_")
         bands.append(Band(path, style, _title(kinds, before[giver], after[taker])))
     return bands

@@ -125,6 +125,21 @@ def condense(partitions: Sequence[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
+def noun(figure: Figure, one: str) -> str:
+    """Return a noun in the number of what it counts."""
+    return one if figure.value == 1 else f"{one}s"
+
+
+def movement_words(kind: str, cause: str | None) -> str:
+    """Return what became of a partition, as people say it.
+
+    The kind ``lost`` is told by its cause: to Kafka a partition is lost that a member's session ended with (``onPartitionsLost``).
+    """
+    if cause in ("handed_over", "withheld"):
+        return words(cause)
+    return "no longer owned" if kind == "lost" else words(kind)
+
+
 def words(code: str) -> str:
     """Return a stored word as people write it: ``member_joined`` gives ``member joined``."""
     return code.replace("_", " ")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jobs.reporting.figures import EN_DASH, Figure, count, words
-from jobs.reporting.ranking import AT_LAST_SETTLED, Ranking
+from jobs.reporting.ranking import AT_LAST_SETTLED, COMMITS_ONLY, Ranking
 from jobs.reporting.strategies import by_strategy, sum_of
 from jobs.reporting.view import IMBALANCE_BOUNDS, WHY, ConformanceLine, Count, ReportRows, Row, RuleLine, StatusLine
 from schemas.vocabulary import Basis, Conformance, Severity, Status
@@ -26,13 +26,14 @@ _CLASS_NAMES = ("1.00", *(f"to {upper:.2f}" for upper in IMBALANCE_BOUNDS[1:]), 
 def headline(rows: ReportRows) -> tuple[Count, ...]:
     """Return the fleet's totals over the observed history, largest question first."""
     observed = [row for row in rows.tallies if row["basis"] == Basis.OBSERVED]
+    only_commit = sum(number == 0 for (number,) in rows.ranked.values("generation_count"))
 
     def measured(name: str, measure: str, note: str) -> Count:
         return Count(name, sum_of(observed, measure).figure(WHY[measure]), note=note)
 
     return (
-        Count("groups", count(len(rows.ranked))),
-        Count("members", count(sum(number for (number,) in rows.ranked.values("member_count"))), note="in each group's last snapshot"),
+        Count("groups", count(len(rows.ranked)), note=f"{only_commit:,} of them {COMMITS_ONLY}" if only_commit else ""),
+        Count("members", count(sum(number or 0 for (number,) in rows.ranked.values("member_count"))), note="in each group's last snapshot"),
         Count("generations", count(sum(row["generation_count"] for row in observed)), note="kept and audited"),
         measured("movements", "movement_count", "partitions that changed owner"),
         measured("avoidable", "avoidable_movement_count", "movements beyond what balance needs"),

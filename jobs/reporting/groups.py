@@ -8,7 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import overload
 
 from jobs.reporting.exchange import draw_exchange
-from jobs.reporting.figures import EN_DASH, Figure, Total, condense, count, from_ms, moment, ratio, seconds, short_names, words
+from jobs.reporting.figures import (
+    EN_DASH,
+    Figure,
+    Total,
+    condense,
+    count,
+    from_ms,
+    moment,
+    movement_words,
+    ratio,
+    seconds,
+    short_names,
+    words,
+)
 from jobs.reporting.heat import lay_out
 from jobs.reporting.ranking import GroupKey, Ranking, group_key
 from jobs.reporting.strategies import GROUP_COLUMNS, compare
@@ -91,7 +104,7 @@ class GroupLines(Sequence[GroupLine]):
             avoidable=_sum(row, "avoidable_movement_count"),
             movements=_sum(row, "movement_count"),
             imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
-            members=count(row["member_count"]),
+            members=count(row["member_count"], WHY["member_count"]),
             generations=count(row["generation_count"]),
             last_at=moment(from_ms(row["last_at_ms"])),
         )
@@ -195,7 +208,7 @@ def _group_view(
         settled=_settled(row),
         timeline=draw(generations),
         causes=_cause_lines(generations),
-        lines=_generation_lines(generations, flows),
+        lines=_generation_lines(generations, flows, holdings),
         cuts=_cuts(len(generations), row["generation_count"], flows),
         heat=lay_out(holdings, row["partitions_per_member_mean"]),
         strategies=compare(tallies, GROUP_COLUMNS, own=row["strategy"]),
@@ -257,9 +270,10 @@ def _triggers(causes: Sequence[str] | None) -> Figure:
     return Figure(EN_DASH, "its predecessor is not known") if causes is None else Figure(", ".join(map(words, causes)))
 
 
-def _generation_lines(generations: Sequence[Row], flows: Sequence[Row]) -> tuple[GenerationLine, ...]:
-    """Return the generations, newest first, each with what moved in it."""
+def _generation_lines(generations: Sequence[Row], flows: Sequence[Row], holdings: Sequence[Row]) -> tuple[GenerationLine, ...]:
+    """Return the generations, newest first, each with what moved in it; static members by their instance ids, as far as these are known."""
     names = short_names(name for flow in flows for name in (flow["previous_member_id"], flow["member_id"]) if name is not None)
+    names |= {row["member_id"]: row["group_instance_id"] for row in holdings if row["group_instance_id"] and row["member_id"] in names}
     by_position: dict[int, list[Row]] = {}
     for flow in flows:
         by_position.setdefault(flow["position"], []).append(flow)
@@ -308,7 +322,9 @@ def _parts(row: Row) -> str:
     movements = moved(row)
     if movements is None:
         return "what moved is not known"
-    others = {"gained": row["gained_count"] - movements["handed_over"], "lost": row["lost_count"], "orphaned": row["orphaned_count"]}
+    withheld = row["withheld_count"] or 0
+    others = {"gained": row["gained_count"] - movements["handed_over"], "withheld": withheld}
+    others |= {"no_longer_owned": row["lost_count"] - withheld, "orphaned": row["orphaned_count"]}
     return ", ".join(f"{number:,} {words(kind)}" for kind, number in (movements | others).items() if number)
 
 
@@ -335,8 +351,8 @@ def _flow(flow: Row, names: Mapping[str, str]) -> Flow:
         topic=flow["topic"],
         partitions=condense(flow["partitions"]) + (f" and {left_out:,} more" if left_out > 0 else ""),
         partition_count=count(flow["partition_count"]),
-        kind=flow["kind"],
-        cause=words(flow["cause"] or ""),
+        kind=movement_words(flow["kind"], None if flow["kind"] == "gained" else flow["cause"]),
+        cause="" if flow["cause"] == "withheld" else words(flow["cause"] or ""),
         resume=_resume(flow),
     )
 

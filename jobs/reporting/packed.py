@@ -109,7 +109,7 @@ class _Packer:
         movements: int | None,
         movements_known: int,
         imbalance: float | None,
-        members: int,
+        members: int | None,
         generations: int,
         last_at_ms: int,
     ) -> str:
@@ -124,7 +124,7 @@ class _Packer:
             _or_null(movements),
             generations - movements_known,
             "null" if imbalance is None else f"{imbalance:.2f}",
-            members,
+            _or_null(members),
             generations,
             self._newest - last_at_ms // 1000,
         ]

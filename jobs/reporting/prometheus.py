@@ -10,6 +10,7 @@ from datetime import datetime
 
 from jobs.findings import COMMIT_RULES, RULES
 from jobs.reporting.fleet import pool
+from jobs.reporting.ranking import has_no_generations
 from jobs.reporting.view import ReportRows, Row
 from schemas.vocabulary import Basis, Severity
 
@@ -36,9 +37,12 @@ def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
     more than ``MOST_GROUPS``, only the worst have samples of their own.
     """
     yield from clock_lines(as_of)
-    groups = ((cluster, 1) for (cluster,) in rows.ranked.values("cluster_id"))
-    yield from _gauge("groups", "Groups with audited generations.", _by_cluster(groups))
-    members = rows.ranked.values("cluster_id", "member_count")
+    kinds = list(rows.ranked.values("cluster_id", "generation_count"))
+    audited = _by_cluster((cluster, int(number > 0)) for cluster, number in kinds)
+    yield from _gauge("groups", "Groups with audited generations.", audited)
+    only_commit = _by_cluster((cluster, int(number == 0)) for cluster, number in kinds)
+    yield from _gauge("commits_only_groups", "Groups of which nothing but commits has landed.", only_commit)
+    members = ((cluster, number or 0) for cluster, number in rows.ranked.values("cluster_id", "member_count"))
     yield from _gauge("members", "Members in the last snapshots of these groups.", _by_cluster(members))
     yield from _gauge(
         "generations", "Observed generations by how they compare with their own assignor's result.", _conformance(rows.tallies)
@@ -46,7 +50,8 @@ def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
     yield from _gauge("findings", "Findings of all groups by rule.", _rules(rows.findings, "rule_finding_count"))
     current = _rules(rows.findings, "rule_current_count")
     yield from _gauge("current_findings", "Findings of the newest generation of each group by rule.", current)
-    ranked = sorted(rows.ranked[:MOST_GROUPS], key=lambda row: (row["cluster_id"], row["group_id"]))
+    listed = sorted(rows.ranked[:MOST_GROUPS], key=lambda row: (row["cluster_id"], row["group_id"]))
+    ranked = [row for row in listed if not has_no_generations(row)]
     for name, (column, text) in _GROUP_GAUGES.items():
         yield from _gauge(f"group_{name}", text, ((_group(row), row[column]) for row in ranked))
     yield from _gauge("group_findings", "Findings of the group by severity.", _severities(ranked, "{}_count"))
@@ -54,6 +59,9 @@ def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
     yield from _gauge("group_current_findings", "Findings of the group's newest generation by severity.", current)
     seen = ((_group(row), row["last_at_ms"] / 1000) for row in ranked)
     yield from _gauge("group_last_snapshot_timestamp_seconds", "When the group's last snapshot was taken.", seen)
+    committed = ((_group(row), row["last_at_ms"] / 1000) for row in listed if has_no_generations(row))
+    text = "When the last commit was made of a group of which nothing but commits has landed."
+    yield from _gauge("group_last_commit_timestamp_seconds", text, committed)
 
 
 def clock_lines(as_of: datetime) -> Iterator[str]:

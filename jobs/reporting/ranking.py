@@ -18,6 +18,9 @@ SUMS = ("movement_count", "avoidable_movement_count")
 AT_LAST_SETTLED = ("imbalance_ratio", "partitions_per_member_min", "partitions_per_member_max")
 """Columns of a group that are those of its last settled generation with members."""
 
+COMMITS_ONLY = "commits only"
+"""What stands for the strategy of a group of which nothing but commits has landed: its members assign partitions themselves."""
+
 FINDING_KEY = ("cluster_id", "group_id", "rule_id", "severity")
 
 
@@ -31,9 +34,18 @@ def finding_key(row: Row) -> tuple[str, ...]:
     return tuple(row[name] for name in FINDING_KEY)
 
 
+def has_no_generations(row: Row) -> bool:
+    """Return whether a group has nothing but commits."""
+    return bool(row["generation_count"] == 0)
+
+
 def worst_first(row: Row) -> tuple[int | str, ...]:
-    """Return the sort key of the ranking: critical findings, warnings, avoidable movements, movements; unknown counts as 0."""
+    """Return the sort key of the ranking: critical findings, warnings, avoidable movements, movements; unknown counts as 0.
+
+    Groups without generations come last.
+    """
     return (
+        has_no_generations(row),
         -row["critical_count"],
         -row["warning_count"],
         -(row["avoidable_movement_count"] or 0),
@@ -94,21 +106,34 @@ class Ranking(Sequence[Row]):
 
 
 def merge_parts(parts: Iterable[Row]) -> Iterator[Row]:
-    """Yield a row of ``ReportRows.ranked`` for each group that has audits.
+    """Yield a row of ``ReportRows.ranked`` for each group that has audits, or nothing but commits.
 
     Args:
         parts: of each group one after the other, in any order: per strategy of its observed audits generation_count, ``SUMS``, each with
             <name>_known, first_at_ms, last_at_ms, newest_position, member_count (there), settled_position and ``AT_LAST_SETTLED`` (null
             without a settled generation with members); per rule_id and severity of its findings, in other parts, finding_count and
-            newest_position. rule_id is null in the first kind only.
+            newest_position. rule_id is null in the first kind only. Of a group that only commits one part, with commit_count, first_at_ms,
+            last_at_ms and newest_position.
     """
     for key, members in groupby(parts, group_key):
         audited: list[Row] = []
         found: list[Row] = []
+        committed: list[Row] = []
         for part in members:
-            (audited if part["rule_id"] is None else found).append(part)
+            kind = found if part["rule_id"] is not None else audited if part.get("commit_count") is None else committed
+            kind.append(part)
         if audited:
             yield _merge(key, audited, found)
+        elif committed:
+            yield _commits_only(key, committed[0])
+
+
+def _commits_only(key: GroupKey, committed: Row) -> Row:
+    counts = [f"{prefix}{severity}_count" for severity in Severity for prefix in ("", "current_")]
+    told = {name: committed[name] for name in ("first_at_ms", "last_at_ms", "newest_position")}
+    unknown = ("member_count", "settled_position", *AT_LAST_SETTLED, *SUMS)
+    row = dict(zip(("cluster_id", "group_id"), key, strict=True)) | dict.fromkeys(counts, 0) | dict.fromkeys(unknown)
+    return row | dict.fromkeys([f"{name}_known" for name in SUMS], 0) | {"generation_count": 0, "strategy": COMMITS_ONLY, **told}
 
 
 def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:

@@ -49,6 +49,7 @@ WHY = {
     "eager_revocation_count": "no generation with a known predecessor",
     "cooperative_revocation_count": "no generation with a known predecessor",
     "actual_revocation_count": "the members' claims cannot tell, or nothing came before",
+    "member_count": "nothing but the group's commits has landed",
     "imbalance_ratio": "no settled generation with members and partitions",
     "lag_imbalance_ratio": "no commit with a later look tells a lag, or nothing waits",
     "throughput_imbalance_ratio": "no looks before and after tell what comes in, or nothing does",
@@ -88,11 +89,12 @@ class ReportRows:
     """What the report is made of, as the stage collected it: rows are mappings, each list but ``ranked`` in any order.
 
     Attributes:
-        ranked: every group, per (cluster_id, group_id): critical_count, warning_count, info_count, and of these current_critical_count,
-            current_warning_count, current_info_count, at the group's newest generation; movement_count and avoidable_movement_count
-            (sums over observed rows, null when none knows), each with <name>_known, the rows that know it; generation_count,
-            member_count (last snapshot), first_at_ms, last_at_ms, newest_position; of the last settled generation with members, null
-            without one: settled_position, strategy, imbalance_ratio, partitions_per_member_min, partitions_per_member_max.
+        ranked: every group, those with nothing but commits last, per (cluster_id, group_id): critical_count, warning_count, info_count, and
+            of these current_critical_count, current_warning_count, current_info_count, at the group's newest generation; movement_count
+            and avoidable_movement_count (sums over observed rows, null when none knows), each with <name>_known, the rows that know it;
+            generation_count, member_count (last snapshot; null of a group with nothing but commits), first_at_ms, last_at_ms,
+            newest_position; of the last settled generation with members, null without one: settled_position, strategy, imbalance_ratio,
+            partitions_per_member_min, partitions_per_member_max.
         detailed: the rows of the groups that have details, with more columns of that settled generation: settled_generation,
             settled_at_ms and ``SETTLED_COLUMNS``.
         tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id

@@ -16,6 +16,7 @@ from jobs.sources.decoded import Row, quarantined
 from jobs.sources.log_lines import is_log_line
 from schemas.wire import WireError, decode_key
 from schemas.wire.kafka_json import encode_key, encode_value
+from schemas.wire.record_fields import PRINTED_BY_FORMATTERS
 
 _BEGIN = re.compile(r"^[ \t]*(\{\s*\"key\"\s*:)\s*(?:null|\{\s*\"(?:type|version|data)\"\s*:)", re.MULTILINE)
 _DOCUMENT = re.compile(r"^\s*(?:#|```|~~~|<)", re.MULTILINE)
@@ -45,6 +46,8 @@ def decode_object(text: bytes, place: int) -> Row:
         record = _parse(text)
         key_of, value_of = record["key"], record["value"]
         record_type = next(key_of[name] for name in _TYPE if name in key_of)
+        if record_type not in PRINTED_BY_FORMATTERS:
+            raise ValueError(f"found record type {repr(record_type)[:100]}, expected one of {PRINTED_BY_FORMATTERS}")
         key = encode_key(record_type, key_of["data"])
         value = None if value_of is None else encode_value(record_type, value_of["version"], value_of["data"])
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:

@@ -41,10 +41,10 @@ _FORMATS = (
         _RECORDS,
     ),
     _Format(
-        "the output of kafka-dump-log",
+        "the output of kafka-dump-log before 3.8, or without --offsets-decoder",
         re.compile(r"^(?:Dumping [^\n]+\.log|(?:Log s|S)tarting offset: [0-9]+|\|? ?(?:baseO|o)ffset: [0-9]+ \S+: )", re.MULTILINE),
         re.compile(r"\b(?:isvalid|keysize|keySize|payload):|\bStarting offset:|\bLog starting offset:"),
-        _RECORDS,
+        f"dump the segment with kafka-dump-log --offsets-decoder of Kafka 3.8 or newer, {_RECORDS}",
     ),
     _Format(
         "records as kcat -J prints them, as text, which loses bytes of keys and values",

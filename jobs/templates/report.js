@@ -104,7 +104,7 @@ function tableOfGroups(table) {
     add("td", String(lines.rank(number)));
     const name = addName("th", lines.group(number), "id");
     name.scope = "row";
-    const href = sections.has(anchor) ? `#${anchor}` : lines.details && `${lines.details}/${anchor}.html`;
+    const href = sections.has(anchor) ? `#${anchor}` : lines.details && lines.generations(number) > 0 && `${lines.details}/${anchor}.html`;
     if (href) {
       const link = document.createElement("a");
       link.href = href;
@@ -119,7 +119,8 @@ function tableOfGroups(table) {
     addSum(lines.avoidable(number), lines.avoidable_unknown(number));
     addSum(lines.movements(number), lines.movements_unknown(number));
     add("td", lines.imbalance(number)?.toFixed(2) ?? DASH);
-    add("td", NUMBERS.format(lines.members(number)));
+    const members = lines.members(number);
+    add("td", members === null ? DASH : NUMBERS.format(members));
     add("td", NUMBERS.format(lines.generations(number)));
     add("td", new Date(1000 * lines.last_seen(number)).toISOString().slice(0, 19).replace("T", " "));
     return it;

@@ -1,8 +1,8 @@
 """Kafka's JSON form of ``__consumer_offsets`` records turned back into the bytes they were made of.
 
-``kafka-console-consumer`` prints records in it (``GroupMetadataMessageFormatter``, ``OffsetsMessageFormatter``, Kafka 4.0 and newer). The
-form tells version and every field, so that these are the very bytes that the broker wrote: what they mean is decided in one place,
-by the decoders of this package. Types 1 and 2, all that the tool prints.
+Kafka's tools print records in it: ``kafka-console-consumer`` with a formatter (4.0 and newer), ``kafka-dump-log --offsets-decoder`` (3.8
+and newer). The form tells version and every field, so that these are the very bytes that the broker wrote: what they mean is decoded in
+one place, by the decoders of this package.
 """
 
 from __future__ import annotations
@@ -10,66 +10,20 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-OFFSET_COMMIT, GROUP_METADATA = 1, 2
-
-
-class _Field(NamedTuple):
-    """One field of a message: its name, its kind, and the versions that have it, the last one included."""
-
-    name: str
-    kind: str
-    since: int = 0
-    until: int = 99
-
-
-_MEMBER = (
-    _Field("memberId", "string"),
-    _Field("groupInstanceId", "nullable", 3),
-    _Field("clientId", "string"),
-    _Field("clientHost", "string"),
-    _Field("rebalanceTimeout", "int32", 1),
-    _Field("sessionTimeout", "int32"),
-    _Field("subscription", "bytes"),
-    _Field("assignment", "bytes"),
-)
-_VALUES = {
-    OFFSET_COMMIT: (
-        _Field("offset", "int64"),
-        _Field("leaderEpoch", "int32", 3),
-        _Field("metadata", "string"),
-        _Field("commitTimestamp", "int64"),
-        _Field("expireTimestamp", "int64", 1, 1),
-        _Field("topicId", "tagged uuid", 4),
-    ),
-    GROUP_METADATA: (
-        _Field("protocolType", "string"),
-        _Field("generation", "int32"),
-        _Field("protocol", "nullable"),
-        _Field("leader", "nullable"),
-        _Field("currentStateTimestamp", "int64", 2),
-        _Field("members", "members"),
-    ),
-}
-_KEYS = {
-    OFFSET_COMMIT: (_Field("group", "string"), _Field("topic", "string"), _Field("partition", "int32")),
-    GROUP_METADATA: (_Field("group", "string"),),
-}
-_LAST_VERSION, _FIRST_FLEXIBLE = 4, 4
-_NO_TOPIC_ID = bytes(16)
+from schemas.wire.record_fields import ASSIGNMENT, FIRST_FLEXIBLE, KEYS, LAST_VERSION, SUBSCRIPTION, VALUES, Field
 
 
 def encode_key(record_type: int, data: Mapping[str, Any]) -> bytes:
     """Return the key of a record.
 
     Raises:
-        ValueError: a field is missing, of another kind, or too large; a type that the tool does not print.
+        ValueError: a field is missing, of another kind, or too large; a type whose fields are not known.
     """
-    if type(record_type) is not int or record_type not in _KEYS:  # True and 2.0 are keys of the table too
-        found = repr(record_type)[:100]
-        raise ValueError(f"found record type {found}, expected {OFFSET_COMMIT} (offset commit) or {GROUP_METADATA} (group metadata)")
-    return struct.pack(">h", record_type) + _encode(_KEYS[record_type], data, 0, is_flexible=False)
+    if type(record_type) is not int or record_type not in KEYS:  # True and 2.0 are keys of the table too
+        raise ValueError(f"found record type {repr(record_type)[:100]}, expected one of {', '.join(map(str, KEYS))}")
+    return struct.pack(">h", record_type) + _encode(KEYS[record_type], data, 0, False)
 
 
 def encode_value(record_type: int, version: int, data: Mapping[str, Any]) -> bytes:
@@ -78,57 +32,87 @@ def encode_value(record_type: int, version: int, data: Mapping[str, Any]) -> byt
     Raises:
         ValueError: a field is missing, of another kind, or too large; a version that no broker writes.
     """
-    if type(version) is not int or not 0 <= version <= _LAST_VERSION:
-        raise ValueError(f"found value version {repr(version)[:100]}, expected 0 to {_LAST_VERSION}")
-    return struct.pack(">h", version) + _encode(_VALUES[record_type], data, version, is_flexible=version >= _FIRST_FLEXIBLE)
+    last = LAST_VERSION.get(record_type, 0)
+    if type(version) is not int or not 0 <= version <= last:
+        raise ValueError(f"found value version {repr(version)[:100]}, expected 0 to {last}")
+    is_flexible = record_type > 0 and version >= FIRST_FLEXIBLE.get(record_type, 0)
+    return struct.pack(">h", version) + _encode(VALUES[record_type], data, version, is_flexible)
 
 
-def _encode(fields: tuple[_Field, ...], data: Mapping[str, Any], version: int, *, is_flexible: bool) -> bytes:
-    parts, tags = [], b"\0"
-    for name, kind, since, until in fields:
-        if not since <= version <= until:
+def encode_subscription(data: Mapping[str, Any]) -> bytes:
+    """Return a member's subscription, in the version that the fields of ``data`` are of.
+
+    Raises:
+        ValueError: a field is missing, of another kind, or too large.
+    """
+    version = max(field.since for field in SUBSCRIPTION if field.since == 0 or field.name in data)
+    return struct.pack(">h", version) + _encode(SUBSCRIPTION, data, version, False)
+
+
+def encode_assignment(data: Mapping[str, Any]) -> bytes:
+    """Return a member's assignment, as version 0: JSON does not tell the version, and all have the same fields.
+
+    Raises:
+        ValueError: a field is missing, of another kind, or too large.
+    """
+    return struct.pack(">h", 0) + _encode(ASSIGNMENT, data, 0, False)
+
+
+def _encode(fields: tuple[Field, ...], data: Mapping[str, Any], version: int, is_flexible: bool) -> bytes:
+    parts: list[bytes] = []
+    tags: list[bytes] = []
+    for field in fields:
+        if not field.since <= version <= field.until:
             continue
-        if name not in data:
-            if kind == "tagged uuid":
+        if field.name not in data:
+            if field.tag is not None:
                 continue
-            raise ValueError(f"{name} is missing")
+            raise ValueError(f"{field.name} is missing")
         try:
-            if kind == "tagged uuid":
-                tags = _topic_id_tags(data[name])
-            else:
-                parts.append(_ENCODERS[kind](data[name], version, is_flexible))
+            encoded = _encode_field(field, data[field.name], version, is_flexible)
         except (TypeError, ValueError, struct.error, AttributeError) as error:
-            raise ValueError(f"{name}: {error}") from None
-    return b"".join(parts) + (tags if is_flexible else b"")
+            raise ValueError(f"{field.name}: {error}") from None
+        if field.tag is None:
+            parts.append(encoded)
+        elif encoded != field.default:
+            tags.append(_varint(field.tag) + _varint(len(encoded)) + encoded)
+    return b"".join([*parts, _varint(len(tags)), *tags] if is_flexible else parts)
 
 
-def _string(text: Any, version: int, is_flexible: bool) -> bytes:
+def _encode_field(field: Field, value: Any, version: int, is_flexible: bool) -> bytes:
+    if field.kind == "struct?":  # always a tagged field
+        return b"\0" if value is None else b"\1" + _encode(field.items, value, version, is_flexible)
+    if field.kind == "struct[]":
+        return _array(value, is_flexible, lambda item: _encode(field.items, item, version, is_flexible))
+    if field.kind.endswith("[]"):
+        encode = _ENCODERS[field.kind.removesuffix("[]")]
+        return _array(value, is_flexible, lambda item: encode(item, is_flexible))
+    if field.kind.endswith("?") and value is None:
+        return b"\0" if is_flexible else struct.pack(">h" if field.kind == "string?" else ">i", -1)
+    return _ENCODERS[field.kind.removesuffix("?")](value, is_flexible)
+
+
+def _array(items: Any, is_flexible: bool, encode: Callable[[Any], bytes]) -> bytes:
+    if not isinstance(items, list):
+        raise ValueError(f"expected a list, found {repr(items)[:100]}")
+    count = _varint(len(items) + 1) if is_flexible else struct.pack(">i", len(items))
+    return count + b"".join(map(encode, items))
+
+
+def _string(text: Any, is_flexible: bool) -> bytes:
     if not isinstance(text, str):
         raise ValueError(f"expected a string, found {repr(text)[:100]}")
     data = text.encode("utf-8", errors="replace")  # as Java writes half a surrogate pair
     return (_varint(len(data) + 1) if is_flexible else struct.pack(">h", len(data))) + data
 
 
-def _nullable(text: Any, version: int, is_flexible: bool) -> bytes:
-    if text is None:
-        return b"\0" if is_flexible else struct.pack(">h", -1)
-    return _string(text, version, is_flexible)
-
-
-def _bytes(text: Any, version: int, is_flexible: bool) -> bytes:
-    data = base64.b64decode(text, validate=True)
+def _bytes(content: Any, is_flexible: bool) -> bytes:
+    data = content if isinstance(content, bytes) else base64.b64decode(content, validate=True)
     return (_varint(len(data) + 1) if is_flexible else struct.pack(">i", len(data))) + data
 
 
-def _members(members: Any, version: int, is_flexible: bool) -> bytes:
-    if not isinstance(members, list):
-        raise ValueError(f"expected a list, found {repr(members)[:100]}")
-    count = _varint(len(members) + 1) if is_flexible else struct.pack(">i", len(members))
-    return count + b"".join(_encode(_MEMBER, member, version, is_flexible=is_flexible) for member in members)
-
-
-def _integer(code: str) -> Callable[[Any, int, bool], bytes]:
-    def encode(number: Any, version: int, is_flexible: bool) -> bytes:
+def _integer(code: str) -> Callable[[Any, bool], bytes]:
+    def encode(number: Any, is_flexible: bool) -> bytes:
         if type(number) is not int:
             raise ValueError(f"expected a whole number, found {repr(number)[:100]}")
         return struct.pack(code, number)
@@ -136,11 +120,11 @@ def _integer(code: str) -> Callable[[Any, int, bool], bytes]:
     return encode
 
 
-def _topic_id_tags(text: Any) -> bytes:
+def _uuid(text: Any, is_flexible: bool) -> bytes:
     raw = base64.urlsafe_b64decode(f"{text}==")
-    if len(raw) != len(_NO_TOPIC_ID):
+    if len(raw) != 16:
         raise ValueError(f"expected 22 characters, found {repr(text)[:100]}")
-    return b"\0" if raw == _NO_TOPIC_ID else b"\1\0\x10" + raw  # left out when it is zero
+    return raw
 
 
 def _varint(number: int) -> bytes:
@@ -151,11 +135,11 @@ def _varint(number: int) -> bytes:
     return bytes([*encoded, number])
 
 
-_ENCODERS: dict[str, Callable[[Any, int, bool], bytes]] = {
+_ENCODERS: dict[str, Callable[[Any, bool], bytes]] = {
     "string": _string,
-    "nullable": _nullable,
     "bytes": _bytes,
-    "members": _members,
+    "int8": _integer(">b"),
     "int32": _integer(">i"),
     "int64": _integer(">q"),
+    "uuid": _uuid,
 }

@@ -58,6 +58,12 @@ class Key(NamedTuple):
     regular_expression: str | None = None
 
 
+def kind_of(record_type: int) -> str:
+    """Return the kind of a record type; ``unknown_<record_type>`` where there is none."""
+    known = _KINDS.get(record_type)
+    return f"unknown_{record_type}" if known is None else known[0]
+
+
 def decode_key(key: bytes) -> Key:
     """Return what ``key`` says; the fields behind those of a known type are ignored, as Kafka does.
 

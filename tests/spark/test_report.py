@@ -14,10 +14,19 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.commit_groups import count_commits
 from jobs.report import condense_findings, condense_movements, count_parts, hold_partitions, is_one_of, tally_fleet, tally_groups
 from jobs.reporting.groups import add_settled, anchor
 from jobs.reporting.ranking import merge_parts, worst_first
-from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, TableSpec
+from schemas.tables import (
+    ASSIGNMENTS,
+    FINDINGS,
+    GENERATION_AUDITS,
+    MOVEMENTS,
+    OFFSET_SNAPSHOTS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TableSpec,
+)
 from tests.faults.hostile_names import NAMES
 from tests.spark.tables import rows
 
@@ -91,6 +100,26 @@ def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(
     assert idle["current_critical_count"] == 0
     (details,) = add_settled([by_group["orders"]], collected(tally_groups(audits.where(is_orders()), limit=1)))
     assert (details["settled_generation"], details["settled_at_ms"], details["partitions_per_member_mean"]) == (2, AT_MS, 2.0)
+
+
+def test_groups_that_only_commit_are_those_without_snapshots_whose_commits_are_left(spark: SparkSession) -> None:
+    made = {"position": 5, "is_deleted": False}
+    commits = frame(
+        spark,
+        OFFSET_SNAPSHOTS,
+        *({**made, "group_id": "tool", "partition": number, "position": 5 + number} for number in (0, 1)),
+        {**made, "group_id": "tool", "partition": 1, "position": 9, "is_deleted": True},
+        {**made, "group_id": "tool", "partition": 0, "position": 8},
+        {**made, "group_id": "gone"},
+        {**made, "group_id": "gone", "position": 6, "is_deleted": True},
+        {**made, "group_id": "orders"},
+        {**made, "group_id": "orders", "cluster_id": "other"},
+    )
+    snapshots = frame(spark, SUBSCRIPTION_SNAPSHOTS, {"group_id": "orders"})
+    found = {(row["cluster_id"], row["group_id"]): row for row in collected(count_commits(commits, snapshots))}
+    assert found.keys() == {("prod", "tool"), ("other", "orders")}
+    tool = found["prod", "tool"]
+    assert (tool["commit_count"], tool["newest_position"], tool["last_at_ms"]) == (2, 8, AT_MS)
 
 
 def test_groups_of_any_name_are_found_again(spark: SparkSession) -> None:

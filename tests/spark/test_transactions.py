@@ -21,15 +21,15 @@ from tests.unit import records
 
 Row = dict[str, Any]
 PLACES = StructType([OFFSET_SNAPSHOTS.schema[name] for name in PLACE])
-READ = StructType([*PLACES.fields, StructField("is_told", BooleanType())])
-COMMITS = StructType([*PLACES.fields, *(OFFSET_SNAPSHOTS.schema[name] for name in ("group_id", "observed_at"))])
+READ = StructType([*PLACES.fields, StructField("told", BooleanType())])
+COMMITS = StructType([*READ.fields, *(OFFSET_SNAPSHOTS.schema[name] for name in ("group_id", "observed_at"))])
 
 
 def is_uncertain(offset: int, log: dict[int, Row]) -> bool | None:
     """Return what is known of one commit, going from it to the next offset until one tells."""
     commit = log[offset]
-    if commit.get("is_told"):
-        return False
+    if commit.get("told") is not None:
+        return commit["told"]
     behind = log.get(offset + 1)
     if behind is None:
         return True if max(log) > offset else None
@@ -46,16 +46,17 @@ def test_what_follows_tells(spark: SparkSession) -> None:
         partition, log = {"cluster_id": random.choice("cd"), "offsets_partition": number}, {}
         for offset in sorted(random.sample(range(14), random.randint(1, 13))):
             is_read = random.random() < 0.6
-            log[offset] = made = {**partition, "position": offset, "is_read": is_read, "is_told": is_read and random.random() < 0.15}
+            log[offset] = made = {**partition, "position": offset, "is_read": is_read}
+            made["told"] = random.choice([False, False, True]) if is_read and random.random() < 0.2 else None
             if random.random() < 0.8:
                 made |= {"group_id": random.choice("gh"), "observed_at": moment(random.choice([1, 1, 2]))}
         if not any(row["is_read"] for row in log.values()):
             continue
         for offset, row in log.items():
             place = {name: row[name] for name in PLACE}
-            (read if row["is_read"] else stored).append({**place, **({"is_told": row["is_told"]} if row["is_read"] else {})})
+            (read if row["is_read"] else stored).append({**place, **({"told": row["told"]} if row["is_read"] else {})})
             if "group_id" in row:
-                commits.append({**place, "group_id": row["group_id"], "observed_at": row["observed_at"]})
+                commits.append({**place, "told": None, "group_id": row["group_id"], "observed_at": row["observed_at"]})
                 expected[tuple(place.values())] = is_uncertain(offset, log)
     told = judged(frame(spark, COMMITS, commits), frame(spark, READ, read), frame(spark, PLACES, stored)).collect()
     assert {tuple(row[name] for name in PLACE): row["is_uncertain"] for row in told} == expected
@@ -66,8 +67,8 @@ def test_nothing_is_behind_the_last_offset_that_there_can_be(spark: SparkSession
     """A damaged dump may hold any offset; a number that has no room for one more must not end the run."""
     last = 2**63 - 1
     places = [{"cluster_id": "c", "offsets_partition": 3, "position": offset} for offset in (last - 1, last)]
-    commits = [{**place, "group_id": "g", "observed_at": moment(number)} for number, place in enumerate(places)]
-    read = frame(spark, READ, [{**place, "is_told": False} for place in places])
+    commits = [{**place, "told": None, "group_id": "g", "observed_at": moment(number)} for number, place in enumerate(places)]
+    read = frame(spark, READ, [{**place, "told": None} for place in places])
     told = judged(frame(spark, COMMITS, commits), read, None).collect()
     assert {row["position"]: row["is_uncertain"] for row in told} == {last - 1: False, last: None}
 

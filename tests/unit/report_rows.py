@@ -49,6 +49,7 @@ def generation_row(generation, previous, group_id="orders", **changes):
         "handed_over_count": 0,
         "gained_count": 0,
         "lost_count": 1,
+        "withheld_count": 1,
         "orphaned_count": 0,
         "movement_count": 3,
         "avoidable_movement_count": None,

@@ -62,9 +62,9 @@ def test_kinds_are_recognised_by_content_and_not_by_name(tmp_path: Path) -> None
     lines(tmp_path / "records.txt", records.record_line())
     lines(tmp_path / "looks.json.gz", look_line())
     assert found(tmp_path) == {
-        "looks.json.gz": ("cluster-metadata", "ndjson", None),
+        "looks.json.gz": ("cluster-metadata", "lines", None),
         "no-suffix": ("consumer-offsets", "parquet", None),
-        "records.txt": ("consumer-offsets", "ndjson", None),
+        "records.txt": ("consumer-offsets", "lines", None),
     }
 
 
@@ -74,7 +74,7 @@ def test_captures_come_in_an_order_of_their_own(tmp_path: Path) -> None:
     captures = find_captures((str(tmp_path / "b"), str(tmp_path)))
     assert [Path(one.path).name for one in captures] == ["a", "b", "c"]
     size = (tmp_path / "a").stat().st_size
-    assert captures[0] == Capture(str(tmp_path / "a"), Source.CONSUMER_OFFSETS, "ndjson", size, name="a", pieces=(Piece(0, size, 1),))
+    assert captures[0] == Capture(str(tmp_path / "a"), Source.CONSUMER_OFFSETS, "lines", size, name="a", pieces=(Piece(0, size, 1),))
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +333,7 @@ def test_a_text_is_packed_or_not_whatever_its_name_says(tmp_path: Path, name: st
 
 def test_a_forced_kind_is_held_against_the_content(tmp_path: Path) -> None:
     looks, offsets = lines(tmp_path / "looks", look_line()), parquet(tmp_path / "offsets")
-    assert found(looks, forced=Source.CLUSTER_METADATA) == {"looks": ("cluster-metadata", "ndjson", None)}
+    assert found(looks, forced=Source.CLUSTER_METADATA) == {"looks": ("cluster-metadata", "lines", None)}
     with pytest.raises(InputError, match="asked to read it as consumer-offsets, found cluster-metadata"):
         find_captures((str(looks),), Source.CONSUMER_OFFSETS)
     with pytest.raises(InputError, match="asked to read it as cluster-metadata, found consumer-offsets"):
@@ -358,9 +358,9 @@ def test_each_kind_of_text_is_known_by_its_content(tmp_path: Path, pack: bool) -
     assert kinds == {
         "printed": ("formatter-json", "objects"),
         "described": ("describe", "text"),
-        "snapshot": ("snapshot", "ndjson"),
-        "look": ("cluster-metadata", "ndjson"),
-        "record": ("consumer-offsets", "ndjson"),
+        "snapshot": ("snapshot", "lines"),
+        "look": ("cluster-metadata", "lines"),
+        "record": ("consumer-offsets", "lines"),
     }
 
 

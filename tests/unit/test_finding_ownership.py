@@ -83,7 +83,7 @@ def test_what_an_eager_kafka_streams_leaves_out_is_not_withheld() -> None:
 def test_an_idle_member_beside_one_with_several_partitions() -> None:
     finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy="sticky"))
     assert (finding.severity, finding.message) == (
-        "warning", "1 of 2 members have nothing to read, while another has up to 2 partitions: b",
+        "warning", "1 of 2 members has nothing to read, while another has up to 2 partitions: b",
     )  # fmt: skip
     assert finding.evidence["members"] == "b"
 
@@ -170,7 +170,7 @@ def test_kafka_streams_that_may_be_as_it_should(near: Stored) -> None:
 def test_a_member_without_anything_left_to_read() -> None:
     finding = last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0", "b": "t1", "c": ""}))
     assert (finding.severity, finding.message) == (
-        "info", "1 of 3 members have nothing to read: the topics of the group have 2 partitions",
+        "info", "1 of 3 members has nothing to read: the topics of the group have 2 partitions",
     )  # fmt: skip
 
 

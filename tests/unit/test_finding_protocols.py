@@ -23,7 +23,7 @@ def second(*members, strategy: str = COOPERATIVE, **changes: object) -> Stored:
 def test_a_member_that_gives_up_all_beside_one_that_keeps_its_own() -> None:
     finding = last(Rule.PROTOCOLS_MIXED, FIRST, second(member("a", at=1), KEEPS))
     assert (finding.severity, finding.message) == (
-        "warning", "The group's assignor is cooperative-sticky, yet 1 of 2 members give up all partitions before a rebalance: a",
+        "warning", "The group's assignor is cooperative-sticky, yet 1 of 2 members gives up all partitions before a rebalance: a",
     )  # fmt: skip
     assert finding.evidence == {"eager_member_count": "1", "cooperative_member_count": "1", "members": "a"}
 
@@ -121,7 +121,7 @@ def with_user_data(name: str, claims: str, generation: int):
 
 def test_claims_of_a_generation_before_the_last() -> None:
     finding = last(Rule.STALE_CLAIMS, *third(member("a", owned="t0", at=1), member("b", owned="t1", at=2)))
-    assert (finding.severity, finding.message) == ("info", "1 of 2 members claim partitions of a generation before 2, down to 1")
+    assert (finding.severity, finding.message) == ("info", "1 of 2 members claims partitions of a generation before 2, down to 1")
     assert finding.evidence["members"] == "a"
     assert last(Rule.STALE_CLAIMS, *third(with_user_data("a", "t0", 1), strategy="sticky")).evidence["oldest_generation"] == "1"
 

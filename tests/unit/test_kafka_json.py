@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.wire import decode_key
-from schemas.wire.kafka_json import GROUP_METADATA, OFFSET_COMMIT, encode_key, encode_value
+from schemas.wire import VALUE_DECODERS, decode_assignment, decode_key, decode_subscription
+from schemas.wire.kafka_json import encode_assignment, encode_key, encode_subscription, encode_value
+from schemas.wire.record_fields import GROUP_METADATA, OFFSET_COMMIT
 
 ROOT = Path(__file__).parents[2]
 VECTORS = [json.loads(line) for line in (ROOT / "tests/golden/wire.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -24,20 +25,51 @@ def of_type(*names: str) -> list[dict[str, Any]]:
     return [vector for vector in VECTORS if vector["type"] in names]
 
 
+def of_known_types(part: str) -> list[dict[str, Any]]:
+    """Return the vectors of keys, or of values, of all types that are decoded."""
+    return [vector for vector in VECTORS if vector["type"].endswith(part) and vector.get("record_type") in VALUE_DECODERS]
+
+
 def test_keys_are_kafkas() -> None:
-    vectors = of_type("GroupMetadataKey", "OffsetCommitKey")
-    assert len(vectors) == 16
+    vectors = of_known_types("Key")
+    assert {vector["record_type"] for vector in vectors} == set(VALUE_DECODERS) and len(vectors) == 80
     for vector in vectors:
         assert encode_key(vector["record_type"], vector["fields"]) == base64.b64decode(vector["bytes_b64"]), vector["id"]
 
 
 def test_values_of_every_version_are_kafkas() -> None:
-    vectors = of_type("GroupMetadataValue", "OffsetCommitValue")
+    vectors = of_known_types("Value")
     versions = {(vector["record_type"], vector["version"]) for vector in vectors}
-    assert versions == {(kind, version) for kind in (1, 2) for version in range(5)}
+    assert versions == {(kind, version) for kind in VALUE_DECODERS for version in range(5 if kind in (1, 2) else 1)}
     for vector in vectors:
         encoded = encode_value(vector["record_type"], vector["version"], vector["fields"])
         assert encoded == base64.b64decode(vector["bytes_b64"]), vector["id"]
+
+
+def entries(named: list[list[Any]]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "partitions": [number]} for topic, number in named]
+
+
+def test_subscriptions_and_assignments_are_read_as_kafkas() -> None:
+    """Each version of a subscription is told by its fields; all versions of an assignment have the same."""
+    subscriptions, assignments = of_type("ConsumerProtocolSubscription"), of_type("ConsumerProtocolAssignment")
+    versions = Counter(vector["version"] for vector in subscriptions if "fields" in vector)
+    assert set(versions) == set(range(4))
+    for vector in (*subscriptions, *assignments):
+        if "fields" not in vector:
+            continue
+        fields, expected = vector["fields"], base64.b64decode(vector["bytes_b64"])
+        if vector in assignments:
+            printed = {"assignedPartitions": entries(fields["partitions"]), "userData": fields["user_data_b64"]}
+            assert decode_assignment(encode_assignment(printed))[1:] == decode_assignment(expected)[1:], vector["id"]
+            continue
+        printed = {"topics": fields["topics"], "userData": fields["user_data_b64"], "ownedPartitions": entries(fields["owned"])}
+        printed |= {"generationId": -1 if fields["generation"] is None else fields["generation"], "rackId": fields["rack"]}
+        printed = dict(list(printed.items())[: 2 + vector["version"]])
+        ours, kafkas = decode_subscription(encode_subscription(printed)), decode_subscription(expected)
+        assert ours._replace(topics=(), owned=()) == kafkas._replace(topics=(), owned=()), vector["id"]
+        assert sorted(ours.topics) == sorted(kafkas.topics)
+        assert {topic: sorted(numbers) for topic, numbers in ours.owned} == {topic: sorted(numbers) for topic, numbers in kafkas.owned}
 
 
 def printed(name: str) -> Iterator[dict[str, Any]]:
@@ -100,8 +132,8 @@ def test_versions_that_no_broker_writes(version: Any) -> None:
         encode_value(OFFSET_COMMIT, version, {})
 
 
-@pytest.mark.parametrize("record_type", [3, 2.0, 1.0, True, "2", "\ud800", None, "x" * 100_000])
-def test_types_that_the_tool_does_not_print(record_type: Any) -> None:
+@pytest.mark.parametrize("record_type", [9, 2.0, 1.0, True, "2", "\ud800", None, "x" * 100_000])
+def test_types_whose_fields_are_not_known(record_type: Any) -> None:
     with pytest.raises(ValueError, match="found record type ") as raised:
         encode_key(record_type, {"group": "g"})
     assert len(str(raised.value).encode()) < 300

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from jobs.output_files import PAGE, further_page, is_report_file
 from jobs.report import write_page
 from jobs.report_page import build_page, render
-from jobs.reporting.figures import visible
+from jobs.reporting.figures import EN_DASH, visible
+from jobs.reporting.fleet import headline
 from jobs.reporting.groups import GroupLines, add_settled
 from jobs.reporting.packed import PACKED, PackedLines, pack_lines
-from jobs.reporting.ranking import Ranking, choose_findings, merge_parts
+from jobs.reporting.prometheus import to_prometheus
+from jobs.reporting.ranking import COMMITS_ONLY, Ranking, choose_findings, merge_parts
 from jobs.reporting.view import ReportRows
 from schemas.config import ReportSettings
 from tests.faults.hostile_names import NAMES
@@ -266,3 +268,35 @@ def test_a_rule_that_finds_something_everywhere_is_counted_whole() -> None:
     assert [group for _, group, rule, _ in chosen if rule == "r"] == ["g006", "g013", "g020"]
     assert {row["rule_group_count"] for key, row in chosen.items() if key[2] == "r"} == {500}
     assert len(chosen) == 4
+
+
+def committed(group_id: str, **changes: Any) -> dict[str, Any]:
+    part = dict.fromkeys(audited()) | {"cluster_id": "prod", "group_id": group_id, "commit_count": 3}
+    return part | {"first_at_ms": 5, "last_at_ms": 6_000, "newest_position": 9} | changes
+
+
+def test_group_that_only_commits_is_a_row_behind_all_others() -> None:
+    """With its kind for a strategy; members and figures are not known, and none of the others is counted twice."""
+    ranked = Ranking(merge_parts([committed("a-tool"), audited(), found("x", "info")]))
+    kinds = [(row["group_id"], row["strategy"], row["generation_count"]) for row in ranked]
+    assert kinds == [("orders", "range", 2), ("a-tool", COMMITS_ONLY, 0)]
+    line = GroupLines(ranked)[1]
+    assert (line.members.text, line.generations.text, line.movements.text, line.imbalance.text) == (EN_DASH, "0", EN_DASH, EN_DASH)
+    assert line.members.note == "nothing but the group's commits has landed" and line.last_at == "1970-01-01 00:00:06"
+    (packed,) = pack_lines(ranked, 10_000, 10_000)
+    tool = dict(zip(PACKED, json.loads(f"[{packed.lines}]")[1], strict=True))
+    assert (tool["group"], tool["strategy"], tool["members"], tool["generations"]) == ("a-tool", COMMITS_ONLY, None, 0)
+    rows = ReportRows(ranked=ranked)
+    assert [(count.figure.text, count.note) for count in headline(rows)[:2]] == [
+        ("2", "1 of them commits only"),
+        ("2", "in each group's last snapshot"),
+    ]
+    told = "".join(to_prometheus(rows, AS_OF))
+    assert 'evenkeel_groups{cluster_id="prod"} 1\n' in told and 'evenkeel_commits_only_groups{cluster_id="prod"} 1\n' in told
+    samples = [line for line in told.splitlines() if "a-tool" in line]
+    assert samples == ['evenkeel_group_last_commit_timestamp_seconds{cluster_id="prod",group_id="a-tool"} 6.0']
+
+
+def test_group_with_generations_and_commits_is_none_that_only_commits() -> None:
+    (row,) = merge_parts([committed("orders"), audited()])
+    assert (row["strategy"], row["generation_count"], row["newest_position"]) == ("range", 2, 5)

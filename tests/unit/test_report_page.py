@@ -254,13 +254,15 @@ def test_what_moved_names_owners_ranges_and_causes():
     assert [flow.topic for flow in newest.flows] == ["alerts", "clicks"]
     assert (newest.flows[0].source_short, newest.flows[0].partitions) == ("orders-1-3fc8d6f1\N{HORIZONTAL ELLIPSIS}", "0-1, 3")
     assert (before.flows[0].source_short, before.flows[0].kind, before.flows[0].cause) == ("nobody", "gained", "handed over")
-    assert (newest.parts, first.parts, first.start) == ("1 revoked, 2 reassigned, 1 lost", "what moved is not known", "first known")
+    assert (newest.parts, first.parts, first.start) == ("1 revoked, 2 reassigned, 1 withheld", "what moved is not known", "first known")
 
 
-def test_partitions_handed_over_are_not_counted_as_gained_again():
-    row = generation_row(2, 1, revoked_count=0, reassigned_count=0, handed_over_count=3, gained_count=5, lost_count=0, movement_count=3)
+def test_partitions_handed_over_are_not_counted_as_gained_again_nor_withheld_ones_as_no_longer_owned():
+    row = generation_row(
+        2, 1, revoked_count=0, reassigned_count=0, handed_over_count=3, gained_count=5, lost_count=4, withheld_count=3, movement_count=3
+    )
     page = build_page(ReportRows(**of_groups(group_row()), tallies=[tally_row("range", "observed", generations=[row])]), AS_OF)
-    assert page.worst[0].lines[0].parts == "3 handed over, 2 gained"
+    assert page.worst[0].lines[0].parts == "3 handed over, 2 gained, 3 withheld, 1 no longer owned"
 
 
 def test_what_is_left_out_is_said():
@@ -421,7 +423,7 @@ def test_owners_of_both_sides_are_drawn_with_all_that_they_gave_or_got():
     drawing = exchange(("a", "b", 3), ("a", "c", 1), (None, "c", 2, "gained"), ("b", None, 6, "lost"))
     assert [(owner.name, owner.partition_count) for owner in drawing.before] == [("A", 4), ("B", 6), ("nobody", 2)]
     assert [(owner.name, owner.partition_count) for owner in drawing.after] == [("B", 3), ("C", 3), ("nobody", 6)]
-    assert drawing.words == "6 lost from B to nobody; 3 revoked from A to B; 2 gained from nobody to C; 1 revoked from A to C"
+    assert drawing.words == "6 no longer owned from B to nobody; 3 revoked from A to B; 2 gained from nobody to C; 1 revoked from A to C"
     assert [band.title for band in drawing.bands][:2] == ["3 revoked from A to B", "1 revoked from A to C"]
 
 

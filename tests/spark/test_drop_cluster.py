@@ -1,0 +1,70 @@
+"""``maintain --drop-cluster``: one cluster goes as if it had never landed, and lands again as if for the first time."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jobs.cluster_removal import WITH_CLUSTERS
+from tests.spark.captures import few
+from tests.spark.tables import COMPARED, assert_equal_warehouses, rows, versions
+
+TABLES = (*COMPARED, "group_states")
+NOTED = ("positions", "origins", "landed_until")
+OTHER = "other cluster 7"
+"""A name with spaces and a number, as keys of ``runs`` have behind the name."""
+
+
+def last_run(warehouse: Path) -> dict:
+    return max(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
+
+
+@pytest.fixture(scope="module")
+def two(make_tables, demo_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a warehouse of two clusters, the recorded one and a part of it under another name, and with that part."""
+    folder = tmp_path_factory.mktemp("two")
+    shutil.copytree(demo_warehouse, folder / "w")
+    log = few(folder, "log.parquet", 0, 8)
+    assert make_tables("run", "--warehouse", folder / "w", "--input", log, "--cluster-id", OTHER) == 0
+    return folder
+
+
+def test_dry_run_counts_and_changes_nothing(make_tables, two: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = versions(two / "w")
+    expected = {name: sum(row["cluster_id"] == OTHER for row in rows(two / "w", name)) for name in WITH_CLUSTERS}
+    capsys.readouterr()
+    assert make_tables("maintain", "--warehouse", two / "w", "--drop-cluster", OTHER, "--dry-run") == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert dict(line.split() for line in lines) == {name: str(count) for name, count in expected.items() if count}
+    assert last == f"{sum(expected.values())} rows of cluster {OTHER} in all; nothing was changed"
+    assert versions(two / "w") == before
+
+
+def test_unknown_cluster_is_refused_with_the_names_there_are(make_tables, two: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = versions(two / "w")
+    (known,) = {row["cluster_id"] for row in rows(two / "w", "topic_snapshots")}
+    assert make_tables("maintain", "--warehouse", two / "w", "--drop-cluster", "other cluster") == 2
+    names = ", ".join(sorted([known, OTHER]))
+    said = f"--drop-cluster other cluster: no table has rows of this cluster; there are {names}"
+    assert said in capsys.readouterr().err
+    assert versions(two / "w") == before
+
+
+def test_dropped_cluster_is_gone_and_lands_anew(make_tables, demo_warehouse: Path, two: Path, tmp_path: Path) -> None:
+    warehouse = tmp_path / "w"
+    shutil.copytree(two / "w", warehouse)
+    assert make_tables("maintain", "--warehouse", warehouse, "--drop-cluster", OTHER) == 0
+    assert_equal_warehouses(warehouse, demo_warehouse, TABLES)
+    dropped, before = last_run(warehouse), last_run(demo_warehouse)
+    assert {name: dict(dropped[name]) for name in NOTED} == {name: dict(before[name]) for name in NOTED}
+    counts = {name: int(rows_) for name, rows_ in dropped["output_counts"]}
+    assert counts["subscription_snapshots.dropped"] == sum(row["cluster_id"] == OTHER for row in rows(two / "w", "subscription_snapshots"))
+    assert make_tables("verify", "--warehouse", warehouse) == 0
+    arguments = ("--input", two / "log.parquet", "--cluster-id", OTHER)
+    assert make_tables("run", "--warehouse", warehouse, *arguments) == 0
+    again = dict(last_run(warehouse)["input_counts"])
+    assert again["landed"] == dict(last_run(two / "w")["input_counts"])["landed"] > 0
+    assert_equal_warehouses(warehouse, two / "w", TABLES)
+    assert dict(last_run(warehouse)["landed_until"]) == dict(last_run(two / "w")["landed_until"])
