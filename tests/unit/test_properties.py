@@ -331,6 +331,21 @@ def test_the_tree_of_a_bin_is_ordered_by_signed_hashes() -> None:
     assert simulation.keys() == of_java
 
 
+def test_a_removal_moves_the_root_of_a_tree_to_the_head() -> None:
+    """The orders are those of OpenJDK 17's ``new HashMap<Integer, ?>(64)``, filled with these keys, after 5 and 69 have been removed."""
+    numbers = [12, 0, 16, 9, 4, 1, 3, 2, 5, 6, 13, 14, 15, 8, 11, 7, 10]
+    simulation = HashMapSimulation(64)
+    for key in (64 * number + 5 for number in numbers):
+        simulation.put(key, key, int)
+    of_java = {
+        0: [4, 12, 16, 15, 13, 14, 9, 11, 10, 8, 7, 1, 3, 2, 5, 6],
+        1: [12, 4, 16, 15, 13, 14, 9, 11, 10, 8, 7, 3, 2, 5, 6],
+    }
+    for number, order in of_java.items():
+        simulation.remove(64 * number + 5)
+        assert [key // 64 for key in simulation.keys()] == order
+
+
 @pytest.mark.parametrize("minor", ["2.1", "2.3", "2.4", "3.0", "3.4", "3.5"])
 def test_a_release_without_its_last_number_is_the_first_of_its_line(minor: str) -> None:
     assert client_behaviour(minor) == client_behaviour(f"{minor}.0")
