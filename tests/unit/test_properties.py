@@ -31,7 +31,7 @@ from assignors import (
 from assignors.hash_map import HashMapSimulation
 from assignors.ordering import computed_hash_map_order, hash_map_order, java_order, partition_order, string_hash, string_map_order
 from assignors.releases import client_behaviour
-from assignors.sticky.general import GeneralProblem
+from assignors.sticky.general_problem import GeneralProblem
 from assignors.sticky.user_data import read_sticky_user_data, write_sticky_user_data
 from tests.random_problems import random_problem, random_successor
 
