@@ -72,7 +72,6 @@ class _Tree(Generic[Key]):
             self._rebalance_without(child or node)
         if child is None:
             self._put_in_place_of(node, None)
-        node.unlink()
 
     def is_small(self) -> bool:
         """Return whether the JDK makes a plain chain of the tree at the next removal."""

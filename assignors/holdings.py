@@ -233,7 +233,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         shared: dict[TopicPartition, tuple[int, ...]] = {}
         free = np.flatnonzero(first == NOBODY)
         if layout.size - free.size < numbers.size:
-            is_again = np.bincount(numbers, minlength=layout.size)[numbers] > 1
+            is_again = np.bincount(numbers)[numbers] > 1
             again = _by_partition(layout.partitions(numbers[is_again]), owners[is_again].tolist())
             repeated.extend(again)
             shared = {place: tuple(dict.fromkeys(of_place)) for place, of_place in again.items() if len(set(of_place)) > 1}

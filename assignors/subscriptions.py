@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import wraps
+from itertools import chain
 from typing import TypeVar
 
 from assignors.holdings import Holdings, Layout
@@ -86,11 +87,10 @@ def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
     Order: as the members first name them.
     """
     counts = {}
-    for topics in distinct_subscriptions(problem.members):
-        for name in topics:
-            topic = problem.topics.get(name)
-            if topic is not None and topic.partition_count:
-                counts[name] = topic.partition_count
+    for name in dict.fromkeys(chain.from_iterable(distinct_subscriptions(problem.members))):
+        topic = problem.topics.get(name)
+        if topic is not None and topic.partition_count:
+            counts[name] = topic.partition_count
     return counts
 
 

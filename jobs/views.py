@@ -32,12 +32,12 @@ def prepare_views(warehouse: Warehouse, versions: Mapping[str, int]) -> None:
 
 
 def settle_views(warehouse: Warehouse) -> None:
-    """Make every view read the version that is published, and no other besides."""
+    """Make every view read the version that is published, and no other besides; for a warehouse in which a run is."""
     if is_path(warehouse.location):
         return
     newest = warehouse.newest_run(RunStatus.PUBLISHED)
-    published = dict(newest["table_versions"]) if newest is not None else {}
-    for name, version in published.items():
+    assert newest is not None
+    for name, version in dict(newest["table_versions"]).items():
         warehouse.replace_view(name, query_at(warehouse, name, version))
 
 

@@ -18,7 +18,7 @@ from assignors.model import KafkaAssignorError, Member, TopicPartition
 from assignors.ordering import computed_hash_map_order, hash_map_order, order_key, ranks, topic_partition_hash
 from assignors.releases import ClientBehaviour
 from assignors.sticky.claims import MemberData, stated
-from assignors.sticky.general import GeneralProblem
+from assignors.sticky.general_problem import GeneralProblem
 from assignors.sticky.partitions import every_partition
 
 

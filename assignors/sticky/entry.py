@@ -26,7 +26,8 @@ from assignors.sticky.constrained import assign_constrained, constrained_orders,
 from assignors.sticky.cooperative import find_transfers, withhold
 from assignors.sticky.early_constrained import assign_early_constrained
 from assignors.sticky.early_general import state_early_general_problem
-from assignors.sticky.general import GeneralProblem, GeneralRebalance, Rebalance, state_general_problem
+from assignors.sticky.general import GeneralRebalance, Rebalance
+from assignors.sticky.general_problem import GeneralProblem, state_general_problem
 from assignors.sticky.irregular import IrregularRebalance
 from assignors.sticky.rack_info import RackInfo
 from assignors.sticky.small_groups import assign_small_group
@@ -135,14 +136,16 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
         member_ids,
         partitions,
         lambda: withhold(partitions, find_transfers(members, partitions)),
-        _general_result_order(member_ids, general, rebalance, behaviour),
+        _general_result_order(member_ids, is_stable, general, rebalance, behaviour),
     )
 
 
 def _general_result_order(
-    member_ids: Sequence[str], general: GeneralProblem, rebalance: GeneralRebalance[Any], behaviour: ClientBehaviour
-) -> list[str]:
+    member_ids: Sequence[str], is_stable: bool, general: GeneralProblem, rebalance: GeneralRebalance[Any], behaviour: ClientBehaviour
+) -> Sequence[str]:
     """Return the order of a map filled from another one, out of which the fixed members were taken, and put in again at the end."""
+    if is_stable and behaviour.works_on_topics and not rebalance.fixed_members:
+        return member_ids
     walk = [member_ids[number] for number in general.walk]
     fixed = {member_ids[number] for number in rebalance.fixed_members}
     if not (has_crowded_bucket(member_ids) or has_crowded_bucket(walk)):

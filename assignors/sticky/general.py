@@ -6,146 +6,23 @@ Source: ``AbstractStickyAssignor.GeneralAssignmentBuilder``, Kafka 3.0 and later
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence, Sized
 from heapq import heapify, heappush, heapreplace
-from itertools import chain
+from itertools import groupby
 from typing import Generic, TypeVar
 
 from assignors.budget import StepBudget
-from assignors.model import Member, NoResultError, TopicPartition
-from assignors.ordering import order_key, ranks
+from assignors.model import NoResultError, TopicPartition
 from assignors.releases import ClientBehaviour
-from assignors.sticky.claims import Claims, MemberData, stated
+from assignors.sticky.general_problem import GeneralProblem
 from assignors.sticky.movements import PartitionMovements
-from assignors.sticky.partitions import every_partition, mark, unmarked, unmatched
+from assignors.sticky.partitions import topic_of
 from assignors.sticky.rack_info import RackInfo
 
 _SHOWN_MOVES = 6
 
 Held = TypeVar("Held", bound=Collection[TopicPartition])
 """What a member's partitions are kept in."""
-
-
-@dataclass(slots=True)
-class GeneralProblem:
-    """What there is to balance; members by number, in map order.
-
-    Attributes:
-        walk: the member numbers in the order of Kafka's map of assignments.
-        claimants: with whom that map is filled first, by ``computeIfAbsent``: the newest claimant of each partition in turn.
-        returning: with whom it is filled next, by ``put``, before all others.
-        ranks: each member's place by member id.
-        partition_counts: existing topics.
-        subscribers: topic -> its members, once for every time a member lists it.
-        subscribed: for each member its existing topics in list order.
-        max_sizes: for each member the most partitions it could have, as Kafka counts them.
-        current: the claims that stand.
-        owners: partition -> who claims it; a claim that was taken back leaves its entry.
-        every: all partitions in the order in which they are looked at.
-        unassigned: the partitions to place, in the order of ``every``.
-        previous_owners: partition -> the member that had it in an older generation.
-        is_revocation_required: a claim was taken back.
-    """
-
-    walk: Sequence[int]
-    claimants: Sequence[int]
-    returning: Sequence[int]
-    ranks: list[int]
-    partition_counts: Mapping[str, int]
-    subscribers: dict[str, list[int]]
-    subscribed: list[list[str]]
-    max_sizes: list[int]
-    current: list[list[TopicPartition]]
-    owners: dict[TopicPartition, int]
-    every: list[TopicPartition]
-    unassigned: list[TopicPartition]
-    previous_owners: dict[TopicPartition, int]
-    is_revocation_required: bool
-
-    def is_regular(self) -> bool:
-        """Return whether Kafka's accidents cannot show, so that its result has a faster equivalent.
-
-        Every partition is held or unassigned once, and held by its owner; no topic is listed twice; previous owners still subscribe.
-        """
-        kept_count = sum(map(len, self.current))
-        return (
-            kept_count + len(self.unassigned) == len(self.every) == len({*self.unassigned, *chain.from_iterable(self.current)})
-            and all(self.owners[partition] == member for member, held in enumerate(self.current) for partition in held)
-            and all(len(topics) == len(set(topics)) for topics in self.subscribed)
-            and all(
-                topic not in self.partition_counts or topic in self.subscribed[owner] for (topic, _), owner in self.previous_owners.items()
-            )
-        )
-
-
-def state_general_problem(
-    members: Sequence[Member],
-    walk: Sequence[int],
-    data: Sequence[MemberData],
-    partition_counts: Mapping[str, int],
-    claims: Claims,
-    racks: RackInfo,
-) -> GeneralProblem:
-    """Return the problem as Kafka 3.0 and later states it."""
-    subscribed = [[topic for topic in member.topics if topic in partition_counts] for member in members]
-    subscribers: dict[str, list[int]] = {topic: [] for topic in partition_counts}
-    for number, topics in enumerate(subscribed):
-        for topic in topics:
-            subscribers[topic].append(number)
-    owners = {partition: number for number, owned in enumerate(claims.owned) for partition in owned}
-
-    current = []
-    is_revocation_required = False
-    for number, owned in enumerate(claims.owned):
-        subscription = set(subscribed[number])
-        kept = [partition for partition in owned if partition[0] in subscription and not racks.is_mismatch(number, partition)]
-        is_revocation_required = is_revocation_required or len(kept) < len(owned)
-        current.append(kept)
-
-    key = order_key(partition_counts)
-    topic_keys = {topic: (len(subscribers[topic]), key(topic)) for topic in partition_counts}
-    sorted_topics = sorted(partition_counts, key=topic_keys.__getitem__)
-    every = list(every_partition((topic, partition_counts[topic]) for topic in sorted_topics))
-    marks = mark(current, partition_counts)
-    if marks is not None:
-        unassigned = unmarked(marks, sorted_topics)
-    else:
-        kept = sorted(chain.from_iterable(current), key=lambda partition: (topic_keys[partition[0]], partition[1]))
-        unassigned = unmatched(every, kept)
-    return GeneralProblem(
-        walk=walk,
-        claimants=(),
-        returning=(),
-        ranks=ranks([member.member_id for member in members]),
-        partition_counts=partition_counts,
-        subscribers=subscribers,
-        subscribed=subscribed,
-        # A list as long as all existing topics counts as all of them, whatever is in it.
-        max_sizes=[
-            len(every) if len(topics) == len(partition_counts) else sum(map(partition_counts.__getitem__, topics)) for topics in subscribed
-        ],
-        current=current,
-        owners=owners,
-        every=every,
-        unassigned=unassigned,
-        previous_owners=_previous_owners(data),
-        is_revocation_required=is_revocation_required,
-    )
-
-
-def _previous_owners(data: Sequence[MemberData]) -> dict[TopicPartition, int]:
-    """Return who had a partition in an older generation; the newest of these, the first in map order of equal ones."""
-    generations = [stated(generation) for _, generation in data]
-    highest = max(generations)
-    owners: dict[TopicPartition, int] = {}
-    for number, ((claims, _), generation) in enumerate(zip(data, generations, strict=True)):
-        if generation == highest:
-            continue
-        for partition in claims:
-            if partition not in owners or generation > generations[owners[partition]]:
-                owners[partition] = number
-    return owners
 
 
 class GeneralRebalance(ABC, Generic[Held]):
@@ -186,10 +63,10 @@ class GeneralRebalance(ABC, Generic[Held]):
 
         movable = {topic for topic, members in problem.subscribers.items() if len(members) >= 2}
         self.fixed_members = {member for member in range(len(self._current)) if not self._can_participate(member, movable)}
-        before = self._holdings(self._current)
+        before = [] if is_initial else self._holdings(self._current)
         if self._behaviour.balances_new_partitions_first and not problem.is_revocation_required:
-            self._reassign([partition for partition in problem.unassigned if partition[0] in movable])
-        has_changed = self._reassign([partition for partition in problem.every if partition[0] in movable])
+            self._reassign(_by_topic(problem.unassigned, movable))
+        has_changed = self._reassign(_by_topic(problem.every, movable))
         self.is_reverted = has_changed and not is_initial and self._score(self._current) >= self._score(before)
         if self.is_reverted:
             self._current = before
@@ -218,28 +95,28 @@ class GeneralRebalance(ABC, Generic[Held]):
         score = sum(size * (2 * place - len(sizes) + 1) for place, size in enumerate(sizes))
         return (score + (1 << 31)) % (1 << 32) - (1 << 31)
 
-    def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move partitions until a pass over them moves none; return whether any moved.
+    def _reassign(self, partitions: Sequence[list[TopicPartition]]) -> bool:
+        """Move partitions, given by topic, until a pass over them moves none; return whether any moved.
 
         Kafka has no limit on passes. A pass depends on nothing but the state compared here, so a state that returns returns for
         ever (Brent's algorithm: compare with one remembered state, and remember a new one after 1, 2, 4, ... passes).
         """
-        remembered = None
+        state = self._state()
         passes = 0
         while True:
             if passes & (passes - 1) == 0:
-                remembered = self._state()
-                remembered_pass = passes
+                remembered, remembered_pass = state, passes
                 self._moves.clear()
             if not self._sweep(partitions):
                 return passes > 0
             passes += 1
-            if self._state() == remembered:
+            state = self._state()
+            if state == remembered:
                 raise NoResultError(self._describe_cycle(passes - remembered_pass), is_cycle=True)
 
     @abstractmethod
-    def _sweep(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Make one pass over the partitions; return whether any moved."""
+    def _sweep(self, partitions: Sequence[list[TopicPartition]]) -> bool:
+        """Make one pass over the partitions, given by topic; return whether any moved."""
 
     def _move(self, partition: TopicPartition, target: int) -> None:
         """Send the partition, or another of its topic that had come the other way, to the target."""
@@ -270,6 +147,11 @@ class GeneralRebalance(ABC, Generic[Held]):
         )
 
 
+def _by_topic(partitions: Iterable[TopicPartition], topics: Collection[str]) -> list[list[TopicPartition]]:
+    """Return the partitions of these topics in their order, neighbours of one topic together."""
+    return [list(of_topic) for topic, of_topic in groupby(partitions, key=topic_of) if topic in topics]
+
+
 class Rebalance(GeneralRebalance[dict[TopicPartition, None]]):
     """One general assignment in the making, for regular problems.
 
@@ -292,12 +174,11 @@ class Rebalance(GeneralRebalance[dict[TopicPartition, None]]):
         self._sizes = list(map(len, self._current))
         # One number orders members by size, then id.
         self._keys = [size * self._member_count + rank for size, rank in zip(self._sizes, self._problem.ranks, strict=True)]
-        heaps: dict[tuple[int, ...], list[int]] = {}
-        self._heap_of = {topic: heaps.setdefault(tuple(members), []) for topic, members in self._problem.subscribers.items()}
+        self._heaps: dict[tuple[int, ...], list[int]] = {}
+        self._heap_of = {topic: self._heaps.setdefault(tuple(members), []) for topic, members in self._problem.subscribers.items()}
         self._heaps_of_member: list[list[list[int]]] = [[] for _ in self._current]
-        for members, heap in heaps.items():
-            heap += map(self._keys.__getitem__, members)
-            heapify(heap)
+        for members, heap in self._heaps.items():
+            self._fill(heap, members)
             for member in members:
                 self._heaps_of_member[member].append(heap)
 
@@ -312,27 +193,53 @@ class Rebalance(GeneralRebalance[dict[TopicPartition, None]]):
             heapreplace(heap, self._keys[member])
 
     def _place(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> list[TopicPartition]:
+        if not in_rack:
+            self._place_anywhere(partitions)
+            return []
         self._budget.spend(len(partitions))
         keys, sizes, step = self._keys, self._sizes, self._member_count
         rack_heaps: dict[tuple[str, frozenset[str]], list[list[int]]] = {}
         left = []
         for partition in partitions:
-            if in_rack:
-                racks = self._racks.racks_of(partition)
-                if (partition[0], racks) not in rack_heaps:
-                    rack_heaps[partition[0], racks] = self._heaps_in_rack(partition)
-                heaps = rack_heaps[partition[0], racks]
-                if not heaps:
-                    left.append(partition)
-                    continue
-                member = min(map(self._smallest, heaps), key=keys.__getitem__)
-            else:
-                member = self._smallest(self._heap_of[partition[0]])
+            racks = self._racks.racks_of(partition)
+            if (partition[0], racks) not in rack_heaps:
+                rack_heaps[partition[0], racks] = self._heaps_in_rack(partition)
+            heaps = rack_heaps[partition[0], racks]
+            if not heaps:
+                left.append(partition)
+                continue
+            member = min(map(self._smallest, heaps), key=keys.__getitem__)
             self._current[member][partition] = None
             self._owners[partition] = member
             keys[member] += step
             sizes[member] += 1
         return left
+
+    def _place_anywhere(self, partitions: Sequence[TopicPartition]) -> None:
+        """Give each partition to its smallest subscriber."""
+        self._budget.spend(len(partitions))
+        keys, step, by_rank, current, owners = self._keys, self._member_count, self._by_rank, self._current, self._owners
+        last = None
+        for topic, group in groupby(partitions, key=topic_of):
+            of_topic, heap = list(group), self._heap_of[topic]
+            if heap is not last:
+                self._fill(heap, self._problem.subscribers[topic])
+                last = heap
+            taken = [heapreplace(heap, heap[0] + step) for _ in of_topic]
+            members = [by_rank[key % step] for key in taken]
+            owners.update(zip(of_topic, members, strict=True))
+            for partition, member, key in zip(of_topic, members, taken, strict=True):
+                current[member][partition] = None
+                keys[member] = key + step
+        self._sizes = [key // step for key in keys]
+        if last is not None:
+            for subscribers, heap in self._heaps.items():
+                self._fill(heap, subscribers)
+
+    def _fill(self, heap: list[int], members: Sequence[int]) -> None:
+        """Correct all entries of a heap at once; where most members have grown, that is quicker than one by one at the top."""
+        heap[:] = map(self._keys.__getitem__, members)
+        heapify(heap)
 
     def _heaps_in_rack(self, partition: TopicPartition) -> list[list[int]]:
         """Return heaps of the topic's subscribers that share a rack with the partition, or have none."""
@@ -344,24 +251,29 @@ class Rebalance(GeneralRebalance[dict[TopicPartition, None]]):
                 heaps.append(sorted(map(self._keys.__getitem__, members)))
         return heaps
 
-    def _sweep(self, partitions: Sequence[TopicPartition]) -> bool:
-        self._budget.spend(len(partitions))
+    def _sweep(self, partitions: Sequence[list[TopicPartition]]) -> bool:
+        self._budget.spend(sum(map(len, partitions)))
         sizes, owners, heap_of, previous_owners = self._sizes, self._owners, self._heap_of, self._problem.previous_owners
         has_moved = False
-        for partition in partitions:
-            size = sizes[owners[partition]]
-            previous = previous_owners.get(partition)
-            if previous is not None and size > sizes[previous] + 1:
-                self._move(partition, previous)
-                has_moved = True
+        for of_topic in partitions:
+            topic = of_topic[0][0]
+            heap = heap_of[topic]
+            # An owner, present or previous, is a subscriber: where none has two more than another, which is so for most topics, none moves.
+            if max(map(sizes.__getitem__, self._problem.subscribers[topic])) <= sizes[self._smallest(heap)] + 1:
                 continue
-            heap = heap_of[partition[0]]
-            # The entry at the top may be too small, never too large.
-            if size > heap[0] // self._member_count + 1:
-                target = self._smallest(heap)
-                if size > sizes[target] + 1:
-                    self._move(partition, target)
+            for partition in of_topic:
+                size = sizes[owners[partition]]
+                previous = previous_owners.get(partition) if previous_owners else None
+                if previous is not None and size > sizes[previous] + 1:
+                    self._move(partition, previous)
                     has_moved = True
+                    continue
+                # The entry at the top may be too small, never too large.
+                if size > heap[0] // self._member_count + 1:
+                    target = self._smallest(heap)
+                    if size > sizes[target] + 1:
+                        self._move(partition, target)
+                        has_moved = True
         return has_moved
 
     def _transfer(self, partition: TopicPartition, owner: int, target: int) -> None:

@@ -9,6 +9,7 @@ Source: ``AbstractStickyAssignor.GeneralAssignmentBuilder``, all releases.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 
 from assignors.model import KafkaAssignorError, TopicPartition
 from assignors.sticky.general import GeneralRebalance
@@ -62,10 +63,10 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
             raise KafkaAssignorError("NullPointerException", "a partition's owner, or a previous owner, has no current assignment")
         return len(self._current[member])
 
-    def _sweep(self, partitions: Sequence[TopicPartition]) -> bool:
+    def _sweep(self, partitions: Sequence[list[TopicPartition]]) -> bool:
         previous_owners = self._problem.previous_owners
         has_moved = False
-        for partition in partitions:
+        for partition in chain.from_iterable(partitions):
             if self._is_balanced():
                 break
             owner = self._owners.get(partition)

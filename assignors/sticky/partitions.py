@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, count, repeat, starmap
 from operator import itemgetter
 
 from assignors.model import TopicPartition
 from assignors.remembering import partitions_of
 
+topic_of: Callable[[TopicPartition], str] = itemgetter(0)
 by_number = itemgetter(1)
 """A sort key: a partition's number."""
 
@@ -60,6 +61,15 @@ def unmarked(marks: Mapping[str, bytearray], topics: Sequence[str]) -> list[Topi
     [('t', 0), ('t', 2)]
     """
     return list(chain.from_iterable(map(_unmarked_of, topics, map(marks.__getitem__, topics))))
+
+
+def unmarked_bytes(marks: Mapping[str, bytearray], topics: Sequence[str]) -> bytes:
+    """Return one byte for each partition, by topic as given and number, set for those that are not marked.
+
+    >>> unmarked_bytes({"t": bytearray(b"\\x00\\x01\\x00")}, ["t"])
+    b'\\x01\\x00\\x01'
+    """
+    return b"".join(map(marks.__getitem__, topics)).translate(_FLIPPED)
 
 
 def _unmarked_of(topic: str, row: bytearray) -> Iterable[TopicPartition]:

@@ -67,14 +67,16 @@ def read_previous_assignment(data: bytes) -> tuple[list[TopicPartition], int]:
         at = 4
         for _ in range(topic_count):
             start = at + 2
-            at = start + _natural(_read_int16(data, at)[0])
+            at = start + _read_int16(data, at)[0]
             topic = _topic_name(data[start:at])
             (count,) = _read_int32(data, at)
             at += 4
+            if at - 4 < start or count < 0:
+                raise MalformedUserDataError(_sound_length(data))
             if count == 1:
                 claims.append((topic, _read_int32(data, at)[0]))
             else:
-                claims += zip(repeat(topic), _reader_of(_natural(count))(data, at), strict=False)
+                claims += zip(repeat(topic), _reader_of(count)(data, at), strict=False)
             at += 4 * count
     except struct.error:
         raise MalformedUserDataError(_sound_length(data)) from None

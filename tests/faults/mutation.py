@@ -55,6 +55,7 @@ JUDGING_TESTS = _unit_tests(
 )
 ASSIGNOR_TESTS = _unit_tests(
     *("golden", "small_groups", "properties", "replay", "topic_looks", "server_assignors", "legacy_assignors", "own_assignor"),
+    "client_assignors",
     *("own_assignor_answers", "conformance", "string_hashes", "coordinator_partition", "vocabulary", "verification", "movement", "optimum"),
     "examples",
 )

@@ -31,7 +31,7 @@ from assignors import (
 from assignors.hash_map import HashMapSimulation
 from assignors.ordering import computed_hash_map_order, hash_map_order, java_order, partition_order, string_hash, string_map_order
 from assignors.releases import client_behaviour
-from assignors.sticky.general import GeneralProblem
+from assignors.sticky.general_problem import GeneralProblem
 from assignors.sticky.user_data import read_sticky_user_data, write_sticky_user_data
 from tests.random_problems import random_problem, random_successor
 
@@ -329,6 +329,21 @@ def test_the_tree_of_a_bin_is_ordered_by_signed_hashes() -> None:
         simulation.put(key, key, int)
     of_java = [5, -2147450427, -2147450555, 133, -2147450299, 261, -2147450171, 389, -2147450811, -2147450683, 517, 645]
     assert simulation.keys() == of_java
+
+
+def test_a_removal_moves_the_root_of_a_tree_to_the_head() -> None:
+    """The orders are those of OpenJDK 17's ``new HashMap<Integer, ?>(64)``, filled with these keys, after 5 and 69 have been removed."""
+    numbers = [12, 0, 16, 9, 4, 1, 3, 2, 5, 6, 13, 14, 15, 8, 11, 7, 10]
+    simulation = HashMapSimulation(64)
+    for key in (64 * number + 5 for number in numbers):
+        simulation.put(key, key, int)
+    of_java = {
+        0: [4, 12, 16, 15, 13, 14, 9, 11, 10, 8, 7, 1, 3, 2, 5, 6],
+        1: [12, 4, 16, 15, 13, 14, 9, 11, 10, 8, 7, 3, 2, 5, 6],
+    }
+    for number, order in of_java.items():
+        simulation.remove(64 * number + 5)
+        assert [key // 64 for key in simulation.keys()] == order
 
 
 @pytest.mark.parametrize("minor", ["2.1", "2.3", "2.4", "3.0", "3.4", "3.5"])

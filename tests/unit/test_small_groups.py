@@ -119,6 +119,9 @@ def with_last(problem: GroupProblem, **changes: object) -> GroupProblem:
         GroupProblem({"t": Topic(1)}, (Member("m", ("t", "t")),)),
         with_last(claiming(even_group(3)), user_data=write_sticky_user_data([("t", 12)], 1)),
         with_last(claiming(even_group(3)), user_data=write_sticky_user_data([("t", -1)], 1)),
+        with_last(claiming(even_group(3)), user_data=write_sticky_user_data([("t", 2), ("t", -1)], 1)),
+        with_last(claiming(even_group(3)), user_data=write_sticky_user_data([("t", 2), ("t", 12)], 1)),
+        with_last(claiming(even_group(3)), user_data=bytes.fromhex("ffffffff 00000001")),
         with_last(claiming(even_group(3)), user_data=write_sticky_user_data([("t", 0), ("t", 0)], 1)),
         with_last(claiming(even_group(3)), user_data=claiming(even_group(3)).members[0].user_data),
         with_last(claiming(even_group(3)), user_data=write_sticky_user_data([("t", 2)], None)),
@@ -134,7 +137,7 @@ def test_the_generation_of_a_claim_does_not_keep_it_from_being_remembered() -> N
     """Groups of a cluster hold the same partitions in different generations, and only contested claims depend on that."""
     with mock.patch("assignors.sticky.shapes._shapes", Memory(1000)):
         assign("sticky", claiming(even_group(5)))
-        with mock.patch("assignors.sticky.shapes.read_previous_assignment", side_effect=AssertionError("read again")):
+        with mock.patch("assignors.sticky.shapes.Shape._read", side_effect=AssertionError("read again")):
             assign("sticky", claiming(even_group(5), generation=2))
 
 

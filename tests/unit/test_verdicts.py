@@ -59,8 +59,8 @@ def strategy(name: str, *counts: int, violations: tuple[str, ...] | None = ()) -
         pytest.param(
             (6, 0, 0),
             "exact",
-            [strategy("a", 4, 2, 0), strategy("b", 4, 1, 1), strategy("c", 4, 1, 1)],
-            (Cause.BETTER_ELSEWHERE, "b"),
+            [strategy("a", 4, 2, 0), strategy("c", 4, 1, 1), strategy("b", 4, 1, 1)],
+            (Cause.BETTER_ELSEWHERE, "c"),
             id="equal largest loads: the smallest gini, then the first",
         ),
     ],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors import Assignment, GroupProblem, Member, Topic, assign, violations
+from assignors import Assignment, GroupProblem, MalformedProblemError, Member, Topic, assign, violations
 from assignors.verification import CODES, withheld_partitions
 from tests.unit.groups import broken_assignments, problems, sound_assignments
 from tests.unit.test_golden import STRATEGIES, problem_of, read_vectors
@@ -72,6 +72,12 @@ def test_codes_and_places_come_in_a_fixed_order() -> None:
         *(f"unassigned \U0001f600-{partition}" for partition in range(1, 11)),
         "unassigned \ufffd-0",
     )
+
+
+def test_a_text_as_subscription_is_refused_with_the_member_that_has_it() -> None:
+    problem = GroupProblem({"t": Topic(1)}, (Member("sound", ("t",)), Member("faulty", "t")))  # type: ignore[arg-type]
+    with pytest.raises(MalformedProblemError, match=r"^member faulty subscribes to the text 't', expected a tuple of topic names"):
+        violations(problem, {"sound": (("t", 0),)})
 
 
 def test_threads_are_owners_only_as_far_as_streams_go() -> None:
