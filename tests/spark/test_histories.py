@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -68,81 +69,95 @@ def test_subscriptions_that_are_not_told_are_all_that_the_group_holds(spark: Spa
 # -- incarnations
 
 
-def incarnations(spark: SparkSession, *events: tuple[int, int | None, str]) -> list[tuple[int, bool]]:
-    """Return incarnation and is_conversion of each snapshot.
+Event = tuple[int, int | None, str]
+
+
+def incarnations(spark: SparkSession, groups: Mapping[str, Sequence[Event]]) -> dict[str, list[tuple[int, bool]]]:
+    """Return incarnation and is_conversion of each snapshot of each group; one query for all of them.
 
     Args:
-        events: (position, generation, state) of a classic snapshot, with ``consumer`` in place of the state of one of the other protocol;
-            or (position, None, record type) of a tombstone, with ``+`` behind the type of one whose batch goes on.
+        groups: by name its events: (position, generation, state) of a classic snapshot, with ``consumer`` in place of the state of one of
+            the other protocol; or (position, None, record type) of a tombstone, with ``+`` behind the type of one whose batch goes on.
     """
+    events = [(group, *event) for group, of_group in groups.items() for event in of_group]
     alive = [
         {"position": place, "generation": number, "state": "Stable" if text == "consumer" else text}
-        | {"cluster_id": "c", "group_id": "g", "group_type": "consumer" if text == "consumer" else "classic"}
-        for place, number, text in events
+        | {"cluster_id": "c", "group_id": group, "group_type": "consumer" if text == "consumer" else "classic"}
+        for group, place, number, text in events
         if number is not None
     ]
-    ended = [("c", "g", place, int(text.rstrip("+")), text.endswith("+")) for place, number, text in events if number is None]
-    stored = snapshots(spark, *alive)
-    named = name_incarnations(stored, spark.createDataFrame(ended, ENDS)).orderBy("position").collect()
-    return [(row["incarnation"], row["is_conversion"]) for row in named]
+    ended = [("c", group, place, int(text.rstrip("+")), text.endswith("+")) for group, place, number, text in events if number is None]
+    named = name_incarnations(snapshots(spark, *alive), spark.createDataFrame(ended, ENDS)).collect()
+    found: dict[str, list[tuple[int, bool]]] = {group: [] for group in groups}
+    for row in sorted(named, key=lambda row: row["position"]):
+        found[row["group_id"]].append((row["incarnation"], row["is_conversion"]))
+    return found
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([(5, 0, "Empty"), (6, 1, "Stable"), (9, 2, "Empty"), (11, 3, "Stable")], [5] * 4, id="one life, emptied between"),
-        pytest.param([(5, 1, "Stable"), (6, 1, "Stable")], [5, 5], id="a repeated generation"),
-        pytest.param([(5, 7, "Stable"), (6, 2, "Stable"), (7, 3, "Stable")], [5, 6, 6], id="a lower generation"),
-        pytest.param([(5, 1, "Stable"), (7, None, "2"), (8, 2, "Stable")], [5, 8], id="a tombstone between, though generations go on"),
-        pytest.param([(4, None, "2"), (5, 1, "Stable")], [5], id="a tombstone first"),
-        pytest.param([(5, 1, "Stable"), (6, None, "2"), (7, None, "2"), (8, 0, "Empty"), (9, 1, "Stable")], [5, 8, 8], id="two tombstones"),
-        pytest.param([(5, 1, "Stable"), (6, None, "2")], [5], id="a tombstone last"),
-        pytest.param([(5, 3, "Stable"), (6, None, "2+"), (9, 4, "consumer"), (10, None, "3+"), (11, 5, "Empty")], [5] * 3, id="handovers"),
-        pytest.param([(5, 3, "Stable"), (6, None, "2+"), (9, 2, "consumer")], [5, 9], id="a handover to a lower generation"),
-        pytest.param([(5, 3, "Stable"), (6, None, "2"), (7, None, "3+"), (9, 4, "Empty")], [5, 9], id="an end, then a handover"),
-    ],
-)
-def test_a_life_ends_with_a_tombstone_or_a_lower_generation(spark: SparkSession, events: list, expected: list[int]) -> None:
-    assert incarnations(spark, *events) == [(position, False) for position in expected]
+LIVES: dict[str, tuple[list[Event], list[int]]] = {
+    "one life, emptied between": ([(5, 0, "Empty"), (6, 1, "Stable"), (9, 2, "Empty"), (11, 3, "Stable")], [5] * 4),
+    "a repeated generation": ([(5, 1, "Stable"), (6, 1, "Stable")], [5, 5]),
+    "a lower generation": ([(5, 7, "Stable"), (6, 2, "Stable"), (7, 3, "Stable")], [5, 6, 6]),
+    "a tombstone between, though generations go on": ([(5, 1, "Stable"), (7, None, "2"), (8, 2, "Stable")], [5, 8]),
+    "a tombstone first": ([(4, None, "2"), (5, 1, "Stable")], [5]),
+    "two tombstones": ([(5, 1, "Stable"), (6, None, "2"), (7, None, "2"), (8, 0, "Empty"), (9, 1, "Stable")], [5, 8, 8]),
+    "a tombstone last": ([(5, 1, "Stable"), (6, None, "2")], [5]),
+    "handovers": ([(5, 3, "Stable"), (6, None, "2+"), (9, 4, "consumer"), (10, None, "3+"), (11, 5, "Empty")], [5] * 3),
+    "a handover to a lower generation": ([(5, 3, "Stable"), (6, None, "2+"), (9, 2, "consumer")], [5, 9]),
+    "an end, then a handover": ([(5, 3, "Stable"), (6, None, "2"), (7, None, "3+"), (9, 4, "Empty")], [5, 9]),
+}
+"""Events of a group, and the incarnation of each snapshot."""
+ENDED: dict[str, tuple[int, int, str, bool]] = {
+    "the coordinator turned the group back": (CONSUMER, 11, "Stable", True),
+    "a classic group ended": (CLASSIC, 11, "Stable", False),
+    "nobody is given anything": (CONSUMER, 11, "Empty", False),
+    "the group began anew": (CONSUMER, 1, "Stable", False),
+}
+"""Type of a tombstone, generation and state of the first value behind it, and whether that is a conversion."""
+CONVERTED: dict[str, tuple[list[Event], list[bool]]] = {
+    "turned over": ([(5, 3, "Stable"), (6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [False, True, False]),
+    "turned over and assigned at once": ([(5, 3, "Stable"), (6, None, "2+"), (9, 4, "consumer")], [False, False]),
+    "turned back": ([(5, 3, "consumer"), (6, None, "3+"), (9, 3, "Stable"), (10, 4, "Stable")], [False, True, False]),
+    "turned back, and the tombstone compacted away": ([(5, 3, "consumer"), (9, 4, "Stable")], [False, True]),
+    "turned over, from nobody knows what": ([(6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [True, False]),
+    "another group of that name": ([(6, None, "2"), (9, 3, "consumer")], [False]),
+}
+"""Events of a group, and whether each snapshot is a conversion."""
 
 
-@pytest.mark.parametrize(
-    ("tombstone", "generation", "state", "is_conversion"),
-    [
-        pytest.param(CONSUMER, 11, "Stable", True, id="the coordinator turned the group back"),
-        pytest.param(CLASSIC, 11, "Stable", False, id="a classic group ended"),
-        pytest.param(CONSUMER, 11, "Empty", False, id="nobody is given anything"),
-        pytest.param(CONSUMER, 1, "Stable", False, id="the group began anew"),
-    ],
-)
-def test_the_first_value_behind_a_consumer_groups_end(
-    spark: SparkSession, tombstone: int, generation: int, state: str, is_conversion: bool
-) -> None:
-    events = [(5, None, str(tombstone)), (6, generation, state), (7, generation + 1, "Stable")]
-    assert incarnations(spark, *events) == [(6, is_conversion), (6, False)]
+@pytest.fixture(scope="module")
+def lived(spark: SparkSession) -> dict[str, list[tuple[int, bool]]]:
+    """Return incarnation and is_conversion of each snapshot of all the groups above."""
+    ended: dict[str, list[Event]] = {
+        name: [(5, None, str(tombstone)), (6, generation, state), (7, generation + 1, "Stable")]
+        for name, (tombstone, generation, state, _) in ENDED.items()
+    }
+    events = {name: events for cases in (LIVES, CONVERTED) for name, (events, _) in cases.items()}
+    assert len({**events, **ended}) == len(LIVES) + len(CONVERTED) + len(ENDED), "each is a group of its own"
+    return incarnations(spark, {**events, **ended})
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([(5, 3, "Stable"), (6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [False, True, False], id="turned over"),
-        pytest.param([(5, 3, "Stable"), (6, None, "2+"), (9, 4, "consumer")], [False, False], id="turned over and assigned at once"),
-        pytest.param([(5, 3, "consumer"), (6, None, "3+"), (9, 3, "Stable"), (10, 4, "Stable")], [False, True, False], id="turned back"),
-        pytest.param([(5, 3, "consumer"), (9, 4, "Stable")], [False, True], id="turned back, and the tombstone compacted away"),
-        pytest.param([(6, None, "2+"), (9, 3, "consumer"), (12, 4, "consumer")], [True, False], id="turned over, from nobody knows what"),
-        pytest.param([(6, None, "2"), (9, 3, "consumer")], [False], id="another group of that name"),
-    ],
-)
-def test_what_the_coordinator_wrote_when_the_protocol_changed(spark: SparkSession, events: list, expected: list[bool]) -> None:
-    assert [is_conversion for _, is_conversion in incarnations(spark, *events)] == expected
+@pytest.mark.parametrize("name", LIVES)
+def test_a_life_ends_with_a_tombstone_or_a_lower_generation(name: str, lived: dict[str, list[tuple[int, bool]]]) -> None:
+    assert lived[name] == [(position, False) for position in LIVES[name][1]]
+
+
+@pytest.mark.parametrize("name", ENDED)
+def test_the_first_value_behind_a_consumer_groups_end(name: str, lived: dict[str, list[tuple[int, bool]]]) -> None:
+    assert lived[name] == [(6, ENDED[name][-1]), (6, False)]
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_what_the_coordinator_wrote_when_the_protocol_changed(name: str, lived: dict[str, list[tuple[int, bool]]]) -> None:
+    assert [is_conversion for _, is_conversion in lived[name]] == CONVERTED[name][1]
 
 
 def test_a_late_first_snapshot_renames_the_incarnation(spark: SparkSession) -> None:
     """Positions 6 and 7 were stored as incarnation 6; then 5, of an older piece of the log, arrives."""
     late = (5, 1, "Stable")
     stored = [(6, 2, "Stable"), (7, 3, "Stable")]
-    assert incarnations(spark, *stored) == [(6, False)] * 2
-    assert incarnations(spark, *stored, late) == [(5, False)] * 3
+    found = incarnations(spark, {"before": stored, "then": [*stored, late]})
+    assert found == {"before": [(6, False)] * 2, "then": [(5, False)] * 3}
 
 
 def test_what_retention_has_thinned_out_keeps_its_incarnation(spark: SparkSession) -> None:
@@ -169,25 +184,36 @@ def test_groups_and_clusters_have_lives_of_their_own(spark: SparkSession) -> Non
     assert [row["incarnation"] for row in named] == [1, 2, 3, 1]
 
 
-@pytest.mark.parametrize(
-    ("log", "expected"),
-    [
-        pytest.param({4: (2, None), 5: (5, b"m"), 6: (3, b"e")}, [(4, 2, True)], id="turned over"),
-        pytest.param({4: (3, None), 5: (5, None), 6: (2, b"v")}, [(4, 3, True)], id="turned back"),
-        pytest.param({4: (2, None), 6: (3, b"e")}, [(4, 2, False)], id="another record was written between"),
-        pytest.param({4: (2, None), 5: (2, b"v")}, [(4, 2, False)], id="the same protocol again"),
-        pytest.param({4: (2, None), 5: (5, None)}, [(4, 2, False)], id="only tombstones behind it"),
-        pytest.param({3: (3, b"e"), 4: (2, None)}, [(4, 2, False)], id="a value before it"),
-        pytest.param({4: (8, None), 5: (7, None), 6: (5, b"m")}, [], id="members come and go"),
-    ],
-)
-def test_a_batch_that_goes_on_is_a_handover(spark: SparkSession, log: dict, expected: list) -> None:
-    """Other groups' records at the same offsets of other partitions do not matter."""
-    stored = [{"cluster_id": "c", "offset": offset, "type": kind, "value": value} for offset, (kind, value) in log.items()]
-    of_others = [{**row, "group_id": "h", "value": b"v"} for row in stored]
-    records = frame(spark, GROUP_RECORDS.schema, [{**row, "group_id": "g"} for row in stored] + of_others)
-    ends = ends_of_groups(records, snapshots(spark)).collect()
-    assert sorted((row["position"], row["type"], row["is_handover"]) for row in ends) == expected
+BATCHES: dict[str, tuple[dict[int, tuple[int, bytes | None]], list[tuple[int, int, bool]]]] = {
+    "turned over": ({4: (2, None), 5: (5, b"m"), 6: (3, b"e")}, [(4, 2, True)]),
+    "turned back": ({4: (3, None), 5: (5, None), 6: (2, b"v")}, [(4, 3, True)]),
+    "another record was written between": ({4: (2, None), 6: (3, b"e")}, [(4, 2, False)]),
+    "the same protocol again": ({4: (2, None), 5: (2, b"v")}, [(4, 2, False)]),
+    "only tombstones behind it": ({4: (2, None), 5: (5, None)}, [(4, 2, False)]),
+    "a value before it": ({3: (3, b"e"), 4: (2, None)}, [(4, 2, False)]),
+    "members come and go": ({4: (8, None), 5: (7, None), 6: (5, b"m")}, []),
+}
+"""Type and value of a group's records by offset; position, type and is_handover of the tombstones that ended something."""
+
+
+@pytest.fixture(scope="module")
+def ended(spark: SparkSession) -> dict[str, list[tuple[int, int, bool]]]:
+    """Return the ends of all groups above, each in a cluster of its own with another group at the same offsets of another partition."""
+    stored = [
+        {"cluster_id": name, "group_id": group, "offset": offset, "type": kind, "value": value if group == "g" else b"v"}
+        for name, (log, _) in BATCHES.items()
+        for offset, (kind, value) in log.items()
+        for group in "gh"
+    ]
+    found: dict[str, list[tuple[int, int, bool]]] = {name: [] for name in BATCHES}
+    for row in ends_of_groups(frame(spark, GROUP_RECORDS.schema, stored), snapshots(spark)).collect():
+        found[row["cluster_id"]].append((row["position"], row["type"], row["is_handover"]))
+    return found
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_batch_that_goes_on_is_a_handover(name: str, ended: dict[str, list[tuple[int, int, bool]]]) -> None:
+    assert sorted(ended[name]) == BATCHES[name][1]
 
 
 def test_classic_values_are_in_the_snapshots(spark: SparkSession) -> None:
@@ -199,22 +225,26 @@ def test_classic_values_are_in_the_snapshots(spark: SparkSession) -> None:
 # -- disputes
 
 
-@pytest.mark.parametrize(
-    ("places", "expected"),
-    [
-        pytest.param([], [], id="none"),
-        pytest.param([5], [5], id="at a snapshot"),
-        pytest.param([3, 4], [5], id="before one"),
-        pytest.param([0], [2], id="before all"),
-        pytest.param([9], [8], id="behind all"),
-        pytest.param([2, 6, 30], [2, 8], id="several"),
-    ],
-)
-def test_the_next_snapshot_carries_a_dispute(places: list[int], expected: list[int], spark: SparkSession) -> None:
-    told = snapshots(spark, *[snapshot_row(group, 1, position=position) for group in "gh" for position in (2, 5, 8)])
-    found = spark.createDataFrame([("c", "g", place) for place in places], "cluster_id string, group_id string, position bigint")
+DISPUTES: dict[str, tuple[list[int], list[int]]] = {
+    "none": ([], []),
+    "at a snapshot": ([5], [5]),
+    "before one": ([3, 4], [5]),
+    "before all": ([0], [2]),
+    "behind all": ([9], [8]),
+    "several": ([2, 6, 30], [2, 8]),
+}
+"""Disputed places in a group, and its snapshots that carry them; there are snapshots at 2, 5 and 8."""
+
+
+def test_the_next_snapshot_carries_a_dispute(spark: SparkSession) -> None:
+    """Each case in a cluster of its own, beside a group that nobody disputes."""
+    keys = [{"cluster_id": name, "position": position} for name in DISPUTES for position in (2, 5, 8)]
+    told = snapshots(spark, *[snapshot_row(group, 1, **key) for key in keys for group in "gh"])
+    places = [(name, "g", place) for name, (places, _) in DISPUTES.items() for place in places]
+    found = spark.createDataFrame(places, "cluster_id string, group_id string, position bigint")
     marked = mark_disputed(told.drop("is_disputed"), found).where("is_disputed").collect()
-    assert sorted((row["group_id"], row["position"]) for row in marked) == [("g", place) for place in expected]
+    expected = [(name, "g", place) for name, (_, carriers) in DISPUTES.items() for place in carriers]
+    assert sorted((row["cluster_id"], row["group_id"], row["position"]) for row in marked) == sorted(expected)
 
 
 def test_what_retention_left_keeps_its_disputes(spark: SparkSession) -> None:
