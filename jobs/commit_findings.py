@@ -50,8 +50,9 @@ def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
 
 def last_commits(commits: DataFrame) -> DataFrame:
     """Return the last commit of each partition of a group, or its deletion: ``is_deleted`` and ``commit_at``, the record's time."""
-    last = F.max_by(F.struct("is_deleted", F.col("observed_at").alias("commit_at")), "position")
-    return commits.groupBy(*resumption.PARTITION_OF_GROUP).agg(last.alias("last")).select(*resumption.PARTITION_OF_GROUP, "last.*")
+    # Each column by itself: the greatest of structs would have all commits sorted.
+    last = {name: F.max_by(column, "position") for name, column in (("is_deleted", "is_deleted"), ("commit_at", "observed_at"))}
+    return commits.groupBy(*resumption.PARTITION_OF_GROUP).agg(*[value.alias(name) for name, value in last.items()])
 
 
 def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
@@ -70,7 +71,9 @@ def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
     return stray.groupBy(*GROUP).agg(F.sort_array(F.collect_list(topic)).alias("unsubscribed"))
 
 
-def silent_members(generations: DataFrame, assignments: DataFrame, commits: DataFrame, last: DataFrame, looks: DataFrame) -> DataFrame:
+def silent_members(
+    generations: DataFrame, assignments: DataFrame, commits: DataFrame, last: DataFrame, looks: DataFrame, stage: resumption.Stage
+) -> DataFrame:
     """Return the members for whose partitions the group has never committed anything, although records came in long enough ago.
 
     Rows: (cluster_id, group_id); ``silent`` has member_id, client_id, partition_count and record_count, by member id. Asked is up to the
@@ -86,7 +89,7 @@ def silent_members(generations: DataFrame, assignments: DataFrame, commits: Data
     of_member = Window.partitionBy(*GROUP, "member_id")
     marked = held.join(committed, list(resumption.PARTITION_OF_GROUP), "left")
     silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
-    grown = _with_growth(silent, looks)
+    grown = _with_growth(stage("silent_partitions", silent), looks)
     client = F.get(F.filter("clients", lambda client: client["member_id"] == F.col("member_id")), F.lit(0))["client_id"]
     record_count = F.least(F.sum("record_count"), F.lit(MOST_RECORDS).cast("decimal(38,0)")).cast("bigint")
     by_member = grown.groupBy(*GROUP, "member_id").agg(
@@ -173,10 +176,16 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
     return chosen.select(*GROUP, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator"))
 
 
-def commit_facts(generations: DataFrame, assignments: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return what the rules on commits find something in: one row a group, of ``schemas.staging.COMMIT_FACTS``."""
-    last = last_commits(commits)
-    parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks)]
+def commit_facts(
+    generations: DataFrame, assignments: DataFrame, commits: DataFrame, looks: DataFrame, stage: resumption.Stage
+) -> DataFrame:
+    """Return what the rules on commits find something in: one row a group, of ``schemas.staging.COMMIT_FACTS``.
+
+    Args:
+        stage: keeps rows that are needed more than once.
+    """
+    last = stage("newest_commits", last_commits(commits))
+    parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks, stage)]
     if commits.count() >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # from Delta's log; else nobody can be busy
         parts.append(busy_coordinators(generations, commits, looks))
     facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at"))
@@ -196,7 +205,7 @@ def refresh(context: RunContext) -> None:
         warehouse.read(spec.name) for spec in (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS)
     )
     generations = warehouse.stage("newest_generations", newest_generations(audits, snapshots))
-    facts = commit_facts(generations, assignments, commits, looks)
+    facts = commit_facts(generations, assignments, commits, looks, warehouse.stage)
     found = warehouse.stage("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(udfs.find_in_commits, FOUND_ROWS)))
     if not context.written_before.get(FINDINGS.name):
         _append(context, found)

@@ -260,12 +260,19 @@ def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
     return fresh.join(around, list(TOPIC), "left")
 
 
+def by_topic(commits: DataFrame) -> DataFrame:
+    """Return the first place and time of new commits of each group's topic, from those of its partitions."""
+    first = [F.min(name).alias(name) for name in ("from_position", "from_time")]
+    return commits.groupBy(*GROUP, "topic").agg(*first, F.max("by_time").alias("by_time"))
+
+
 def concerned(held: DataFrame, commits: DataFrame, looks: DataFrame, commits_after: timedelta | None = None) -> DataFrame:
-    """Return the partitions held of which new commits or looks may tell otherwise; no others but few.
+    """Return what is held of which new commits or looks may tell otherwise; nothing else but little.
 
     Args:
-        held: columns of ``MOMENT``, member_id, and committed_at unless ``commits_after`` is given.
-        commits: as ``_late_commits`` returns them.
+        held: partitions, with the columns of ``MOMENT``, member_id, and committed_at unless ``commits_after`` is given; or topics, with
+            the same columns but partition.
+        commits: as ``_late_commits`` returns them, for topics as ``by_topic`` does.
         looks: as ``_late_looks`` returns them.
         commits_after: how much later than the moment its commit may be timed, where ``held`` does not tell; clocks differ.
     """
@@ -278,7 +285,7 @@ def concerned(held: DataFrame, commits: DataFrame, looks: DataFrame, commits_aft
     ends_otherwise = (earliest <= F.col("last_look")) & F.coalesce(latest > F.col("look_before"), F.lit(True))
     return (
         held.where("member_id IS NOT NULL")
-        .join(commits, list(PARTITION_OF_GROUP), "left")
+        .join(commits, [name for name in PARTITION_OF_GROUP if name in held.columns], "left")
         .join(F.broadcast(looks), list(TOPIC), "left")
         .where(F.coalesce(is_behind_commit, F.lit(False)) | F.coalesce(begins_otherwise | ends_otherwise, F.lit(False)))
         .select(*held.columns)

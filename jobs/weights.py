@@ -28,14 +28,22 @@ def _observed(rows: DataFrame) -> DataFrame:
     return rows.where(F.col("basis") == str(Basis.OBSERVED))
 
 
+def held_topics(assignments: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return every topic of which a member was given partitions in the observed generations that are audited.
+
+    Rows: ``resumption.MOMENT`` but partition, member_id, ``partitions`` (their numbers).
+    """
+    given = _observed(assignments).join(_observed(audits).select(*PLACE), list(PLACE), "left_semi")
+    return given.select(*PLACE, "observed_at", "member_id", F.inline("partitions"))
+
+
 def held_partitions(assignments: DataFrame, audits: DataFrame) -> DataFrame:
     """Return every partition that a member was given in the observed generations that are audited.
 
     Rows: ``resumption.MOMENT`` and member_id.
     """
-    given = _observed(assignments).join(_observed(audits).select(*PLACE), list(PLACE), "left_semi")
-    entries = given.select(*PLACE, "observed_at", "member_id", F.inline("partitions"))
-    return entries.withColumn("partition", F.explode("partitions")).select(*resumption.MOMENT, "member_id")
+    topics = held_topics(assignments, audits)
+    return topics.withColumn("partition", F.explode("partitions")).select(*resumption.MOMENT, "member_id")
 
 
 def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
@@ -71,8 +79,10 @@ def refresh(context: RunContext, news: resumption.News, rewritten: DataFrame | N
     """
     warehouse, name = context.warehouse, GENERATION_AUDITS.name
     stored = _observed(news.rows_to_ask(context, name, rewritten))
-    held = held_partitions(warehouse.read(ASSIGNMENTS.name), stored)
-    places = resumption.concerned(held, news.late_commits, news.late_looks, resumption.CLOCKS_DIFFER).select(*PLACE).distinct()
+    # By topics: a generation holds most partitions of each, and those of all generations are many.
+    held = held_topics(warehouse.read(ASSIGNMENTS.name), stored).drop("partitions")
+    late_commits = resumption.by_topic(news.late_commits)
+    places = resumption.concerned(held, late_commits, news.late_looks, resumption.CLOCKS_DIFFER).select(*PLACE).distinct()
     again = warehouse.stage("concerned_audits", stored.join(places, list(PLACE), "left_semi"))
     if again.isEmpty():
         return

@@ -65,9 +65,7 @@ def test_a_fleet_makes_what_it_makes_on_one_machine(archive: Path, tmp_path: Pat
     options = ["--archives", f"{archive}#environment", "--executor-memory", "2g", "--driver-memory", "2g"]
     with Standalone(tmp_path / "cluster", memory="2g") as cluster:
         warehouse = ("--warehouse", tmp_path / "warehouse")
-        driver = cluster.submit(
-            tmp_path / "driver", *arguments, *warehouse, options=options, for_small_data=False, PYSPARK_PYTHON=UNPACKED
-        )
+        driver = cluster.submit(tmp_path / "driver", *arguments, *warehouse, options=options, for_small_data=False, PYSPARK_PYTHON=UNPACKED)
         assert driver.end() == 0, driver.said()
     assert_equal_warehouses(tmp_path / "warehouse", tmp_path / "local", ("subscription_snapshots", "solutions", "generation_audits"))
 

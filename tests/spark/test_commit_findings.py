@@ -16,7 +16,7 @@ from jobs.commit_findings import commit_facts, newest_generations
 from jobs.udfs import find_in_commits
 from schemas.staging import FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS
-from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
+from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots, unstaged
 from tests.spark.tables import rows
 
 Row = dict[str, Any]
@@ -149,6 +149,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
         frame(spark, ASSIGNMENTS.schema, given),
         all_commits(spark, of_all(1)),
         looks(spark, *of_all(2)),
+        unstaged,
     )
     by_case = defaultdict(list)
     for row in facts.mapInArrow(find_in_commits, FOUND_ROWS).collect():
@@ -178,7 +179,7 @@ def test_a_member_that_never_commits(found: dict[str, list[Row]]) -> None:
     (row,) = found["never commits"]
     assert (row["rule_id"], row["severity"]) == ("members_never_commit", "warning")
     assert row["message"] == (
-        "1 of 1 member hold 2 partitions for which the group has never committed an offset, while 3 records came in: m"
+        "1 of 1 member holds 2 partitions for which the group has never committed an offset, while 3 records came in: m"
     )
     assert row["evidence"] == {
         "silent_member_count": "1", "member_count": "1", "partition_count": "2", "record_count": "3", "members": "m", "client_ids": "app",
