@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 from assignors import assign
 from assignors.conformance import Conformance, compare_assignments
-from assignors.generations import COOPERATIVE, SERVER_SIDE, Generation, Owner, is_follow_up, owner_of
+from assignors.generations import COOPERATIVE, SERVER_SIDE, WITHOUT_CLAIMS, Generation, Owner, is_follow_up, owner_of
 from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic, TopicPartition
 from assignors.own_assignor import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
 from assignors.registry import BUILT_IN, is_path
 from assignors.sticky.user_data import write_sticky_user_data
+from assignors.subscriptions import NO_CLAIM, Claim, with_claims
 from assignors.topic_looks import ClusterLooks, LookBasis, ResolvedTopic
 
 SOLVED, CARRIED = "solved", "carried"
@@ -390,16 +391,20 @@ def _observed_generation(step: Step) -> Generation:
 
 
 def _with_claims(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
-    """Return the problem with other claims: as the members' consumers would send them with their next subscription."""
+    """Return the problem with other claims: as the members' consumers would send them with their next subscription.
 
-    def claiming(member: Member) -> Member:
+    Where the strategy does not look at claims, it is the problem itself.
+    """
+    if strategy in WITHOUT_CLAIMS:
+        return problem
+
+    def claim(member: Member) -> Claim:
         held = claims.get(owner_of(member))
         if held is None:
-            return replace(member, owned=(), owned_generation=None, user_data=None)
-        user_data = write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
-        return replace(member, owned=tuple(sorted(held)), owned_generation=claimed_at, user_data=user_data)
+            return NO_CLAIM
+        return tuple(sorted(held)), claimed_at, write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
 
-    return GroupProblem(problem.topics, tuple(claiming(member) for member in problem.members))
+    return with_claims(problem, map(claim, problem.members))
 
 
 def _conformance(snapshot: Snapshot, solution: Solution, topics: Sequence[ResolvedTopic]) -> Conformance:
