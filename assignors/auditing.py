@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 
 from assignors.balance import Balance, measure_balance
 from assignors.comparison import Comparison
@@ -13,6 +14,7 @@ from assignors.model import GroupProblem
 from assignors.movement import Difference, Withheld, diff_generations
 from assignors.optimum import Least, least_movements, least_spread
 from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED
+from assignors.subscriptions import NO_CLAIM, with_claims
 from assignors.triggers import Evidence, Past, Trigger, find_triggers
 from assignors.verification import violations
 
@@ -131,8 +133,8 @@ class GroupAudit:
             self._incarnation, self._previous, self._last, self._withheld, self._past = current.incarnation, None, {}, {}, None
         triggers, self._past = find_triggers(self._past, current.evidence)
         is_compared = any(solution.basis == COUNTERFACTUAL for solution in current.solutions)
-        hypothetical = _without_claims(current.problem) if is_compared else current.problem
         smallest_spread = least_spread(current.problem)
+        hypothetical = with_claims(current.problem, repeat(NO_CLAIM, len(current.problem.members))) if is_compared else current.problem
         audits: list[Audit] = []
         next_withheld: Withheld = {}
         for solution in current.solutions:
@@ -251,8 +253,3 @@ def _least_movements(comparison: Comparison, withheld: Withheld, compared: Diffe
         return None
     least = least_movements(comparison, withheld)
     return Least(0) if is_rewrite and least is not None else least
-
-
-def _without_claims(problem: GroupProblem) -> GroupProblem:
-    members = (replace(member, owned=(), owned_generation=None, user_data=None) for member in problem.members)
-    return replace(problem, members=tuple(members))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from assignors.generations import Owner, owner_of
+from assignors.generations import WITHOUT_CLAIMS, Owner, owner_of
 from assignors.model import Assignment, GroupProblem, Member, TopicPartition
 from assignors.releases import client_behaviour
 from assignors.sticky.claims import COOPERATIVE_READER, STICKY_READER, read_members, settle_claims
 from assignors.sticky.user_data import write_sticky_user_data
+from assignors.subscriptions import NO_CLAIM, Claim, with_claims
 
 ClaimsByOwner = Mapping[Owner, tuple[TopicPartition, ...]]
 """Owner -> the partitions that it would claim; an owner is the same across generations, see ``generations.Owner``."""
@@ -44,17 +45,21 @@ def start_of_chain(generation: int, strategy: str | None, problem: GroupProblem,
     return Settled(generation, claims)
 
 
-def with_claims(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
-    """Return the problem with other claims: as the members' consumers would send them with their next subscription."""
+def claiming(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
+    """Return the problem with other claims: as the members' consumers would send them with their next subscription.
 
-    def claiming(member: Member) -> Member:
+    Where the strategy does not look at claims, it is the problem itself.
+    """
+    if strategy in WITHOUT_CLAIMS:
+        return problem
+
+    def claim(member: Member) -> Claim:
         held = claims.get(owner_of(member))
         if held is None:
-            return replace(member, owned=(), owned_generation=None, user_data=None)
-        user_data = write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
-        return replace(member, owned=tuple(sorted(held)), owned_generation=claimed_at, user_data=user_data)
+            return NO_CLAIM
+        return tuple(sorted(held)), claimed_at, write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
 
-    return GroupProblem(problem.topics, tuple(claiming(member) for member in problem.members))
+    return with_claims(problem, map(claim, problem.members))
 
 
 def held_by_owner(members: Sequence[Member], assignment: Assignment) -> dict[Owner, tuple[TopicPartition, ...]]:

@@ -17,6 +17,9 @@ COOPERATIVE = frozenset({"cooperative-sticky", STREAMS})
 SERVER_SIDE = frozenset({"uniform", "server-range"})
 """The strategies that brokers run for groups of the consumer protocol (KIP-848)."""
 
+WITHOUT_CLAIMS = frozenset({"range", "roundrobin", "legacy-range", "legacy-roundrobin"})
+"""The strategies that do not look at what members claim."""
+
 Owner = tuple[bool, str]
 """Who owns a partition across generations: ``(True, group_instance_id)`` or ``(False, member_id)``."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assignors import assign
-from assignors.chains import ClaimsByOwner, Settled, held_by_owner, start_of_chain, with_claims
+from assignors.chains import ClaimsByOwner, Settled, claiming, held_by_owner, start_of_chain
 from assignors.conformance import Conformance, compare_assignments
 from assignors.generations import COOPERATIVE, SERVER_SIDE, Generation, is_follow_up, owner_of
 from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
@@ -301,7 +301,7 @@ class Replay:
         """Call a strategy once, or, when it is cooperative, until no member gives up a partition that it claims."""
         revoked_count = 0
         for call in range(1, MOST_CALLS + 1):
-            solution = self._solve(COUNTERFACTUAL, strategy, with_claims(strategy, problem, claims, claimed_at), NEWEST_KAFKA)
+            solution = self._solve(COUNTERFACTUAL, strategy, claiming(strategy, problem, claims, claimed_at), NEWEST_KAFKA)
             solution = replace(solution, rebalance_count=call)
             if solution.assignment is None or strategy not in COOPERATIVE:
                 return solution

@@ -76,7 +76,7 @@ class Shape:
         return [(known(stated := data[:-_GENERATION_BYTES]) or read(stated, data)) if data else _NO_CLAIM for data in user_data]
 
     def _read(self, stated: bytes, data: bytes) -> Claim | None:
-        """Return what ``read_previous_assignment`` reads, a topic at a time and without names: half the work.
+        """Return what ``read_previous_assignment`` reads, a topic at a time and without decoding names.
 
         Args:
             stated: the data without its end, a generation.
@@ -100,7 +100,7 @@ class Shape:
                 start = at + 6 + 4 * count
         except (struct.error, LookupError):
             return None
-        if start - 2 > len(stated):
+        if start - 2 > len(stated):  # a topic reaches into the generation
             return None
         places.sort(key=self._keeping_order.__getitem__)
         every = self.every

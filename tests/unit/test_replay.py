@@ -16,12 +16,17 @@ from assignors import (
     MalformedProblemError,
     Member,
     NoResultError,
+    Topic,
     UnknownStrategyError,
+    assign,
     replay,
 )
 from assignors.conformance import Conformance
+from assignors.generations import WITHOUT_CLAIMS
+from assignors.registry import BUILT_IN
 from assignors.replay import NEWEST_KAFKA, Replay, Snapshot
 from assignors.sticky.user_data import write_sticky_user_data
+from assignors.subscriptions import with_claims
 from assignors.topic_looks import ClusterLooks, LookBasis, TopicRun
 from tests.unit import recording
 from tests.unit.histories import counterfactual, held, looks, member, of_basis, play, short, snapshot, statuses
@@ -668,3 +673,20 @@ def test_claims_count_for_the_look_that_fits() -> None:
     cluster = ClusterLooks([0, 200], {"t": [TopicRun(0, 0, 2), TopicRun(1, 1, 3)]})
     (step,) = play(Replay(()), cluster, snapshot(2, {"a": "t0"}, member("a", owned="t2", at=1), strategy=COOPERATIVE))
     assert (step.topics[0].partition_count, step.topics[0].basis) == (3, LookBasis.AFTER)
+
+
+@pytest.mark.parametrize("strategy", sorted(BUILT_IN))
+def test_strategies_without_claims_give_the_same_whatever_is_claimed(strategy: str) -> None:
+    """b claims what a has to have, if nobody claims anything."""
+    topics = {"t": Topic(3, topic_id="AAAAAAAAAAEAAAAAAAAAAg")}
+    members = tuple(Member(name, ("t",), streams={"t": 1}) for name in "ab")
+    fresh = GroupProblem(topics, members)
+    claims = [((("t", 2),), 1, write_sticky_user_data((("t", 2),), 1)), ((("t", 0),), 1, write_sticky_user_data((("t", 0),), 1))]
+    given = [assign(strategy, problem) for problem in (fresh, with_claims(fresh, claims))]
+    assert (given[0] == given[1]) is (strategy in WITHOUT_CLAIMS or strategy == "server-range")
+
+
+def test_other_claims_change_nothing_else_of_a_member() -> None:
+    member = Member("a", ("t",), "instance", "rack", (("t", 0),), 1, b"data", {"t": 1})
+    (changed,) = with_claims(GroupProblem({"t": Topic(1)}, (member,)), [((), None, None)]).members
+    assert changed == replace(member, owned=(), owned_generation=None, user_data=None)

@@ -125,12 +125,24 @@ def with_last(problem: GroupProblem, **changes: object) -> GroupProblem:
         with_last(claiming(even_group(3)), user_data=write_sticky_user_data([("t", 0), ("t", 0)], 1)),
         with_last(claiming(even_group(3)), user_data=claiming(even_group(3)).members[0].user_data),
         with_last(claiming(even_group(3)), user_data=write_sticky_user_data([("t", 2)], None)),
+        with_last(claiming(even_group(3)), user_data=write_sticky_user_data([("t", 2)], None) + b"ab"),
         # All of these ids have one hash, so that their bucket becomes a tree.
         GroupProblem({"t": Topic(1)}, tuple(Member("".join(pairs), ("t",)) for pairs in product(("Aa", "BB"), repeat=4))),
     ],
 )
 def test_all_others_are_left_to_the_plain_algorithm(problem: GroupProblem) -> None:
     assert assign_small_group(problem, NEWEST, None) is None
+
+
+def test_damaged_claims_get_what_the_plain_algorithm_gives() -> None:
+    """Cut anywhere, with something behind, or with one byte changed."""
+    problem = claiming(GroupProblem({"ab": Topic(3), "c": Topic(4)}, tuple(Member(name, ("ab", "c")) for name in "xyz")))
+    data = problem.members[-1].user_data or b""
+    cut = [data[:end] for end in range(len(data))] + [data + bytes(more) for more in range(1, 9)]
+    changed = [data[:at] + bytes([value]) + data[at + 1 :] for at in range(len(data)) for value in (0, 1, 2, 4, 128, 255)]
+    for damaged in cut + changed:
+        group = with_last(problem, user_data=damaged)
+        assert outcome(group) == plain_outcome(group), damaged.hex()
 
 
 def test_the_generation_of_a_claim_does_not_keep_it_from_being_remembered() -> None:
