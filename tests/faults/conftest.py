@@ -25,10 +25,10 @@ def full_warehouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     """A warehouse with rows in every table, made of the recorded capture and one bad record; tests only read it."""
     with made_once(tmp_path_factory, "full") as (folder, is_new):
         if is_new:
-            evenkeel, captures, warehouse = request.getfixturevalue("evenkeel"), folder / "captures", folder / "warehouse"
+            make_tables, captures, warehouse = request.getfixturevalue("make_tables"), folder / "captures", folder / "warehouse"
             shutil.copytree(DEMO, captures)
             (captures / "bad.jsonl").write_text(BAD_RECORD)
-            assert evenkeel("run", "--warehouse", warehouse, "--input", captures, "--run-id", "full", "--as-of", AS_OF) == 0
+            assert make_tables("run", "--warehouse", warehouse, "--input", captures, "--run-id", "full", "--as-of", AS_OF) == 0
     return folder / "warehouse"
 
 
@@ -89,17 +89,21 @@ def commits(warehouse: Path) -> list[Path]:
     return [path for path in warehouse.glob("*/_delta_log/*.json") if path.stem.isdigit()]
 
 
-def run_twice(evenkeel, folder: Path, command: str, *written: str) -> TwoRuns:
-    """Make both warehouses; the second run has to write to the tables that are named."""
+def run_twice(first_run, second_run, folder: Path, command: str, *written: str) -> TwoRuns:
+    """Make both warehouses; the second run has to write to the tables that are named.
+
+    Args:
+        first_run, second_run: what runs a command line; the times of the second one count.
+    """
     first, second = folder / "first", folder / "second"
     (folder / "bad.jsonl").write_text(BAD_RECORD)
     first_inputs = (few(folder, "a.parquet", 0, 4), LOOKS)
     second_inputs = (few(folder, "b.parquet", 4, 8), folder / "bad.jsonl")
-    assert evenkeel(*command_line(command, first, first_inputs, "first")) == 0
+    assert first_run(*command_line(command, first, first_inputs, "first")) == 0
     shutil.copytree(first, second)
     old = {path.relative_to(second) for path in commits(second)}
     started = time.time()
-    assert evenkeel(*command_line(command, second, second_inputs, "second")) == 0
+    assert second_run(*command_line(command, second, second_inputs, "second")) == 0
     duration = time.time() - started
     new = [path for path in commits(second) if path.relative_to(second) not in old]
     assert {path.parent.parent.name for path in new} >= {*written, "quarantine", "runs"}
@@ -109,9 +113,9 @@ def run_twice(evenkeel, folder: Path, command: str, *written: str) -> TwoRuns:
 
 @pytest.fixture(scope="session")
 def two_runs(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> TwoRuns:
-    return run_twice(evenkeel, tmp_path_factory.mktemp("two_runs"), "run", "movements")
+    return run_twice(evenkeel, evenkeel, tmp_path_factory.mktemp("two_runs"), "run", "movements")
 
 
 @pytest.fixture(scope="session")
-def two_landings(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> TwoRuns:
-    return run_twice(evenkeel, tmp_path_factory.mktemp("two_landings"), "land", "subscription_snapshots", "offset_snapshots")
+def two_landings(evenkeel, make_tables, tmp_path_factory: pytest.TempPathFactory) -> TwoRuns:
+    return run_twice(make_tables, evenkeel, tmp_path_factory.mktemp("two_landings"), "land", "subscription_snapshots", "offset_snapshots")

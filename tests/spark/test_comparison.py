@@ -79,27 +79,50 @@ def answers(staged: DataFrame) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in staged.select(*ANSWERS).collect()), key=repr)
 
 
-@pytest.mark.parametrize("most_set_apart", [comparison.MOST_SET_APART, 0])
-@pytest.mark.parametrize("partitions", [1, 2])
-def test_what_is_not_compared_could_have_met_nothing(
-    most_set_apart: int, partitions: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of 80 small logs: two inputs one after another; with groups that stay in their partition, and with groups that do not."""
-    monkeypatch.setattr(comparison, "MOST_SET_APART", most_set_apart)
-    random, warehouse, sources = Random(partitions), TablesInMemory(), {Source.CONSUMER_OFFSETS}
-    first, second = (decoded(spark, *drawn(random, 80, partitions)).localCheckpoint() for _ in range(2))
-    survey = survey_log(warehouse, first, {})
-    assert answers(resolve(warehouse, first, sources, survey, {})) == answers(settle_outcomes(first, None, None))
-    stored(warehouse, settle_outcomes(first, None, None))
-    landed_until = survey.read_until
+@dataclass(frozen=True)
+class Inputs:
+    """Two inputs of a warehouse one after another, and what comparing everything with everything answers.
+
+    Attributes:
+        warehouse: as the first input leaves it.
+        landed_until: what the run of the first has noted.
+        expected: the answers to the first and to the second.
+    """
+
+    first: DataFrame
+    second: DataFrame
+    warehouse: TablesInMemory
+    landed_until: dict[str, int]
+    expected: tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["groups stay in their partition", "groups do not"])
+def inputs(request: pytest.FixtureRequest, spark: SparkSession) -> Inputs:
+    """Of 80 small logs."""
+    random, warehouse, sources = Random(request.param), TablesInMemory(), {Source.CONSUMER_OFFSETS}
+    first, second = (decoded(spark, *drawn(random, 80, request.param)).localCheckpoint() for _ in range(2))
+    landed_until = survey_log(warehouse, first, {}).read_until
+    settled = settle_outcomes(first, None, None).localCheckpoint()
+    stored(warehouse, settled)
     known = known_places(warehouse, sources, lambda rows: rows)
-    expected = answers(settle_outcomes(second, known, quarantined_keys(warehouse)))
+    again = answers(settle_outcomes(second, known, quarantined_keys(warehouse)))
+    return Inputs(first, second, warehouse, landed_until, (answers(settled), again))
+
+
+@pytest.mark.parametrize("most_set_apart", [comparison.MOST_SET_APART, 0])
+def test_what_is_not_compared_could_have_met_nothing(most_set_apart: int, inputs: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "MOST_SET_APART", most_set_apart)
+    empty, sources = TablesInMemory(), {Source.CONSUMER_OFFSETS}
+    survey = survey_log(empty, inputs.first, {})
+    assert survey.read_until == inputs.landed_until
+    assert answers(resolve(empty, inputs.first, sources, survey, {})) == inputs.expected[0]
+    warehouse, second, landed_until = inputs.warehouse, inputs.second, inputs.landed_until
     found = answers(resolve(warehouse, second, sources, survey_log(warehouse, second, landed_until), landed_until))
-    assert found == expected
+    assert found == inputs.expected[1]
     assert {row[ANSWERS.index("reason")] for row in found} >= {CONFLICT, None}
     assert any(row[ANSWERS.index("is_displaced")] for row in found)
     noted = landed_before(warehouse)
-    assert answers(resolve(warehouse, second, sources, survey_log(warehouse, second, noted), noted)) == expected
+    assert answers(resolve(warehouse, second, sources, survey_log(warehouse, second, noted), noted)) == inputs.expected[1]
 
 
 def test_records_that_meet_nothing_are_not_compared(spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,28 +136,45 @@ def test_parts_in_one_run_and_again_are_duplicates(make_tables, whole: Path, tmp
     assert dict(last["output_counts"]) == {}
 
 
-@pytest.mark.parametrize(
-    ("log", "parts"),
-    [
-        pytest.param("012+456", [(3, 4), (0, 2), (1, 3), (2, 7)], id="alone, before any other record", marks=pytest.mark.slow),
-        pytest.param("012+456", [(3, 5), (0, 1), (0, 3), (2, 7)], id="beside one that is not the last before it", marks=pytest.mark.slow),
-        pytest.param("0+1+2", [(0, 2), (3, 5), (0, 3), (1, 5)], id="between two, beside which others turn up"),
-        pytest.param("012+456", [(0, 2), (3, 7), (2, 3), (0, 7)], id="at the beginning of a part, the one before which is late"),
-    ],
-)
-def test_a_tombstone_finds_its_place_in_any_part(log: str, parts: list[tuple[int, int]], make_tables, tmp_path: Path) -> None:
+TOMBSTONES: dict[str, tuple[str, list[tuple[int, int]]]] = {
+    "alone, before any other record": ("012+456", [(3, 4), (0, 2), (1, 3), (2, 7)]),
+    "beside one that is not the last before it": ("012+456", [(3, 5), (0, 1), (0, 3), (2, 7)]),
+    "between two, beside which others turn up": ("0+1+2", [(0, 2), (3, 5), (0, 3), (1, 5)]),
+    "at the beginning of a part, the one before which is late": ("012+456", [(0, 2), (3, 7), (2, 3), (0, 7)]),
+}
+"""A group's log, in which + is the tombstone of a recorded one and a digit one of its values; and the parts of it in their order."""
+
+
+@pytest.fixture(scope="module")
+def in_parts(make_tables, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two warehouses with a group for each of these cases: the parts in turn, a part of each group a run; and all of them at once."""
+    folder = tmp_path_factory.mktemp("parts")
     of_group = [found for found in printed(GROUPS) if '"fraud-upgrade"' in found]
     assert [number for number, found in enumerate(of_group) if json.loads(found)["value"] is None] == [3]
-    objects = [of_group[3 if letter == "+" else int(letter)] for letter in log]
-    inputs = [write(tmp_path, f"{number}.txt", objects[first:last]) for number, (first, last) in enumerate(parts)]
-    at_once, in_turn = tmp_path / "at once", tmp_path / "in turn"
-    for part in inputs:
-        assert make_tables("land", "--warehouse", in_turn, "--input", part) == 0
-    assert make_tables("land", "--warehouse", at_once, "--input", *inputs) == 0
+    runs: list[list[Path]] = [[] for _ in range(4)]
+    for case, (log, parts) in enumerate(TOMBSTONES.values()):
+        objects = [of_group[3 if letter == "+" else int(letter)].replace('"fraud-upgrade"', f'"fraud-{case}"') for letter in log]
+        for inputs, (first, last) in zip(runs, parts, strict=True):
+            inputs.append(write(folder, f"{case}-{first}-{last}.txt", objects[first:last]))
+    in_turn, at_once = folder / "in turn", folder / "at once"
+    for inputs in runs:
+        assert make_tables("land", "--warehouse", in_turn, "--input", *inputs) == 0
+    assert make_tables("land", "--warehouse", at_once, "--input", *(path for inputs in runs for path in inputs)) == 0
+    return in_turn, at_once
+
+
+@pytest.mark.parametrize("name", TOMBSTONES)
+def test_a_tombstone_finds_its_place_in_any_part(name: str, in_parts: tuple[Path, Path]) -> None:
+    log, group = TOMBSTONES[name][0], f"fraud-{list(TOMBSTONES).index(name)}"
+
+    def of_group(warehouse: Path, table: str) -> list[dict[str, Any]]:
+        return [row for row in rows(warehouse, table) if row["group_id"] == group]
+
+    in_turn, at_once = in_parts
     assert_equal_warehouses(in_turn, at_once)
-    snapshots = sorted(rows(in_turn, "subscription_snapshots"), key=lambda row: row["joined_at"])
+    snapshots = sorted(of_group(in_turn, "subscription_snapshots"), key=lambda row: row["joined_at"])
     assert [row["position"] for row in snapshots] == [place for place, letter in enumerate(log) if letter != "+"]
-    ends = sorted(row["offset"] for row in rows(in_turn, "group_records"))
+    ends = sorted(row["offset"] for row in of_group(in_turn, "group_records"))
     assert ends == [place for place, letter in enumerate(log) if letter == "+"]
     assert len({row["incarnation"] for row in snapshots}) == 1 + len(ends)
 

@@ -58,20 +58,24 @@ def told(**changes: Any) -> str:
 
 
 def test_lines_that_contradict_each_other_do_so_until_a_better_source_comes(make_tables, tmp_path: Path) -> None:
-    """The members are the same in both, so that their fingerprints are too; lines that are landed again add nothing."""
+    """Two groups, one of which meets the lines in the other order. Members and fingerprints are the same in both; what lands again adds
+    nothing."""
     (tmp_path / "any.yaml").write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
-    x, y = (written_text(tmp_path / f"{name}.jsonl", told(strategy=name)) for name in ("range", "sticky"))
-    log = written(tmp_path / "log.parquet", generation(3, 0, "g", 1, a=[0, 1]))
+    (gx, gy), (hx, hy) = (
+        [written_text(tmp_path / f"{group}-{name}.jsonl", told(group_id=group, strategy=name)) for name in ("range", "sticky")]
+        for group in "gh"
+    )
+    log = written(tmp_path / "log.parquet", generation(3, 0, "g", 1, a=[0, 1]), generation(3, 1, "h", 1, a=[0, 1]))
 
     def land(name: str, *pieces: list[Path]) -> Path:
         for piece in pieces:
             assert make_tables("land", "--config", tmp_path / "any.yaml", "--warehouse", tmp_path / name, "--input", *piece) == 0
         return tmp_path / name
 
-    one, other, at_once = land("one", [x], [x, y], [x, y]), land("other", [y], [x]), land("at once", [x, y])
-    assert_equal_warehouses(one, at_once)
-    assert_equal_warehouses(other, at_once)
-    last = dict(max(rows(one, "runs"), key=lambda run: run["run_sequence"])["input_counts"])
-    assert (last["duplicate"], last["quarantined"], len(rows(one, "quarantine"))) == (1, 1, 1)
-    assert_equal_warehouses(land("one", [log]), land("all", [x, y, log]))
-    assert rows(one, "quarantine") == []
+    in_turn = land("in turn", [gx, hy], [gx, gy, hx], [gx, gy])
+    assert_equal_warehouses(in_turn, land("at once", [gx, gy, hx, hy]))
+    last = dict(max(rows(in_turn, "runs"), key=lambda run: run["run_sequence"])["input_counts"])
+    assert (last["duplicate"], last["quarantined"]) == (1, 1)
+    assert sorted(row["group_id"] for row in rows(in_turn, "quarantine")) == ["g", "h"]
+    assert_equal_warehouses(land("in turn", [log]), land("all", [gx, gy, hx, hy, log]))
+    assert rows(in_turn, "quarantine") == []

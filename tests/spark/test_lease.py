@@ -46,16 +46,31 @@ def location(tmp_path: Path) -> str:
     return str(tmp_path / "it's a warehouse")
 
 
+@pytest.fixture(scope="module")
+def made_lease(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A location with a lease that nobody has had yet; tests copy it."""
+    folder = tmp_path_factory.mktemp("lease")
+    assert lease_of(spark, str(folder), Clock())._ensure_made()
+    return folder
+
+
+@pytest.fixture
+def made(made_lease: Path, location: str) -> str:
+    """The location, where the lease's table is made already."""
+    shutil.copytree(made_lease, location)
+    return location
+
+
 def lease_of(spark: SparkSession, location: str, clock: Clock, run_id: str = "r") -> Lease:
     return Lease(spark, location, Holder(run_id, "host-1", 17, clock.at.isoformat()), clock)
 
 
-def test_the_second_is_told_who_holds_it(spark: SparkSession, location: str, clock: Clock) -> None:
-    with leased(spark, location, Holder("it's first", "host-1", 17, START.isoformat()), 0, clock):
+def test_the_second_is_told_who_holds_it(spark: SparkSession, made: str, clock: Clock) -> None:
+    with leased(spark, made, Holder("it's first", "host-1", 17, START.isoformat()), 0, clock):
         clock.at += timedelta(seconds=90)
         with pytest.raises(WarehouseBusyError, match=r"held by run it's first \(process 17 on host-1\), started 90 s ago; wait"):
-            lease_of(spark, location, clock).acquire(0)
-    second = lease_of(spark, location, clock)
+            lease_of(spark, made, clock).acquire(0)
+    second = lease_of(spark, made, clock)
     second.acquire(0)
     second.release()
     (row,) = spark.table(second.table).collect()
@@ -81,9 +96,9 @@ def test_of_many_at_once_one_gets_it(spark: SparkSession, location: str, clock: 
     winners[0].release()
 
 
-def test_while_one_takes_it_nobody_else_can(spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_one_takes_it_nobody_else_can(spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have read that it is free, and the log of an S3 bucket would let either commit stand."""
-    first, second = lease_of(spark, location, clock, "first"), lease_of(spark, location, clock, "second")
+    first, second = lease_of(spark, made, clock, "first"), lease_of(spark, made, clock, "second")
     assert first._ensure_made()
     update, tried = first._update, []
 
@@ -100,7 +115,7 @@ def test_while_one_takes_it_nobody_else_can(spark: SparkSession, location: str, 
     first.release()
     second.acquire(0)
     second.release()
-    assert claims(location) == ["2.0"]
+    assert claims(made) == ["2.0"]
 
 
 def claims(location: str) -> list[str]:
@@ -139,16 +154,16 @@ def test_a_run_that_dies_before_it_has_what_it_claimed_lets_go(
 
 
 def test_who_fails_to_take_what_it_claimed_lets_go_at_once(
-    spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(assignments: str, condition: str) -> None:
         raise PySparkException("the store is away")
 
-    first, second = lease_of(spark, location, clock), lease_of(spark, location, clock)
+    first, second = lease_of(spark, made, clock), lease_of(spark, made, clock)
     monkeypatch.setattr(first, "_update", refuse)
     with pytest.raises(PySparkException, match="away"):
         first.acquire(0)
-    assert claims(location) == []
+    assert claims(made) == []
     assert second._ensure_made()
     assert second._take()
 
@@ -164,20 +179,20 @@ def test_a_log_without_a_commit_is_no_lease_yet(spark: SparkSession, location: s
     lease.release()
 
 
-def test_a_lease_that_has_ended_is_not_renewed_while_another_run_takes_it(spark: SparkSession, location: str, clock: Clock) -> None:
-    asleep = lease_of(spark, location, clock, "asleep")
+def test_a_lease_that_has_ended_is_not_renewed_while_another_run_takes_it(spark: SparkSession, made: str, clock: Clock) -> None:
+    asleep = lease_of(spark, made, clock, "asleep")
     asleep.acquire(0)
     clock.at += EXPIRY + timedelta(seconds=1)
-    heir = lease_of(spark, location, clock, "heir")
+    heir = lease_of(spark, made, clock, "heir")
     assert heir._claim(2)
     with pytest.raises(LeaseLostError, match="the lease had ended, and another run is taking it"):
         asleep.check()
     asleep.release()
 
 
-def test_the_lease_of_a_dead_run_ends_and_the_dead_cannot_publish(spark: SparkSession, location: str, clock: Clock) -> None:
+def test_the_lease_of_a_dead_run_ends_and_the_dead_cannot_publish(spark: SparkSession, made: str, clock: Clock) -> None:
     """Its clock stands still: what its heart has found counts, however short a time ago it last renewed the lease."""
-    dead, heir = lease_of(spark, location, Clock(), "dead"), lease_of(spark, location, clock, "heir")
+    dead, heir = lease_of(spark, made, Clock(), "dead"), lease_of(spark, made, clock, "heir")
     dead.acquire(0)
     clock.at += EXPIRY
     with pytest.raises(WarehouseBusyError):
@@ -193,9 +208,9 @@ def test_the_lease_of_a_dead_run_ends_and_the_dead_cannot_publish(spark: SparkSe
     heir.release()
 
 
-def test_a_machine_that_was_suspended_asks_before_it_commits(spark: SparkSession, location: str, clock: Clock) -> None:
+def test_a_machine_that_was_suspended_asks_before_it_commits(spark: SparkSession, made: str, clock: Clock) -> None:
     """Its heart may not have beaten yet when the lease is another's already."""
-    asleep, heir = lease_of(spark, location, clock, "asleep"), lease_of(spark, location, clock, "heir")
+    asleep, heir = lease_of(spark, made, clock, "asleep"), lease_of(spark, made, clock, "heir")
     asleep.acquire(0)
     clock.at += EXPIRY + timedelta(seconds=1)
     heir.acquire(0)
@@ -203,7 +218,7 @@ def test_a_machine_that_was_suspended_asks_before_it_commits(spark: SparkSession
         pytest.fail("a commit by a run that lost its lease")
     heir.release()
     clock.at += EXPIRY
-    awake = lease_of(spark, location, clock, "awake")
+    awake = lease_of(spark, made, clock, "awake")
     awake.acquire(0)
     clock.at += EXPIRY
     with awake.committing():  # nobody has taken it
@@ -223,33 +238,33 @@ def test_a_reader_waits_for_a_run_and_not_for_a_dead_one(spark: SparkSession, lo
     outwait(spark, location, 0, clock)
 
 
-def test_who_has_to_wait_waits_as_long_as_asked(spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_to_wait_waits_as_long_as_asked(spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(lease_module, "time", SimpleNamespace(sleep=slept.append))
-    with leased(spark, location, Holder("first", "host-1", 17, START.isoformat()), 0, clock):
+    with leased(spark, made, Holder("first", "host-1", 17, START.isoformat()), 0, clock):
         with pytest.raises(WarehouseBusyError):
-            lease_of(spark, location, clock).acquire(12)
+            lease_of(spark, made, clock).acquire(12)
         assert slept == [5, 5, 2]
         with pytest.raises(WarehouseBusyError):
-            outwait(spark, location, 7, clock)
+            outwait(spark, made, 7, clock)
         assert slept[3:] == [5, 2]
 
 
-def test_a_lease_that_is_renewed_does_not_end(spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_is_renewed_does_not_end(spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_module, "HEARTBEAT_SECONDS", 0.2)
-    first = lease_of(spark, location, clock)
+    first = lease_of(spark, made, clock)
     first.acquire(0)
     clock.at += EXPIRY * 2
     renewed = threading.Semaphore(0)
     monkeypatch.setattr(first, "_renew", lambda renew=first._renew: (renew(), renewed.release()))
     assert all(renewed.acquire(timeout=60) for _ in range(2))
     with pytest.raises(WarehouseBusyError):
-        lease_of(spark, location, clock).acquire(0)
+        lease_of(spark, made, clock).acquire(0)
     first.release()
 
 
 def test_a_lease_is_renewed_while_the_runs_own_tasks_wait_for_slots(
-    spark: SparkSession, location: str, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, made: str, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First in, first out, its small jobs would wait until the last of the long ones has begun."""
     began = tmp_path / "began"
@@ -258,7 +273,7 @@ def test_a_lease_is_renewed_while_the_runs_own_tasks_wait_for_slots(
         began.touch()
         time.sleep(1)
 
-    first = lease_of(spark, location, clock)
+    first = lease_of(spark, made, clock)
     first.acquire(0)
     monkeypatch.setattr(lease_module, "HEARTBEAT_SECONDS", 0.1)
     count = 60 * spark.sparkContext.defaultParallelism
@@ -281,9 +296,9 @@ def test_a_lease_is_renewed_while_the_runs_own_tasks_wait_for_slots(
 
 
 def test_a_lease_that_cannot_be_renewed_is_given_up_when_it_has_run_out(
-    spark: SparkSession, location: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = lease_of(spark, location, clock)
+    first = lease_of(spark, made, clock)
     first.acquire(0)
     monkeypatch.setattr(first, "table", "delta.`/nowhere/at/all`")
     clock.at += EXPIRY

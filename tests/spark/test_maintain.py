@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import os
 import shutil
 import time
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stderr
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
@@ -123,19 +124,6 @@ def test_the_last_commit_on_each_partition_stays(kept: Kept) -> None:
     had = commits(kept.before)
     assert max(map(len, had.values())) > 1
     assert commits(kept.maintained) == {place: [max(positions)] for place, positions in had.items()}
-
-
-def test_records_that_are_too_old_to_land_replace_nothing(make_tables, tmp_path: Path) -> None:
-    """Raw records tell more of a group than a snapshot does, which would else make room for them."""
-    warehouse, young, old = tmp_path / "warehouse", tmp_path / "young.jsonl", tmp_path / "old.jsonl"
-    snapshot = {"group_id": "g", "group_type": "classic", "state": "Empty", "observed_at_ms": 1_795_000_000_000, "members": []}
-    young.write_text(json.dumps(snapshot) + "\n")
-    key, value = (base64.b64encode(part).decode() for part in (group_key("g"), group_value(1)))
-    old.write_text(record_line(key_b64=key, value_b64=value) + "\n")
-    for command, capture in (("land", young), ("maintain", None), ("land", old)):
-        assert make_tables(command, "--warehouse", warehouse, *AS_OF, *(("--input", capture) if capture else ())) == 0
-    assert [(row["group_id"], row["source"]) for row in rows(warehouse, "subscription_snapshots")] == [("g", "snapshot")]
-    assert dict(newest_run(warehouse)["input_counts"])["consumer-offsets.skipped.expired"] == 1
 
 
 @pytest.mark.slow
@@ -309,48 +297,83 @@ def test_many_small_files_become_few(make_tables, tmp_path: Path, monkeypatch: p
     assert {name for name, version in versions(copy).items() if version != after[name]} == {"runs"}
 
 
-def test_files_go_when_no_version_has_named_them_for_long(make_tables, tmp_path: Path) -> None:
-    """Left behind by a run that died, say; younger ones may still be somebody's, and how young is a setting."""
-    warehouse, settings = tmp_path / "warehouse", tmp_path / "settings.yaml"
-    assert make_tables("land", "--warehouse", warehouse, "--input", few(tmp_path, "few.parquet", 0, 1)) == 0
-    settings.write_text("maintain: {vacuum_hours: 240}\n")
-    ages = {name: warehouse / "movements" / f"part-{name}.parquet" for name in ("300", "200")}
-    for hours, path in ages.items():
-        path.write_bytes(b"PAR1")
-        os.utime(path, (time.time() - 3600 * int(hours),) * 2)
-    assert make_tables("maintain", "--warehouse", warehouse, "--config", settings) == 0
-    assert {hours for hours, path in ages.items() if path.exists()} == {"200"}
+@dataclass(frozen=True)
+class Tended:
+    """A warehouse with old files and commits, as maintenance has left it.
+
+    Attributes:
+        aged: files that no version names, by their age in hours.
+        kinds: folders with a copy of the table ``movements`` from before: in one its log is ``young``, in the other ``damaged``.
+        had: the content of each table before.
+        said: what maintenance has said.
+    """
+
+    warehouse: Path
+    aged: dict[int, Path]
+    kinds: dict[str, Path]
+    had: dict[str, list[str]]
+    said: str
 
 
-def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(
-    make_tables, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "warehouse"
-    assert make_tables("land", "--warehouse", folder, "--input", few(tmp_path, "few.parquet", 0, 1)) == 0
-    warehouse = Warehouse(spark, str(folder))
-    with warehouse.signed("one that died", nullcontext):
+@pytest.fixture(scope="module")
+def tended(make_tables, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tended:
+    folder = tmp_path_factory.mktemp("tended")
+    warehouse, settings, young = folder / "warehouse", folder / "settings.yaml", folder / "young.jsonl"
+    snapshot = {"group_id": "g", "group_type": "classic", "state": "Empty", "observed_at_ms": 1_795_000_000_000, "members": []}
+    young.write_text(json.dumps(snapshot) + "\n")
+    assert make_tables("land", "--warehouse", warehouse, "--input", few(folder, "few.parquet", 0, 1), young) == 0
+    dead = Warehouse(spark, str(warehouse))
+    with dead.signed("one that died", nullcontext):
         for hours in range(200, 211):
-            warehouse.keep_files("movements", hours)
+            dead.keep_files("movements", hours)
+    kinds = {kind: folder / kind for kind in ("young", "damaged")}
     for kind, days in (("young", 29), ("damaged", 31)):
-        shutil.copytree(folder / "movements", tmp_path / kind / "movements")
-        _age(tmp_path / kind / "movements" / "_delta_log", days)
-    (tmp_path / "damaged" / "movements" / "_delta_log" / f"{3:020}.crc").write_text("{")
-    _age(folder / "movements" / "_delta_log", 31)
-    had = {name: content(folder, name) for name in COMPARED}
-    assert make_tables("maintain", "--warehouse", folder) == 0
-    assert "movements: 10 commits removed, up to version 9" in capsys.readouterr().err
-    left = sorted(int(path.name.lstrip(".")[:20]) for path in (folder / "movements" / "_delta_log").glob("*0*"))
-    assert (left[0], left[-1]) == (10, 12)
-    assert check_folder(folder).damages == []
-    assert {name: content(folder, name) for name in COMPARED} == had
-    assert make_tables("land", "--warehouse", folder, "--input", few(tmp_path, "more.parquet", 1, 2)) == 0
-    for kind in ("young", "damaged"):
-        before = sorted((tmp_path / kind).rglob("*"))
-        maintain._cut_log(
-            SimpleNamespace(warehouse=SimpleNamespace(folder=tmp_path / kind), settings=Settings()), "movements", datetime.now(timezone.utc)
-        )
-        assert sorted((tmp_path / kind).rglob("*")) == before
+        shutil.copytree(warehouse / "movements", kinds[kind] / "movements")
+        _age(kinds[kind] / "movements" / "_delta_log", days)
+    (kinds["damaged"] / "movements" / "_delta_log" / f"{3:020}.crc").write_text("{")
+    _age(warehouse / "movements" / "_delta_log", 31)
+    aged = {hours: warehouse / "movements" / f"part-{hours}.parquet" for hours in (300, 200)}
+    for hours, path in aged.items():
+        path.write_bytes(b"PAR1")
+        os.utime(path, (time.time() - 3600 * hours,) * 2)
+    settings.write_text("maintain: {vacuum_hours: 240}\n")
+    had, said = {name: content(warehouse, name) for name in COMPARED}, io.StringIO()
+    with redirect_stderr(said):
+        assert make_tables("maintain", "--warehouse", warehouse, "--config", settings, *AS_OF) == 0
+    return Tended(warehouse, aged, kinds, had, said.getvalue())
+
+
+def test_files_go_when_no_version_has_named_them_for_long(tended: Tended) -> None:
+    """Left behind by a run that died, say; younger ones may still be somebody's, and how young is a setting."""
+    assert {hours for hours, path in tended.aged.items() if path.exists()} == {200}
+
+
+def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(tended: Tended, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "movements: 10 commits removed, up to version 9" in tended.said
+    left = sorted(int(path.name.lstrip(".")[:20]) for path in (tended.warehouse / "movements" / "_delta_log").glob("*0*"))
+    assert (left[0], left[-1]) == (10, 13), "behind the commits of the dead run: they are taken back, and 240 hours are set"
+    assert check_folder(tended.warehouse).damages == []
+    assert {name: content(tended.warehouse, name) for name in COMPARED} == tended.had
+    for folder in tended.kinds.values():
+        before = sorted(folder.rglob("*"))
+        context = SimpleNamespace(warehouse=SimpleNamespace(folder=folder), settings=Settings())
+        maintain._cut_log(context, "movements", datetime.now(timezone.utc))
+        assert sorted(folder.rglob("*")) == before
     assert f"every commit is kept, since the log is damaged, at _delta_log/{3:020}.crc for one" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_where_commits_are_gone_and_lands_nothing_that_is_too_old(make_tables, tended: Tended, tmp_path: Path) -> None:
+    """Raw records tell more of a group than a snapshot does, which would else make room for them."""
+    warehouse, old = tmp_path / "warehouse", tmp_path / "old.jsonl"
+    shutil.copytree(tended.warehouse, warehouse)
+    key, value = (base64.b64encode(part).decode() for part in (group_key("g"), group_value(1)))
+    old.write_text(record_line(key_b64=key, value_b64=value) + "\n")
+    more = few(tmp_path, "more.parquet", 1, 2)
+    assert make_tables("land", "--warehouse", warehouse, *AS_OF, "--input", more, old) == 0
+    of_g = [row for row in rows(warehouse, "subscription_snapshots") if row["group_id"] == "g"]
+    assert [row["source"] for row in of_g] == ["snapshot"]
+    counts = dict(newest_run(warehouse)["input_counts"])
+    assert counts["consumer-offsets.skipped.expired"] == 1 and counts["landed"] > 0
 
 
 def _age(log: Path, days: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -119,15 +118,24 @@ def test_a_reader_of_an_older_warehouse_sees_null_in_columns_that_it_lacks(evenk
     assert declared(copy, SKIPPING) == declared_before
 
 
-@pytest.fixture(params=["checksums", "no checksums"])
-def newer(spark: SparkSession, copy: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A warehouse that a later release has migrated; its newest commit changes something else."""
+@pytest.fixture(scope="module")
+def migrated_later(spark: SparkSession, demo_warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse that a later release has migrated; its newest commit changes something else. Tests copy it."""
+    folder = tmp_path_factory.mktemp("later") / "warehouse"
+    shutil.copytree(demo_warehouse, folder)
     for name in TABLES:
-        spark.sql(f"ALTER TABLE delta.`{copy / name}` SET TBLPROPERTIES ('{PROPERTY}' = '{CONTRACT_VERSION + 1}')")
-    spark.sql(f"UPDATE delta.`{copy / 'runs'}` SET command = upper(command)")
+        spark.sql(f"ALTER TABLE delta.`{folder / name}` SET TBLPROPERTIES ('{PROPERTY}' = '{CONTRACT_VERSION + 1}')")
+    spark.sql(f"UPDATE delta.`{folder / 'runs'}` SET command = upper(command)")
+    return folder
+
+
+@pytest.fixture(params=["checksums", "no checksums"])
+def newer(migrated_later: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    warehouse = tmp_path / "warehouse"
+    shutil.copytree(migrated_later, warehouse)
     if request.param == "no checksums":
-        forget_checksums(copy)
-    yield copy
+        forget_checksums(warehouse)
+    return warehouse
 
 
 @pytest.mark.parametrize("command", ["run", "report", "maintain"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +17,15 @@ from jobs import land as land_stage
 from jobs import pipeline
 from jobs.errors import StageFailedError
 from jobs.warehouse import Warehouse
+from tests.conftest import Evenkeel
 from tests.spark.tables import rows, versions
 from tests.unit.records import group_key, group_value, record_line
 
 LANDED = "offset_snapshots"
 
 
-@pytest.fixture(scope="module")
-def empty(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("empty") / "warehouse"
-    Warehouse(spark, str(folder)).create()
-    return folder
-
-
-@pytest.fixture
-def land(evenkeel, empty: Path, tmp_path: Path):
-    """Lands records with these offsets in a warehouse of this test, as the run of a name; returns the exit code."""
-    shutil.copytree(empty, tmp_path / "warehouse")
+def lander(evenkeel: Evenkeel, tmp_path: Path) -> Callable[..., int]:
+    """Return what lands records with these offsets in a warehouse of this test, as the run of a name, and returns the exit code."""
 
     def run(run_id: str, *offsets: int, lines: str = "", ratio: int = 1, options: tuple[str, ...] = ()) -> int:
         settings, capture = tmp_path / f"{ratio}.yaml", tmp_path / f"{run_id}-{'-'.join(map(str, offsets))}.jsonl"
@@ -45,8 +38,33 @@ def land(evenkeel, empty: Path, tmp_path: Path):
 
 
 @pytest.fixture
+def land(make_tables: Evenkeel, tmp_path: Path) -> Callable[..., int]:
+    return lander(make_tables, tmp_path)
+
+
+@pytest.fixture
+def land_with_gates(evenkeel: Evenkeel, tmp_path: Path) -> Callable[..., int]:
+    return lander(evenkeel, tmp_path)
+
+
+@pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
     return tmp_path / "warehouse"
+
+
+@pytest.fixture(scope="module")
+def after_first(make_tables: Evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse in which the run ``first`` has landed a record, at offset 1; tests copy it."""
+    folder = tmp_path_factory.mktemp("first")
+    assert lander(make_tables, folder)("first", 1) == 0
+    return folder / "warehouse"
+
+
+@pytest.fixture
+def landed(after_first: Path, warehouse: Path) -> Path:
+    """A copy of that warehouse for one test."""
+    shutil.copytree(after_first, warehouse)
+    return warehouse
 
 
 def runs(warehouse: Path) -> list[dict[str, Any]]:
@@ -86,9 +104,9 @@ def test_a_run_hands_on_what_earlier_ones_have_told(land, warehouse: Path) -> No
         assert told(first, name) and told(second, name) == told(first, name)
 
 
-def test_a_json_log_tells_each_phase_and_at_last_what_was_published(land, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_json_log_tells_each_phase_and_at_last_what_was_published(land_with_gates, capfd: pytest.CaptureFixture[str]) -> None:
     def logged(run_id: str, *offsets: int) -> list[dict[str, Any]]:
-        assert land(run_id, *offsets, options=("--log-format", "json")) == 0
+        assert land_with_gates(run_id, *offsets, options=("--log-format", "json")) == 0
         return [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
 
     lines, again = logged("first", 1, 2, 2), logged("first", 1, 2, 2)
@@ -102,24 +120,20 @@ def test_a_json_log_tells_each_phase_and_at_last_what_was_published(land, capfd:
     assert "output_counts" not in again[-1], "it did nothing"
 
 
-def test_a_published_run_is_not_run_again_and_its_name_not_used_for_another(
-    land, warehouse: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert land("r", 1) == 0
-    before = versions(warehouse)
-    (warehouse / "_staging").mkdir()  # it may have been killed before it removed this
-    assert land("r", 1) == 0
-    assert not (warehouse / "_staging").exists()
-    assert (land("r", 2), land("r", 1, ratio=0)) == (4, 4)
-    assert capsys.readouterr().err.count("run id r was used before with other input or settings") == 2
-    assert versions(warehouse) == before
+def test_a_published_run_is_not_run_again_and_its_name_not_used_for_another(land, landed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = versions(landed)
+    (landed / "_staging").mkdir()  # it may have been killed before it removed this
+    assert land("first", 1) == 0
+    assert not (landed / "_staging").exists()
+    assert (land("first", 2), land("first", 1, ratio=0)) == (4, 4)
+    assert capsys.readouterr().err.count("run id first was used before with other input or settings") == 2
+    assert versions(landed) == before
 
 
 def test_a_run_with_nothing_new_decodes_nothing_and_leaves_the_page(
-    evenkeel, empty: Path, warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    evenkeel, warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Until something is missing: then it makes the page anew."""
-    shutil.copytree(empty, warehouse)
     capture, settings, page, metrics = (tmp_path / name for name in ("a.jsonl", "settings.yaml", "report.html", "evenkeel.prom"))
     capture.write_text("".join(record_line(offset=offset) + "\n" for offset in (1, 2)))
     settings.write_text(f"report: {{output: {page}, export: [prometheus]}}\n")
@@ -145,21 +159,18 @@ def test_a_run_with_nothing_new_decodes_nothing_and_leaves_the_page(
     assert "as of 2026-11-22" in run(22)[1]
 
 
-def test_the_same_input_in_another_place_is_the_same_run(evenkeel, land, warehouse: Path, tmp_path: Path) -> None:
-    assert land("r", 1) == 0
-    before, moved = versions(warehouse), tmp_path / "elsewhere" / "b.jsonl"
+def test_the_same_input_in_another_place_is_the_same_run(make_tables, after_first: Path, landed: Path, tmp_path: Path) -> None:
+    before, moved = versions(landed), tmp_path / "elsewhere" / "b.jsonl"
     moved.parent.mkdir()
-    shutil.move(tmp_path / "r-1.jsonl", moved)
-    named = ("--warehouse", f"{warehouse}/../warehouse", "--config", tmp_path / "1.yaml", "--run-id", "r")
-    assert evenkeel("land", *named, "--input", moved) == 0
-    assert versions(warehouse) == before
+    shutil.copy(after_first.parent / "first-1.jsonl", moved)
+    named = ("--warehouse", f"{landed}/../warehouse", "--config", after_first.parent / "1.yaml", "--run-id", "first")
+    assert make_tables("land", *named, "--input", moved) == 0
+    assert versions(landed) == before
 
 
 def test_tables_that_cannot_be_taken_back_are_worth_another_try(
-    land, warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    land, landed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert land("first", 1) == 0
-
     def fail(self: Warehouse) -> None:
         raise PySparkException("No space left on device")
 
@@ -170,9 +181,8 @@ def test_tables_that_cannot_be_taken_back_are_worth_another_try(
     assert land("second", 2) == 0
 
 
-def test_a_stage_that_fails_leaves_the_tables_as_they_were(land, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert land("first", 1) == 0
-    before = sorted(map(str, rows(warehouse, LANDED)))
+def test_a_stage_that_fails_leaves_the_tables_as_they_were(land, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted(map(str, rows(landed, LANDED)))
 
     def fail(context: pipeline.RunContext) -> None:
         real(context)
@@ -182,15 +192,15 @@ def test_a_stage_that_fails_leaves_the_tables_as_they_were(land, warehouse: Path
     with monkeypatch.context() as patched:
         patched.setattr(pipeline.land, "run", fail)
         assert land("second", 2) == 1
-    assert sorted(map(str, rows(warehouse, LANDED))) == before
-    assert not (warehouse / "_staging").exists()
-    failed = runs(warehouse)[1]
+    assert sorted(map(str, rows(landed, LANDED))) == before
+    assert not (landed / "_staging").exists()
+    failed = runs(landed)[1]
     assert (failed["run_id"], failed["status"], failed["output_counts"]) == ("second", "failed", [])
-    assert told(failed, "table_versions") == versions_but_runs(warehouse)
+    assert told(failed, "table_versions") == versions_but_runs(landed)
     assert land("second", 2) == 0  # a name that published nothing is free
-    again = runs(warehouse)[2]
+    again = runs(landed)[2]
     assert (again["run_sequence"], again["status"], told(again, "written")[LANDED]) == (3, "published", 3)
-    assert len(rows(warehouse, LANDED)) == 2
+    assert len(rows(landed, LANDED)) == 2
 
 
 def test_a_gate_that_refuses_publishes_nothing(land, warehouse: Path) -> None:
@@ -202,23 +212,21 @@ def test_a_gate_that_refuses_publishes_nothing(land, warehouse: Path) -> None:
     assert [len(rows(warehouse, name)) for name in (LANDED, "quarantine")] == [1, 1]
 
 
-def test_what_a_dead_run_left_is_taken_back_first(land, spark: SparkSession, warehouse: Path) -> None:
-    assert land("first", 1) == 0
-    table = f"delta.`{warehouse / LANDED}`"
+def test_what_a_dead_run_left_is_taken_back_first(land, spark: SparkSession, landed: Path) -> None:
+    table = f"delta.`{landed / LANDED}`"
     spark.sql(f"INSERT INTO {table} SELECT * FROM {table}")
     assert land("second", 2) == 0
-    assert len(rows(warehouse, LANDED)) == 2
+    assert len(rows(landed, LANDED)) == 2
 
 
-def test_a_repeated_run_takes_back_nothing(land, spark: SparkSession, warehouse: Path) -> None:
+def test_a_repeated_run_takes_back_nothing(land, spark: SparkSession, landed: Path) -> None:
     """It writes no row that would say where the tables stand since: the next run that does takes back what another one has left."""
-    assert land("first", 1) == 0
-    table = f"delta.`{warehouse / LANDED}`"
+    table = f"delta.`{landed / LANDED}`"
     spark.sql(f"INSERT INTO {table} SELECT * FROM {table}")
-    before = versions(warehouse)
+    before = versions(landed)
     assert land("first", 1) == 0
     assert land("first", 2) == 4
-    assert versions(warehouse) == before
+    assert versions(landed) == before
 
 
 def test_the_log_tells_where_records_went(land, capsys: pytest.CaptureFixture[str]) -> None:

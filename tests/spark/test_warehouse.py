@@ -25,18 +25,10 @@ from tests.spark.tables import rows, versions
 NAME = GENERATION_TOPICS.name
 
 
-@pytest.fixture(scope="module")
-def empty(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables that nothing was written to; tests copy them."""
-    folder = tmp_path_factory.mktemp("empty") / "warehouse"
-    Warehouse(spark, str(folder)).create()
-    return folder
-
-
 @pytest.fixture
-def warehouse(spark: SparkSession, empty: Path, tmp_path: Path) -> Iterator[Warehouse]:
+def warehouse(spark: SparkSession, empty_warehouse: Path, tmp_path: Path) -> Iterator[Warehouse]:
     """Empty tables in the hands of a run."""
-    shutil.copytree(empty, tmp_path / "warehouse")
+    shutil.copytree(empty_warehouse, tmp_path / "warehouse")
     made = Warehouse(spark, str(tmp_path / "warehouse"))
     with made.signed("r", nullcontext):
         yield made
