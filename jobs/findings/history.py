@@ -63,7 +63,7 @@ class Moment:
         is_explained: the record shows some reason for it.
         member_count: the larger of before and now.
         left, came: the members with a seat that left and came, those that took a seat over in both.
-        seat_counts: how many members the seats in ``left`` had before, and those in ``came`` alone have now.
+        seat_counts: how many members the seats in ``left`` had before.
         is_independent: nobody left or came, and it completes nothing: what moved did so for another reason.
         moved: every partition that went from one owner to another, with the owner that has it now.
         withheld: every partition that a cooperative assignor took from its owner and gave to nobody yet, with that owner.
@@ -122,7 +122,7 @@ def _moment(before: Evidence, generation: AuditedGeneration, observed: Generatio
     current = {one.owner: one for one in now.participants}
     left = [one for owner, one in earlier.items() if _has_gone(one, current.get(owner))]
     came = [one for owner, one in current.items() if _has_gone(one, earlier.get(owner))]
-    seats, seats_now = (Counter(seat_of(one.owner, one.origin) for one in side.participants) for side in (before, now))
+    seats = Counter(seat_of(one.owner, one.origin) for one in before.participants)
     left_seats = tuple(Passage(seat, one.member_id) for one in left if (seat := seat_of(one.owner, one.origin)) is not None)
     claims = {member.member_id: member for member in observed.problem.members} if came else {}
     came_seats = tuple(
@@ -138,10 +138,7 @@ def _moment(before: Evidence, generation: AuditedGeneration, observed: Generatio
         member_count=max(len(before.participants), len(now.participants)),
         left=left_seats,
         came=came_seats,
-        seat_counts={
-            **{passage.seat: seats_now[passage.seat] for passage in came_seats},
-            **{passage.seat: seats[passage.seat] for passage in left_seats},
-        },
+        seat_counts={passage.seat: seats[passage.seat] for passage in left_seats},
         is_independent=not (left or came) and not generation.is_follow_up and not generation.is_rewrite,
         takeovers=tuple(_takeovers(earlier, current)),
         **_movements(before, now, audit.difference),

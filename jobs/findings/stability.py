@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -253,15 +253,15 @@ def _moves(window: Iterable[Moment]) -> Iterator[frozenset[Held]]:
         withheld.update(moment.withheld)
 
 
-def _is_rolling_restart(window: Sequence[Moment]) -> bool:
-    """Return whether members left or came, and no seat was left or taken more often than it has members."""
-    left = Counter(one.seat for moment in window for one in moment.left)
-    came = Counter(one.seat for moment in window for one in moment.came)
-    sizes: Counter[Seat] = Counter()
+def _is_rolling_restart(window: Iterable[Moment]) -> bool:
+    """Return whether members left, and none of those that came left again."""
+    has_left, came = False, set[str]()
     for moment in window:
-        for seat, count in moment.seat_counts.items():
-            sizes[seat] = max(sizes[seat], count)
-    return bool(left) and all(count <= max(sizes[seat], 1) for passed in (left, came) for seat, count in passed.items())
+        if any(one.member_id in came for one in moment.left):
+            return False
+        has_left |= bool(moment.left)
+        came.update(one.member_id for one in moment.came)
+    return has_left
 
 
 @rule(
@@ -270,8 +270,8 @@ def _is_rolling_restart(window: Sequence[Moment]) -> bool:
     "Partitions go back and forth",
     when=(
         f"Within {WINDOW_MINUTES} minutes a partition moved to the same member {FLAPS} times, each time from another one. Only a snapshot "
-        "in which it does so once more is reported. Where each client was restarted once, as in a rolling restart, what moved as members "
-        "left and came does not count."
+        "in which it does so once more is reported. What moved as members left and came does not count where none of those that came left "
+        "again, as in a rolling restart."
     ),
     advice=(
         "Caches and state of these partitions are built anew each time. Look for the member whose comings and goings move them; sticky "

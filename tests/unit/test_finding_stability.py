@@ -394,6 +394,16 @@ def test_rebalances_without_a_visible_reason_are_told_over_hours_with_their_cycl
     assert finding.message.endswith("; 1200 s each time, and max.poll.interval.ms is 1200 s")
 
 
+def test_partitions_flap_where_each_newcomer_leaves_again() -> None:
+    """Every one has a client id of its own, so that no seat is taken twice: still this is no restart of the group."""
+    history = [stored(1, {"a": "t0", "b": "t1"})]
+    for number in range(1, 5):
+        new, at = f"n{number}", {f"n{number}": (f"app-{number}", "/10.0.0.9")}
+        history.append(stored(2 * number, {"a": "t0", "b": "", new: "t1"}, minute=number, at=at))
+        history.append(stored(2 * number + 1, {"a": "t0", "b": "t1"}, minute=number + 0.5))
+    assert generations(Rule.PARTITION_FLAPPING, history) == [7, 9]
+
+
 def test_what_moves_beside_a_rolling_restart_still_flaps() -> None:
     """A restart of one member in the window does not excuse what goes back and forth without anybody leaving."""
     history = [stored(1, {"a": "t0", "b": "t1", "c": ""}, at={"c": THERE}), stored(2, {"a": "t0", "b": "t1"})]
