@@ -154,10 +154,9 @@ class GroupAudit:
         smallest_spread: Least | None,
     ) -> tuple[Audit, Withheld]:
         """Return the audit of one solution, and what is withheld in it: a first known generation tells that by its members' claims."""
-        previous_generation = self._previous.generation if self._previous is not None else None
-        gap = None if previous_generation is None else current.generation - previous_generation - 1 - current.batched_epoch_count
+        before_it = self._distance(current)
         if solution.assignment is None:
-            return Audit(current.generation, previous_generation, gap, None, None, None, None, triggers), {}
+            return Audit(current.generation, *before_it, None, None, None, None, triggers), {}
         is_counterfactual = solution.basis == COUNTERFACTUAL
         before = self._before(solution)
         withheld = {} if is_counterfactual else self._withheld
@@ -178,8 +177,7 @@ class GroupAudit:
         is_known = current.has_predecessor and (before is not None or self._previous is None)
         audit = Audit(
             current.generation,
-            previous_generation,
-            gap,
+            *before_it,
             compared if is_known else None,
             measure_balance(problem, solution.assignment),
             compared.is_settled,
@@ -189,6 +187,13 @@ class GroupAudit:
             smallest_spread,
         )
         return audit, compared.withheld
+
+    def _distance(self, current: AuditedGeneration) -> tuple[int | None, int | None]:
+        """Return the generation before, and how many between the two are not known; None for a first one."""
+        if self._previous is None:
+            return None, None
+        previous = self._previous.generation
+        return previous, current.generation - previous - 1 - current.batched_epoch_count
 
     def _before(self, solution: AuditedSolution) -> Generation | None:
         """Return what a solution is compared with. An empty generation has no row of the strategy that the group has next."""

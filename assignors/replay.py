@@ -8,13 +8,14 @@ strategies are compared over the same history. A state small enough to be stored
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from assignors import assign
 from assignors.conformance import Conformance, compare_assignments
 from assignors.generations import COOPERATIVE, SERVER_SIDE, Generation, Owner, is_follow_up, owner_of
 from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic, TopicPartition
 from assignors.own_assignor import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
+from assignors.recurrence import Recurrence
 from assignors.registry import BUILT_IN, is_path
 from assignors.sticky.user_data import write_sticky_user_data
 from assignors.topic_looks import ClusterLooks, LookBasis, ResolvedTopic
@@ -60,6 +61,7 @@ class Snapshot:
         has_subscriptions: whether the source tells what members subscribe to; else it is taken to be all that any of them holds.
         is_numbered: the source tells no generations, and ``generation`` counts what it shows.
         batched_epoch_count: group epochs since the snapshot before that have a record and no target; 0 for classic groups.
+        client_hosts: member id -> the host it runs on.
     """
 
     position: int
@@ -76,6 +78,7 @@ class Snapshot:
     has_subscriptions: bool = True
     is_numbered: bool = False
     batched_epoch_count: int = 0
+    client_hosts: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def is_look(self) -> bool:
@@ -138,10 +141,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that the next step needs of the history before it."""
+    """All that the next step needs of the history before it.
+
+    Attributes:
+        recurrence: what has happened again and again until now; whoever plays the history sees to it. None where nobody does.
+    """
 
     step: Step
     chains: Mapping[str, Settled]
+    recurrence: Recurrence | None = None
 
 
 VersionOverride = Callable[[str], "str | None"]

@@ -99,7 +99,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
     others = ("first_position", "offsets_partition", "is_disputed", *udfs.TARGET_COLUMNS, "group_type", "flavour")
-    of_members = {"client_hosts": F.col("members")["client_host"], "offered": F.col("members")["strategies"]}
+    of_members = {"offered": F.col("members")["strategies"], "rebalance_timeouts_ms": F.col("members")["rebalance_timeout_ms"]}
     told = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
     wide = flatten_snapshots(snapshots.withColumns(told), *others, *told)
     topics = warehouse.read(GENERATION_TOPICS.name).select(
@@ -125,6 +125,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
             "is_follow_up",
             "rebalance_count",
             "cooperative_revocation_count",
+            "recurrences",
             "holdings",
         )
         .join(topics, ["cluster_id", "topics_hash"])

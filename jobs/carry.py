@@ -13,11 +13,14 @@ from typing import Any
 
 from assignors.conformance import Conformance
 from assignors.model import Assignment, Member
+from assignors.recurrence import Recurrence
 from assignors.replay import Settled, Snapshot, Solution, State, Step
 from assignors.topic_looks import LookBasis, ResolvedTopic
 from jobs.packing import group_by_topic
 
-FORMAT = 1
+FORMAT = 2
+WITHOUT_RECURRENCE = 1
+"""The format before hosts and what recurs were carried: both are taken to be unknown until then."""
 
 
 def encode_state(state: State) -> bytes:
@@ -25,6 +28,7 @@ def encode_state(state: State) -> bytes:
     step = state.step
     content = {
         "format": FORMAT,
+        "recurrence": None if state.recurrence is None else state.recurrence.encoded(),
         "snapshot": _snapshot_out(step.snapshot),
         "topics": [{**asdict(topic), "basis": topic.basis.value} for topic in step.topics],
         "flags": [step.has_predecessor, step.is_rewrite, step.is_follow_up],
@@ -44,7 +48,7 @@ def decode_state(data: bytes) -> State:
         ValueError: the bytes are of another format; assign --recompute makes them anew.
     """
     content = json.loads(data)
-    if content.get("format") != FORMAT:
+    if content.get("format") not in (FORMAT, WITHOUT_RECURRENCE):
         raise ValueError(f"group state: expected format {FORMAT}, found {content.get('format')}; rebuild it with assign --recompute")
     topics = tuple(
         ResolvedTopic(**{**topic, "basis": LookBasis(topic["basis"]), "partition_racks": _racks_in(topic["partition_racks"])})
@@ -58,7 +62,8 @@ def decode_state(data: bytes) -> State:
         strategy: Settled(generation, {(is_static, name): _held_in(topics, numbers) for is_static, name, topics, numbers in held})
         for strategy, (generation, held) in content["chains"].items()
     }
-    return State(step, chains)
+    recurrence = content.get("recurrence")
+    return State(step, chains, None if recurrence is None else Recurrence.decoded(recurrence))
 
 
 def _snapshot_out(snapshot: Snapshot) -> dict[str, Any]:
@@ -81,6 +86,7 @@ def _snapshot_out(snapshot: Snapshot) -> dict[str, Any]:
             group_by_topic(snapshot.assigned[member.member_id]),
             snapshot.subscription_versions[member.member_id],
             snapshot.client_ids[member.member_id],
+            snapshot.client_hosts.get(member.member_id),
         ]
         for member in snapshot.members
     ]
@@ -88,12 +94,15 @@ def _snapshot_out(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _snapshot_in(content: dict[str, Any]) -> Snapshot:
-    members, assigned, versions, client_ids = [], {}, {}, {}
-    for member_id, topics, instance_id, rack, owned, owned_generation, user_data, held, version, client_id in content.pop("members"):
+    members, assigned, versions, client_ids, hosts = [], {}, {}, {}, {}
+    for member_id, topics, instance_id, rack, owned, owned_generation, user_data, held, version, client_id, *host in content.pop("members"):
         data = None if user_data is None else base64.b64decode(user_data)
         members.append(Member(member_id, tuple(topics), instance_id, rack, _held_in(*owned), owned_generation, data))
         assigned[member_id], versions[member_id], client_ids[member_id] = _held_in(*held), version, client_id
-    return Snapshot(**content, members=tuple(members), assigned=assigned, subscription_versions=versions, client_ids=client_ids)
+        hosts[member_id] = host[0] if host else None
+    return Snapshot(
+        **content, members=tuple(members), assigned=assigned, subscription_versions=versions, client_ids=client_ids, client_hosts=hosts
+    )
 
 
 def _solution_out(solution: Solution) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.auditing import AuditedGeneration, AuditedSolution
-from assignors.generations import SERVER_SIDE, owner_of
+from assignors.generations import SERVER_SIDE
 from assignors.holdings import Holdings
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
+from assignors.passages import participants_of
 from assignors.replay import CARRIED, OBSERVED, SOLVED, Snapshot
-from assignors.subscriptions import subscriptions_of
 from assignors.topic_looks import TopicRun
-from assignors.triggers import Evidence, Participant
+from assignors.triggers import Evidence
 from jobs.holdings_column import TornHoldingsError, unpack_holdings
 from schemas.vocabulary import GroupType
 
@@ -42,7 +42,16 @@ GENERATION_FIELDS = (
     "batched_epoch_count",
     "member_count",
 )
-MEMBER_FIELDS = ("member_id", "group_instance_id", "client_id", "rack", "subscription_version", "owned_generation", "user_data")
+MEMBER_FIELDS = (
+    "member_id",
+    "group_instance_id",
+    "client_id",
+    "rack",
+    "subscription_version",
+    "owned_generation",
+    "user_data",
+    "client_host",
+)
 NULLABLE_NUMBERS = ("subscription_version", "owned_generation")
 ABSENT = -1
 SNAPSHOT_FIELDS = (
@@ -185,14 +194,15 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
                 is_conversion,
                 tuple(
                     Member(member_id, topics, instance_id, rack, owned, owned_generation, user_data)
-                    for member_id, instance_id, _, rack, _, owned_generation, user_data, topics, owned, _ in rows
+                    for member_id, instance_id, _, rack, _, owned_generation, user_data, _, topics, owned, _ in rows
                 ),
-                {row[0]: row[9] for row in rows},
+                {row[0]: row[10] for row in rows},
                 {row[0]: row[4] for row in rows},
                 {row[0]: row[2] for row in rows},
                 has_subscriptions,
                 is_numbered,
                 batched_epoch_count,
+                {row[0]: row[7] for row in rows},
             ),
             observed_at_ms,
         )
@@ -267,11 +277,6 @@ def _evidence(
     stored: Mapping[str, Any], snapshot: Snapshot, observed: Mapping[str, Any], problem: GroupProblem, gone: Iterable[str]
 ) -> Evidence:
     topics = {**problem.topics, **dict.fromkeys(gone, Topic(0))}
-    participants, subscriptions = [], subscriptions_of(problem)
-    for member, host in zip(snapshot.members, stored["client_hosts"], strict=True):
-        client_id = snapshot.client_ids[member.member_id]
-        origin = None if client_id is None or host is None else (client_id, host)
-        participants.append(Participant(owner_of(member), member.member_id, origin, member.rack, subscriptions[member.member_id]))
     return Evidence(
         snapshot.generation,
         stored["observed_at_ms"],
@@ -281,7 +286,7 @@ def _evidence(
         observed["is_follow_up"],
         snapshot.has_subscriptions,
         snapshot.strategy,
-        participants,
+        participants_of(snapshot),
         {name: topic for name, topic in topics.items() if name not in observed["uncertain_topics"]},
         observed["is_rewrite"],
     )

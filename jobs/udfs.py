@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain, groupby
@@ -23,7 +23,9 @@ from pyspark.sql.types import StructType
 from assignors.auditing import Audit, AuditedGeneration, GroupAudit
 from assignors.conformance import Conformance
 from assignors.ordering import coordinator_partition
-from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED, Replay, State, Step
+from assignors.passages import follow
+from assignors.recurrence import Recurrences
+from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED, Replay, Solution, State, Step
 from assignors.topic_looks import ClusterLooks, ResolvedTopic
 from assignors.verdicts import Alternative, judge
 from jobs.batches import Batches, table_of, to_batches
@@ -130,6 +132,7 @@ def _replay_group(
     chunks = iter(of_group)
     first = next(chunks)
     state = decode_state(bytes(first["state"])) if first["state"] is not None else None
+    recurrence = None if state is None else state.recurrence
     replay, looks = settings.replay_of(*key), ClusterLooks(settings.look_times_ms.get(key[0], ()), unpack_runs(first))
     # Counted from the group's first snapshot, so that checkpoints lie at the same places wherever runs begin.
     count = count_before = first["snapshot_count"]
@@ -139,13 +142,16 @@ def _replay_group(
                 f"cluster {key[0]}, group {key[1]}: expected the chunk from snapshot {count - count_before}, found {chunk['ordinal']}"
             )
         for snapshot, observed_at_ms in unpack_snapshots(chunk):
+            before = state
             try:
-                state = replay.advance(state, snapshot, looks)
+                state = replay.advance(before, snapshot, looks)
+                recurrence, found = follow(recurrence, None if before is None else before.step, state.step, observed_at_ms)
             except Exception as error:
                 where = f"cluster {key[0]}, group {key[1]}, generation {snapshot.generation}, position {snapshot.position}"
                 raise GroupFailedError(f"{where}: {guard.explain(error)}") from error
             count += 1
-            yield from _step_rows(key, state.step, observed_at_ms, topics_seen, settings.keeps_all_rows)
+            state = replace(state, recurrence=recurrence)
+            yield from _step_rows(key, state.step, observed_at_ms, found, topics_seen, settings.keeps_all_rows)
             if count % settings.checkpoint_generations == 0:
                 yield _state_row(key, state, count, is_checkpoint=True)
     if state is not None and count % settings.checkpoint_generations:
@@ -153,7 +159,12 @@ def _replay_group(
 
 
 def _step_rows(
-    key: tuple[str, str], step: Step, observed_at_ms: int, topics_seen: set[tuple[str, str]], keeps_all_rows: bool
+    key: tuple[str, str],
+    step: Step,
+    observed_at_ms: int,
+    recurrences: Recurrences | None,
+    topics_seen: set[tuple[str, str]],
+    keeps_all_rows: bool,
 ) -> Iterator[dict[str, Any]]:
     topics = _topics_row(key[0], step.topics)
     if (key[0], topics["topics_hash"]) not in topics_seen:
@@ -176,17 +187,7 @@ def _step_rows(
         "is_follow_up": step.is_follow_up,
     }
     for solution in step.solutions:
-        row = {
-            **common,
-            "basis": solution.basis,
-            "strategy": solution.strategy,
-            "status": solution.status,
-            "detail": solution.detail,
-            "kafka_version": solution.kafka_version,
-            "rebalance_count": solution.rebalance_count,
-            "cooperative_revocation_count": solution.cooperative_revocation_count,
-            "conformance": None if solution.conformance is None else solution.conformance.value,
-        }
+        row = {**common, **_solution_columns(solution, recurrences)}
         if solution.assignment is not None:
             given = [group_by_topic(solution.assignment.get(member_id, ())) for member_id in member_ids]
             row["holdings"] = pack_holdings(given, topics["topic_names"])
@@ -195,6 +196,20 @@ def _step_rows(
                 row["held_topics"] = [names for names, _ in given]
                 row["held_partitions"] = [partitions for _, partitions in given]
         yield row
+
+
+def _solution_columns(solution: Solution, recurrences: Recurrences | None) -> dict[str, Any]:
+    return {
+        "basis": solution.basis,
+        "strategy": solution.strategy,
+        "status": solution.status,
+        "detail": solution.detail,
+        "kafka_version": solution.kafka_version,
+        "rebalance_count": solution.rebalance_count,
+        "cooperative_revocation_count": solution.cooperative_revocation_count,
+        "conformance": None if solution.conformance is None else solution.conformance.value,
+        "recurrences": None if recurrences is None or solution.basis != OBSERVED else recurrences.encoded(),
+    }
 
 
 def _is_fact_of_its_own(basis: str, conformance: str | None) -> bool:

@@ -108,6 +108,7 @@ SOLVED_ROWS = StructType(
         StructField("rebalance_count", INT),
         StructField("cooperative_revocation_count", INT),
         StructField("conformance", STRING),
+        StructField("recurrences", STRING),
         StructField("holdings", BINARY),
         StructField("member_ids", ArrayType(STRING)),
         StructField("group_instance_ids", ArrayType(STRING)),

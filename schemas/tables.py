@@ -220,7 +220,7 @@ GROUP_STATES = TableSpec(
             _column("snapshot_count", BIGINT, "snapshots of the group up to this one"),
             _column("is_checkpoint", BOOLEAN, "kept when the group goes on, so that a late arrival need not begin at the beginning"),
             _column("topics", ArrayType(STRING), "topics that members held, to be looked up for the next generation too"),
-            _column("state", BINARY, "the last snapshot and every strategy's last result, coded"),
+            _column("state", BINARY, "the last snapshot, every strategy's last result, and what recurred within a day, coded"),
         ]
     ),
 )
@@ -382,6 +382,11 @@ SOLUTIONS = TableSpec(
             _column("rebalance_count", INT, "calls of the assignor"),
             _column("cooperative_revocation_count", INT, "summed over the calls; counterfactual rows only"),
             _column("conformance", STRING, "recomputed compared with observed; null on counterfactual rows"),
+            _column(
+                "recurrences",
+                STRING,
+                "observed rows: what happened again and again within an hour or a day, as JSON for the audit; null where nothing did",
+            ),
             _column("holdings", BINARY, "what members hold, packed: `assign --expand` shows it; null without a result, and once dropped"),
             RUN,
         ]

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignors.auditing import Audit, AuditedGeneration
+from assignors.auditing import Audit, AuditedGeneration, AuditedSolution
 from assignors.generations import Generation
 from assignors.model import AssignmentMapping, GroupProblem
+from assignors.recurrence import Recurrences
 from assignors.replay import OBSERVED
 from assignors.subscriptions import subscribed_topics
 from assignors.triggers import Evidence
@@ -39,6 +40,8 @@ class SolutionFacts:
 NOBODY = Generation(0, "", GroupProblem({}, ()), {})
 """A generation without members: nothing can be wrong with it."""
 
+NOTHING_RECURS = Recurrences()
+
 UNKNOWN = Evidence(0, 0, False, False, False, False, True, None, (), {})
 """What is shown of a generation that nothing else is known of."""
 
@@ -57,6 +60,9 @@ class SnapshotFacts:
         previous: the generation before in the same incarnation, None where it is not known.
         window: the moments of the last ``history.WINDOW_MS``, this one last; empty where what happened before is not known.
         flavour: client library of the leader, None where its bytes do not tell.
+        recurrences: what happened again and again within an hour or a day until this snapshot.
+        rebalance_timeouts_ms: member id -> how long the coordinator waits for it in a rebalance: ``max.poll.interval.ms`` of the clients of
+            Java and librdkafka. None where the source does not tell.
     """
 
     uncertain_topics: Sequence[str]
@@ -69,6 +75,8 @@ class SnapshotFacts:
     previous: Generation | None = None
     window: Sequence[Moment] = ()
     flavour: str | None = None
+    recurrences: Recurrences = NOTHING_RECURS
+    rebalance_timeouts_ms: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def strategy(self) -> str:
@@ -109,24 +117,28 @@ def gather_facts(
     stored = generation.solutions[place]
     observed = Generation(generation.generation, stored.strategy, generation.problem, stored.assignment or {})
     previous, window = history.advance(generation, observed, audits[place])
-    offers = zip(generation.problem.members, row["offered"], strict=True)
+    members = [member.member_id for member in generation.problem.members]
+    offers = zip(members, row["offered"], strict=True)
     subscribed = subscribed_topics(generation.problem)
     return SnapshotFacts(
         [topic for topic in solved[place]["uncertain_topics"] if topic in subscribed],
-        [
-            SolutionFacts(
-                **{name: solution[name] for name in ("basis", "strategy", "status", "conformance", "kafka_version", "detail")},
-                violations=audit.violations or (),
-                assignment=kept.assignment,
-            )
-            for solution, kept, audit in zip(solved, generation.solutions, audits, strict=True)
-        ],
+        [_solution_facts(*told) for told in zip(solved, generation.solutions, audits, strict=True)],
         bool(row["is_disputed"]),
         observed,
         audits[place].is_settled is not False,
         generation.evidence,
-        {member.member_id: names for member, names in offers if names},
+        {member_id: names for member_id, names in offers if names},
         previous,
         window,
         row["flavour"],
+        Recurrences.decoded(solved[place]["recurrences"]),
+        dict(zip(members, row["rebalance_timeouts_ms"], strict=True)),
+    )
+
+
+def _solution_facts(solution: Mapping[str, Any], kept: AuditedSolution, audit: Audit) -> SolutionFacts:
+    return SolutionFacts(
+        **{name: solution[name] for name in ("basis", "strategy", "status", "conformance", "kafka_version", "detail")},
+        violations=audit.violations or (),
+        assignment=kept.assignment,
     )

@@ -14,14 +14,13 @@ from assignors.auditing import Audit, AuditedGeneration
 from assignors.generations import COOPERATIVE, Generation, Owner
 from assignors.model import Member, TopicPartition
 from assignors.movement import HANDED_OVER, REASSIGNED, RETURNED, REVOKED, WITHHELD, Difference
+from assignors.passages import seat_of
+from assignors.recurrence import Seat
 from assignors.sticky.user_data import read_cooperative_user_data, read_sticky_user_data
 from assignors.triggers import RETURN_MS, Evidence, Participant, Trigger
 
 WINDOW_MS = RETURN_MS
 """How far rules look back, by the records' times: as far as triggers do, so that an audit need not read more for either."""
-
-Seat = tuple[str, ...]
-"""Where a member comes back to when it is restarted: its instance id, or its client id and host."""
 
 STICKY = frozenset({"sticky", "cooperative-sticky"})
 _BARE_GENERATION_BYTES = 4
@@ -65,6 +64,7 @@ class Moment:
         member_count: the larger of before and now.
         left, came: the members with a seat that left and came, those that took a seat over in both.
         seat_counts: how many members the seats in ``left`` had before.
+        is_independent: nobody left or came, and it completes nothing: what moved did so for another reason.
         moved: every partition that went from one owner to another, with the owner that has it now.
         withheld: every partition that a cooperative assignor took from its owner and gave to nobody yet, with that owner.
         given: every partition that was withheld until now, with the owner that has it now.
@@ -78,6 +78,7 @@ class Moment:
     left: tuple[Passage, ...] = ()
     came: tuple[Passage, ...] = ()
     seat_counts: Mapping[Seat, int] = field(default_factory=dict)
+    is_independent: bool = True
     takeovers: tuple[Takeover, ...] = ()
     moved: frozenset[Held] = frozenset()
     withheld: frozenset[Held] = frozenset()
@@ -121,9 +122,14 @@ def _moment(before: Evidence, generation: AuditedGeneration, observed: Generatio
     current = {one.owner: one for one in now.participants}
     left = [one for owner, one in earlier.items() if _has_gone(one, current.get(owner))]
     came = [one for owner, one in current.items() if _has_gone(one, earlier.get(owner))]
-    seats = Counter(seat for seat in map(_seat, before.participants) if seat is not None)
-    left_seats = tuple(Passage(seat, one.member_id) for one in left if (seat := _seat(one)) is not None)
+    seats = Counter(seat_of(one.owner, one.origin) for one in before.participants)
+    left_seats = tuple(Passage(seat, one.member_id) for one in left if (seat := seat_of(one.owner, one.origin)) is not None)
     claims = {member.member_id: member for member in observed.problem.members} if came else {}
+    came_seats = tuple(
+        Passage(seat, one.member_id, _remembers(claims[one.member_id], observed.strategy))
+        for one in came
+        if (seat := seat_of(one.owner, one.origin)) is not None
+    )
     return Moment(
         generation=now.generation,
         observed_at_ms=now.observed_at_ms,
@@ -131,12 +137,9 @@ def _moment(before: Evidence, generation: AuditedGeneration, observed: Generatio
         is_explained=audit.triggers != (Trigger.NONE_VISIBLE,),
         member_count=max(len(before.participants), len(now.participants)),
         left=left_seats,
-        came=tuple(
-            Passage(seat, one.member_id, _remembers(claims[one.member_id], observed.strategy))
-            for one in came
-            if (seat := _seat(one)) is not None
-        ),
+        came=came_seats,
         seat_counts={passage.seat: seats[passage.seat] for passage in left_seats},
+        is_independent=not (left or came) and not generation.is_follow_up and not generation.is_rewrite,
         takeovers=tuple(_takeovers(earlier, current)),
         **_movements(before, now, audit.difference),
     )
@@ -144,11 +147,6 @@ def _moment(before: Evidence, generation: AuditedGeneration, observed: Generatio
 
 def _has_gone(one: Participant, other: Participant | None) -> bool:
     return other is None or other.member_id != one.member_id
-
-
-def _seat(one: Participant) -> Seat | None:
-    is_static, name = one.owner
-    return (name,) if is_static else one.origin
 
 
 def _remembers(member: Member, strategy: str) -> bool:

@@ -9,8 +9,18 @@ from itertools import chain
 
 from assignors.generations import Owner
 from assignors.model import TopicPartition
+from assignors.recurrence import (
+    FEWEST_DAYS,
+    MOST_DAYS,
+    RETURNS_A_DAY,
+    RETURNS_AN_HOUR,
+    TIMES_USUAL,
+    UNEXPLAINED_A_DAY,
+    UNEXPLAINED_AN_HOUR,
+    Seat,
+)
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.history import WINDOW_MS, Held, Moment, Seat
+from jobs.findings.history import WINDOW_MS, Held, Moment
 from jobs.findings.rule import Found, counted, figures, listed, rule
 from schemas.vocabulary import Rule, Severity
 
@@ -32,14 +42,50 @@ FLAPS = 3
 assignor is restarted member by member."""
 
 
+NEAR = (0.9, 1.25)
+"""How far a time may be from a setting, as a ratio, to be its doing: generations come some seconds after a limit is exceeded."""
+
+DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
+"""``max.poll.interval.ms`` where nothing is configured."""
+
+
+def _suspected(times_ms: Iterable[int | None], timeouts_ms: Iterable[int | None]) -> tuple[str, dict[str, str]]:
+    """Return what a cycle's length points to, as the end of a message and as evidence; both empty where it points to nothing.
+
+    Args:
+        times_ms: lengths of the cycle, and of its part in the group.
+        timeouts_ms: of the members; where none is recorded, the default is taken.
+    """
+    limits = sorted({timeout for timeout in timeouts_ms if timeout}) or [DEFAULT_MAX_POLL_INTERVAL_MS]
+    for limit in limits:
+        near = [time for time in times_ms if time is not None and NEAR[0] * limit <= time <= NEAR[1] * limit]
+        if near:
+            said = f"; {round(near[0] / 1000)} s each time, and max.poll.interval.ms is {round(limit / 1000)} s"
+            return said, {"suspected_setting": "max.poll.interval.ms", "limit_ms": str(limit)}
+    return "", {}
+
+
+def _lasting(milliseconds: int) -> str:
+    """Return a length of time in the unit that people would use.
+
+    >>> _lasting(90_000), _lasting(2_400_000), _lasting(21_600_000)
+    ('90 s', '40 minutes', '6.0 hours')
+    """
+    seconds = round(milliseconds / 1000)
+    return f"{seconds} s" if seconds < 600 else f"{round(seconds / 60)} minutes" if seconds < 7_200 else f"{seconds / 3600:.1f} hours"
+
+
 @rule(
     Rule.REBALANCE_STORM,
     Severity.WARNING,
     "Rebalance storm",
     when=(
         f"Within {WINDOW_MINUTES} minutes at least {STORM_FLOOR} rebalances without a visible reason, or, whatever their reasons, at least "
-        f"{STORM_FLOOR} and {STORM_PER_MEMBER} for every member, since a rolling restart takes two for each. Hand-overs of a cooperative "
-        "assignor do not count, nor do generations with a gap before them."
+        f"{STORM_FLOOR} and {STORM_PER_MEMBER} for every member, since a rolling restart takes two for each. Or without a visible reason "
+        f"at least {UNEXPLAINED_AN_HOUR} within an hour or {UNEXPLAINED_A_DAY} within a day, and that day {TIMES_USUAL} times the group's "
+        f"own median day. The median is of the last {MOST_DAYS} whole days (UTC) and is known from {FEWEST_DAYS} on; before that every day "
+        "counts. Hand-overs of a cooperative assignor do not count, nor do generations with a gap before them; epochs of a "
+        "consumer-protocol group that share a target are one rebalance."
     ),
     advice=(
         "Look at the triggers of these generations. Restarts: mend the crash, or use static members. No visible reason: members exceed "
@@ -54,11 +100,32 @@ def rebalance_storm(snapshot: SnapshotFacts) -> Found | None:
     members = max(moment.member_count for moment in snapshot.window)
     unexplained = sum(1 for moment in window if not moment.is_explained)
     if unexplained < STORM_FLOOR and len(window) < max(STORM_FLOOR, STORM_PER_MEMBER * members):
-        return None
+        return _lasting_storm(snapshot)
     seconds = round((window[-1].observed_at_ms - window[0].observed_at_ms) / 1000)
     return Found(
         f"{len(window)} rebalances of {counted(members, 'member')} within {seconds} s, {unexplained} of them without a visible reason",
         figures(rebalance_count=len(window), seconds=seconds, none_visible_count=unexplained, member_count=members),
+    )
+
+
+def _lasting_storm(snapshot: SnapshotFacts) -> Found | None:
+    """Return the rebalances without a visible reason within an hour or a day, where they are too many."""
+    storm, members = snapshot.recurrences.storm, len(snapshot.problem.members)
+    if storm is None:
+        return None
+    count, seconds = storm.rebalance_count, round(storm.span_ms / 1000)
+    usual = "" if storm.usual_count is None else f", {storm.usual_count:g} on its median day"
+    said, suspected = _suspected([storm.cycle_ms], snapshot.rebalance_timeouts_ms.values())
+    return Found(
+        f"{count} rebalances of {counted(members, 'member')} within {_lasting(storm.span_ms)}, all without a visible reason{usual}{said}",
+        figures(
+            rebalance_count=count,
+            seconds=seconds,
+            none_visible_count=count,
+            member_count=members,
+            cycle_seconds=round(storm.cycle_ms / 1000),
+        )
+        | suspected,
     )
 
 
@@ -96,10 +163,12 @@ def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
     Severity.WARNING,
     "A member comes back again and again",
     when=(
-        f"Within {WINDOW_MINUTES} minutes a member came back {RESTARTS} times to the same instance id, or to the same client id and host "
-        "(as many times for every member there). Only a snapshot in which it comes back once more is reported. It came back without a "
+        f"A member came back to the same instance id, or to the same client id and host, {RESTARTS} times within {WINDOW_MINUTES} minutes, "
+        f"{RETURNS_AN_HOUR} times within an hour, or {RETURNS_A_DAY} times within a day (as many times for every member there). Only a "
+        "snapshot in which it comes back once more is reported. It came back without a "
         "restart where its bytes name a generation that it had been in, which the sticky assignors write, or where its member id is the "
-        "old one, as under KIP-848; where neither is recorded nobody can tell."
+        "old one, as under KIP-848; where neither is recorded nobody can tell. A cycle that is about as long as the members' "
+        "max.poll.interval.ms is told: their rebalance timeout, 300 s where none is recorded."
     ),
     advice=(
         "Read that process's log. Without a restart: it was put out for exceeding max.poll.interval.ms or session.timeout.ms and joined "
@@ -115,13 +184,34 @@ def restart_loop(snapshot: SnapshotFacts) -> Found | None:
     now = sorted({one.seat for one in snapshot.window[-1].came})
     seats = [seat for seat in now if returns[seat].count >= RESTARTS * max(returns[seat].most, 1)]
     if not seats:
-        return None
+        return _slow_loop(snapshot)
     worst = max((returns[seat] for seat in seats), key=lambda one: one.count)
     names = [" at ".join(seat) for seat in seats]
     ongoing = f", {worst.same_process} of them without a restart" if worst.same_process else ""
     return Found(
         f"Members came back up to {worst.count} times within {WINDOW_MINUTES} minutes{ongoing}: {listed(names)}",
         figures(restart_count=worst.count, same_process_count=worst.same_process, seat_count=len(seats), seats=names),
+    )
+
+
+def _slow_loop(snapshot: SnapshotFacts) -> Found | None:
+    """Return the seats to which members came back too often within an hour or a day."""
+    loops = snapshot.recurrences.loops
+    if not loops:
+        return None
+    worst = max(loops, key=lambda one: one.return_count)
+    names = [" at ".join(loop.seat) for loop in loops]
+    said, suspected = _suspected([worst.stay_ms, worst.cycle_ms], snapshot.rebalance_timeouts_ms.values())
+    return Found(
+        f"Members came back up to {worst.return_count} times within {_lasting(worst.span_ms)}: {listed(names)}{said}",
+        figures(
+            restart_count=worst.return_count,
+            seconds=round(worst.span_ms / 1000),
+            cycle_seconds=round(worst.cycle_ms / 1000),
+            seat_count=len(loops),
+            seats=names,
+        )
+        | suspected,
     )
 
 
@@ -163,13 +253,25 @@ def _moves(window: Iterable[Moment]) -> Iterator[frozenset[Held]]:
         withheld.update(moment.withheld)
 
 
+def _is_rolling_restart(window: Iterable[Moment]) -> bool:
+    """Return whether members left, and none of those that came left again."""
+    has_left, came = False, set[str]()
+    for moment in window:
+        if any(one.member_id in came for one in moment.left):
+            return False
+        has_left |= bool(moment.left)
+        came.update(one.member_id for one in moment.came)
+    return has_left
+
+
 @rule(
     Rule.PARTITION_FLAPPING,
     Severity.WARNING,
     "Partitions go back and forth",
     when=(
         f"Within {WINDOW_MINUTES} minutes a partition moved to the same member {FLAPS} times, each time from another one. Only a snapshot "
-        "in which it does so once more is reported."
+        "in which it does so once more is reported. What moved as members left and came does not count where none of those that came left "
+        "again, as in a rolling restart."
     ),
     advice=(
         "Caches and state of these partitions are built anew each time. Look for the member whose comings and goings move them; sticky "
@@ -181,6 +283,8 @@ def flapping_partitions(snapshot: SnapshotFacts) -> Found | None:
     if not snapshot.window:
         return None
     history = [*_moves(snapshot.window)]
+    if _is_rolling_restart(snapshot.window):
+        history = [moved if moment.is_independent else frozenset() for moment, moved in zip(snapshot.window, history, strict=True)]
     current = history[-1]
     moves = Counter(chain.from_iterable(current & moved for moved in history))
     flapping = {place: count for (place, _), count in moves.items() if count >= FLAPS}

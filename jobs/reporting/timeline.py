@@ -125,15 +125,18 @@ def moved(row: Row) -> dict[str, int] | None:
 
 
 def course(row: Row) -> str:
-    """Return how the target of a consumer-protocol group's generation came about and what became of it; nothing for other generations."""
+    """Return how the target of a consumer-protocol group's generation came about and what became of it; nothing for other generations.
+
+    An epoch that leaves no members has no target.
+    """
     outcome = _outcome(row)
-    if not outcome and row["epoch_at_ms"] is None:
+    if row["member_count"] == 0 or (not outcome and row["epoch_at_ms"] is None):
         return ""
     begun = "" if row["epoch_at_ms"] is None else f" {_later(row['epoch_at_ms'], row['observed_at_ms'])}"
     steps = ("epoch", f"target{begun}", outcome or "not reconciled")
     batched = row["batched_epoch_count"] or 0
     shared = f" ({batched} earlier {'epoch shares' if batched == 1 else 'epochs share'} the target)" if batched else ""
-    return f" {ARROW} ".join(steps[:2] if row["member_count"] == 0 else steps) + shared
+    return f" {ARROW} ".join(steps) + shared
 
 
 def _outcome(row: Row) -> str:

@@ -9,6 +9,8 @@ from random import Random
 import pytest
 
 from assignors import Assignment, AssignorError, GroupProblem, assign
+from assignors.passages import follow
+from assignors.recurrence import Recurrence
 from assignors.replay import Replay, Snapshot, Step
 from assignors.topic_looks import ClusterLooks, TopicRun
 from jobs.carry import decode_state, encode_state
@@ -63,6 +65,7 @@ def snapshot_of(random: Random, strategy: str, problem: GroupProblem, position: 
         grouped({member.member_id: given.get(member.member_id, ()) for member in members}),
         {member.member_id: random.choice([0, 1, 3, None]) for member in members},
         {member.member_id: random.choice(["client", None]) for member in members},
+        client_hosts={member.member_id: random.choice(["/10.0.0.1", None]) for member in members},
     )
 
 
@@ -76,11 +79,15 @@ def stored(step: Step) -> Step:
 def test_a_run_boundary_anywhere_changes_no_solution(seed: int) -> None:
     snapshots, looks = history(Random(seed))
     replay = Replay(STRATEGIES, step_budget=200_000)
-    through, cut = None, None
+    through, cut, recurrence = None, None, None
     for snapshot in snapshots:
-        through = replay.advance(through, snapshot, looks)
-        cut = replay.advance(cut, snapshot, looks)
+        at_ms = 3_600_000 * snapshot.position
+        before, through = through, replay.advance(through, snapshot, looks)
+        recurrence, _ = follow(recurrence, before and before.step, through.step, at_ms)
+        before, cut = cut, replay.advance(cut, snapshot, looks)
         assert stored(cut.step) == stored(through.step)
+        cut = replace(cut, recurrence=follow(before and before.recurrence, before and before.step, cut.step, at_ms)[0])
+        assert cut.recurrence.encoded() == recurrence.encoded()
         data = encode_state(cut)
         cut = decode_state(data)
         assert encode_state(cut) == data
@@ -129,5 +136,16 @@ def test_equal_states_are_equal_bytes_whatever_order_their_members_were_met_in()
 def test_bytes_of_another_format_are_refused_with_the_way_out() -> None:
     snapshots, looks = history(Random(SEED))
     content = json.loads(encode_state(Replay(()).advance(None, snapshots[0], looks)))
-    with pytest.raises(ValueError, match="expected format 1, found 2; rebuild it with assign --recompute"):
-        decode_state(json.dumps({**content, "format": 2}).encode())
+    with pytest.raises(ValueError, match="expected format 2, found 3; rebuild it with assign --recompute"):
+        decode_state(json.dumps({**content, "format": 3}).encode())
+
+
+def test_a_state_of_before_hosts_and_recurrences_were_carried_is_read() -> None:
+    snapshots, looks = history(Random(SEED))
+    state = Replay(STRATEGIES).advance(None, snapshots[0], looks)
+    content = json.loads(encode_state(replace(state, recurrence=Recurrence.begin(7))))
+    del content["recurrence"], content["snapshot"]["batched_epoch_count"]
+    content["snapshot"]["members"] = [member[:-1] for member in content["snapshot"]["members"]]
+    found = decode_state(json.dumps({**content, "format": 1}).encode())
+    assert found.recurrence is None and set(found.step.snapshot.client_hosts.values()) == {None}
+    assert found.step.solutions == decode_state(encode_state(state)).step.solutions

@@ -29,6 +29,7 @@ ADDED = (
     "batched_epoch_count",
     "epoch_at",
     "is_superseded",
+    "recurrences",
     "end_offset_delay_ms",
     "lag_is_upper_bound",
 )

@@ -37,6 +37,7 @@ FULL = member_row(
     "a",
     group_instance_id="i",
     client_id="client",
+    client_host="/10.0.0.1",
     rack="r1",
     subscription_version=3,
     owned_generation=4,
@@ -50,7 +51,9 @@ BARE = member_row("b", topics=[])
 ROWS = [
     snapshot_row("g", 1),  # the empty generation that every group begins with
     snapshot_row("g", 2, FULL, BARE, position=LARGE, incarnation=LARGE, joined_at=moment(1_999)),  # all that a member can have, and nothing
-    snapshot_row("g", 3, BARE, position=LARGE + 1, strategy="sticky", is_conversion=True),  # no joined_at, no topic in the whole snapshot
+    snapshot_row(
+        "g", 3, BARE, position=LARGE + 1, strategy="sticky", is_conversion=True, batched_epoch_count=2
+    ),  # no joined_at, no topic in the whole snapshot
     snapshot_row("other", 1, member_row("c", user_data=b"", assigned=entries(t=[7]))),  # empty user data is not the absence of it
 ]
 
@@ -71,10 +74,36 @@ EXPECTED = [
         {"a": (("t", 1), ("t", 0), ("u", 2)), "b": ()},
         {"a": 3, "b": -1},
         {"a": "client", "b": None},
+        client_hosts={"a": "/10.0.0.1", "b": None},
     ),
-    Snapshot(LARGE + 1, 3, 3_000, 0, "sticky", "b", True, (Member("b", (), None, None, (), -1, None),), {"b": ()}, {"b": -1}, {"b": None}),
     Snapshot(
-        1, 1, 1_000, 0, "range", "c", False, (Member("c", ("t",), None, None, (), -1, b""),), {"c": (("t", 7),)}, {"c": -1}, {"c": None}
+        LARGE + 1,
+        3,
+        3_000,
+        0,
+        "sticky",
+        "b",
+        True,
+        (Member("b", (), None, None, (), -1, None),),
+        {"b": ()},
+        {"b": -1},
+        {"b": None},
+        client_hosts={"b": None},
+        batched_epoch_count=2,
+    ),
+    Snapshot(
+        1,
+        1,
+        1_000,
+        0,
+        "range",
+        "c",
+        False,
+        (Member("c", ("t",), None, None, (), -1, b""),),
+        {"c": (("t", 7),)},
+        {"c": -1},
+        {"c": None},
+        client_hosts={"c": None},
     ),
 ]
 
@@ -146,7 +175,7 @@ def stored_rows(step: Step) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         "topic_racks": None,
         "uncertain_topics": [topic.topic for topic in step.topics if topic.is_uncertain],
     }
-    stored = {"client_hosts": [None] * len(members), "observed_at_ms": step.snapshot.joined_at_ms, "group_type": "classic"}
+    stored = {"observed_at_ms": step.snapshot.joined_at_ms, "group_type": "classic"}
     return stored, [solved]
 
 

@@ -225,6 +225,13 @@ def test_reconciliation_takes_the_time_until_the_last_member_is_there(demo_wareh
     assert all(0 <= (row["reconciled_at"] - row["observed_at"]).total_seconds() < 3 for row in audits)
 
 
+def test_epochs_without_a_target_of_their_own_are_no_gap(demo_warehouse: Path) -> None:
+    """The capture has the record of every epoch; seven of its targets are for two or three epochs."""
+    audits = [row for row in rows(demo_warehouse, "generation_audits") if row["batched_epoch_count"] is not None]
+    assert sorted(row["batched_epoch_count"] for row in audits if row["batched_epoch_count"]) == [1] * 6 + [2]
+    assert {row["basis"] for row in audits} == {"observed"} and {row["generation_gap"] for row in audits} <= {-1, 0}
+
+
 def test_groups_of_assignors_that_are_not_ours_are_audited_as_observed(demo_warehouse: Path) -> None:
     audits = [row for row in rows(demo_warehouse, "generation_audits") if row["group_id"] == "mart-js" and row["member_count"]]
     assert {(row["basis"], row["status"], row["conformance"]) for row in audits if row["basis"] != "counterfactual"} == {

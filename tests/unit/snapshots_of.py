@@ -27,6 +27,8 @@ class Stored:
     generation: AuditedGeneration
     offered: Sequence[Sequence[str] | None]
     uncertain_topics: Sequence[str]
+    recurrences: str | None = None
+    rebalance_timeout_ms: int | None = None
 
 
 def stored(
@@ -86,7 +88,9 @@ def facts(*history: Stored) -> list[SnapshotFacts]:
     for one in history:
         solved = {"basis": OBSERVED, "strategy": "", "status": "solved", "conformance": None, "kafka_version": None, "detail": None}
         solved["uncertain_topics"] = one.uncertain_topics
-        row = {"offered": one.offered, "is_disputed": False, "flavour": None}
+        solved["recurrences"] = one.recurrences
+        timeouts_ms = [one.rebalance_timeout_ms] * len(one.generation.problem.members)
+        row = {"offered": one.offered, "is_disputed": False, "flavour": None, "rebalance_timeouts_ms": timeouts_ms}
         told.append(gather_facts(row, one.generation, [solved], audit.advance(one.generation), past))
     return told
 

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assignors.recurrence import Recurrences, Storm
+from jobs.findings import Finding
 from jobs.findings.history import WINDOW_MS
 from schemas.vocabulary import Rule
+from tests.unit.field_captures import history_of
 from tests.unit.histories import member
 from tests.unit.snapshots_of import Origin, Stored, facts, last, places, stored
 
@@ -300,3 +303,71 @@ def test_an_audit_that_begins_the_window_earlier_finds_the_same(history: list[St
     begin = min(recent, default=cut - 1)
     later, whole = facts(*history[begin:])[cut - begin :], facts(*history)[cut:]
     assert [(one.window, one.previous) for one in later] == [(one.window, one.previous) for one in whole]
+
+
+# -- over hours
+
+
+def generations(rule: Rule, history: list[Stored]) -> list[int]:
+    return [history[place].generation.generation for place in places(rule, *history)]
+
+
+def test_a_member_put_out_after_max_poll_interval_is_a_loop_and_the_setting_is_named() -> None:
+    """Out after 300 s and back 60 s later, for an hour: ten minutes show it twice."""
+    history = history_of("36-max-poll-smallest")
+    assert generations(Rule.RESTART_LOOP, history) == [11, 13, 15, 17, 19]
+    finding = last(Rule.RESTART_LOOP, *history[:11])
+    assert finding.message == (
+        "Members came back up to 5 times within 24 minutes: s-b at /10.0.0.2; 300 s each time, and max.poll.interval.ms is 300 s"
+    )
+    assert finding.evidence == {
+        **{"restart_count": "5", "seconds": "1440", "cycle_seconds": "360", "seat_count": "1", "seats": "s-b at /10.0.0.2"},
+        **{"suspected_setting": "max.poll.interval.ms", "limit_ms": "300000"},
+    }
+    assert [generations(rule, history) for rule in (Rule.REBALANCE_STORM, Rule.PARTITION_FLAPPING)] == [[], []]
+
+
+def test_six_hours_of_it_are_found_each_time_the_member_is_back() -> None:
+    assert generations(Rule.RESTART_LOOP, history_of("36-max-poll-smallest", hours=6)) == [*range(11, 121, 2)]
+
+
+def test_a_rolling_restart_is_no_finding_however_often_partitions_move() -> None:
+    """Four pods one after the other, 80 s each, under range: partitions move to the same member three times within ten minutes."""
+    history = history_of("15-rolling-restart")
+    for rule in (Rule.RESTART_LOOP, Rule.REBALANCE_STORM, Rule.PARTITION_FLAPPING):
+        assert generations(rule, history) == []
+
+
+def test_rebalances_without_a_visible_reason_are_told_over_hours_with_their_cycle() -> None:
+    def told(recurrences: Recurrences, timeout_ms: int | None = None) -> Finding:
+        quiet = [stored(number, {"a": "t0", "b": "t1"}, minute=20 * number) for number in range(1, 4)]
+        return last(Rule.REBALANCE_STORM, *quiet, replace(
+            stored(4, {"a": "t0", "b": "t1"}, minute=80), recurrences=recurrences.encoded(), rebalance_timeout_ms=timeout_ms
+        ))  # fmt: skip
+
+    finding = told(Recurrences(storm=Storm(72, 71 * 1_200_000, 1_200_000, None)))
+    assert finding.message == "72 rebalances of 2 members within 23.7 hours, all without a visible reason"
+    assert "suspected_setting" not in finding.evidence
+    finding = told(Recurrences(storm=Storm(60, 59 * 310_000, 310_000, 2.5)))
+    assert finding.message.endswith("reason, 2.5 on its median day; 310 s each time, and max.poll.interval.ms is 300 s")
+    finding = told(Recurrences(storm=Storm(72, 71 * 1_200_000, 1_200_000, None)), timeout_ms=1_200_000)
+    assert finding.message.endswith("; 1200 s each time, and max.poll.interval.ms is 1200 s")
+
+
+def test_partitions_flap_where_each_newcomer_leaves_again() -> None:
+    """Every one has a client id of its own, so that no seat is taken twice: still this is no restart of the group."""
+    history = [stored(1, {"a": "t0", "b": "t1"})]
+    for number in range(1, 5):
+        new, at = f"n{number}", {f"n{number}": (f"app-{number}", "/10.0.0.9")}
+        history.append(stored(2 * number, {"a": "t0", "b": "", new: "t1"}, minute=number, at=at))
+        history.append(stored(2 * number + 1, {"a": "t0", "b": "t1"}, minute=number + 0.5))
+    assert generations(Rule.PARTITION_FLAPPING, history) == [7, 9]
+
+
+def test_what_moves_beside_a_rolling_restart_still_flaps() -> None:
+    """A restart of one member in the window does not excuse what goes back and forth without anybody leaving."""
+    history = [stored(1, {"a": "t0", "b": "t1", "c": ""}, at={"c": THERE}), stored(2, {"a": "t0", "b": "t1"})]
+    for number in range(3, 10):
+        given = {"a": "t0", "b": "t1"} if number % 2 else {"a": "t1", "b": "t0"}
+        history.append(stored(number, given, minute=number / 2))
+    assert places(Rule.PARTITION_FLAPPING, *history) == [7, 8]
