@@ -34,8 +34,8 @@ from schemas.vocabulary import Basis, GroupType, Rule
 
 TOPIC = ("cluster_id", "topic")
 SOURCE = ("cluster_id", "source")
-LOOKS_READ_HERE = f"{TOPIC_SNAPSHOTS.name} for {FINDINGS.name}"
-"""Under which name ``runs.consumed`` says how far looks have been used here."""
+READ_HERE = {name: f"{name} for {FINDINGS.name}" for name in (TOPIC_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name)}
+"""Table -> under which name ``runs.consumed`` says how far it has been used here."""
 
 JOINED_BEFORE_MS = 60_000
 """How much earlier than its record members may have joined a generation: recorded were 8 seconds."""
@@ -145,11 +145,13 @@ def _first_new_ms(context: RunContext, solutions_behind: int | None, looks_behin
     """Return by cluster the earliest time of a new look or generation; None where no run before has audited."""
     if not context.written_before.get(GENERATION_AUDITS.name):
         return None
-    parts = []
+    parts: list[DataFrame] = []
     for name, behind, earlier_ms in ((SOLUTIONS.name, solutions_behind, JOINED_BEFORE_MS), (TOPIC_SNAPSHOTS.name, looks_behind, 0)):
         if behind is not None:
             new = context.warehouse.read(name).where(F.col("run_sequence") > behind)
             parts.append(new.groupBy("cluster_id").agg((F.min(F.unix_millis("observed_at")) - earlier_ms).alias("first_ms")))
+    if not parts:
+        return {}
     rows = reduce(DataFrame.unionByName, parts).groupBy("cluster_id").agg(F.min("first_ms").alias("first_ms")).collect()
     return {row["cluster_id"]: row["first_ms"] for row in rows if row["cluster_id"] in context.look_facts.times_ms}
 
@@ -162,21 +164,22 @@ def of_looks(findings: DataFrame) -> DataFrame:
 def refresh(context: RunContext, solutions_behind: int | None) -> None:
     """Write the findings that new looks or generations bring, and delete those that are no longer so.
 
+    New commits bring none. They show how long the records of a group with a finding go on, which its severity follows.
+
     Args:
         solutions_behind: the run_sequence behind which solutions are new; None where none is.
     """
-    looks_behind, times_ms = context.unread(TOPIC_SNAPSHOTS.name, LOOKS_READ_HERE), context.look_facts.times_ms
-    if solutions_behind is None and looks_behind is None:
+    behind = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
+    context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in behind.items() if sequence is not None}
+    if solutions_behind is None and not any(sequence is not None for sequence in behind.values()):
         return
-    if looks_behind is not None:
-        context.consumed[LOOKS_READ_HERE] = context.run_sequence
+    warehouse, times_ms = context.warehouse, context.look_facts.times_ms
     if not any(len(times) > 1 for times in times_ms.values()):
         return
-    warehouse = context.warehouse
     audits, topics, looks, findings = (
         warehouse.read(spec.name) for spec in (GENERATION_AUDITS, GENERATION_TOPICS, TOPIC_SNAPSHOTS, FINDINGS)
     )
-    compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_behind, looks_behind))
+    compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_behind, behind[TOPIC_SNAPSHOTS.name]))
     changed = changed_topics(looks, compared) if compared else None
     is_changed = changed is not None and not changed.isEmpty()
     stored = of_looks(findings)
