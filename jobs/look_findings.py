@@ -119,7 +119,7 @@ def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFr
 def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, times_ms: Times) -> DataFrame:
     """Return what the rule finds something in: one row a group, of ``schemas.staging.GROWTH_FACTS``.
 
-    Groups whose source does not tell subscriptions are left out, and topics that nobody subscribes to any more.
+    Topics that nobody subscribes to any more are left out. Where the source does not tell subscriptions, somebody holds each topic.
 
     Args:
         grown: as ``grown_topics`` returns them.
@@ -127,8 +127,9 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
     clusters = grown.select("cluster_id").distinct()
     records = [rows.join(F.broadcast(clusters), "cluster_id").select(*SOURCE, "observed_at") for rows in (snapshots, commits)]
     until = reduce(DataFrame.unionByName, records).groupBy(*SOURCE).agg(F.max(F.unix_millis("observed_at")).alias("known_until_ms"))
-    told = snapshots.where("coalesce(has_subscriptions, true) AND NOT is_conversion")
-    subscribed = grown.join(told, list(PLACE)).where(F.array_contains(F.flatten(F.col("members.topics")), F.col("topic")))
+    subscribed = grown.join(snapshots.where("NOT is_conversion"), list(PLACE)).where(
+        F.array_contains(F.flatten(F.col("members.topics")), F.col("topic"))
+    )
     topic = F.struct("topic", "known_count", "partition_count", "seen_at_ms")
     observed_at_ms = F.unix_millis("observed_at").alias("observed_at_ms")
     rows = subscribed.groupBy(*PLACE, "generation", observed_at_ms, "source", "group_type").agg(
