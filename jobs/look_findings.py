@@ -95,9 +95,8 @@ def newest_with_topics(audits: DataFrame, topics: DataFrame) -> DataFrame:
     facts = F.struct("position", "topics_hash", "member_count", "is_settled")
     newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP).agg(F.max_by(facts, "position").alias("newest"))
     settled = newest.select(*GROUP, "newest.*").where("member_count > 0 AND is_settled").drop("member_count", "is_settled")
-    entries = topics.select("cluster_id", "topics_hash", F.inline("topics")).where("NOT is_uncertain")
-    known = entries.select("cluster_id", "topics_hash", "topic", F.col("partition_count").alias("known_count"))
-    return settled.join(known, ["cluster_id", "topics_hash"]).drop("topics_hash")
+    entries = settled.join(topics, ["cluster_id", "topics_hash"]).select(*PLACE, F.inline("topics")).where("NOT is_uncertain")
+    return entries.select(*PLACE, "topic", F.col("partition_count").alias("known_count"))
 
 
 def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFrame:
