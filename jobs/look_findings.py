@@ -34,8 +34,8 @@ from schemas.vocabulary import Basis, GroupType, Rule
 
 TOPIC = ("cluster_id", "topic")
 SOURCE = ("cluster_id", "source")
-LOOKS_READ_HERE = f"{TOPIC_SNAPSHOTS.name} for {FINDINGS.name}"
-"""Under which name ``runs.consumed`` says how far looks have been used here."""
+READ_HERE = {name: f"{name} for {FINDINGS.name}" for name in (TOPIC_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name)}
+"""Table -> under which name ``runs.consumed`` says how far it has been used here."""
 
 JOINED_BEFORE_MS = 60_000
 """How much earlier than its record members may have joined a generation: recorded were 8 seconds."""
@@ -95,9 +95,8 @@ def newest_with_topics(audits: DataFrame, topics: DataFrame) -> DataFrame:
     facts = F.struct("position", "topics_hash", "member_count", "is_settled")
     newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP).agg(F.max_by(facts, "position").alias("newest"))
     settled = newest.select(*GROUP, "newest.*").where("member_count > 0 AND is_settled").drop("member_count", "is_settled")
-    entries = topics.select("cluster_id", "topics_hash", F.inline("topics")).where("NOT is_uncertain")
-    known = entries.select("cluster_id", "topics_hash", "topic", F.col("partition_count").alias("known_count"))
-    return settled.join(known, ["cluster_id", "topics_hash"]).drop("topics_hash")
+    entries = settled.join(topics, ["cluster_id", "topics_hash"]).select(*PLACE, F.inline("topics")).where("NOT is_uncertain")
+    return entries.select(*PLACE, "topic", F.col("partition_count").alias("known_count"))
 
 
 def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFrame:
@@ -119,7 +118,7 @@ def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFr
 def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, times_ms: Times) -> DataFrame:
     """Return what the rule finds something in: one row a group, of ``schemas.staging.GROWTH_FACTS``.
 
-    Groups whose source does not tell subscriptions are left out, and topics that nobody subscribes to any more.
+    Topics that nobody subscribes to any more are left out. Where the source does not tell subscriptions, somebody holds each topic.
 
     Args:
         grown: as ``grown_topics`` returns them.
@@ -127,8 +126,9 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
     clusters = grown.select("cluster_id").distinct()
     records = [rows.join(F.broadcast(clusters), "cluster_id").select(*SOURCE, "observed_at") for rows in (snapshots, commits)]
     until = reduce(DataFrame.unionByName, records).groupBy(*SOURCE).agg(F.max(F.unix_millis("observed_at")).alias("known_until_ms"))
-    told = snapshots.where("coalesce(has_subscriptions, true) AND NOT is_conversion")
-    subscribed = grown.join(told, list(PLACE)).where(F.array_contains(F.flatten(F.col("members.topics")), F.col("topic")))
+    subscribed = grown.join(snapshots.where("NOT is_conversion"), list(PLACE)).where(
+        F.array_contains(F.flatten(F.col("members.topics")), F.col("topic"))
+    )
     topic = F.struct("topic", "known_count", "partition_count", "seen_at_ms")
     observed_at_ms = F.unix_millis("observed_at").alias("observed_at_ms")
     rows = subscribed.groupBy(*PLACE, "generation", observed_at_ms, "source", "group_type").agg(
@@ -145,11 +145,13 @@ def _first_new_ms(context: RunContext, solutions_behind: int | None, looks_behin
     """Return by cluster the earliest time of a new look or generation; None where no run before has audited."""
     if not context.written_before.get(GENERATION_AUDITS.name):
         return None
-    parts = []
+    parts: list[DataFrame] = []
     for name, behind, earlier_ms in ((SOLUTIONS.name, solutions_behind, JOINED_BEFORE_MS), (TOPIC_SNAPSHOTS.name, looks_behind, 0)):
         if behind is not None:
             new = context.warehouse.read(name).where(F.col("run_sequence") > behind)
             parts.append(new.groupBy("cluster_id").agg((F.min(F.unix_millis("observed_at")) - earlier_ms).alias("first_ms")))
+    if not parts:
+        return {}
     rows = reduce(DataFrame.unionByName, parts).groupBy("cluster_id").agg(F.min("first_ms").alias("first_ms")).collect()
     return {row["cluster_id"]: row["first_ms"] for row in rows if row["cluster_id"] in context.look_facts.times_ms}
 
@@ -162,21 +164,22 @@ def of_looks(findings: DataFrame) -> DataFrame:
 def refresh(context: RunContext, solutions_behind: int | None) -> None:
     """Write the findings that new looks or generations bring, and delete those that are no longer so.
 
+    New commits bring none. They show how long the records of a group with a finding go on, which its severity follows.
+
     Args:
         solutions_behind: the run_sequence behind which solutions are new; None where none is.
     """
-    looks_behind, times_ms = context.unread(TOPIC_SNAPSHOTS.name, LOOKS_READ_HERE), context.look_facts.times_ms
-    if solutions_behind is None and looks_behind is None:
+    behind = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
+    context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in behind.items() if sequence is not None}
+    if solutions_behind is None and not any(sequence is not None for sequence in behind.values()):
         return
-    if looks_behind is not None:
-        context.consumed[LOOKS_READ_HERE] = context.run_sequence
+    warehouse, times_ms = context.warehouse, context.look_facts.times_ms
     if not any(len(times) > 1 for times in times_ms.values()):
         return
-    warehouse = context.warehouse
     audits, topics, looks, findings = (
         warehouse.read(spec.name) for spec in (GENERATION_AUDITS, GENERATION_TOPICS, TOPIC_SNAPSHOTS, FINDINGS)
     )
-    compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_behind, looks_behind))
+    compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_behind, behind[TOPIC_SNAPSHOTS.name]))
     changed = changed_topics(looks, compared) if compared else None
     is_changed = changed is not None and not changed.isEmpty()
     stored = of_looks(findings)

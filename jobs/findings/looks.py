@@ -67,7 +67,7 @@ def grown_topics(facts: GrowthFacts) -> Found | None:
     until_ms = facts.looked_until_ms if facts.known_until_ms is None else min(facts.looked_until_ms, facts.known_until_ms)
     is_over = facts.known_until_ms is not None and until_ms - seen_at_ms >= LEADERS_LOOK_MS
     return Found(
-        f"Nobody was given {counted(len(places), 'partition')} that subscribed topics have got since the newest generation: "
+        f"Nobody was given {counted(len(places), 'partition')} that the group's topics have got since its newest generation: "
         f"{listed(places)}. A look at {_text(seen_at_ms)} is the first to show "
         + ("it" if len(places) == 1 else "them" if len({one.seen_at_ms for one in facts.grown}) == 1 else "some of them"),
         figures(left_out_count=len(places), partitions=places) | {SEEN_AT: _text(seen_at_ms)},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -103,22 +102,34 @@ def lines(name: str, source: str) -> list[str]:
     return (SITUATIONS / name / source).read_text(encoding="utf-8").splitlines(keepends=True)
 
 
-@pytest.mark.parametrize("name", ["topic-grew-behind-generation", "polls-of-the-same-members"])
-def test_a_finding_by_looks_is_the_same_however_records_and_looks_arrive(make_tables, tmp_path: Path, name: str) -> None:
-    """First the generation and the two looks before and behind the growth, then what came later."""
-    sources = sorted(path.name for path in (SITUATIONS / name).iterdir() if path.suffix == ".ndjson")
-    for step in ("first", "then", "whole"):
-        (tmp_path / step).mkdir()
-    for source in sources:
-        told = lines(name, source)
-        cut = 2 if "look" in source or "metadata" in source else 1
-        (tmp_path / "first" / source).write_text("".join(told[:cut]), encoding="utf-8")
-        (tmp_path / "then" / source).write_text("".join(told[cut:]), encoding="utf-8")
-        shutil.copy(SITUATIONS / name / source, tmp_path / "whole" / source)
-    for step in ("first", "then"):
-        assert make_tables("run", "--warehouse", tmp_path / "parts", "--input", tmp_path / step) == 0
-        severities = [row["severity"] for row in rows(tmp_path / "parts", "findings") if row["rule_id"] == "partitions_left_out"]
-        assert severities == [{"first": "warning", "then": "critical"}[step]]
-    assert make_tables("run", "--warehouse", tmp_path / "at-once", "--input", tmp_path / "whole") == 0
+LOOKS = ("cluster_metadata.ndjson", "looks.ndjson")
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        pytest.param("topic-grew-behind-generation", [("warning", 2, 1), ("warning", 1, 0), ("critical", 0, 99)], id="commits last"),
+        pytest.param("polls-of-the-same-members", [("warning", 2, 1), ("critical", 1, 2)], id="polls"),
+    ],
+)
+def test_a_finding_by_looks_is_the_same_however_records_and_looks_arrive(
+    make_tables, tmp_path: Path, name: str, steps: list[tuple[str, int, int]]
+) -> None:
+    """In each step so many looks land, and so many records; and the finding has this severity. It is there once all the time."""
+    left = {path.name: lines(name, path.name) for path in sorted((SITUATIONS / name).iterdir())}
+    for number, (severity, look_count, record_count) in enumerate(steps):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for source, told in left.items():
+            count = look_count if source in LOOKS else record_count
+            if count:
+                (folder / source).write_text("".join(told[:count]), encoding="utf-8")
+            left[source] = told[count:]
+        # The folder of records alone does not tell their cluster.
+        cluster = () if look_count else ("--cluster-id", "c35")
+        assert make_tables("run", "--warehouse", tmp_path / "parts", "--input", folder, *cluster) == 0
+        found_by_now = [row["severity"] for row in rows(tmp_path / "parts", "findings") if row["rule_id"] == "partitions_left_out"]
+        assert found_by_now == [severity]
+    assert make_tables("run", "--warehouse", tmp_path / "at-once", "--input", SITUATIONS / name) == 0
     parts, at_once = ([json.loads(row) for row in content(tmp_path / warehouse, "findings")] for warehouse in ("parts", "at-once"))
     assert parts == at_once

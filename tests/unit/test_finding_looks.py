@@ -25,7 +25,7 @@ def test_partitions_are_named_with_the_first_look_that_shows_them() -> None:
     finding = told(GROWN, GrownTopic("u", 0, 1, SEEN + MINUTE))
     assert finding is not None
     assert finding.message == (
-        "Nobody was given 3 partitions that subscribed topics have got since the newest generation: t-2, t-3, u-0. "
+        "Nobody was given 3 partitions that the group's topics have got since its newest generation: t-2, t-3, u-0. "
         f"A look at {SEEN_TEXT} is the first to show some of them"
     )
     assert finding.evidence == {"left_out_count": "3", "partitions": "t-2, t-3, u-0", "seen_at": SEEN_TEXT}
