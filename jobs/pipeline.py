@@ -118,7 +118,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     if request.expand:
         warehouse.read_published()
         return expansion.run(warehouse, request.expand, request.cluster_id_flag, request.since, request.expand_to)
-    if request.drop_cluster is not None:
+    if request.drop_cluster is not None and (request.dry_run or warehouse.run_named(request.run_id) is None):  # else it is gone already
         counts = _rows_to_drop(spark, request)
         if request.dry_run:
             return cluster_removal.told_counts(request.drop_cluster, counts)
