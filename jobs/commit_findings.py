@@ -123,7 +123,7 @@ def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
 def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
     """Return the brokers that take far more offset records than the mean, each at the group that writes most of them.
 
-    Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``findings.commits.BusyCoordinator``. Only the records of
+    Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. Only the records of
     ``__consumer_offsets`` tell how many there are, and only looks at that topic tell which broker leads its partitions.
 
     Args:

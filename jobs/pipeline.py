@@ -36,7 +36,7 @@ from jobs.installation import evenkeel_version
 from jobs.lease import leased
 from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
 from jobs.reach import check_names, check_reach
-from jobs.session import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid
+from jobs.session import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid, jvm_versions
 from jobs.settling import EXPIRED
 from jobs.sources.describe_rows import WAYS_OUT
 from jobs.views import prepare_views, settle_views
@@ -118,7 +118,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     if request.expand:
         warehouse.read_published()
         return expansion.run(warehouse, request.expand, request.cluster_id_flag, request.since, request.expand_to)
-    if request.drop_cluster is not None:
+    if request.drop_cluster is not None and (request.dry_run or warehouse.run_named(request.run_id) is None):  # else it is gone already
         counts = _rows_to_drop(spark, request)
         if request.dry_run:
             return cluster_removal.told_counts(request.drop_cluster, counts)
@@ -419,8 +419,9 @@ def _close(
 
 
 def software_versions(spark: SparkSession) -> dict[str, str]:
-    """Return what this run ran on."""
-    return {"evenkeel": evenkeel_version(), "python": platform.python_version(), "spark": spark.version, "pyspark": pyspark.__version__}
+    """Return what this run ran on, see ``runs.software_versions``."""
+    versions = {"evenkeel": evenkeel_version(), "python": platform.python_version(), "spark": spark.version, "pyspark": pyspark.__version__}
+    return versions | jvm_versions(spark)
 
 
 def _input_fingerprint(request: Request, digests: Iterable[bytes]) -> str:

@@ -360,6 +360,21 @@ def jvm_encoding(spark: SparkSession) -> str | None:
         return None
 
 
+def jvm_versions(spark: SparkSession) -> dict[str, str]:
+    """Return the versions of the driver's Java and Delta; nothing over Spark Connect, where they are another machine's.
+
+    Without Delta's where a platform brings a Delta of its own that does not tell it.
+    """
+    try:
+        jvm: Any = spark._jvm  # has whatever Java has
+    except PySparkException:
+        return {}
+    versions = {"java": str(jvm.java.lang.System.getProperty("java.version"))}
+    with suppress(TypeError):  # what Py4J raises where there is no such class
+        versions["delta"] = str(jvm.io.delta.package.VERSION())
+    return versions
+
+
 def is_utf8(encoding: str) -> bool:
     """Return whether this name, of Java's or Python's, means UTF-8.
 

@@ -101,14 +101,13 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
     from_the_end = Window.partitionBy(*PARTITION).orderBy(F.desc("position"))
     is_told, commit = F.col("told").isNotNull(), F.col("commit")
     is_next = F.coalesce(F.lag("position").over(from_the_end) == F.try_add("position", F.lit(1).cast("bigint")), F.lit(False))
-    together = F.when(~is_told, F.struct(commit["group_id"], commit["observed_at"]))
-    same = F.lag(together).over(from_the_end) == F.struct(commit["group_id"], commit["observed_at"])
+    together = F.struct(commit["group_id"], commit["observed_at"])
+    same = F.lag(together).over(from_the_end) == together
     own = F.when(is_next, F.lit(False)).when(F.lag("position").over(from_the_end).isNotNull(), F.lit(True))
-    answered = rows.withColumns({"goes_on": F.coalesce(is_next & same, F.lit(False)), "own": own})
+    answered = rows.withColumns({"goes_on": F.coalesce(~is_told & is_next & same, F.lit(False)), "own": F.coalesce("told", own)})
     so_far = from_the_end.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     last_of_them = F.last(F.when(~F.col("goes_on"), F.struct(F.col("own").alias("own"))), ignorenulls=True).over(so_far)
-    uncertain = F.coalesce(F.col("told"), last_of_them["own"])
-    judgements = answered.withColumn("is_uncertain", uncertain).where(commit.isNotNull())
+    judgements = answered.withColumn("is_uncertain", last_of_them["own"]).where(commit.isNotNull())
     columns = {name: F.col(name) for name in PLACE} | {name: commit[name].alias(name) for name in others}
     return judgements.select(*columns.values(), "is_uncertain")
 

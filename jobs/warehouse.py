@@ -72,8 +72,8 @@ class Warehouse:
     """All tables at one location, as one run reads and writes them.
 
     Attributes:
-        run_sequence: number of the run in progress, set by ``begin``.
-        run_id: its name, set by ``begin``.
+        run_sequence: number of the run in progress, set by ``jobs.pipeline``; 0 before.
+        run_id: its name, set there too; empty before.
         rows_written: rows by table of the run in progress.
         identity: id of the warehouse as ``recover`` found it; None before, and where an older release has made it.
     """

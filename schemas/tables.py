@@ -629,7 +629,11 @@ RUNS = TableSpec(
             _column("warehouse_id", STRING, "id of the warehouse that the run wrote to; null in rows from before version 9"),
             _column("input_fingerprint", STRING, "SHA-256 of what the input files hold"),
             _column("settings_fingerprint", STRING, "SHA-256 of the settings"),
-            _column("software_versions", MapType(STRING, STRING), "evenkeel, Python, Spark, Delta, Java"),
+            _column(
+                "software_versions",
+                MapType(STRING, STRING),
+                "evenkeel, python, spark, pyspark; also java and delta, but for runs over Spark Connect",
+            ),
         ]
     ),
 )

@@ -78,8 +78,9 @@ ACTIONS_IN = {
             "histories",
             "known_files",
             "refused_records",
+            "same_cluster",
         ),
-        *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "look_findings", "retention"),
+        *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "look_findings", "retention", "cluster_removal"),
         *("report", "exports", "expansion", "gates", "pipeline"),
         *("verification.invariants", "verification.remote"),
     )

@@ -22,6 +22,7 @@ from tests.spark.tables import rows, versions
 from tests.unit.records import group_key, group_value, record_line
 
 LANDED = "offset_snapshots"
+ROOT = Path(__file__).parents[2]
 
 
 def lander(evenkeel: Evenkeel, tmp_path: Path) -> Callable[..., int]:
@@ -239,3 +240,12 @@ def test_the_log_tells_where_records_went(land, capsys: pytest.CaptureFixture[st
         "evenkeel: consumer-offsets: 1 records of kind no_key went to quarantine; see its reason and detail",
         "evenkeel: consumer-offsets: skipped 1 records of groups with protocol type 'connect'",
     ]
+
+
+def test_run_notes_the_versions_it_ran_on(spark: SparkSession) -> None:
+    """Java's and Delta's too, of the JVM that this session has."""
+    versions = pipeline.software_versions(spark)
+    assert versions.keys() == {"evenkeel", "python", "spark", "pyspark", "java", "delta"}
+    assert versions["spark"] == versions["pyspark"] == spark.version
+    assert versions["delta"] in (ROOT / "conf" / "delta-jars.txt").read_text(encoding="utf-8")
+    assert int(versions["java"].partition(".")[0]) in (17, 21)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobs import text_pieces
-from jobs.text_pieces import WHOLE, RecordTooLongError, cut, read, read_whole
+from jobs.text_pieces import WHOLE, Piece, RecordTooLongError, cut, read, read_whole
 
 LONGEST = 1 << 20
 BEGIN = b'{"key":'
@@ -82,7 +82,7 @@ def test_damaged_utf_16_is_no_utf_8(tmp_path: Path, damaged: bytes, found: bytes
 def test_a_text_is_cut_into_pieces_of_about_one_size(small: pytest.MonkeyPatch) -> None:
     small.setattr(text_pieces, "PIECE_BYTES", 100)
     pieces = list(cut(io.BytesIO(b"0123456\r\n" * 100), None, LONGEST))
-    assert len(pieces) == 9 and pieces[1] == (99, 198, 12)
+    assert len(pieces) == 9 and pieces[1] == Piece(99, 198, 12)
 
 
 @pytest.mark.parametrize(("separator", "end"), [(None, b"\n"), (None, b"\r"), (BEGIN, BEGIN)])
