@@ -288,7 +288,7 @@ def _packed(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], limits: WorkerLimits) -> Batches:
-    """Audit the rows of ``audit.history_rows``; a group's rows come one after another, in one partition.
+    """Audit the rows of ``jobs.audit.history_rows``; a group's rows come one after another, in one partition.
 
     Args:
         offsets_partition_counts: cluster id -> partition count of ``__consumer_offsets``; the record's own partition counts elsewhere.

@@ -131,7 +131,7 @@ def test_members_that_are_not_idle_for_want_of_balance(near: Stored) -> None:
 def test_idle_members_of_a_source_that_tells_no_subscriptions_are_an_info() -> None:
     finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, has_subscriptions=False))
     assert (finding.severity, finding.message) == (
-        "info", "1 of 2 members have nothing to read, while another has up to 2 partitions: b; what they subscribe to is not known",
+        "info", "1 of 2 members has nothing to read, while another has up to 2 partitions: b; what they subscribe to is not known",
     )  # fmt: skip
 
 
