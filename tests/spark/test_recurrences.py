@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.spark.tables import rows
-from tests.unit.field_captures import FIELD
+from tests.unit.situations import SITUATIONS
 
 FIRST = 9
 """Records of the first run: until then the member was back four times, and three times behind them."""
 
 
 def test_a_loop_that_began_in_an_earlier_run_is_found(make_tables, tmp_path: Path) -> None:
-    loop, rolling = FIELD / "36-max-poll-smallest", FIELD / "15-rolling-restart"
+    loop, rolling = SITUATIONS / "member-put-out-by-max-poll", SITUATIONS / "rolling-restart"
     lines = (loop / "consumer_offsets.ndjson").read_text().splitlines()[:15]
     for name, piece in (("first", lines[:FIRST]), ("second", lines[FIRST:])):
         (tmp_path / f"{name}.ndjson").write_text("".join(f"{line}\n" for line in piece))

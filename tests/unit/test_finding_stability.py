@@ -14,8 +14,8 @@ from assignors.recurrence import Recurrences, Storm
 from jobs.findings import Finding
 from jobs.findings.history import WINDOW_MS
 from schemas.vocabulary import Rule
-from tests.unit.field_captures import history_of
 from tests.unit.histories import member
+from tests.unit.situations import history_of
 from tests.unit.snapshots_of import Origin, Stored, facts, last, places, stored
 
 WINDOW = WINDOW_MS / 60_000
@@ -354,7 +354,7 @@ def generations(rule: Rule, history: list[Stored]) -> list[int]:
 
 def test_a_member_put_out_after_max_poll_interval_is_a_loop_and_the_setting_is_named() -> None:
     """Out after 300 s and back 60 s later, for an hour: ten minutes show it twice."""
-    history = history_of("36-max-poll-smallest")
+    history = history_of("member-put-out-by-max-poll")
     assert generations(Rule.RESTART_LOOP, history) == [11, 13, 15, 17, 19]
     finding = last(Rule.RESTART_LOOP, *history[:11])
     assert finding.message == (
@@ -368,12 +368,12 @@ def test_a_member_put_out_after_max_poll_interval_is_a_loop_and_the_setting_is_n
 
 
 def test_six_hours_of_it_are_found_each_time_the_member_is_back() -> None:
-    assert generations(Rule.RESTART_LOOP, history_of("36-max-poll-smallest", hours=6)) == [*range(11, 121, 2)]
+    assert generations(Rule.RESTART_LOOP, history_of("member-put-out-by-max-poll", hours=6)) == [*range(11, 121, 2)]
 
 
 def test_a_rolling_restart_is_no_finding_however_often_partitions_move() -> None:
     """Four pods one after the other, 80 s each, under range: partitions move to the same member three times within ten minutes."""
-    history = history_of("15-rolling-restart")
+    history = history_of("rolling-restart")
     for rule in (Rule.RESTART_LOOP, Rule.REBALANCE_STORM, Rule.PARTITION_FLAPPING):
         assert generations(rule, history) == []
 

@@ -15,19 +15,19 @@ from jobs.sources.consumer_offsets import decode_line
 from tests.unit.histories import looks
 from tests.unit.snapshots_of import Stored, stored
 
-FIELD = Path(__file__).parents[1] / "golden/field"
+SITUATIONS = Path(__file__).parents[1] / "golden/situations"
 HOUR_MS = 3_600_000
 
 
 def topics_of(name: str) -> dict[str, int]:
     """Return the partition counts that the first look of a capture shows."""
-    first = (FIELD / name / "cluster_metadata.ndjson").read_text().splitlines()[0]
+    first = (SITUATIONS / name / "cluster_metadata.ndjson").read_text().splitlines()[0]
     return {topic["topic"]: len(topic["partitions"]) for topic in json.loads(first)["topics"]}
 
 
 def records_of(name: str, hours: int = 1) -> Iterator[dict[str, Any]]:
     """Yield the generations of a capture, over again for every further hour."""
-    decoded = [decode_line(line)["snapshot"] for line in (FIELD / name / "consumer_offsets.ndjson").read_bytes().splitlines()]
+    decoded = [decode_line(line)["snapshot"] for line in (SITUATIONS / name / "consumer_offsets.ndjson").read_bytes().splitlines()]
     for hour in range(hours):
         for row in decoded:
             later = {"generation": row["generation"] + hour * len(decoded), "at_ms": row["observed_at"] // 1000 + hour * HOUR_MS}
