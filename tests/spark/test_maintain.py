@@ -348,7 +348,7 @@ def test_files_go_when_no_version_has_named_them_for_long(tended: Tended) -> Non
     assert {hours for hours, path in tended.aged.items() if path.exists()} == {200}
 
 
-def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(tended: Tended, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(tended: Tended, caplog: pytest.LogCaptureFixture) -> None:
     assert "movements: 10 commits removed, up to version 9" in tended.said
     left = sorted(int(path.name.lstrip(".")[:20]) for path in (tended.warehouse / "movements" / "_delta_log").glob("*0*"))
     assert (left[0], left[-1]) == (10, 13), "behind the commits of the dead run: they are taken back, and 240 hours are set"
@@ -359,7 +359,7 @@ def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(tended: Tended
         context = SimpleNamespace(warehouse=SimpleNamespace(folder=folder), settings=Settings())
         maintain._cut_log(context, "movements", datetime.now(timezone.utc))
         assert sorted(folder.rglob("*")) == before
-    assert f"every commit is kept, since the log is damaged, at _delta_log/{3:020}.crc for one" in capsys.readouterr().err
+    assert f"every commit is kept, since the log is damaged, at _delta_log/{3:020}.crc for one" in caplog.text
 
 
 def test_a_run_goes_on_where_commits_are_gone_and_lands_nothing_that_is_too_old(make_tables, tended: Tended, tmp_path: Path) -> None:
