@@ -202,7 +202,14 @@ def test_a_process_that_ends_while_it_sends_is_told_with_its_group(
 
 
 def fold_one(limits: WorkerLimits) -> list[dict[str, Any]]:
-    columns = {"cluster_id": ["c"], "group_id": ["g"], "offsets_partition": [0], "offset": [0], "timestamp_ms": [0]}
+    columns = {
+        "cluster_id": ["c"],
+        "group_id": ["g"],
+        "source": ["consumer-offsets"],
+        "offsets_partition": [0],
+        "offset": [0],
+        "timestamp_ms": [0],
+    }
     batch = pa.RecordBatch.from_pydict({**columns, "key": [b""], "value": pa.array([None], pa.binary())})
     return [row for made in decode_udfs.fold_groups(iter([batch]), {}, limits) for row in made.to_pylist()]
 

@@ -220,7 +220,7 @@ def test_a_file_that_a_worker_cannot_read_is_named(tmp_path: Path) -> None:
 
 
 def test_every_kind_that_is_recognised_has_a_decoder() -> None:
-    kinds_of_lines = {Source.CONSUMER_OFFSETS, Source.SNAPSHOT, Source.CLUSTER_METADATA}
+    kinds_of_lines = {Source.CONSUMER_OFFSETS, Source.SNAPSHOT, Source.CLUSTER_METADATA, Source.DUMP_LOG}
     assert set(decode_udfs.LINE_DECODERS) == kinds_of_lines
     assert all(list(decode(iter([]))) == [] for decode in decode_udfs.LINE_DECODERS.values())
     assert list(decode_udfs.decode_formatter_objects(iter([]), '{"key":')) == []

@@ -279,7 +279,8 @@ def test_the_summary_says_what_the_tables_say(
     assert lines[-1] == str(page)
     movements = [row["movement_count"] for row in observed if row["movement_count"] is not None]
     groups = {row["group_id"] for row in observed}
-    assert f"  groups       {len(groups)} with " in lines[1] and f" {len(observed)} generations;" in lines[1]
+    committing = {row["group_id"] for row in rows(demo_warehouse, "offset_snapshots")} - groups
+    assert committing and f"  groups       {len(groups | committing)} with " in lines[1] and f" {len(observed)} generations;" in lines[1]
     assert f"  movements    {sum(movements):,}" in lines[2]
 
     findings = rows(demo_warehouse, "findings")
@@ -296,6 +297,7 @@ def _by_hand(group: str, observed: list[dict[str, Any]], findings: list[dict[str
     figures = {
         "group_id": group,
         "cluster_id": "",
+        "generation_count": sum(row["group_id"] == group for row in observed),
         "critical_count": severities.count("critical"),
         "warning_count": severities.count("warning"),
     }
