@@ -17,6 +17,7 @@ from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
 from jobs.packing import GROUP, PLACE
 from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from jobs.stored_findings import replace_findings
 from schemas.staging import COMMIT_FACTS, FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Basis
@@ -207,21 +208,7 @@ def refresh(context: RunContext) -> None:
     generations = warehouse.stage("newest_generations", newest_generations(audits, snapshots))
     facts = commit_facts(generations, assignments, commits, looks, warehouse.stage)
     found = warehouse.stage("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(udfs.find_in_commits, FOUND_ROWS)))
-    if not context.written_before.get(FINDINGS.name):
-        _append(context, found)
-        return
-    stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))
-    told = {"told": F.to_json(F.struct("severity", "message", "evidence", "advice"))}
-    same = [*FINDINGS.key, "told"]
-    gone = stored.withColumns(told).join(found.withColumns(told).select(*same), same, "left_anti")
-    new = found.withColumns(told).join(stored.withColumns(told).select(*same), same, "left_anti").drop("told")
-    gone = warehouse.stage("past_commit_findings", gone.select(*FINDINGS.key))
-    new = warehouse.stage("new_commit_findings", new)
-    if not gone.isEmpty():
-        warehouse.delete(FINDINGS.name, gone, FINDINGS.key)
-    _append(context, new)
-
-
-def _append(context: RunContext, findings: DataFrame) -> None:
-    if not findings.isEmpty():
-        context.warehouse.append(FINDINGS.name, findings)
+    stored = None
+    if context.written_before.get(FINDINGS.name):
+        stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))
+    replace_findings(warehouse, stored, found, "commit_findings")

@@ -19,7 +19,7 @@ from jobs import udfs
 from jobs.context import RunContext
 from jobs.findings.looks import SEEN_AT
 from jobs.packing import GROUP, PLACE
-from jobs.warehouse import Warehouse
+from jobs.stored_findings import replace_findings
 from schemas.staging import FOUND_ROWS, GROWTH_FACTS
 from schemas.tables import (
     FINDINGS,
@@ -194,23 +194,5 @@ def refresh(context: RunContext, solutions_behind: int | None) -> None:
     facts = growth_facts(grown, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(OFFSET_SNAPSHOTS.name), times_ms)
     found = context.rows_of(FINDINGS, facts.mapInArrow(udfs.find_in_looks, FOUND_ROWS))
     own = findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNull())
-    _replace(warehouse, stored if is_stored else None, warehouse.stage("look_findings", found.join(own, list(FINDINGS.key), "left_anti")))
-
-
-def _replace(warehouse: Warehouse, stored: DataFrame | None, found: DataFrame) -> None:
-    """Write what was found and is not stored, and delete what is stored and was not found.
-
-    Args:
-        stored: None where nothing is.
-    """
-    new = found
-    if stored is not None:
-        told = {"told": F.to_json(F.struct("severity", "message", "evidence", "advice"))}
-        same = [*FINDINGS.key, "told"]
-        stored, found = stored.withColumns(told), found.withColumns(told)
-        gone = warehouse.stage("past_look_findings", stored.join(found, same, "left_anti").select(*FINDINGS.key))
-        new = warehouse.stage("new_look_findings", found.join(stored, same, "left_anti").drop("told"))
-        if not gone.isEmpty():
-            warehouse.delete(FINDINGS.name, gone, FINDINGS.key)
-    if not new.isEmpty():
-        warehouse.append(FINDINGS.name, new)
+    found = warehouse.stage("look_findings", found.join(own, list(FINDINGS.key), "left_anti"))
+    replace_findings(warehouse, stored if is_stored else None, found, "look_findings")

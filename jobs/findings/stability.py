@@ -163,12 +163,12 @@ def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
     Severity.WARNING,
     "A member comes back again and again",
     when=(
-        f"A member came back to the same instance id, or to the same client id and host, {RESTARTS} times within {WINDOW_MINUTES} minutes, "
-        f"{RETURNS_AN_HOUR} times within an hour, or {RETURNS_A_DAY} times within a day (as many times for every member there). Only a "
-        "snapshot in which it comes back once more is reported. It came back without a "
-        "restart where its bytes name a generation that it had been in, which the sticky assignors write, or where its member id is the "
-        "old one, as under KIP-848; where neither is recorded nobody can tell. A cycle that is about as long as the members' "
-        "max.poll.interval.ms is told: their rebalance timeout, 300 s where none is recorded."
+        f"A member came back {RESTARTS} times within {WINDOW_MINUTES} minutes, {RETURNS_AN_HOUR} times within an hour, or "
+        f"{RETURNS_A_DAY} times within a day. Members are the same by their instance id, else by client id and host. If several members "
+        "share these, each of them has to come back as often. Only a snapshot in which it comes back once more is reported. The member "
+        "came back without a restart if its bytes name a generation that it had been in, as the sticky assignors write it. The same holds "
+        "if it has its old member id, as under KIP-848. If neither is recorded, nobody can tell. The finding names max.poll.interval.ms if the "
+        "cycle is about as long as that: the members' rebalance timeout, or 300 s if none is recorded."
     ),
     advice=(
         "Read that process's log. Without a restart: it was put out for exceeding max.poll.interval.ms or session.timeout.ms and joined "

@@ -41,9 +41,9 @@ _FORMATS = (
         _RECORDS,
     ),
     _Format(
-        "the output of kafka-dump-log before 3.8, or without --offsets-decoder",
+        "the output of kafka-dump-log before 3.8, without --offsets-decoder, or cut before its first record",
         re.compile(r"^(?:Dumping [^\n]+\.log|(?:Log s|S)tarting offset: [0-9]+|\|? ?(?:baseO|o)ffset: [0-9]+ \S+: )", re.MULTILINE),
-        re.compile(r"\b(?:isvalid|keysize|keySize|payload):|\bStarting offset:|\bLog starting offset:"),
+        re.compile(r"\b(?:isvalid|keysize|keySize|payload|baseOffset):|\bStarting offset:|\bLog starting offset:"),
         f"dump the segment with kafka-dump-log --offsets-decoder of Kafka 3.8 or newer, {_RECORDS}",
     ),
     _Format(

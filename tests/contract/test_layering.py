@@ -80,7 +80,8 @@ ACTIONS_IN = {
             "refused_records",
             "same_cluster",
         ),
-        *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "look_findings", "retention", "cluster_removal"),
+        *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "look_findings", "stored_findings"),
+        *("retention", "cluster_removal"),
         *("report", "exports", "expansion", "gates", "pipeline"),
         *("verification.invariants", "verification.remote"),
     )

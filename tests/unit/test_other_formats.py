@@ -67,6 +67,7 @@ OTHERS = {
     ),
     "dump-log": (f"Dumping /var/lib/kafka/__consumer_offsets-12/00000000000000000000.log\nStarting offset: 0\n{DUMPED}", "kafka-dump-log"),
     "dump-log without its first lines": (DUMPED, "kafka-dump-log"),
+    "dump-log that ends before its first record": ("Dumping /d/__consumer_offsets-0/0.log\nbaseOffset: 0 lastOffset: 3 coun", "cut before"),
     "kcat": (
         '{"topic":"__consumer_offsets","partition":0,"offset":1,"tstype":"create","ts":1,"broker":1,"key":"\\u0000","payload":"x"}\n',
         "kcat -J",
