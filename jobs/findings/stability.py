@@ -167,8 +167,8 @@ def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
         f"{RETURNS_A_DAY} times within a day. Members are the same by their instance id, else by client id and host. If several members "
         "share these, each of them has to come back as often. Only a snapshot in which it comes back once more is reported. The member "
         "came back without a restart if its bytes name a generation that it had been in, as the sticky assignors write it. The same holds "
-        "if it has its old member id, as under KIP-848. If neither is recorded, nobody can tell. The finding names max.poll.interval.ms if the "
-        "cycle is about as long as that: the members' rebalance timeout, or 300 s if none is recorded."
+        "if it has its old member id, as under KIP-848. If neither is recorded, nobody can tell. The finding names max.poll.interval.ms if "
+        "the cycle is about as long as that: the members' rebalance timeout, or 300 s if none is recorded."
     ),
     advice=(
         "Read that process's log. Without a restart: it was put out for exceeding max.poll.interval.ms or session.timeout.ms and joined "
