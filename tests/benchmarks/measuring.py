@@ -2,7 +2,7 @@
 
 Counted is user and system time of the process tree. Children that outlive their parent, as Python's worker daemon does when the JVM
 ends first, are adopted by this process (PR_SET_CHILD_SUBREAPER, Linux) and waited for; ``adopt_orphans`` checks that on a daemon of its
-own.
+own. Workers that end while their daemon lives are counted by samples, since nobody waits for them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.benchmarks.processes import ForgottenWorkers
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = str(ROOT / "spark-submit.sh")
@@ -71,15 +73,18 @@ def measure(command: list[str], environment: dict[str, str] | None = None) -> Us
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-        cpu_s, status = 0.0, 0
-        while True:
-            try:
-                pid, wait_status, usage = os.wait4(-1, 0)
-            except ChildProcessError:
-                break
-            cpu_s += usage.ru_utime + usage.ru_stime
-            if pid == process.pid:
-                process.returncode = status = os.waitstatus_to_exitcode(wait_status)
+        cpu_s, status, waited_for = 0.0, 0, set()
+        with ForgottenWorkers() as workers:
+            while True:
+                try:
+                    pid, wait_status, usage = os.wait4(-1, 0)
+                except ChildProcessError:
+                    break
+                waited_for.add(pid)
+                cpu_s += usage.ru_utime + usage.ru_stime
+                if pid == process.pid:
+                    process.returncode = status = os.waitstatus_to_exitcode(wait_status)
+        cpu_s += workers.cpu_s(waited_for)
         output.seek(0)
         text = output.read()
     if status:

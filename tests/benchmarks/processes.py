@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 SAMPLING_S = 1.0
+WORKER_SAMPLING_S = 0.2
 PART = re.compile(r"^part: (\S+) (\d+\.\d+) CPU s$", re.MULTILINE)
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -83,6 +84,43 @@ def _read(pid: int, name: str) -> bytes:
         return Path("/proc", str(pid), name).read_bytes()
     except OSError:  # it has ended
         return b""
+
+
+class ForgottenWorkers:
+    """Counts the CPU time of Spark's Python workers that end while their daemon lives.
+
+    The daemon ignores SIGCHLD. The kernel then drops a worker's CPU time instead of adding it to its parent's.
+    """
+
+    def __init__(self) -> None:
+        """Watch the descendants of this process."""
+        self._cpu_s: dict[int, float] = {}
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> ForgottenWorkers:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def cpu_s(self, waited_for: Collection[int]) -> float:
+        """Return the CPU seconds of the workers that nobody has waited for; the last fifth of a second of each may be missing.
+
+        Args:
+            waited_for: ids of the processes whose time is known.
+        """
+        return sum(seconds for pid, seconds in self._cpu_s.items() if pid not in waited_for)
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(WORKER_SAMPLING_S):
+            below = descendants(os.getpid())
+            daemons = {process.pid for process in below if process.is_worker}
+            for process in below:
+                if process.parent in daemons or process.pid in self._cpu_s:  # the daemon itself is the JVM's, which waits for it
+                    self._cpu_s[process.pid] = process.cpu_s
 
 
 class MemorySampler:

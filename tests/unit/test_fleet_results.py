@@ -158,3 +158,26 @@ def test_memory_and_cpu_time_of_descendants_are_sampled_workers_apart(argument: 
         busy, idle = idle, busy
         assert memory.workers_cpu_s > 0.4
     assert idle < 64 << 20 <= busy
+
+
+WORKER_OF_A_DAEMON = """
+import os, signal, sys, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+if os.fork() == 0:
+    while time.process_time() < 1.5: pass
+    os._exit(0)
+time.sleep(3)
+"""
+"""As Spark's daemon of Python workers does: it ignores SIGCHLD and outlives its worker, whose time the kernel then forgets."""
+
+
+def test_worker_that_ends_before_its_daemon_is_counted() -> None:
+    measured = (
+        "import sys; from tests.benchmarks.measuring import measure;"
+        "print(measure([sys.executable, '-c', 'import subprocess, sys; subprocess.run(sys.argv[1:])', sys.executable, '-c',"
+        " sys.argv[1], 'pyspark.daemon']).cpu_s)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", measured, WORKER_OF_A_DAEMON], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) > 1.2
