@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
+from typing import Any, TypeVar
 
 from assignors.balance import Balance, measure_balance
 from assignors.comparison import Comparison
-from assignors.generations import Generation
+from assignors.generations import COOPERATIVE, Generation
 from assignors.holdings import Holdings
-from assignors.model import GroupProblem
+from assignors.model import AssignmentMapping, GroupProblem
 from assignors.movement import Difference, Withheld, diff_generations
 from assignors.optimum import Least, least_movements, least_spread
 from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED
+from assignors.revocation import actual_revocations
 from assignors.subscriptions import NO_CLAIM, with_claims
 from assignors.triggers import Evidence, Past, Trigger, find_triggers
 from assignors.verification import violations
 
 _Chain = tuple[str, str]
+_Figure = TypeVar("_Figure")
+_NOTHING: AssignmentMapping = {}
+"""What an empty generation gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +118,28 @@ class Audit:
         return self.difference.movement_count - self.least_movements.count
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A result beside the one before it.
+
+    Attributes:
+        difference: without what members' claims tell.
+        least_movements: None where they cannot be told.
+    """
+
+    comparison: Comparison
+    difference: Difference
+    least_movements: Least | None
+
+
 @dataclass
 class GroupAudit:
     """The audit of one group, fed with its generations in order.
 
     Observed generations are compared with the observed one before; so are recomputed ones, since that is what their assignor started
     from. A counterfactual is compared with the last settled result of its own history; behind an empty generation that is nothing.
+
+    Several strategies often give the same: what is the same object in two solutions of a generation is measured and compared once.
     """
 
     _incarnation: int | None = None
@@ -126,6 +147,7 @@ class GroupAudit:
     _last: dict[_Chain, Generation] = field(default_factory=dict)
     _withheld: Withheld = field(default_factory=dict)
     _past: Past | None = None
+    _figures: dict[Hashable, Any] = field(default_factory=dict)
 
     def advance(self, current: AuditedGeneration) -> list[Audit]:
         """Return the audits of one more generation, in the order of its solutions."""
@@ -143,7 +165,8 @@ class GroupAudit:
             audits.append(audit)
             if solution.basis == OBSERVED:
                 next_withheld = withheld
-        self._remember(current, hypothetical)
+        self._remember(current)
+        self._figures = {}
         self._previous, self._withheld = current, next_withheld
         return audits
 
@@ -159,36 +182,56 @@ class GroupAudit:
         before_it = self._distance(current)
         if solution.assignment is None:
             return Audit(current.generation, *before_it, None, None, None, None, triggers), {}
-        is_counterfactual = solution.basis == COUNTERFACTUAL
+        assignment, is_observed = solution.assignment, solution.basis == OBSERVED
         before = self._before(solution)
-        withheld = {} if is_counterfactual else self._withheld
-        result = Generation(current.generation, solution.strategy, problem, solution.assignment)
-        comparison = Comparison(before, result)
+        result = Generation(current.generation, solution.strategy, problem, assignment)
+        compared = self._compare(current, before, result, {} if solution.basis == COUNTERFACTUAL else self._withheld)
+        difference = compared.difference
         if current.is_rewrite:
-            compared = _unmoved(comparison, withheld, is_observed=solution.basis == OBSERVED)
-        else:
-            compared = diff_generations(
-                comparison,
-                withheld,
-                is_follow_up=current.is_follow_up,
-                has_claims=solution.basis == OBSERVED and current.claims_are_known,
-                deleted_topics=current.gone_topics,
-            )
+            difference = replace(difference, actual_revocation_count=0 if is_observed else None)
+        elif is_observed and current.claims_are_known:
+            actual, is_eager = actual_revocations(compared.comparison.claimed_in(result))
+            difference = replace(difference, actual_revocation_count=actual, is_eager=is_eager)
         if solution.cooperative_revocation_count is not None:
-            compared = replace(compared, cooperative_revocation_count=solution.cooperative_revocation_count)
+            difference = replace(difference, cooperative_revocation_count=solution.cooperative_revocation_count)
         is_known = current.has_predecessor and (before is not None or self._previous is None)
+        claimed = _keeps_back(result)
         audit = Audit(
             current.generation,
             *before_it,
-            compared if is_known else None,
-            measure_balance(problem, solution.assignment),
-            compared.is_settled,
-            violations(problem, solution.assignment, solution.strategy or None),
+            difference if is_known else None,
+            self._once(("balance", id(assignment)), lambda: measure_balance(problem, assignment)),
+            difference.is_settled,
+            self._once(
+                ("violations", id(assignment), solution.strategy, claimed),
+                lambda: violations(problem, assignment, solution.strategy or None),
+            ),
             triggers,
-            _least_movements(comparison, withheld, compared, is_rewrite=current.is_rewrite) if is_known else None,
+            compared.least_movements if is_known else None,
             smallest_spread,
         )
-        return audit, compared.withheld
+        return audit, difference.withheld
+
+    def _compare(self, current: AuditedGeneration, before: Generation | None, result: Generation, withheld: Withheld) -> _Compared:
+        """Return a result beside the one before; claims and strategy matter where partitions may be kept back."""
+
+        def compared() -> _Compared:
+            comparison = Comparison(before, result)
+            if current.is_rewrite:
+                difference = _unmoved(comparison, withheld)
+            else:
+                difference = diff_generations(comparison, withheld, is_follow_up=current.is_follow_up, deleted_topics=current.gone_topics)
+            return _Compared(comparison, difference, _least_movements(comparison, withheld, difference, is_rewrite=current.is_rewrite))
+
+        since = None if before is None else (id(before.problem), id(before.assignment))
+        return self._once(("compared", since, id(result.assignment), _keeps_back(result), bool(withheld)), compared)
+
+    def _once(self, key: Hashable, figure: Callable[[], _Figure]) -> _Figure:
+        """Return a figure of this generation, worked out the first time that it is asked for."""
+        if key not in self._figures:
+            self._figures[key] = figure()
+        found: _Figure = self._figures[key]
+        return found
 
     def _distance(self, current: AuditedGeneration) -> tuple[int | None, int | None]:
         """Return the generation before, and how many between the two are not known; None for a first one."""
@@ -201,19 +244,18 @@ class GroupAudit:
         """Return what a solution is compared with. An empty generation has no row of the strategy that the group has next."""
         last = self._last.get(_chain_of(solution))
         if last is None and self._previous is not None and not self._previous.problem.members:
-            return Generation(self._previous.generation, solution.strategy, self._previous.problem, {})
+            return Generation(self._previous.generation, solution.strategy, self._previous.problem, _NOTHING)
         return last
 
-    def _remember(self, current: AuditedGeneration, hypothetical: GroupProblem) -> None:
+    def _remember(self, current: AuditedGeneration) -> None:
         """Keep the last result of each strategy that the generation has a row of, of this generation or, where it failed, of before."""
         last = {}
         for solution in current.solutions:
             if solution.basis == RECOMPUTED:
                 continue
             kept = self._before(solution)
-            if solution.assignment is not None:
-                problem = hypothetical if solution.basis == COUNTERFACTUAL else current.problem
-                kept = Generation(current.generation, solution.strategy, problem, solution.assignment)
+            if solution.assignment is not None:  # nobody asks what was claimed before
+                kept = Generation(current.generation, solution.strategy, current.problem, solution.assignment)
             if kept is not None:
                 last[_chain_of(solution)] = kept
         self._last = last
@@ -223,7 +265,12 @@ def _chain_of(solution: AuditedSolution) -> _Chain:
     return (COUNTERFACTUAL, solution.strategy) if solution.basis == COUNTERFACTUAL else (OBSERVED, "")
 
 
-def _unmoved(comparison: Comparison, withheld: Withheld, *, is_observed: bool) -> Difference:
+def _keeps_back(result: Generation) -> bool:
+    """Return whether members may have claimed partitions that a cooperative assignor keeps back."""
+    return result.strategy in COOPERATIVE and any(member.owned for member in result.problem.members)
+
+
+def _unmoved(comparison: Comparison, withheld: Withheld) -> Difference:
     """Return the comparison of a static rewrite: no assignor ran, so nothing moved, and what was withheld still is.
 
     It is not worked out from the members: the one that came back claims nothing any more, and a recomputed assignment that the
@@ -241,7 +288,7 @@ def _unmoved(comparison: Comparison, withheld: Withheld, *, is_observed: bool) -
         returned_count=0,
         eager_revocation_count=0,
         cooperative_revocation_count=0,
-        actual_revocation_count=0 if is_observed else None,
+        actual_revocation_count=None,
         is_eager=None,
         movements=(),
         withheld=withheld,

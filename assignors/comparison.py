@@ -7,6 +7,7 @@ id has kept its partitions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -56,6 +57,12 @@ class Comparison:
         self.before, self.now = before.first(numbers), now.first(numbers)
         self.has_repeats = bool(now.owners.repeated)
         self._before, self._now = before, now
+
+    def claimed_in(self, result: Generation) -> Comparison:
+        """Return the same comparison for a result that gives the same to the same members, which may claim otherwise."""
+        other = copy(self)
+        other.current = result
+        return other
 
     @property
     def previous_generation(self) -> int | None:

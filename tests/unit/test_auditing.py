@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from assignors import GroupProblem, Member, Topic
 from assignors.auditing import Audit, AuditedGeneration, AuditedSolution, GroupAudit
@@ -316,3 +319,31 @@ def test_nothing_is_avoidable_before_all_is_settled_nor_in_a_rewrite() -> None:
     first = generation(1, solution(OBSERVED, {"a": "t0", "b": "t1"}))
     rewritten = generation(1, solution(OBSERVED, {"a": "t0", "b": "t1"}), solution(RECOMPUTED, {"a": "t1", "b": "t0"}), is_rewrite=True)
     assert [(audit.least_movement_count, audit.avoidable_movement_count) for audit in audits(first, rewritten)[1]] == [(0, 0)] * 2
+
+
+GIVEN = [{"a": first, "b": second, "c": third} for first in ("t0", "t0 t1", "") for second in ("t1", "") for third in ("t2", "t0 t2", "")]
+"""Whole assignments of three partitions, and some that leave one out or give it twice."""
+
+
+@st.composite
+def told_generations(draw: st.DrawFn) -> list[AuditedGeneration]:
+    """Generations of three members, with results of which some are the same object."""
+    results = [{name: held(text) for name, text in given.items()} for given in GIVEN]
+    pool = st.sampled_from(results)
+    history = []
+    for number in range(1, draw(st.integers(2, 4)) + 1):
+        own = draw(st.sampled_from(["range", "sticky", COOPERATIVE]))
+        pairs = [(COUNTERFACTUAL, name) for name in ("range", "sticky", COOPERATIVE, "plugin")] + [(OBSERVED, own), (RECOMPUTED, own)]
+        few = draw(st.lists(pool, min_size=2, max_size=2))
+        solutions = [AuditedSolution(*pair, draw(st.sampled_from(few))) for pair in pairs]
+        members = tuple(member(name, owned=draw(st.sampled_from(["", "t0", "t1 t2"]))) for name in "abc")
+        flags = {name: draw(st.booleans()) for name in ("claims_are_known", "is_rewrite", "is_follow_up")}
+        history.append(generation(number, *solutions, members=members, topics={"t": Topic(3)}, **flags))
+    return history
+
+
+@settings(max_examples=200, deadline=None)
+@given(told_generations())
+def test_results_that_are_one_object_are_audited_like_equal_ones_that_are_not(history: list[AuditedGeneration]) -> None:
+    apart = [replace(one, solutions=[replace(s, assignment=dict(s.assignment)) for s in one.solutions]) for one in history]
+    assert audits(*history) == audits(*apart)
