@@ -7,6 +7,7 @@ arrived late, from a checkpoint before that. Groups without anything new are not
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from datetime import datetime
 from functools import partial, reduce
 
@@ -17,6 +18,7 @@ from jobs import udfs
 from jobs.context import RunContext
 from jobs.packing import GROUP, pack_chunks, runs_by_group, spread_groups, topic_runs
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA
+from jobs.topic_changes import changed_topics
 from jobs.warehouse import Warehouse
 from schemas.staging import AUDITED_TABLES, SOLVED_ROWS
 from schemas.tables import (
@@ -37,6 +39,11 @@ BEFORE_ALL = -1
 """A position before every other."""
 
 
+def _shown_to_leaders() -> Column:
+    """Return what a look shows of a topic that an assignor looks at."""
+    return F.to_json(F.struct("topic_id", "partition_count", "partitions.replica_racks"))
+
+
 def topics_seen_first(looks: DataFrame, consumed: int) -> DataFrame:
     """Return (cluster_id, topic) of the topics that looks newer than ``consumed`` show, and no older one."""
     first = looks.groupBy("cluster_id", "topic").agg(F.min("run_sequence").alias("first_sequence"))
@@ -46,28 +53,39 @@ def topics_seen_first(looks: DataFrame, consumed: int) -> DataFrame:
 def snapshots_behind_looks(context: RunContext, snapshots: DataFrame, consumed: int) -> DataFrame:
     """Return the snapshots whose topics may be resolved otherwise since there are looks newer than ``consumed``.
 
-    A snapshot is resolved by its neighbours among the looks, so that a new look concerns none from before the look before it; but topics
-    that were in no look at all, and were inferred, have a neighbour now wherever they are named. Rows: (cluster_id, group_id, position).
+    A snapshot is resolved by its neighbours among the looks. So a new look concerns none from before the look before it; nor one of which
+    each topic is the same in all looks from the second last before it on. Topics that were in no look at all, and were inferred, have a
+    neighbour now wherever they are named. Rows: (cluster_id, group_id, position).
     """
-    warehouse = context.warehouse
-    looks = warehouse.read(TOPIC_SNAPSHOTS.name)
+    warehouse, times_ms = context.warehouse, context.look_facts.times_ms
+    looks, solutions, topics = (warehouse.read(spec.name) for spec in (TOPIC_SNAPSHOTS, SOLUTIONS, GENERATION_TOPICS))
     new_looks = looks.where(F.col("run_sequence") > consumed)
     first = new_looks.groupBy("cluster_id").agg(F.min(F.unix_millis("observed_at")).alias("first_ms")).collect()
-    is_near = F.lit(False)
+    compared: dict[str, tuple[int, ...]] = {}
+    is_without_look_before, is_near = F.lit(False), F.lit(False)
     for cluster_id, first_ms in first:
-        before = [time for time in context.look_facts.times_ms[cluster_id] if time < first_ms][-1:]
-        joined_ms = F.unix_millis(F.coalesce("joined_at", "observed_at"))
-        is_near |= (F.col("cluster_id") == cluster_id) & (joined_ms >= before[0] if before else F.lit(True))
-    inferred = (
-        warehouse.read(GENERATION_TOPICS.name)
-        .select("cluster_id", "topics_hash", F.explode("topics").alias("entry"))
-        .where(F.col("entry.basis") == str(TopicBasis.INFERRED))
-        .select("cluster_id", "topics_hash", F.col("entry.topic").alias("topic"))
-    )
+        times, is_of_cluster = times_ms[cluster_id], F.col("cluster_id") == cluster_id
+        first_new = bisect_left(times, first_ms)
+        if first_new == 0:
+            is_without_look_before |= is_of_cluster
+            continue
+        compared[cluster_id] = times[max(first_new - 2, 0) :]
+        is_near |= is_of_cluster & (F.unix_millis(F.coalesce("joined_at", "observed_at")) >= times[first_new - 1])
+    entries = topics.select("cluster_id", "topics_hash", F.explode("topics").alias("entry"))
+    named = entries.select("cluster_id", "topics_hash", F.col("entry.topic").alias("topic"), F.col("entry.basis").alias("basis"))
+    inferred = named.where(F.col("basis") == str(TopicBasis.INFERRED))
     of_inferred = looks.join(F.broadcast(inferred.select("cluster_id", "topic").distinct()), ["cluster_id", "topic"], "left_semi")
-    inferred = inferred.join(topics_seen_first(of_inferred, consumed), ["cluster_id", "topic"])
-    named = warehouse.read(SOLUTIONS.name).join(inferred.select("cluster_id", "topics_hash").distinct(), ["cluster_id", "topics_hash"])
-    return snapshots.where(is_near).select(*GROUP, "position").unionByName(named.select(*GROUP, "position"))
+    seen_first = inferred.join(topics_seen_first(of_inferred, consumed), ["cluster_id", "topic"], "left_semi")
+    observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).select(*GROUP, "position", "topics_hash")
+    parts = [
+        snapshots.where(is_without_look_before),
+        observed.join(seen_first, ["cluster_id", "topics_hash"], "left_semi"),
+    ]
+    if compared:
+        changed = named.join(changed_topics(looks, compared, _shown_to_leaders()), ["cluster_id", "topic"], "left_semi")
+        near = snapshots.where(is_near).select(*GROUP, "position").join(observed, [*GROUP, "position"], "left")
+        parts += [near.where("topics_hash IS NULL"), near.join(changed, ["cluster_id", "topics_hash"], "left_semi")]
+    return reduce(DataFrame.unionByName, [part.select(*GROUP, "position") for part in parts])
 
 
 def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | None, consumed_looks: int | None) -> DataFrame:
@@ -277,6 +295,8 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
         groups = from_the_beginning(groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi"))
     groups = warehouse.stage("groups", groups)
+    if groups.isEmpty():
+        return
     pending = snapshots.join(groups.select(*GROUP, "behind"), list(GROUP)).where(F.col("position") > F.col("behind")).drop("behind")
     solved = warehouse.stage("assign", solve(context, pending, groups))
     _forget(warehouse, groups)

@@ -206,12 +206,13 @@ def run(context: RunContext) -> None:
     if consumed is not None:
         rewritten = _audit(context, consumed)
         context.consumed[SOLUTIONS.name] = context.run_sequence
-    news = resumption.read_news(context)
+    has_news = resumption.has_news(context)
+    news = resumption.read_news(context, rewritten)
     if news is not None:
         resumption.refresh(context, news)
         weights.refresh(context, news, rewritten)
         coordinators.refresh(context, news)
-    if consumed is not None or news is not None:
+    if consumed is not None or has_news:
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)
 

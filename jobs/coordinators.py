@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 def refresh(context: RunContext, news: resumption.News) -> None:
     """Write audits again whose groups the newest look at ``__consumer_offsets`` puts into another partition of it."""
+    if news.late_looks is None:
+        return
     looked_at = news.late_looks.where(F.col("topic") == OFFSETS_TOPIC).select("cluster_id").collect()
     counts = context.look_facts.offsets_partition_counts
     if not looked_at:

@@ -831,8 +831,6 @@ def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: M
     is_large = is_much and not workload.is_short
     name = forced or ("large" if is_large else "small")
     beneath, special = (_settings_of(f"{conf_folder}/{PROFILES[kind]}") for kind in ("small", name))
-    if workload.inputs and not (forced or workload.without_size) and inputs.is_all and inputs.counted <= INPUT_LIMIT:
-        special = {**special, JAVA_OPTIONS: beneath[JAVA_OPTIONS]}  # a run over what is new ends before the second compiler pays
     fitted = _fit({**beneath, **special}, machine, ENOUGH_BYTES if is_unknown else inputs.counted + (tables or 0))
     chosen = {key: own.settings.get(key, value) for key, value in fitted.items()}
     needed = {key: value for key, value in chosen.items() if own.replaces_file or value != beneath.get(key)}

@@ -10,9 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import reduce
-from itertools import chain
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs import udfs
@@ -20,6 +19,7 @@ from jobs.context import RunContext
 from jobs.findings.looks import SEEN_AT
 from jobs.packing import GROUP, PLACE
 from jobs.stored_findings import replace_findings
+from jobs.topic_changes import TOPIC, Times, by_cluster, changed_topics, is_from
 from schemas.staging import FOUND_ROWS, GROWTH_FACTS
 from schemas.tables import (
     FINDINGS,
@@ -32,16 +32,12 @@ from schemas.tables import (
 )
 from schemas.vocabulary import Basis, GroupType, Rule
 
-TOPIC = ("cluster_id", "topic")
 SOURCE = ("cluster_id", "source")
 READ_HERE = {name: f"{name} for {FINDINGS.name}" for name in (TOPIC_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name)}
 """Table -> under which name ``runs.consumed`` says how far it has been used here."""
 
 JOINED_BEFORE_MS = 60_000
 """How much earlier than its record members may have joined a generation: recorded were 8 seconds."""
-
-Times = Mapping[str, tuple[int, ...]]
-"""Cluster id -> times of looks in ms, ascending."""
 
 
 def looks_to_compare(times_ms: Times, first_new_ms: Mapping[str, int] | None) -> dict[str, tuple[int, ...]]:
@@ -57,34 +53,6 @@ def looks_to_compare(times_ms: Times, first_new_ms: Mapping[str, int] | None) ->
         return {cluster: times for cluster, times in times_ms.items() if len(times) > 1}
     compared = {cluster: times_ms[cluster][max(bisect_left(times_ms[cluster], at) - 1, 0) :] for cluster, at in first_new_ms.items()}
     return {cluster: times for cluster, times in compared.items() if len(times) > 1}
-
-
-def _is_from(first_ms: Mapping[str, int]) -> Column:
-    """Return whether a look is one of these clusters', and taken at that time or later."""
-    observed_ms = F.unix_millis("observed_at")
-    is_from = [(F.col("cluster_id") == cluster) & (observed_ms >= at) for cluster, at in first_ms.items()]
-    return reduce(Column.__or__, is_from, F.lit(False))
-
-
-def _by_cluster(values: Mapping[str, int]) -> Column:
-    """Return the number that belongs to a row's cluster."""
-    pairs = ((F.lit(cluster), F.lit(number).cast("bigint")) for cluster, number in values.items())
-    return F.element_at(F.create_map(*chain.from_iterable(pairs)), F.col("cluster_id"))
-
-
-def changed_topics(looks: DataFrame, compared: Times) -> DataFrame:
-    """Return (cluster_id, topic) of the topics that do not have the same partition count in all looks that are compared.
-
-    Args:
-        compared: as ``looks_to_compare`` returns them; each is the end of the cluster's looks.
-    """
-    counts = (
-        looks.where(_is_from({cluster: times[0] for cluster, times in compared.items()}))
-        .groupBy(*TOPIC)
-        .agg(F.min("partition_count").alias("least"), F.max("partition_count").alias("most"), F.count(F.lit(1)).alias("look_count"))
-    )
-    is_absent = F.col("look_count") < _by_cluster({cluster: len(times) for cluster, times in compared.items()})
-    return counts.where((F.col("least") < F.col("most")) | is_absent).select(*TOPIC)
 
 
 def newest_with_topics(audits: DataFrame, topics: DataFrame) -> DataFrame:
@@ -104,7 +72,7 @@ def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFr
 
     Rows: as ``newest``; partition_count, seen_at_ms: of the first look since which it has more.
     """
-    last = looks.where(_is_from({cluster: times[-1] for cluster, times in times_ms.items()})).select(*TOPIC, "partition_count")
+    last = looks.where(is_from({cluster: times[-1] for cluster, times in times_ms.items()})).select(*TOPIC, "partition_count")
     hits = newest.join(last, list(TOPIC)).where("partition_count > known_count")
     of_topics = looks.join(F.broadcast(hits.select(*TOPIC).distinct()), list(TOPIC), "left_semi")
     seen = of_topics.select(*TOPIC, F.unix_millis("observed_at").alias("look_ms"), F.col("partition_count").alias("count"))
@@ -136,7 +104,7 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
     )
     columns = {
         "is_consumer_protocol": F.col("group_type") == str(GroupType.CONSUMER),
-        "looked_until_ms": _by_cluster({cluster: times[-1] for cluster, times in times_ms.items()}),
+        "looked_until_ms": by_cluster({cluster: times[-1] for cluster, times in times_ms.items()}),
     }
     return rows.join(until, list(SOURCE), "left").withColumns(columns).select(*GROWTH_FACTS.names)
 
@@ -180,7 +148,7 @@ def refresh(context: RunContext, solutions_behind: int | None) -> None:
         warehouse.read(spec.name) for spec in (GENERATION_AUDITS, GENERATION_TOPICS, TOPIC_SNAPSHOTS, FINDINGS)
     )
     compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_behind, behind[TOPIC_SNAPSHOTS.name]))
-    changed = changed_topics(looks, compared) if compared else None
+    changed = changed_topics(looks, compared, F.col("partition_count")) if compared else None
     is_changed = changed is not None and not changed.isEmpty()
     stored = of_looks(findings)
     is_stored = bool(context.written_before.get(FINDINGS.name)) and not stored.isEmpty()

@@ -191,7 +191,8 @@ def answers(
     from a source that says so, or since its part of ``__consumer_offsets`` was read from the first record on; else ``unknown``. A commit
     ahead of a look before it is none out of range: the log had grown since.
 
-    Added columns: the resume columns, ``rate`` (millionths of a record a second). Lag is null where no later look tells the end of the log;
+    Added columns: the resume columns, ``rate`` (millionths of a record a second), ``end_from`` (from when on a look tells where the log
+    ended: the moment, or the time of the last commit if that is later). Lag is null where no later look tells the end of the log;
     by a look that is later than the moment it is an upper bound, since records may have come in between.
 
     Args:
@@ -206,7 +207,7 @@ def answers(
     asked = _last_commits(moments, commits).join(known, list(GROUP), "left").withColumn("is_complete", F.coalesce("known", F.lit(False)))
     asked = stage("last_commits", asked.withColumn("end_from", F.greatest("observed_at", _committed("committed_at"))))
     told = {**_resume_columns(max_look_delay_s), "rate": _rate()}
-    return _with_looks(asked, looks, stage).withColumns(told).select(*moments.columns, *told)
+    return _with_looks(asked, looks, stage).withColumns(told).select(*moments.columns, *told, "end_from")
 
 
 def of_groups_in(rows: DataFrame, commits: DataFrame) -> DataFrame:
@@ -260,65 +261,64 @@ def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
     return fresh.join(around, list(TOPIC), "left")
 
 
-def by_topic(commits: DataFrame) -> DataFrame:
+def _by_topic(commits: DataFrame) -> DataFrame:
     """Return the first place and time of new commits of each group's topic, from those of its partitions."""
     first = [F.min(name).alias(name) for name in ("from_position", "from_time")]
     return commits.groupBy(*GROUP, "topic").agg(*first, F.max("by_time").alias("by_time"))
 
 
-def concerned(held: DataFrame, commits: DataFrame, looks: DataFrame, commits_after: timedelta | None = None) -> DataFrame:
+def concerned(held: DataFrame, news: News, latest: Column, earliest: Column) -> DataFrame:
     """Return what is held of which new commits or looks may tell otherwise; nothing else but little.
 
     Args:
-        held: partitions, with the columns of ``MOMENT``, member_id, and committed_at unless ``commits_after`` is given; or topics, with
-            the same columns but partition.
-        commits: as ``_late_commits`` returns them, for topics as ``by_topic`` does.
-        looks: as ``_late_looks`` returns them.
-        commits_after: how much later than the moment its commit may be timed, where ``held`` does not tell; clocks differ.
+        held: partitions, with the columns of ``MOMENT`` and member_id; or topics, with the same columns but partition.
+        latest, earliest: the limits between which it lies from when on a look tells where the log ended.
     """
-    is_behind_commit = F.when(F.col("by_time"), F.col("observed_at") >= F.col("from_time")).otherwise(
-        F.col("position") >= F.col("from_position")
-    )
-    latest = F.greatest("observed_at", "committed_at") if commits_after is None else F.col("observed_at") + F.lit(commits_after)
-    earliest = latest if commits_after is None else F.col("observed_at")
-    begins_otherwise = (F.col("observed_at") >= F.col("first_look")) & F.coalesce(F.col("observed_at") < F.col("look_behind"), F.lit(True))
-    ends_otherwise = (earliest <= F.col("last_look")) & F.coalesce(latest > F.col("look_before"), F.lit(True))
-    return (
-        held.where("member_id IS NOT NULL")
-        .join(commits, [name for name in PARTITION_OF_GROUP if name in held.columns], "left")
-        .join(F.broadcast(looks), list(TOPIC), "left")
-        .where(F.coalesce(is_behind_commit, F.lit(False)) | F.coalesce(begins_otherwise | ends_otherwise, F.lit(False)))
-        .select(*held.columns)
-    )
+    by_partition = "partition" in held.columns
+    rows, is_concerned = held.where("member_id IS NOT NULL"), F.lit(False)
+    if news.late_commits is not None:
+        late = news.late_commits if by_partition else _by_topic(news.late_commits)
+        rows = rows.join(late, list(PARTITION_OF_GROUP if by_partition else (*GROUP, "topic")), "left")
+        is_behind = F.when(F.col("by_time"), F.col("observed_at") >= F.col("from_time"))
+        is_concerned |= F.coalesce(is_behind.otherwise(F.col("position") >= F.col("from_position")), F.lit(False))
+    if news.late_looks is not None:
+        rows = rows.join(F.broadcast(news.late_looks), list(TOPIC), "left")
+        is_before = F.coalesce(F.col("observed_at") < F.col("look_behind"), F.lit(True))
+        begins_otherwise = (F.col("observed_at") >= F.col("first_look")) & is_before
+        ends_otherwise = (earliest <= F.col("last_look")) & F.coalesce(latest > F.col("look_before"), F.lit(True))
+        is_concerned |= F.coalesce(begins_otherwise | ends_otherwise, F.lit(False))
+    return rows.where(is_concerned).select(*held.columns)
 
 
-def _since(commits: DataFrame, looks: DataFrame) -> datetime | None:
+def _since(commits: DataFrame | None, looks: DataFrame | None) -> datetime | None:
     """Return a time before which no movement is concerned; None where a topic was never looked at before, so that all may be."""
-    commit_times, look_times = (
-        commits.agg(F.min("from_time").alias("first"), F.lit(False).alias("is_open")),
-        looks.agg(F.min("look_before").alias("first"), F.coalesce(F.bool_or(F.col("look_before").isNull()), F.lit(False)).alias("is_open")),
-    )
-    rows = commit_times.unionByName(look_times).collect()
+    frames = []
+    if commits is not None:
+        frames.append(commits.agg(F.min("from_time").alias("first"), F.lit(False).alias("is_open")))
+    if looks is not None:
+        is_open = F.coalesce(F.bool_or(F.col("look_before").isNull()), F.lit(False)).alias("is_open")
+        frames.append(looks.agg(F.min("look_before").alias("first"), is_open))
+    rows = reduce(DataFrame.unionByName, frames).collect() if frames else []
     times = [row["first"] for row in rows if row["first"] is not None]
     return None if any(row["is_open"] for row in rows) or not times else min(times) - CLOCKS_DIFFER
 
 
 @dataclass(frozen=True)
 class News:
-    """What landed since moments of earlier runs were asked.
+    """What landed since moments of earlier runs were asked, and may tell more of them.
 
     Attributes:
         commits, looks: all rows of the two tables.
-        late_commits: as ``_late_commits`` returns them.
-        late_looks: as ``_late_looks`` returns them.
+        late_commits: as ``_late_commits`` returns them; None where all are behind the generations of earlier runs.
+        late_looks: as ``_late_looks`` returns them; None where no look is new.
         complete, newly_complete: as ``complete_groups`` returns them; the latter None where there are none.
-        since: nothing before it is concerned; None where everything may be.
+        since: nothing before it is concerned by commits or looks; None where everything may be.
     """
 
     commits: DataFrame
     looks: DataFrame
-    late_commits: DataFrame
-    late_looks: DataFrame
+    late_commits: DataFrame | None
+    late_looks: DataFrame | None
     complete: DataFrame
     newly_complete: DataFrame | None
     since: datetime | None
@@ -348,31 +348,54 @@ def _earlier_rows(context: RunContext, name: str, rewritten: DataFrame | None = 
     return earlier.unionByName(again)
 
 
-def read_news(context: RunContext) -> News | None:
-    """Return what landed since the last time; None where that is nothing, or where no run before has asked."""
+def has_news(context: RunContext) -> bool:
+    """Return whether commits, looks or the beginning of a log have landed since they were last used here."""
+    is_unread = any(context.unread(name, reader) is not None for name, reader in READ_HERE.items())
+    return is_unread or bool(_new_origins(context))
+
+
+def _new_origins(context: RunContext) -> list[str]:
+    return [origin for origin, sequence in context.origins.items() if sequence > context.consumed.get(ORIGINS_READ_HERE, 0)]
+
+
+def read_news(context: RunContext, rewritten: DataFrame | None) -> News | None:
+    """Take what landed since the last time as used; return it where it may tell more of what earlier runs have audited, else None.
+
+    Args:
+        rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
+    """
     warehouse = context.warehouse
-    consumed = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
-    context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in consumed.items() if sequence is not None}
-    new_origins = [origin for origin, sequence in context.origins.items() if sequence > context.consumed.get(ORIGINS_READ_HERE, 0)]
+    unread = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
+    new_origins = _new_origins(context)
+    context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in unread.items() if sequence is not None}
     context.consumed[ORIGINS_READ_HERE] = context.run_sequence
-    is_news = bool(new_origins) or any(sequence is not None for sequence in consumed.values())
-    if not is_news or not context.written_before.get(GENERATION_AUDITS.name):
+    if not context.written_before.get(GENERATION_AUDITS.name):
         return None
     commits, looks = (warehouse.read(name) for name in READ_HERE)
-    seen = [context.run_sequence if sequence is None else sequence for sequence in consumed.values()]
-    late_commits = warehouse.stage("late_commits", _late_commits(commits.where(F.col("run_sequence") > seen[0])))
-    late_looks = warehouse.stage("late_looks", _late_looks(looks, seen[1]))
+    late_commits = late_looks = newly_complete = None
+    since = unread[OFFSET_SNAPSHOTS.name]
+    if since is not None:
+        late = _late_commits(commits.where(F.col("run_sequence") > since))
+        late = warehouse.stage("late_commits", _before_audits(late, _earlier_rows(context, GENERATION_AUDITS.name, rewritten)))
+        late_commits = None if late.isEmpty() else late
+    since = unread[TOPIC_SNAPSHOTS.name]
+    if since is not None:
+        late_looks = warehouse.stage("late_looks", _late_looks(looks, since))
     snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name)
-    newly_complete = complete_groups(snapshots, new_origins) if new_origins else None
-    return News(
-        commits,
-        looks,
-        late_commits,
-        late_looks,
-        complete_groups(snapshots, context.origins),
-        newly_complete,
-        _since(late_commits, late_looks),
-    )
+    if new_origins:
+        newly_complete = complete_groups(snapshots, new_origins)
+    if late_commits is None and late_looks is None and newly_complete is None:
+        return None
+    complete = complete_groups(snapshots, context.origins)
+    return News(commits, looks, late_commits, late_looks, complete, newly_complete, _since(late_commits, late_looks))
+
+
+def _before_audits(late_commits: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return the late commits that some audited generation of their group lies behind: what only follows all of them is no news."""
+    newest = audits.groupBy(*GROUP).agg(F.max("position").alias("last_position"), F.max("observed_at").alias("last_time"))
+    is_before = F.when(F.col("by_time"), F.col("from_time") <= F.col("last_time"))
+    is_before = is_before.otherwise(F.col("from_position") <= F.col("last_position"))
+    return late_commits.join(newest, list(GROUP)).where(is_before).select(*late_commits.columns)
 
 
 def is_told_otherwise(columns: Iterable[str]) -> Column:
@@ -384,7 +407,8 @@ def refresh(context: RunContext, news: News) -> None:
     """Ask stored movements of earlier runs again, where commits or looks have landed since that concern them."""
     warehouse = context.warehouse
     stored = news.rows_to_ask(context, MOVEMENTS.name)
-    again = concerned(stored, news.late_commits, news.late_looks)
+    moment = F.greatest("observed_at", "committed_at")
+    again = concerned(stored, news, moment, moment)
     if news.newly_complete is not None:
         unknown = _earlier_rows(context, MOVEMENTS.name).where(F.col("resume_outcome") == str(ResumeOutcome.UNKNOWN))
         of_groups = unknown.join(news.newly_complete, list(GROUP), "left_semi")

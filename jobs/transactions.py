@@ -181,7 +181,8 @@ class Verdicts:
         told = self._rows.where("is_stored").select(*OFFSET_SNAPSHOTS.key, F.col("is_uncertain").alias("told"))
         if told.isEmpty():
             return
-        rows = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_of_log()).join(told, list(OFFSET_SNAPSHOTS.key))
+        open_rows = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
+        rows = open_rows.join(told, list(OFFSET_SNAPSHOTS.key))
         changed = rows.withColumns({**self._run_columns, "is_uncertain": F.col("told")}).select(*OFFSET_SNAPSHOTS.schema.names)
         changed = self._warehouse.stage("uncertain_otherwise", changed)
         count = self._warehouse.delete(OFFSET_SNAPSHOTS.name, changed.select(*OFFSET_SNAPSHOTS.key), OFFSET_SNAPSHOTS.key)

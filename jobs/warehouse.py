@@ -65,6 +65,8 @@ OPTIMIZE_SETTINGS = {
     "spark.databricks.delta.optimize.minFileSize": str(32 * 1024 * 1024),
     "spark.databricks.delta.optimize.maxFileSize": str(256 * 1024 * 1024),
 }
+MOST_KEYS_SENT = 50_000
+"""Keys of rows to delete or change that are sent to every task: some ten megabytes of memory. With more the table is shuffled."""
 SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
 
 
@@ -479,9 +481,15 @@ class Warehouse:
         return int(metrics.get("numTargetRowsUpdated", 0))
 
     def _merge(self, name: str, keys: DataFrame, columns: tuple[str, ...], condition: str, what: str) -> dict[str, Any]:
-        """Do one thing to each row of a table that has a key; return what Delta measured, nothing where it committed nothing."""
+        """Do one thing to each row of a table that has a key; return what Delta measured, nothing where it committed nothing.
+
+        Delta would shuffle the whole table to find the rows of a few keys.
+        """
+        count = keys.limit(MOST_KEYS_SENT + 1).count()
+        if not count:
+            return {}
         view = "evenkeel_keys"
-        keys.createOrReplaceTempView(view)
+        (F.broadcast(keys) if count <= MOST_KEYS_SENT else keys).createOrReplaceTempView(view)
         is_equal = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
         merge = f"MERGE INTO {self.identifier(name)} t USING {view} d ON {is_equal} AND {condition} WHEN MATCHED THEN {what}"
         try:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from jobs import resumption
 from jobs.context import RunContext
-from jobs.packing import PLACE
+from jobs.packing import GROUP, PLACE
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS
 from schemas.vocabulary import Basis
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 ROW = (*PLACE, "basis")
 CARRIED = {"lag": "lag_imbalance_ratio", "rate": "throughput_imbalance_ratio"}
 """What a partition carries -> the column that tells how evenly members share it."""
-WEIGHTS = tuple(CARRIED.values())
+WEIGHTS = (*CARRIED.values(), "weighed_until")
 
 
 def _observed(rows: DataFrame) -> DataFrame:
@@ -47,7 +47,7 @@ def held_partitions(assignments: DataFrame, audits: DataFrame) -> DataFrame:
 
 
 def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
-    """Return audits with what the largest share of a member is by the mean share of all, for observed generations.
+    """Return audits with what the largest share of a member is by the mean share of all, for observed generations; and ``weighed_until``.
 
     Counted are partitions of which it is known; null where it is known of none, or where all carry nothing. Sums are of 38 digits,
     since a capture may hold any offsets.
@@ -56,9 +56,11 @@ def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
         audits: their own columns of these names are disregarded.
         answered: ``resumption.answers`` to ``held_partitions`` of these generations.
     """
-    by_member = answered.groupBy(*PLACE, "member_id").agg(*[F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in CARRIED])
+    carried = [F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in CARRIED]
+    by_member = answered.groupBy(*PLACE, "member_id").agg(*carried, F.max("end_from").alias("end_from"))
     shares = by_member.groupBy(*PLACE).agg(
-        *[aggregate(name).alias(f"{word}_{name}") for name in CARRIED for word, aggregate in (("most", F.max), ("all", F.sum))]
+        *[aggregate(name).alias(f"{word}_{name}") for name in CARRIED for word, aggregate in (("most", F.max), ("all", F.sum))],
+        F.max("end_from").alias("end_from"),
     )
     ratios = {
         column: F.when(
@@ -68,7 +70,28 @@ def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
         / F.col(f"all_{name}").cast("double")
         for name, column in CARRIED.items()
     }
-    return audits.drop(*WEIGHTS).join(shares, list(PLACE), "left").withColumns(ratios).select(*audits.columns)
+    is_observed = F.col("basis") == str(Basis.OBSERVED)
+    until = {"weighed_until": F.when(is_observed, F.coalesce("end_from", "observed_at"))}
+    return audits.drop(*WEIGHTS).join(shares, list(PLACE), "left").withColumns(ratios | until).select(*audits.columns)
+
+
+def _to_weigh(audits: DataFrame, news: resumption.News) -> DataFrame:
+    """Return the audits that new commits or looks may concern, by their groups and times alone.
+
+    Args:
+        audits: with ``until``, the latest moment from which on a look tells where the log of a partition ended.
+    """
+    is_concerned = F.lit(False)
+    rows = audits
+    if news.late_commits is not None:
+        groups = news.late_commits.select(*GROUP).distinct().withColumn("has_commits", F.lit(True))
+        rows, is_concerned = rows.join(groups, list(GROUP), "left"), F.coalesce("has_commits", F.lit(False))
+    if news.late_looks is not None:
+        before = F.when(F.count_if(F.col("look_before").isNull()) == 0, F.min("look_before")).alias("look_before")
+        spans = news.late_looks.groupBy("cluster_id").agg(before, F.lit(True).alias("has_looks"))
+        rows = rows.join(F.broadcast(spans), "cluster_id", "left")
+        is_concerned |= F.coalesce(F.col("has_looks") & F.coalesce(F.col("until") > F.col("look_before"), F.lit(True)), F.lit(False))
+    return rows.where(is_concerned).select(*audits.columns)
 
 
 def refresh(context: RunContext, news: resumption.News, rewritten: DataFrame | None = None) -> None:
@@ -78,11 +101,12 @@ def refresh(context: RunContext, news: resumption.News, rewritten: DataFrame | N
         rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
     """
     warehouse, name = context.warehouse, GENERATION_AUDITS.name
-    stored = _observed(news.rows_to_ask(context, name, rewritten))
+    until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(resumption.CLOCKS_DIFFER))
+    stored = _to_weigh(_observed(news.rows_to_ask(context, name, rewritten)).withColumn("until", until), news)
     # By topics: a generation holds most partitions of each, and those of all generations are many.
-    held = held_topics(warehouse.read(ASSIGNMENTS.name), stored).drop("partitions")
-    late_commits = resumption.by_topic(news.late_commits)
-    places = resumption.concerned(held, late_commits, news.late_looks, resumption.CLOCKS_DIFFER).select(*PLACE).distinct()
+    held = held_topics(warehouse.read(ASSIGNMENTS.name), stored).drop("partitions").join(stored.select(*PLACE, "until"), list(PLACE))
+    places = resumption.concerned(held, news, F.col("until"), F.col("observed_at")).select(*PLACE).distinct()
+    stored = stored.drop("until")
     again = warehouse.stage("concerned_audits", stored.join(places, list(PLACE), "left_semi"))
     if again.isEmpty():
         return

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 12
+CONTRACT_VERSION = 13
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -516,6 +516,12 @@ GENERATION_AUDITS = TableSpec(
                 "throughput_imbalance_ratio",
                 DOUBLE,
                 "observed rows: largest / mean records a second of a member, by the looks before and after the generation",
+            ),
+            _column(
+                "weighed_until",
+                TIMESTAMP,
+                "observed rows: observed_at, or the commit time of a held partition's last commit where that is later; the first look from "
+                "then on tells lag; null in rows of contract versions before 13",
             ),
             RECONCILED_AT,
             BATCHED_EPOCH_COUNT,

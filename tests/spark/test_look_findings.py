@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from jobs.look_findings import changed_topics, grown_topics, growth_facts, newest_with_topics
+from jobs.look_findings import grown_topics, growth_facts, newest_with_topics
+from jobs.topic_changes import changed_topics
 from schemas.tables import GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS
 from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
@@ -38,7 +40,7 @@ LOOKS = [
     ],
 )
 def test_only_topics_whose_count_differs_are_asked_for(spark: SparkSession, compared: tuple[int, ...], expected: set[str]) -> None:
-    assert {row["topic"] for row in changed_topics(looks(spark, *LOOKS), {"c": compared}).collect()} == expected
+    assert {row["topic"] for row in changed_topics(looks(spark, *LOOKS), {"c": compared}, F.col("partition_count")).collect()} == expected
 
 
 def topics_row(topics_hash: str, **counts: int) -> Row:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs import resumption
 from jobs.resumption import RESUME_COLUMNS, _late_commits, _late_looks
@@ -242,7 +243,9 @@ def test_what_comes_late_concerns_every_movement_that_it_changes(
     stored = [{**row, **dict(zip(RESUME_COLUMNS, told, strict=True))} for row, told in zip(movements, before, strict=True)]
     all_looks = frame(spark, TOPIC_SNAPSHOTS.schema, looks)
     late_commits = _late_commits(frame(spark, OFFSET_SNAPSHOTS.schema, commits).where("run_sequence > 1"))
-    concerned = resumption.concerned(frame(spark, MOVEMENTS.schema, stored), late_commits, _late_looks(all_looks, 1)).collect()
+    news = resumption.News(late_commits, all_looks, late_commits, _late_looks(all_looks, 1), late_commits, None, None)
+    moment = F.greatest("observed_at", "committed_at")
+    concerned = resumption.concerned(frame(spark, MOVEMENTS.schema, stored), news, moment, moment).collect()
     asked = {(row["group_id"], row["position"]) for row in concerned}
     changed = {(row["group_id"], row["position"]) for row, old, new in zip(movements, before, now, strict=True) if old != new}
     assert len(changed) > 200

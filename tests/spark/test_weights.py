@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import resumption
-from jobs.weights import CARRIED, WEIGHTS, held_partitions, with_weights
+from jobs.weights import CARRIED, held_partitions, with_weights
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
 from tests.spark.frames import frame, moment, unstaged
@@ -59,7 +59,9 @@ def weighed(spark: SparkSession, cases: dict[str, Case]) -> dict[str, tuple]:
         frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, []),
         unstaged,
     )
-    found = {(row["group_id"], row["basis"]): tuple(row[name] for name in WEIGHTS) for row in with_weights(audited, told).collect()}
+    found = {
+        (row["group_id"], row["basis"]): tuple(row[name] for name in CARRIED.values()) for row in with_weights(audited, told).collect()
+    }
     assert len(found) == len(audits)
     assert {ratios for (_, basis), ratios in found.items() if basis != "observed"} == {(None, None)}
     return {name: found[name, "observed"] for name in cases}
@@ -106,6 +108,17 @@ def test_weights_case_by_case(spark: SparkSession) -> None:
     assert weighed(spark, CASES) == {name: expected for name, (*_, expected) in CASES.items()}
 
 
+@pytest.mark.parametrize(("committed_at", "expected"), [(4, 10), (12, 12)])
+def test_a_generation_is_weighed_until_its_last_commit_where_clocks_differ(spark: SparkSession, committed_at: int, expected: int) -> None:
+    audited = frame(spark, GENERATION_AUDITS.schema, [{**SNAPSHOT, "basis": "observed", "member_count": 1}])
+    held = held_partitions(frame(spark, ASSIGNMENTS.schema, [given("a", 0, 1)]), audited)
+    made = [{**commits(p0=90)[0], "committed_at": moment(committed_at)}, commits(p1=3)[0]]
+    of_commits, none = frame(spark, OFFSET_SNAPSHOTS.schema, made), frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, [])
+    answered = resumption.answers(held, of_commits, frame(spark, TOPIC_SNAPSHOTS.schema, []), none, unstaged)
+    (row,) = with_weights(audited, answered).collect()
+    assert row["weighed_until"].timestamp() == moment(expected).timestamp()
+
+
 def rates(partition: tuple[str, int], at: Any, looks: list[Row]) -> Fraction | None:
     """Return records a second, from the looks around a time to which no commit is later."""
     before = max((one for one in looks if one["observed_at"] <= at), key=lambda one: one["observed_at"], default=None)
@@ -130,11 +143,14 @@ def test_every_generation_of_the_capture_is_weighed_as_the_oracle_says(demo_ware
             held_in[row["group_id"], row["position"]].append(row)
     different, known = [], Counter()
     for audit in rows(demo_warehouse, "generation_audits"):
-        shares: dict[str, Counter[str]] = {name: Counter() for name in WEIGHTS}
+        shares: dict[str, Counter[str]] = {name: Counter() for name in CARRIED.values()}
+        latest = audit["observed_at"]
         for row in held_in[audit["group_id"], audit["position"]] if audit["basis"] == "observed" else ():
             for topic, number in ((entry["topic"], number) for entry in row["partitions"] for number in entry["partitions"]):
                 asked = {**row, "partition": number}
-                lag = resume_oracle.resume(asked, commits_of[row["group_id"], topic, number], looks_of[topic])[4]
+                told = resume_oracle.resume(asked, commits_of[row["group_id"], topic, number], looks_of[topic])
+                lag, committed_at = told[4:6]
+                latest = latest if committed_at is None else max(latest, committed_at)
                 shares[CARRIED["lag"]][row["member_id"]] += lag or 0
                 shares[CARRIED["rate"]][row["member_id"]] += rates((topic, number), row["observed_at"], looks_of[topic]) or 0
         for name, of_members in shares.items():
@@ -143,5 +159,6 @@ def test_every_generation_of_the_capture_is_weighed_as_the_oracle_says(demo_ware
             known[name, wanted is not None] += 1
             if audit[name] is not wanted and audit[name] != pytest.approx(wanted, rel=1e-12):
                 different.append((audit["group_id"], audit["position"], name, wanted, audit[name]))
+        assert audit["weighed_until"] == (latest if audit["basis"] == "observed" else None)
     assert different == []
-    assert all(known[name, True] for name in WEIGHTS)
+    assert all(known[name, True] for name in CARRIED.values())

@@ -355,8 +355,6 @@ def test_a_run_is_large_by_what_it_reads(
     heap = {"small": "heap of 2g (conf/spark-local.conf)", "large": "heap of 12g (conf/spark-local-large.conf)"}[chosen]
     assert (kind, found) == (chosen, f": {reason}, {heap}")
     large = launcher.read_settings((ROOT / "conf" / "spark-local-large.conf").read_text())
-    if input_bytes == 1:
-        del large[launcher.JAVA_OPTIONS]
     assert settings == ({} if chosen == "small" else {**large, **({"spark.sql.shuffle.partitions": partitions} if partitions else {})})
 
 
@@ -417,7 +415,9 @@ def test_the_heap_is_a_third_of_the_memory_at_most(memory: int, kind: str, heap:
 
 @pytest.mark.parametrize(("cores", "collector"), [(1, "-XX:+UseSerialGC"), (2, "-XX:+UseParallelGC")])
 def test_a_single_core_gets_the_serial_collector(cores: int, collector: str):
-    assert choose(Workload(), "large", Machine(64 << 30, cores))[1]["spark.driver.defaultJavaOptions"] == collector
+    options = choose(Workload(), "large", Machine(64 << 30, cores))[1]["spark.driver.defaultJavaOptions"].split()
+    assert collector in options
+    assert sum(option.endswith("GC") for option in options) == 1
 
 
 def test_a_report_is_short_however_large_the_tables(tmp_path: Path):
@@ -425,16 +425,6 @@ def test_a_report_is_short_however_large_the_tables(tmp_path: Path):
     for folder in (str(tmp_path / "w"), None):
         assert choose(Workload(warehouse=folder))[0] == "large"
         assert choose(Workload(warehouse=folder, is_short=True))[0] == "small"
-
-
-def test_few_inputs_for_large_tables_leave_the_second_compiler_out(tmp_path: Path):
-    write_table(tmp_path / "w", "assignments", 40 * MB)
-    few = Workload((str(write(tmp_path / "in.parquet", MB)),), "", str(tmp_path / "w"))
-    kind, settings, _ = choose(few)
-    assert kind == "large" and launcher.JAVA_OPTIONS not in settings
-    assert settings["spark.sql.codegen.factoryMode"] == "FALLBACK"
-    for other in (Workload((), "", str(tmp_path / "w")), few._replace(without_size="a live cluster")):
-        assert launcher.JAVA_OPTIONS in choose(other)[1]
 
 
 def test_the_callers_settings_beat_a_profile(tmp_path: Path):

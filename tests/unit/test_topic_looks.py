@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from assignors.topic_looks import MOST_INFERRED, ClusterLooks, LookBasis, TopicRun
 
@@ -122,3 +124,42 @@ def test_racks_come_with_the_look() -> None:
     racks = (("r1",), ("r2", None))
     looks = ClusterLooks([10], {"t": [TopicRun(0, 0, 2, "id", racks)]})
     assert looks.resolve("t", JOINED_AT, {0}).partition_racks == racks
+
+
+COUNTS = st.sampled_from([0, 2, 3])
+"""Partitions of a topic in a look; none in a look without it."""
+
+
+@st.composite
+def looks_and_moments(draw: st.DrawFn) -> tuple[list[tuple[int, int, bool]], int]:
+    """Looks at one topic (time, partition count, is it new), and when members joined.
+
+    Either the topic is the same from the second last look before the first new one on, or the members joined before the last of these.
+    """
+    counts = [(draw(COUNTS), False) for _ in range(draw(st.integers(1, 4)))]
+    first_new = len(counts)
+    counts += [(draw(COUNTS), True)] + [(draw(COUNTS), draw(st.booleans())) for _ in range(draw(st.integers(0, 2)))]
+    is_same = draw(st.booleans())
+    if is_same:
+        same, kept = draw(COUNTS), max(first_new - 2, 0)
+        counts[kept:] = [(same, is_new) for _, is_new in counts[kept:]]
+    times = range(10, 10 + 2 * len(counts), 2)
+    joined_at = draw(st.integers(8, times[-1] + 2 if is_same else times[first_new - 1] - 1))
+    return [(time, *look) for time, look in zip(times, counts, strict=True)], joined_at
+
+
+def cluster_looks(seen: list[tuple[int, int, bool]]) -> ClusterLooks:
+    runs = [TopicRun(place, place, count) for place, (_, count, _) in enumerate(seen) if count]
+    return ClusterLooks([time for time, _, _ in seen], {"t": runs})
+
+
+@settings(max_examples=500)
+@given(looks_and_moments(), st.sets(st.integers(0, 3)))
+def test_new_looks_change_nothing_behind_where_all_show_the_same(
+    looks_and_moment: tuple[list[tuple[int, int, bool]], int], needed: set[int]
+) -> None:
+    """What assigning relies on to leave generations as they are."""
+    seen, joined_at = looks_and_moment
+    before = [look for look in seen if not look[2]]
+    assume(any(count for _, count, _ in before) or not any(count for _, count, _ in seen))  # where it was in no look, all is asked again
+    assert cluster_looks(before).resolve("t", joined_at, needed) == cluster_looks(seen).resolve("t", joined_at, needed)

@@ -1,0 +1,46 @@
+"""Which topics are not the same in several metadata snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from itertools import chain
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+TOPIC = ("cluster_id", "topic")
+
+Times = Mapping[str, tuple[int, ...]]
+"""Cluster id -> times of looks in ms, ascending."""
+
+
+def is_from(first_ms: Mapping[str, int]) -> Column:
+    """Return whether a look is one of these clusters', and taken at that time or later."""
+    observed_ms = F.unix_millis("observed_at")
+    are_from = [(F.col("cluster_id") == cluster) & (observed_ms >= at) for cluster, at in first_ms.items()]
+    return reduce(Column.__or__, are_from, F.lit(False))
+
+
+def by_cluster(values: Mapping[str, int]) -> Column:
+    """Return the number that belongs to a row's cluster."""
+    pairs = ((F.lit(cluster), F.lit(number).cast("bigint")) for cluster, number in values.items())
+    return F.element_at(F.create_map(*chain.from_iterable(pairs)), F.col("cluster_id"))
+
+
+def changed_topics(looks: DataFrame, compared: Times, shown: Column) -> DataFrame:
+    """Return (cluster_id, topic) of the topics that are not the same in all looks that are compared, or not in all of them.
+
+    Args:
+        looks: rows of ``topic_snapshots``.
+        compared: times of the looks to compare; each is the end of the cluster's looks.
+        shown: what is to be the same, never null.
+    """
+    shows = (
+        looks.where(is_from({cluster: times[0] for cluster, times in compared.items()}))
+        .select(*TOPIC, shown.alias("shown"))
+        .groupBy(*TOPIC)
+        .agg(F.min("shown").alias("least"), F.max("shown").alias("most"), F.count(F.lit(1)).alias("look_count"))
+    )
+    is_absent = F.col("look_count") < by_cluster({cluster: len(times) for cluster, times in compared.items()})
+    return shows.where((F.col("least") < F.col("most")) | is_absent).select(*TOPIC)
