@@ -195,7 +195,7 @@ class GroupAudit:
         if solution.cooperative_revocation_count is not None:
             difference = replace(difference, cooperative_revocation_count=solution.cooperative_revocation_count)
         is_known = current.has_predecessor and (before is not None or self._previous is None)
-        claimed = _keeps_back(result)
+        keeps_back = _keeps_back(result)
         audit = Audit(
             current.generation,
             *before_it,
@@ -203,7 +203,7 @@ class GroupAudit:
             self._once(("balance", id(assignment)), lambda: measure_balance(problem, assignment)),
             difference.is_settled,
             self._once(
-                ("violations", id(assignment), solution.strategy, claimed),
+                ("violations", id(assignment), solution.strategy, keeps_back),
                 lambda: violations(problem, assignment, solution.strategy or None),
             ),
             triggers,

@@ -66,7 +66,7 @@ OPTIMIZE_SETTINGS = {
     "spark.databricks.delta.optimize.maxFileSize": str(256 * 1024 * 1024),
 }
 MOST_KEYS_SENT = 50_000
-"""Keys of rows to delete or change that are sent to every task: some ten megabytes of memory. With more the table is shuffled."""
+"""Keys of rows to delete that are sent to every task: some ten megabytes of memory. With more the table is shuffled."""
 SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
 
 
@@ -466,7 +466,12 @@ class Warehouse:
             keys: these columns, and what else the condition reads.
             condition: SQL that has to hold too, of a row ``t`` and its key ``d``. Delta leaves out files by a literal in it, never by keys.
         """
-        metrics = self._merge(name, keys.distinct(), columns, condition, "DELETE")
+        keys = keys.distinct()
+        count = keys.limit(MOST_KEYS_SENT + 1).count()
+        if not count:
+            return 0
+        # Delta would shuffle the whole table to find the rows of a few keys.
+        metrics = self._merge(name, F.broadcast(keys) if count <= MOST_KEYS_SENT else keys, columns, condition, "DELETE")
         return int(metrics.get("numTargetRowsDeleted", 0))
 
     def update(self, name: str, keys: DataFrame, columns: tuple[str, ...], change: str, condition: str = "TRUE") -> int:
@@ -481,15 +486,9 @@ class Warehouse:
         return int(metrics.get("numTargetRowsUpdated", 0))
 
     def _merge(self, name: str, keys: DataFrame, columns: tuple[str, ...], condition: str, what: str) -> dict[str, Any]:
-        """Do one thing to each row of a table that has a key; return what Delta measured, nothing where it committed nothing.
-
-        Delta would shuffle the whole table to find the rows of a few keys.
-        """
-        count = keys.limit(MOST_KEYS_SENT + 1).count()
-        if not count:
-            return {}
+        """Do one thing to each row of a table that has a key; return what Delta measured, nothing where it committed nothing."""
         view = "evenkeel_keys"
-        (F.broadcast(keys) if count <= MOST_KEYS_SENT else keys).createOrReplaceTempView(view)
+        keys.createOrReplaceTempView(view)
         is_equal = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
         merge = f"MERGE INTO {self.identifier(name)} t USING {view} d ON {is_equal} AND {condition} WHEN MATCHED THEN {what}"
         try:
