@@ -125,18 +125,18 @@ def judge(
         if balance.imbalance_ratio is not None and balance.gini is not None
     ]
     own = next((imbalance for imbalance, _, name in measures if name == strategy), observed.imbalance_ratio)
-    smallest, _, best = min(measures, key=lambda measured: measured[:2], default=(own, 0.0, strategy))
-    is_better = smallest < own
+    best = min(measures, key=lambda measured: measured[:2], default=None)
+    better = best if best is not None and best[0] < own else None
     is_compared = any(name != strategy for _, _, name in measures)
     if conformance == Conformance.DIFFERS:
         cause = Cause.UNEXPECTED
-    elif is_better:
+    elif better is not None:
         cause = Cause.BETTER_ELSEWHERE
     elif is_compared or _is_most_even(observed, least_spread):
         cause = Cause.INHERENT
     else:
         return None
-    return Verdict(cause, best, own - smallest) if is_better else Verdict(cause)
+    return Verdict(cause) if better is None else Verdict(cause, better[2], own - better[0])
 
 
 def _is_most_even(observed: Balance, least_spread: int | None) -> bool:

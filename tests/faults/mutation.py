@@ -51,7 +51,7 @@ def _unit_tests(*names: str) -> tuple[str, ...]:
 
 JUDGING_TESTS = _unit_tests(
     *("movement", "holdings", "triggers", "verdicts", "auditing", "balance", "optimum", "verification", "replay", "conformance"),
-    "algorithms_page",
+    *("passages", "recurrence", "algorithms_page"),
 )
 ASSIGNOR_TESTS = _unit_tests(
     *("golden", "small_groups", "properties", "replay", "topic_looks", "server_assignors", "legacy_assignors", "own_assignor"),
@@ -92,7 +92,7 @@ class Part:
 
 JUDGING = (
     *("movement", "comparison", "holdings", "subscriptions", "triggers", "verdicts", "auditing", "balance", "revocation", "optimum"),
-    *("flow", "verification", "generations"),
+    *("flow", "verification", "generations", "passages", "recurrence"),
 )
 PARTS = (
     Part("movement and audit", 30, tuple(f"assignors/{name}.py" for name in JUDGING), JUDGING_TESTS),

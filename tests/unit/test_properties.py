@@ -301,6 +301,10 @@ def test_long_strings_have_hashes_too() -> None:
     assert string_hash("x" * 5000) == string_hash("x" * 5000 + "") != string_hash("x" * 4999)
 
 
+COLLIDING = ["".join(parts) for parts in product(("Aa", "BB"), repeat=4)]
+"""Sixteen texts with one Java hash."""
+
+
 @given(st.lists(st.text("abcXYZ019.-_", min_size=1, max_size=9), unique=True, max_size=80))
 def test_the_short_rule_for_hash_maps_is_the_replay(keys: list[str]) -> None:
     simulation = HashMapSimulation(16)
@@ -319,6 +323,17 @@ def test_the_short_rule_for_computed_hash_maps_is_the_replay(count: int, repeate
     for key in calls:
         simulation.compute_if_absent(key, string_hash(key), java_order)
     assert computed_hash_map_order(calls) == simulation.keys()
+
+
+@given(st.lists(st.sampled_from([*COLLIDING, *"abc"]), max_size=30), st.lists(st.sampled_from([*COLLIDING, *"abc"]), max_size=30))
+def test_keys_put_after_computed_ones_are_in_the_order_of_the_replay(calls: list[str], puts: list[str]) -> None:
+    """A put key goes to the end of its bucket, a computed one to its front; from nine in a bucket on, a tree decides or the table grows."""
+    simulation = HashMapSimulation(16)
+    for key in calls:
+        simulation.compute_if_absent(key, string_hash(key), java_order)
+    for key in puts:
+        simulation.put(key, string_hash(key), java_order)
+    assert computed_hash_map_order(calls, puts=puts) == simulation.keys()
 
 
 def test_the_tree_of_a_bin_is_ordered_by_signed_hashes() -> None:
