@@ -85,7 +85,8 @@ def silent_members(
     asked = generations.where("member_count > 0").join(F.broadcast(with_commits), list(SOURCE)).where("observed_at < until")
     since = F.greatest("observed_at", F.expr(f"until - INTERVAL {GROWTH_WINDOW_HOURS} HOURS")).alias("since")
     given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*PLACE, "member_id", F.inline("partitions"))
-    held = given.join(asked.select(*PLACE, since, "until"), list(PLACE)).withColumn("partition", F.explode("partitions"))
+    held = _possibly_silent(given.join(asked.select(*PLACE, since, "until"), list(PLACE)), last)
+    held = held.withColumn("partition", F.explode("partitions")).drop("partitions")
     committed = last.select(*resumption.PARTITION_OF_GROUP, F.lit(True).alias("is_committed"))
     of_member = Window.partitionBy(*GROUP, "member_id")
     marked = held.join(committed, list(resumption.PARTITION_OF_GROUP), "left")
@@ -99,6 +100,26 @@ def silent_members(
     member = F.struct("member_id", client.alias("client_id"), "partition_count", "record_count")
     named = by_member.where("record_count > 0").join(asked.select(*GROUP, "clients"), list(GROUP))
     return named.groupBy(*GROUP).agg(F.sort_array(F.collect_list(member)).alias("silent"))
+
+
+def _possibly_silent(held: DataFrame, last: DataFrame) -> DataFrame:
+    """Return held topics without those of members that counts alone show to have commits, which are nearly all.
+
+    A member's partitions of a topic and those with commits lie between the same two numbers. Where both counts together exceed the numbers
+    between, some partition is one of both. Counts of topics are few, where partitions are many.
+
+    Args:
+        held: cluster_id, group_id, member_id, topic, ``partitions``, and others, which stay.
+        last: as ``last_commits`` returns them.
+    """
+    committed = last.groupBy(*GROUP, "topic").agg(
+        F.count(F.lit(1)).alias("committed_count"), F.min("partition").alias("lowest"), F.max("partition").alias("highest")
+    )
+    span = F.greatest("highest", F.array_max("partitions")) - F.least("lowest", F.array_min("partitions")) + F.lit(1)
+    shows_commit = F.coalesce(F.col("committed_count") + F.size(F.array_distinct("partitions")) > span, F.lit(False))
+    of_member = Window.partitionBy(*GROUP, "member_id")
+    counted = held.join(committed, [*GROUP, "topic"], "left").withColumn("shows_commit", F.max(shows_commit).over(of_member))
+    return counted.where("NOT shows_commit").select(*held.columns)
 
 
 def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:

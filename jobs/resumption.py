@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext
+from jobs.hashed_keys import hashed, join_hashed
 from jobs.packing import GROUP
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import ResumeOutcome, Source
@@ -62,7 +63,8 @@ def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
     events = moments.withColumn("is_moment", F.lit(True)).unionByName(made, allowMissingColumns=True)
     place = F.when(F.col("by_time"), F.unix_micros("observed_at")).otherwise(F.col("position"))
     events = events.join(F.broadcast(by_time), list(GROUP), "left").withColumn("place", place)
-    up_to_now = Window.partitionBy(*PARTITION_OF_GROUP).orderBy("place", "is_moment", "position").rowsBetween(Window.unboundedPreceding, 0)
+    of_partition = Window.partitionBy(*hashed(*PARTITION_OF_GROUP))
+    up_to_now = of_partition.orderBy("place", "is_moment", "position").rowsBetween(Window.unboundedPreceding, 0)
     answered = events.withColumn("commit", F.last("commit", ignorenulls=True).over(up_to_now))
     return answered.where("is_moment").select(*moments.columns, "commit")
 
@@ -75,7 +77,7 @@ def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
     """
     asked = times.withColumn("look_at", F.lit(None).cast("timestamp"))
     made = looks.join(times.select(*TOPIC).distinct(), list(TOPIC), "left_semi").select(*TOPIC, F.col("observed_at").alias("at"), "look_at")
-    is_asked, of_topic = F.col("look_at").isNull(), Window.partitionBy(*TOPIC)
+    is_asked, of_topic = F.col("look_at").isNull(), Window.partitionBy(*hashed(*TOPIC))
     # A look of the same instant is one of both: the log cannot have been otherwise.
     before = of_topic.orderBy("at", is_asked).rowsBetween(Window.unboundedPreceding, 0)
     after = of_topic.orderBy(F.desc("at"), is_asked).rowsBetween(Window.unboundedPreceding, 0)
@@ -105,7 +107,8 @@ def _with_looks(moments: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame
     seen = _seen_by(looks, nearest)
     for at, look, name in (("observed_at", "look_before", "before"), ("end_from", "look_after", "after")):
         told = nearest.select(*TOPIC, F.col("at").alias(at), F.col(look).alias("look_at"))
-        moments = moments.join(told, [*TOPIC, at], "left").join(seen, [*TOPIC, "look_at", "partition"], "left")
+        moments = join_hashed(moments, told, [*TOPIC, at], "left")
+        moments = join_hashed(moments, seen, [*TOPIC, "look_at", "partition"], "left")
         moments = moments.withColumnRenamed("seen", name).drop("look_at")
     return moments
 
@@ -230,7 +233,7 @@ def with_resumption(movements: DataFrame, answered: DataFrame) -> DataFrame:
     bare, told = movements.drop(*RESUME_COLUMNS), answered.select(*PARTITION_OF_GROUP, "position", *RESUME_COLUMNS)
     # One row of a generation may give the partition to somebody, and that of another basis to nobody.
     held = {name: F.when(F.col("member_id").isNotNull(), F.col(name)) for name in RESUME_COLUMNS}
-    return bare.join(told, [*PARTITION_OF_GROUP, "position"], "left").withColumns(held).select(*movements.columns)
+    return join_hashed(bare, told, [*PARTITION_OF_GROUP, "position"], "left").withColumns(held).select(*movements.columns)
 
 
 def _late_commits(fresh: DataFrame) -> DataFrame:

@@ -66,6 +66,7 @@ OLD = commit("old", 0, 500)
 LATE = commit("x", 0, MADE + 2 * MINUTE, group_id="other")
 """Of another group: up to its time it is known who commits."""
 GROWS = [look(MADE + 10, 7, 0), look(MADE + MINUTE, 10, 0)]
+A_HAS_TWO = snapshot_row("g", 1, member_row("a", assigned=entries(t=[0, 1])), member_row("b", assigned=entries(t=[2])))
 TWO_READERS = snapshot_row("g", 1, member_row("a", assigned=entries(t=[0])), member_row("b", assigned=entries(t=[1])))
 # A minute at the least: 60,000 offset records are 1,000 a second. Broker 1 leads partitions 0 and 2.
 UNEVEN = [*many(20_000, "a", 0), *many(32_000, "b", 2), *many(8_000, "c", 2), *many(200, "d", 1)]
@@ -92,6 +93,12 @@ CASES: dict[str, Case] = {
     # Members that never commit.
     "never commits": ([one_member()], [LATE], GROWS),
     "one of two": ([TWO_READERS], [LATE, commit("t", 0, 500)], [look(MADE + 10, 0, 0), look(MADE + MINUTE, 9, 9)]),
+    "as many without commits as it has": (
+        [A_HAS_TWO],
+        [LATE, commit("t", 2, 500), commit("t", 3, 500)],
+        [look(MADE + 10, 0, 0), look(MADE + MINUTE, 9, 9)],
+    ),
+    "one partition told twice": ([snapshot_row("g", 1, member_row("m", assigned=entries(t=[0, 0])))], [LATE, commit("t", 1, 500)], GROWS),
     "offsets that no log reaches": ([one_member()], [LATE], [look(MADE + 10, -9, 0), look(MADE + MINUTE, 2**63 - 1, 2**63 - 1)]),
     "a member that is there twice": (
         [snapshot_row("g", 1, *[member_row("m", assigned=entries(t=[0]), client_id=name) for name in ("app", "other")])],
@@ -125,6 +132,7 @@ CASES: dict[str, Case] = {
 TELLING = (
     *("two stray topics", "still committed", "in the newest generation", "never commits", "one of two", "uneven"),
     *("at a group that is known", "just enough", "offsets that no log reaches", "a member that is there twice"),
+    *("as many without commits as it has", "one partition told twice"),
 )
 
 
@@ -189,6 +197,10 @@ def test_a_member_that_never_commits(found: dict[str, list[Row]]) -> None:
 def test_of_two_members_the_one_that_never_commits(found: dict[str, list[Row]]) -> None:
     (row,) = found["one of two"]
     assert (row["evidence"]["members"], row["evidence"]["silent_member_count"], row["evidence"]["member_count"]) == ("b", "1", "2")
+    (row,) = found["as many without commits as it has"]
+    assert (row["evidence"]["members"], row["evidence"]["partition_count"]) == ("a", "2")
+    (row,) = found["one partition told twice"]
+    assert row["evidence"]["members"] == "m"
 
 
 def test_what_only_a_hostile_capture_holds(found: dict[str, list[Row]]) -> None:
