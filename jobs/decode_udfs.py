@@ -30,6 +30,8 @@ _DECODED = to_arrow_schema(DECODED_ROWS)
 CHUNK_ROWS, CHUNK_BYTES = 50_000, 32 << 20
 """Records decoded at once, however small the batches are in which they come: a column costs as much for one row as for a thousand, and
 the more records there are, the more of them share a key, which is decoded once."""
+TEXT_BYTES = 8 << 20
+"""Text whose rows are held at once, and one record more: rows take ten times as much memory as the text that they come from."""
 
 
 def decode_raw_records(batches: Batches) -> Batches:
@@ -72,15 +74,35 @@ def decode_snapshot_lines(batches: Batches) -> Batches:
 
 def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
     """Decode the lines of pieces; a row without a position of its own gets its line's."""
-    rows = (
-        row if "source_position" in row else {**row, "source_position": f"{piece['name']} line {number}"}
-        for piece, number, line in _records(batches, None)
-        for row in decode(line)
-    )
-    return to_batches(rows, _DECODED, size)
+
+    def rows(records: Iterable[_Record]) -> Iterator[Row]:
+        for piece, number, line in records:
+            for row in decode(line):
+                yield row if "source_position" in row else {**row, "source_position": f"{piece['name']} line {number}"}
+
+    for records in _runs(_records(batches, None)):
+        yield from to_batches(rows(records), _DECODED, size)
 
 
-def _records(batches: Batches, separator: str | None) -> Iterator[tuple[Row, int, bytes]]:
+_Record = tuple[Row, int, bytes]
+"""The piece that a record is of, its number, and its text."""
+
+
+def _runs(records: Iterable[_Record]) -> Iterator[list[_Record]]:
+    """Yield the records in runs, each of which ends with the record that makes it ``TEXT_BYTES``."""
+    run: list[_Record] = []
+    size = 0
+    for record in records:
+        run.append(record)
+        size += len(record[2])
+        if size >= TEXT_BYTES:  # before the next is read: what follows must not be blamed for it
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
+
+
+def _records(batches: Batches, separator: str | None) -> Iterator[_Record]:
     """Yield each record of the pieces with its piece and its number; ``batches`` has the columns of ``reading.PIECES``.
 
     Raises:
@@ -143,16 +165,18 @@ def decode_described_texts(batches: Batches, as_of_ms: int) -> Batches:
 
 def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
     """Decode what Kafka's formatters print, cut at the text with which each object begins; the place of a row is that in its part."""
-    rows = (
-        {
-            **formatter_json.decode_object(text, number),
-            "source_position": f"{piece['name']} object {number}",
-            "part": piece["path"],
-            "place": number,
-        }
-        for piece, number, text in _records(batches, separator)
-    )
-    return to_batches(rows, to_arrow_schema(PART_ROWS), 2_000)
+    schema = to_arrow_schema(PART_ROWS)
+    for records in _runs(_records(batches, separator)):
+        rows = (
+            {
+                **formatter_json.decode_object(text, number),
+                "source_position": f"{piece['name']} object {number}",
+                "part": piece["path"],
+                "place": number,
+            }
+            for piece, number, text in records
+        )
+        yield from to_batches(rows, schema, 2_000)
 
 
 def decode_dumped_lines(batches: Batches) -> Batches:

@@ -182,6 +182,26 @@ def test_a_line_without_a_position_of_its_own_is_found_by_file_and_number(tmp_pa
     assert [row["source_position"] for row in packed] == ["f.gz line 1", "3@9", "f.gz line 4"]
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_rows_of_much_text_are_not_held_at_once(is_packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A packed file is one piece, whatever it unpacks to; a look at a large cluster is a line of a hundred megabytes."""
+    lines = [json.dumps({**records.look(), "observed_at_ms": time_ms}) for time_ms in range(1_000, 1_005)]
+    text = "\n".join(lines).encode()
+    file = tmp_path / ("f.gz" if is_packed else "f")
+    file.write_bytes(gzip.compress(text) if is_packed else text)
+    piece = piece_batch(file, WHOLE)
+    monkeypatch.setattr(decode_udfs, "TEXT_BYTES", 2 * len(lines[0]))
+    found = [batch.column("source_position").to_pylist() for batch in decode_udfs.decode_look_lines(iter([piece]))]
+    assert found == [["1000 t", "1001 t"], ["1002 t", "1003 t"], ["1004 t"]]
+
+
+def test_objects_of_much_text_are_not_held_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f").write_text('{"key":1}{"key":2}{"key":3}')
+    monkeypatch.setattr(decode_udfs, "TEXT_BYTES", 18)
+    batches = decode_udfs.decode_formatter_objects(iter([piece_batch(tmp_path / "f", WHOLE)]), separator='{"key":')
+    assert [batch.column("place").to_pylist() for batch in batches] == [[1, 2], [3]]
+
+
 def test_metadata_have_positions_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "f").write_text(json.dumps(records.look()))
     rows = decoded(decode_udfs.decode_look_lines, piece_batch(tmp_path / "f", WHOLE))
