@@ -41,9 +41,11 @@ from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PACKED_ROWS, PLACED_GROUPS
 
 # -- assign
 
-FRAME_ROWS = 20_000
-"""Rows of an output frame: large enough to be cheap, small enough for a worker's memory."""
+FRAME_ROWS, FRAME_BYTES = 20_000, 4 << 20
+"""Rows of an output frame, and bytes that what they hold is packed into: large enough to be cheap, small enough for a worker's memory.
+A row's lists take up to a hundred times as much as its packed holdings."""
 
+_PACKED_COLUMNS = ("holdings", "state")
 _PANDAS_TYPES = {"integer": "Int32", "long": "Int64", "boolean": "boolean", "double": "Float64"}
 
 
@@ -57,15 +59,18 @@ def _to_frames(rows: Iterable[dict[str, Any]], schema: StructType) -> Iterator[p
     """
     types = {column.name: _PANDAS_TYPES.get(column.dataType.typeName(), "object") for column in schema}
     batch: list[dict[str, Any]] = []
+    size = 0
 
     def frame(batch: list[dict[str, Any]]) -> pd.DataFrame:
         return pd.DataFrame({name: pd.Series([row.get(name) for row in batch], dtype=kind) for name, kind in types.items()})
 
     for row in rows:
         batch.append(row)
-        if len(batch) == FRAME_ROWS:
+        size += sum(len(row.get(name) or b"") for name in _PACKED_COLUMNS)
+        if len(batch) == FRAME_ROWS or size >= FRAME_BYTES:
             yield table_of(batch, frame)
             batch.clear()
+            size = 0
     if batch:
         yield table_of(batch, frame)
 

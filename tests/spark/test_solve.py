@@ -230,6 +230,16 @@ def test_large_numbers_and_absent_ones_share_a_column() -> None:
     assert list(frame_.columns) == SOLVED_ROWS.names
 
 
+@pytest.mark.parametrize("column", ["holdings", "state"])
+def test_a_frame_ends_where_it_holds_enough_and_the_next_begins_empty(column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a group with many members are large, however few they are."""
+    monkeypatch.setattr(udfs, "FRAME_BYTES", 8)
+    rows = [
+        {"row_kind": "solution", "position": number, column: packed} for number, packed in enumerate((bytes(5), None, bytes(3), bytes(7)))
+    ]
+    assert [frame["position"].tolist() for frame in udfs._to_frames(rows, SOLVED_ROWS)] == [[0, 1, 2], [3]]
+
+
 def test_a_row_that_does_not_fit_a_frame_is_told_with_its_group() -> None:
     other, odd = {"group_id": "other", "generation": 1}, {"cluster_id": "c", "group_id": "g", "position": 3, "generation": 2**31}
     with pytest.raises(GroupFailedError, match=r"^cluster c, group g, generation 2147483648, position 3: a row does not fit its columns"):
