@@ -109,6 +109,10 @@ OF_A_STOPPED_SPARK = ("No active or default Spark session found", "SparkContext 
 """What Spark says of calls and jobs after its end has begun."""
 
 
+OUT_OF_MEMORY = "OutOfMemoryError"
+"""Is in the name of what the JVM raises where its heap is full, and of what Spark does where it could not get its share of it."""
+
+
 def explain(error: Exception) -> str:
     """Return the line of an error that says what happened: a worker's own words where there are any, or the first cause in the JVM."""
     if isinstance(error, ConnectionError):
@@ -119,6 +123,10 @@ def explain(error: Exception) -> str:
     lines = [line for line in lines if not line.startswith(PY4J_SAYS)] or lines
     worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.errors.", "jobs.udfs.", "jobs.worker_guard."))]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    full = next((line for line in lines if OUT_OF_MEMORY in line), None)
+    if full is not None and not worker:
+        what = f"{OUT_OF_MEMORY}{full.rpartition(OUT_OF_MEMORY)[2]}"[:200]
+        return f"Spark ran out of memory ({what}); raise its heap with --driver-memory, on a cluster with spark.executor.memory"
     if worker or causes:
         return (worker or causes)[-1][:2000]
     return (lines or [type(error).__name__])[0][:2000]

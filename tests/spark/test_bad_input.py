@@ -14,7 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F
 
+from jobs import assign
 from tests.spark.captures import LOOKS, few, of_groups
 from tests.spark.tables import COMPARED, OF_THE_RUN, rows, versions
 from tests.unit import records
@@ -335,3 +337,18 @@ def test_a_reader_sees_the_published_run_and_the_next_run_takes_back_what_was_le
     assert (tmp_path / "again.html").read_bytes() == (demo_warehouse / "report.html").read_bytes()
     assert make_tables("run", "--warehouse", warehouse) == 0
     assert sorted(map(str, rows(warehouse, "findings"))) == sorted(map(str, published))
+
+
+def test_a_task_that_runs_out_of_memory_ends_the_run_and_not_the_process(
+    told, spark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A text of 2 GB is more than any array has room for."""
+
+    def fill_the_heap(*_: object) -> None:
+        spark.range(1).select(F.repeat(F.lit("x"), (F.lit(2**31 - 1) - F.col("id")).cast("int"))).collect()
+
+    monkeypatch.setattr(assign, "run", fill_the_heap)
+    code, line = told("run", "--warehouse", tmp_path / "warehouse", "--input", of_groups(tmp_path, "one.parquet", "fraud-upgrade"))
+    assert code == 1
+    assert "assign: Spark ran out of memory (OutOfMemoryError" in line and "raise its heap with --driver-memory" in line
+    assert rows(tmp_path / "warehouse", "subscription_snapshots") == []

@@ -9,6 +9,8 @@ from jobs.errors import explain
 CALL = "An error occurred while calling o12.sql.\n"
 JAVA = f"{CALL}: org.apache.spark.SparkException: Job aborted.\n\tat org.apache\nCaused by: java.io.IOException: No space left\n"
 WORKER = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.worker_guard.GroupFailedError: group g: killed\n"
+TASK = "Job aborted due to stage failure: Task 0 failed 4 times, most recent failure: Lost task 0.3 (TID 3) (host executor driver):"
+HEAP = f"{CALL}: org.apache.spark.SparkException: {TASK} java.lang.OutOfMemoryError: Java heap space\n\tat java.base\nCaused by: E: y\n"
 OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.errors.ClusterError: no right\n\n\tat org.apache\n"
 
 
@@ -20,6 +22,12 @@ OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs
         (JAVA, "java.io.IOException: No space left"),
         (WORKER, "group g: killed"),
         (OWN, "no right"),
+        (
+            HEAP,
+            "Spark ran out of memory (OutOfMemoryError: Java heap space); "
+            "raise its heap with --driver-memory, on a cluster with spark.executor.memory",
+        ),
+        (f"{HEAP}jobs.worker_guard.GroupFailedError: group g: killed\n", "group g: killed"),
         (
             f"{CALL}: E: Job 7 cancelled because SparkContext was shut down\n\tat x",
             "Spark has been stopped while it was at work, by a signal to its JVM for one",
@@ -33,6 +41,8 @@ OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs
         "first cause",
         "worker's words",
         "our own error in a worker",
+        "no memory left",
+        "a worker's words beside that",
         "a JVM on its way out",
         "no cause",
         "nothing but the call",
