@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
@@ -225,14 +226,14 @@ def unpack_generation(stored: Mapping[str, Any], snapshot: Snapshot, solved: Seq
         TornHoldingsError: what the members of a solution hold is missing, or cannot be read.
     """
     observed = next(row for row in solved if row["basis"] == OBSERVED)
-    racks = json.loads(observed["topic_racks"]) if observed["topic_racks"] else []
+    racks = _racks_by_topic(observed["topic_racks"]) if observed["topic_racks"] else ()
     topics, gone = {}, []
     for place, (name, topic_id, count) in enumerate(
         zip(observed["topic_topic"], observed["topic_topic_id"], observed["topic_partition_count"], strict=True)
     ):
         partition_racks = racks[place] if place < len(racks) else None
         if count:
-            topics[name] = Topic(count, None if partition_racks is None else tuple(map(tuple, partition_racks)), topic_id)
+            topics[name] = Topic(count, partition_racks, topic_id)
         elif name not in observed["uncertain_topics"]:  # of others no look tells that they are gone
             gone.append(name)
     problem = GroupProblem(topics, snapshot.members)
@@ -253,6 +254,12 @@ def unpack_generation(stored: Mapping[str, Any], snapshot: Snapshot, solved: Seq
         ],
         snapshot.batched_epoch_count,
     )
+
+
+@lru_cache(maxsize=1)
+def _racks_by_topic(text: str) -> tuple[tuple[tuple[str | None, ...], ...] | None, ...]:
+    """Return the racks of each topic's partitions; most generations of a group have those of the generation before, and share them."""
+    return tuple(None if racks is None else tuple(map(tuple, racks)) for racks in json.loads(text))
 
 
 def _held(solved: Iterable[Mapping[str, Any]], member_ids: Sequence[str], listed_topics: Sequence[str]) -> Iterator[Holdings | None]:

@@ -237,6 +237,19 @@ def test_solutions_that_are_alike_share_their_holdings() -> None:
     assert none is None
 
 
+def test_generations_with_the_same_racks_share_them() -> None:
+    """There is a list for each partition: read anew, a million of them take a second a generation, and their memory again."""
+    (step,) = play(Replay(()), known(t=2), snapshot(1, {"a": "t0"}))
+    stored, [solved] = stored_rows(step)
+
+    def read(racks: str) -> Any:
+        return unpack_generation(stored, step.snapshot, [{**solved, "topic_racks": racks}]).problem.topics["t"].partition_racks
+
+    first, again, other = (read(f'[[["{name}",null],["b"]]]') for name in "aac")
+    assert first == (("a", None), ("b",)) and other == (("c", None), ("b",))
+    assert again is first
+
+
 # -- looks
 
 
