@@ -1,6 +1,6 @@
 """What a fleet of many groups costs, as multiples of the least that any Spark job with Delta and a Python UDF costs.
 
-    python tests/benchmarks/fleet.py [--groups 5000] [--rounds 3] [--rival] [--json FILE]
+    python tests/benchmarks/fleet.py [--groups 5000] [--rounds 3] [--rival] [--json FILE] [--keep FOLDER]
     python tests/benchmarks/fleet.py --check [--factor 1.5] --groups 300
     python tests/benchmarks/fleet.py --make FOLDER --groups 300 [--generations 6] [--seed 1] [--more]
 
@@ -10,7 +10,8 @@ pieces of the log that follow: one more generation of one group in twenty (gener
 (commits), a metadata snapshot alone (metadata); and the command ``report``. ``--rival`` adds what a first PySpark version would be, and
 the floors of sending rows to workers and back. All write an event log, in which the Spark jobs are counted. Printed are medians in
 Markdown: CPU seconds of the process tree, the ratio to the bare job, wall time, the largest memory (PSS, seen once a second) of the driver
-and of the Python workers, and what each stage took; then the tables as the last round left them.
+and of the Python workers, and what each stage took; then the tables as the last round left them. ``--keep``
+keeps what ``scaling.py`` reads.
 
 The second fails with exit code 20 where a ratio exceeds so many times the one in ``fleet.json``, 1.25 without ``--factor``, or where the
 Spark jobs exceed 1.05 times the recorded ones; ``--record`` writes both there. The third writes a fleet and measures nothing: raw records
@@ -37,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.benchmarks.fleet_groups import GroupPlan, plan_fleet
 from tests.benchmarks.fleet_records import NoRoomError, Piece, history, make_fleet, next_pieces
 from tests.benchmarks.fleet_results import (
+    MEASURED,
     compared_figures,
     markdown,
     markdown_of_tables,
@@ -80,7 +82,7 @@ def measured(options: argparse.Namespace, plans: list[GroupPlan], pieces: Sequen
     measure([LAUNCHER, "--setup"], user_environment())
     with tempfile.TemporaryDirectory() as folder:
         records = make_fleet(Path(folder, "fleet"), plans, pieces)
-        bench = Bench(Path(folder), options.scenarios, has_rival=options.rival)
+        bench = Bench(Path(folder), options.scenarios, has_rival=options.rival, kept=options.keep)
         rounds = bench.rounds(options.rounds)
         sizes = table_sizes(bench.warehouse)
     medians = {name: median_of(found) for name, found in rounds.items()}
@@ -89,11 +91,12 @@ def measured(options: argparse.Namespace, plans: list[GroupPlan], pieces: Sequen
     print(f"{fleet}; records: {', '.join(f'{name} {count:,}' for name, count in records.items())}; medians of {options.rounds} rounds")
     print("; ".join(f"{name} {value}" for name, value in surroundings.items()), end="\n\n")
     print(markdown(medians, options.groups * options.generations), markdown_of_tables(sizes), sep="\n\n")
-    if options.json is not None:
-        found = {"fleet": fleet, "seed": options.seed, "records": records, "figures": figures, **surroundings}
+    files = [options.json, None if options.keep is None else options.keep / MEASURED]
+    for file in filter(None, files):
+        found = {"fleet": fleet, "groups": options.groups, "seed": options.seed, "records": records, "figures": figures, **surroundings}
         found |= {"medians": _plain(medians), "tables": _plain(sizes)}
         found["rounds"] = {name: [asdict(one) for one in measurements] for name, measurements in rounds.items()}
-        options.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     ours = {name: found for name, found in figures.items() if name in SCENARIOS}
     if options.record:
         record(RECORDED, fleet, ours)
@@ -130,6 +133,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scenarios", nargs="*", choices=SCENARIOS, default=list(SCENARIOS), help="besides the first run (default all)")
     parser.add_argument("--rival", action="store_true", help="also measure the rival and the floors")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything there")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help=f"also write everything to {MEASURED} there, and keep the event logs")
     parser.add_argument("--check", action="store_true", help=f"fail above --factor times the ratios in {RECORDED.name}")
     parser.add_argument("--factor", type=float, default=1.25, help="for --check (default 1.25)")
     parser.add_argument("--record", action="store_true", help=f"write the figures to {RECORDED.name}")

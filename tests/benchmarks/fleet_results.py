@@ -14,6 +14,8 @@ ON_TOP_OF_NOTHING_NEW = ("generation", "commits", "metadata")
 """Scenarios whose cost is compared with that of a run with nothing new."""
 STAGES = ("open", "land", "assign", "audit", "gates", "report")
 MEBIBYTE = 1 << 20
+MEASURED = "measured.json"
+"""The file that has everything that was measured, in the folder of ``--keep``."""
 RATIO, SPARK_JOBS = "x bare", "Spark jobs"
 JOBS_FACTOR = 1.05
 """How many times the recorded Spark jobs a process may have: a job more or less follows from how rows fall into partitions."""
@@ -30,6 +32,7 @@ class Measurement:
         spark_jobs, sql_executions: counted in Spark's event log.
         stages: wall seconds.
         parts: CPU seconds of what a process measured by itself.
+        others_cpu_s: CPU seconds of the machine's other processes meanwhile.
     """
 
     cpu_s: float
@@ -41,6 +44,7 @@ class Measurement:
     sql_executions: int
     stages: dict[str, float] = field(default_factory=dict)
     parts: dict[str, float] = field(default_factory=dict)
+    others_cpu_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def markdown(medians: Mapping[str, Measurement], generations: int) -> str:
         counts = [f"{one.spark_jobs:.0f}", f"{one.sql_executions:.0f}"]
         seconds = [f"{one.stages[stage]:.1f}" if stage in one.stages else "" for stage in stages]
         rows.append([name, *times, *sizes, *counts, *seconds])
-    text = _table(rows)
+    text = table(rows)
     text += f"\n{FIRST}: {(medians[FIRST].cpu_s - bare_s) / generations * 1000:.2f} ms a generation beyond the bare process"
     for name, one in medians.items():
         for part, seconds in one.parts.items():
@@ -142,10 +146,10 @@ def markdown_of_tables(sizes: Mapping[str, TableSize]) -> str:
     """Return a table of the warehouse's tables."""
     rows = [["table", "rows", "MiB", "files"]]
     rows += [[name, f"{size.rows:,}", f"{size.bytes / MEBIBYTE:.1f}", str(size.files)] for name, size in sizes.items()]
-    return _table(rows)
+    return table(rows)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def table(rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; the first row is its head, the first column is text, all others are numbers."""
     head, *others = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, f"|---|{'--:|' * (len(rows[0]) - 1)}", *others])

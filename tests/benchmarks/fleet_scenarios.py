@@ -28,16 +28,17 @@ SCENARIOS = {
 class Bench:
     """A folder with a fleet, and what is measured on it."""
 
-    def __init__(self, folder: Path, scenarios: Sequence[str], *, has_rival: bool) -> None:
+    def __init__(self, folder: Path, scenarios: Sequence[str], *, has_rival: bool, kept: Path | None = None) -> None:
         """Prepare the measurement; with a rival its packages are fetched, if they are not there.
 
         Args:
             folder: has the pieces of the fleet in ``fleet``; gets everything else.
             scenarios: names of SCENARIOS besides the first run, which is always measured.
             has_rival: measure the rival and the floors, too.
+            kept: gets the event logs of the last round, each in a folder of its process's name.
         """
         self.warehouse = folder / "warehouse"
-        self._folder, self._fleet, self._events = folder, folder / "fleet", folder / "events"
+        self._folder, self._fleet, self._events, self._kept = folder, folder / "fleet", folder / "events", kept
         self._options = ["--conf", "spark.eventLog.enabled=true", "--conf", f"spark.eventLog.dir={self._events.as_uri()}"]
         self._options += ["--conf", "spark.eventLog.compress=false", "--conf", "spark.eventLog.rolling.enabled=false"]
         self._commands = {BARE: bare_command(folder / "bare-table", folder / "bare.py", *self._options)}
@@ -53,6 +54,9 @@ class Bench:
                 shutil.rmtree(self._folder / name, ignore_errors=True)
             for name, command in self._commands.items():
                 found[name].append(self._measure(command))
+                if self._kept is not None:
+                    shutil.rmtree(self._kept / name, ignore_errors=True)
+                    shutil.copytree(self._events, self._kept / name)
                 print(f"round {number} of {count}: {name} {found[name][-1].cpu_s:.1f} CPU s", file=sys.stderr, flush=True)
         return found
 
@@ -70,6 +74,7 @@ class Bench:
             *count_events(self._events),
             stage_seconds(usage.output),
             {name: float(seconds) for name, seconds in PART.findall(usage.output)},
+            usage.others_cpu_s,
         )
 
     def _ours(self, name: str) -> Command:

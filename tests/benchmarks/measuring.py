@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.benchmarks.processes import ForgottenWorkers
+from tests.benchmarks.processes import CLOCK_TICKS, ForgottenWorkers
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = str(ROOT / "spark-submit.sh")
@@ -54,11 +54,12 @@ while time.process_time() < 0.5: pass
 
 @dataclass(frozen=True)
 class Usage:
-    """What one process tree took; ``output`` is both of its streams."""
+    """What one process tree took; ``output`` is both of its streams, ``others_cpu_s`` what the machine's other processes took meanwhile."""
 
     cpu_s: float
     wall_s: float
     output: str
+    others_cpu_s: float = 0.0
 
 
 class Command(NamedTuple):
@@ -70,7 +71,7 @@ class Command(NamedTuple):
 
 def measure(command: list[str], environment: dict[str, str] | None = None) -> Usage:
     """Return what a command and all its descendants took, and end with its output if it fails."""
-    started = time.monotonic()
+    started, busy_s = time.monotonic(), machine_cpu_s()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         cpu_s, status, waited_for = 0.0, 0, set()
@@ -89,7 +90,14 @@ def measure(command: list[str], environment: dict[str, str] | None = None) -> Us
         text = output.read()
     if status:
         sys.exit(f"{' '.join(command)} ended with {status}:\n{text}")
-    return Usage(cpu_s, time.monotonic() - started, text)
+    others_cpu_s = max(0.0, machine_cpu_s() - busy_s - cpu_s)
+    return Usage(cpu_s, time.monotonic() - started, text, others_cpu_s)
+
+
+def machine_cpu_s() -> float:
+    """Return the CPU seconds of all processes since the machine was started."""
+    user, nice, system, _, _, interrupts, soft_interrupts = map(int, Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + interrupts + soft_interrupts) / CLOCK_TICKS
 
 
 def adopt_orphans() -> None:

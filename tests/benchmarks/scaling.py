@@ -1,13 +1,19 @@
-"""What a first run over a fleet takes on other machines: a simulation, from the event logs of runs that were measured.
+"""What a first run over a fleet takes on other machines: a simulation, from runs that were measured.
 
-    python tests/benchmarks/scaling.py 1000=FOLDER 5000=FOLDER [20000=FOLDER] [--cores 100] [--groups 1000000]
+    python tests/benchmarks/fleet.py --groups 1000 --rounds 1 --scenarios --keep FOLDER
+    python tests/benchmarks/scaling.py FOLDER FOLDER [FOLDER] [--cores 100] [--groups 1000000]
 
-Each argument names how many groups a run had and the folder of its Spark event log. Two straight lines go through the two smallest runs:
-the seconds in which no task runs, which are the driver's, and the seconds of all tasks. A run is then played stage by stage: each takes
+The first, called once for each size, keeps what the second reads: CPU seconds, wall time, and the event log of the first run.
+
+A run has seconds in which no task runs, which are the driver's, and seconds of tasks. Another process on the same machine makes all of
+them longer. So they are scaled to the run's CPU seconds: alone on the machine a run takes one CPU second for each. Two straight lines go
+through the two smallest runs, one for the driver's seconds and one for those of the tasks. A run is then played stage by stage: each takes
 its share of the task seconds, cut into tasks, which free cores take one after another. A stage that sends groups to Python workers is cut
-by groups, whose work depends on members and partitions as in the fleet; no cut goes through a group. Printed is what the simulation says
-of each measured run beside what was measured, and of the run that is asked for. The exit code is 20 where a measured run is off by more
-than 15 %.
+by groups, whose work depends on members and partitions as in the fleet; no cut goes through a group.
+
+Printed is what the simulation says of each measured run beside what was measured, and of the run that is asked for; then what a group
+more costs, by stages of the run. Wall times are compared where the run had the machine for itself. The exit code is 20 where CPU seconds
+or such a wall time are off by more than 15 %.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.benchmarks.fleet_groups import plan_fleet
+from tests.benchmarks.fleet_results import FIRST, MEASURED, STAGES, table
 from tests.benchmarks.measuring import MISSED_TARGET
 
 BY_GROUP = {"MapInPandas", "MapInArrow"}
@@ -35,6 +42,8 @@ MEASURED_CORES = 2
 MOST_PARTITIONS = 64
 """Partitions of a shuffle in the settings of a large run on one machine; a cluster takes three a core."""
 TARGET = 0.15
+LITTLE = 0.1
+"""What other processes may take beside a run, as a share of its CPU seconds, if its wall time is to tell something."""
 SAMPLED_GROUPS = 20_000
 """Groups of a larger fleet are as unlike as those of one of this size."""
 
@@ -59,28 +68,62 @@ class Run:
     """A measured run.
 
     Attributes:
-        wall_s: from the first event to the last.
-        driver_s: how much of it no task was running.
-        stages: in the order in which they were submitted, without those that had no task.
+        records: how many of its input.
+        cpu_s: of the process tree.
+        wall_s: of the command.
+        others_cpu_s: of the machine's other processes meanwhile.
+        driver_s: how much of the wall time no task was running.
+        stages: of Spark, in the order in which they were submitted, without those that had no task.
+        parts: wall seconds of the stages of the run.
     """
 
     groups: int
+    records: int
+    cpu_s: float
     wall_s: float
+    others_cpu_s: float
     driver_s: float
     stages: tuple[Stage, ...]
+    parts: Mapping[str, float]
 
     @property
     def task_s(self) -> float:
         """Return the seconds of all tasks."""
         return sum(stage.task_s for stage in self.stages)
 
+    @property
+    def stretch(self) -> float:
+        """Return how long a second lasted that would have been one without other processes."""
+        return (self.driver_s + self.task_s) / self.cpu_s
 
-def read_run(groups: int, folder: Path) -> Run:
-    """Return the run whose event log lies in a folder."""
-    events = list(_events(folder))
+    @property
+    def was_alone(self) -> bool:
+        """Return whether nothing else used the machine to speak of."""
+        return self.others_cpu_s <= LITTLE * self.cpu_s
+
+
+def read_run(folder: Path) -> Run:
+    """Return the first run of what ``fleet.py --keep`` left in a folder."""
+    measured = json.loads((folder / MEASURED).read_text(encoding="utf-8"))
+    first = measured["medians"][FIRST]
+    stages, covered_s = read_log(folder / FIRST)
+    return Run(
+        groups=measured["groups"],
+        records=measured["records"]["history"],
+        cpu_s=first["cpu_s"],
+        wall_s=first["wall_s"],
+        others_cpu_s=first["others_cpu_s"],
+        driver_s=first["wall_s"] - covered_s,
+        stages=stages,
+        parts=first["stages"],
+    )
+
+
+def read_log(folder: Path) -> tuple[tuple[Stage, ...], float]:
+    """Return the stages of the event log in a folder, and for how many seconds at least one task was running."""
     by_group: dict[int, bool] = {}
     tasks: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for event in events:
+    for event in _events(folder):
         if event["Event"] == "SparkListenerStageSubmitted":
             info = event["Stage Info"]
             by_group[info["Stage ID"]] = not BY_GROUP.isdisjoint(_operators(info["RDD Info"]))
@@ -89,10 +132,7 @@ def read_run(groups: int, folder: Path) -> Run:
     stages = tuple(
         Stage(sum(end - start for start, end in tasks[number]) / 1000, len(tasks[number]), by_group[number]) for number in sorted(tasks)
     )
-    times = [time for event in events for time in (event.get("Timestamp"), event.get("time")) if time is not None]
-    times += [time for of_stage in tasks.values() for task in of_stage for time in task]
-    wall_s = (max(times) - min(times)) / 1000
-    return Run(groups, wall_s, wall_s - _covered_s(task for of_stage in tasks.values() for task in of_stage), stages)
+    return stages, _covered_s(task for of_stage in tasks.values() for task in of_stage)
 
 
 def _events(folder: Path) -> Iterator[dict[str, Any]]:
@@ -149,17 +189,33 @@ class Simulation:
         self._weights: dict[int, list[float]] = {}
 
     def driver_s(self, groups: int) -> float:
-        """Return for how long no task runs."""
-        return line_through((self._small.groups, self._small.driver_s), (self._large.groups, self._large.driver_s), groups)
+        """Return for how long no task runs, alone on the machine."""
+        small, large = ((run.groups, run.driver_s / run.stretch) for run in (self._small, self._large))
+        return line_through(small, large, groups)
 
     def task_s(self, groups: int) -> float:
-        """Return the seconds of all tasks."""
-        return line_through((self._small.groups, self._small.task_s), (self._large.groups, self._large.task_s), groups)
+        """Return the seconds of all tasks, alone on the machine."""
+        small, large = ((run.groups, run.task_s / run.stretch) for run in (self._small, self._large))
+        return line_through(small, large, groups)
+
+    def cpu_s(self, groups: int) -> float:
+        """Return the CPU seconds of the process tree."""
+        return self.driver_s(groups) + self.task_s(groups)
+
+    def part_s(self, name: str) -> float:
+        """Return the CPU seconds that one group more costs in a stage of the run."""
+        small, large = ((run.groups, run.cpu_s * run.parts[name] / sum(run.parts.values())) for run in (self._small, self._large))
+        return (large[1] - small[1]) / (large[0] - small[0])
+
+    @property
+    def records(self) -> float:
+        """Return how many records come with one group more."""
+        return (self._large.records - self._small.records) / (self._large.groups - self._small.groups)
 
     def wall_s(self, groups: int, cores: int) -> float:
-        """Return how long a run takes."""
+        """Return how long a run takes that has a machine or cluster for itself."""
         partitions = max(MOST_PARTITIONS, 3 * cores) if cores > MEASURED_CORES else MOST_PARTITIONS
-        growth = self.task_s(groups) / self._large.task_s
+        growth = self.task_s(groups) / self._large.task_s  # undoes the stretch, too
         shares = self._shares(groups, partitions)
         total = self.driver_s(groups)
         for stage in self._large.stages:
@@ -196,36 +252,52 @@ def _work(groups: int) -> list[float]:
 def main() -> int:
     """Print what the simulation says, and return the exit code."""
     options = _options()
-    runs = sorted(
-        (read_run(int(groups), Path(folder)) for groups, _, folder in (text.partition("=") for text in options.runs)),
-        key=lambda run: run.groups,
-    )
+    runs = sorted(map(read_run, options.folders), key=lambda run: run.groups)
     simulation = Simulation(*runs[:2])
-    print("| groups | cores | driver s | task s | wall s, simulated | wall s, measured | off by |")
-    print("|--:|--:|--:|--:|--:|--:|--:|")
-    worst = 0.0
+    head = [
+        "groups",
+        "cores",
+        "CPU s, forecast",
+        "CPU s, measured",
+        "off by",
+        "wall s, forecast",
+        "wall s, measured",
+        "off by",
+        "others' CPU s",
+    ]
+    rows, worst = [head], 0.0
     for run in runs:
-        wall_s = simulation.wall_s(run.groups, MEASURED_CORES)
-        off = wall_s / run.wall_s - 1
-        worst = max(worst, abs(off))
-        print(
-            f"| {run.groups:,} | {MEASURED_CORES} | {run.driver_s:.0f} | {run.task_s:.0f} | {wall_s:.0f} | {run.wall_s:.0f} | {off:+.0%} |"
+        cpu_s, wall_s = simulation.cpu_s(run.groups), simulation.wall_s(run.groups, MEASURED_CORES)
+        cpu_off, wall_off = cpu_s / run.cpu_s - 1, wall_s / run.wall_s - 1
+        worst = max(worst, abs(cpu_off), abs(wall_off) if run.was_alone else 0)
+        sizes = [f"{run.groups:,}", str(MEASURED_CORES), f"{cpu_s:,.0f}", f"{run.cpu_s:,.0f}", f"{cpu_off:+.0%}"]
+        rows.append(
+            [*sizes, f"{wall_s:,.0f}", f"{run.wall_s:,.0f}", f"{wall_off:+.0%}" if run.was_alone else "", f"{run.others_cpu_s:,.0f}"]
         )
     if options.groups:
-        wall_s = simulation.wall_s(options.groups, options.cores)
-        driver_s, task_s = simulation.driver_s(options.groups), simulation.task_s(options.groups)
-        print(f"| {options.groups:,} | {options.cores} | {driver_s:.0f} | {task_s:,.0f} | {wall_s:,.0f} | | |")
+        cpu_s, wall_s = simulation.cpu_s(options.groups), simulation.wall_s(options.groups, options.cores)
+        rows.append([f"{options.groups:,}", str(options.cores), f"{cpu_s:,.0f}", "", "", f"{wall_s:,.0f}", "", "", ""])
+    print(table(rows), table(_costs(simulation, runs[1].parts)), sep="\n\n")
     return MISSED_TARGET if worst > TARGET else 0
+
+
+def _costs(simulation: Simulation, parts: Iterable[str]) -> list[list[str]]:
+    """Return the rows of a table: what one group more costs, by stages of the run."""
+    seconds = {name: simulation.part_s(name) for name in STAGES if name in parts}
+    each = {name: f"{second / simulation.records * 1e6:.0f} µs a record" for name, second in seconds.items() if name == "land"}
+    rows = [["stage", "ms a group", "which is"]]
+    rows += [[name, f"{second * 1000:.1f}", each.get(name, "")] for name, second in seconds.items()]
+    return [*rows, ["all", f"{sum(seconds.values()) * 1000:.1f}", f"with {simulation.records:.0f} records"]]
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", metavar="GROUPS=FOLDER", help="measured runs: how many groups, and the folder of the event log")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="what fleet.py --keep left of a run; at least two")
     parser.add_argument("--groups", type=int, help="how many groups the run has that is asked for")
     parser.add_argument("--cores", type=int, default=MEASURED_CORES, help="cores of its machine or cluster (default %(default)s)")
     options = parser.parse_args()
-    if len(options.runs) < 2 or not all(text.partition("=")[0].isdecimal() for text in options.runs):
-        parser.error("expected at least two arguments such as 5000=FOLDER")
+    if len(options.folders) < 2:
+        parser.error("expected at least two folders")
     return options
 
 
