@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from jobs.output_files import PAGE, further_page, is_report_file
 from jobs.report import write_page
-from jobs.report_page import build_page, render
+from jobs.report_page import MOST_BYTES, build_page, render
 from jobs.reporting.figures import EN_DASH, visible
 from jobs.reporting.fleet import headline
 from jobs.reporting.groups import GroupLines, add_settled
@@ -129,6 +130,19 @@ def test_every_group_is_in_one_of_the_files_and_none_is_too_large(fleet: ReportR
     assert [line["rank"] for file in files for line in file.lines()] == list(range(1, 5_001))
     assert max(len(html.encode()) for html in (document.html, *document.further)) <= SMALL
     assert len(files) == 3 and len(document.further[0]) > 0.8 * SMALL
+
+
+@pytest.mark.parametrize(("group_count", "file_count"), [(20_000, 1), (100_000, 2)])
+def test_a_second_file_is_needed_only_where_the_page_would_be_too_large(group_count: int, file_count: int) -> None:
+    """Of groups whose names have 40 characters, beside details of as many as have room."""
+    rows = large_fleet(group_count, detailed=40, name="payments-in-europe-")
+    document = render(build_page(rows, AS_OF))
+    htmls = (document.html, *document.further)
+    lines = [json.loads(re.search(r'"lines": (\[\n.*?\n\])\}', html, re.DOTALL)[1]) for html in htmls]
+    assert [line[0] for of_file in lines for line in of_file] == [row["group_id"] for row in rows.ranked]
+    assert len(htmls) == file_count and max(len(html.encode()) for html in htmls) <= MOST_BYTES
+    assert len(document.detailed) >= 5
+    assert ("report-groups-2.html" in document.html) == (file_count == 2)
 
 
 def test_every_file_names_the_others_and_leads_to_the_next(fleet: ReportRows) -> None:
