@@ -18,17 +18,22 @@ def count_commits(commits: DataFrame, snapshots: DataFrame) -> DataFrame:
 
     Reads: commits as schemas.tables.OFFSET_SNAPSHOTS, snapshots as schemas.tables.SUBSCRIPTION_SNAPSHOTS.
     """
-    of_partition = commits.groupBy(*GROUP, "topic", "partition").agg(
-        F.count("*").alias("commit_count"),
-        F.min(F.unix_millis("observed_at")).alias("first_at_ms"),
-        F.max(F.unix_millis("observed_at")).alias("last_at_ms"),
-        F.max("position").alias("newest_position"),
-        F.max_by("is_deleted", "position").alias("is_deleted"),
+    names, known = (rows.select(*GROUP).distinct() for rows in (commits, snapshots))
+    without_snapshots = names.join(known, list(GROUP), "left_anti")  # few: only their commits are counted, partition by partition
+    of_partition = (
+        commits.join(F.broadcast(without_snapshots), list(GROUP), "left_semi")
+        .groupBy(*GROUP, "topic", "partition")
+        .agg(
+            F.count("*").alias("commit_count"),
+            F.min(F.unix_millis("observed_at")).alias("first_at_ms"),
+            F.max(F.unix_millis("observed_at")).alias("last_at_ms"),
+            F.max("position").alias("newest_position"),
+            F.max_by("is_deleted", "position").alias("is_deleted"),
+        )
     )
     of_group = of_partition.where(~F.col("is_deleted")).groupBy(*GROUP)
-    counted = of_group.agg(
+    return of_group.agg(
         F.sum("commit_count").alias("commit_count"),
         F.min("first_at_ms").alias("first_at_ms"),
         *[F.max(name).alias(name) for name in ("last_at_ms", "newest_position")],
     )
-    return counted.join(snapshots.select(*GROUP).distinct(), list(GROUP), "left_anti")
