@@ -11,11 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs import decode_udfs
-from jobs.assign import forget_results
+from jobs.assign import results_of
 from jobs.context import RunContext
 from jobs.decode_udfs import STORED
 from jobs.errors import InputError
 from jobs.packing import GROUP
+from jobs.table_changes import TableChange, Tables
 from schemas.staging import ALIGNED_ROWS
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TableSpec
 from schemas.vocabulary import Source
@@ -78,47 +79,44 @@ _TARGETS = {
 }
 
 
-def align_records(context: RunContext, decoded: DataFrame) -> tuple[DataFrame, DataFrame | None]:
-    """Return the decoded rows with positions and times, and the groups of which stored rows had to move; None when none had to.
+def order_formatter_records(context: RunContext, tables: Tables, decoded: DataFrame) -> tuple[DataFrame, tuple[TableChange, ...]]:
+    """Return the decoded rows with positions and times, and what has to change where stored rows get others.
 
-    The columns ``part`` and ``place`` are gone, and ``placed_by`` has come. A stored record keeps its position, unless older ones that were
-    not known turn up: then the group's rows get others, and all that was worked out of them is forgotten. One that tells no time has that
+    The columns ``part`` and ``place`` are gone, and ``placed_by`` is filled. A stored record keeps its position, unless older ones that
+    were not known turn up: then the group's rows get others, and all that was worked out of them goes. One that tells no time has that
     of the last one before it that does, and gets another where that turns up.
 
     Args:
-        decoded: staged rows of all sources; those with a ``part`` are to be placed.
+        decoded: staged rows of all sources; those with a ``part`` are to be placed. Without that column nothing has to be done.
 
     Raises:
         InputError: parts of a group's records do not fit together.
     """
-    warehouse = context.warehouse
-    aligned = warehouse.stage("aligned", _aligned(context, decoded))
-    problems = aligned.where(F.col("problem").isNotNull()).orderBy(*GROUP).limit(1).collect()
-    if problems:
-        first = problems[0]
+    if "part" not in decoded.columns:
+        return decoded, ()
+    aligned = tables.stage("aligned", _aligned(context, tables, decoded))
+    is_problem = F.col("problem").isNotNull()
+    found = aligned.agg(F.count_if(is_problem).alias("problems"), F.count_if("is_moved").alias("moved")).collect()[0]
+    if found["problems"]:
+        first = aligned.where(is_problem).orderBy(*GROUP).limit(1).collect()[0]
         where, files = f"cluster {first['cluster_id']}, group {first['group_id']}", first["part"]
         raise InputError(
             f"{where}: the records in {files} cannot be put in one order: {first['problem']}; land them into different warehouses, "
             "or leave one out"
         )
-    moved = warehouse.stage("moved", aligned.where("is_moved"))
-    groups = None
-    if not moved.isEmpty():
-        # A commit that moves changes nothing that was worked out of snapshots.
-        groups = warehouse.stage("moved_groups", moved.where(F.col("sequence") == OF_GROUP).select(*GROUP).distinct())
-        _move(context, moved)
     places = aligned.where(F.col("part") != STORED).select("part", "place", "position", "time_ms", "placed_by")
-    placed = decoded.join(places, ["part", "place"], "left")
+    placed = decoded.drop("placed_by").join(places, ["part", "place"], "left")
     time = F.coalesce(F.timestamp_millis("time_ms"), F.lit(context.as_of))
     columns = {}
     for name, target in _TARGETS.items():
         row = F.col(name)
         known = row.withField(target.position, F.col("position")).withField(target.time, F.coalesce(row[target.time], time))
         columns[name] = F.when(F.col("position").isNotNull(), known).otherwise(row)
-    return placed.withColumns(columns).drop("part", "place", "position", "time_ms"), groups
+    rows = placed.withColumns(columns).drop("part", "place", "position", "time_ms")
+    return rows, _move(context, tables, aligned.where("is_moved")) if found["moved"] else ()
 
 
-def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
+def _aligned(context: RunContext, tables: Tables, decoded: DataFrame) -> DataFrame:
     new = [
         decoded.where(F.col("part").isNotNull() & F.col(name).isNotNull()).select(
             "cluster_id",
@@ -133,7 +131,7 @@ def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
     events = reduce(DataFrame.unionByName, new)
     groups = events.select(*GROUP).distinct()
     stored = [
-        _stored(context, target)
+        _stored(tables, target)
         .join(groups, list(GROUP), "left_semi")
         .select(
             "cluster_id",
@@ -144,31 +142,40 @@ def _aligned(context: RunContext, decoded: DataFrame) -> DataFrame:
             "placed_by",
         )
         for target in _TARGETS.values()
-        if not context.warehouse.is_empty(target.spec.name)
+        if not tables.is_empty(target.spec.name)
     ]
     together = reduce(DataFrame.unionByName, [events, *stored]).repartition(*GROUP)
     in_order = together.sortWithinPartitions(*decode_udfs.SEQUENCE, "part", "place")
     return in_order.mapInArrow(partial(decode_udfs.align_groups, limits=context.worker_limits), ALIGNED_ROWS)
 
 
-def _stored(context: RunContext, target: _Target) -> DataFrame:
-    return context.warehouse.read(target.spec.name).where(F.col("source") == str(Source.FORMATTER_JSON))
+def _stored(tables: Tables, target: _Target) -> DataFrame:
+    return tables.read(target.spec.name).where(F.col("source") == str(Source.FORMATTER_JSON))
 
 
-def _move(context: RunContext, moved: DataFrame) -> None:
-    """Give stored rows their new positions and times, as rows of this run."""
-    warehouse = context.warehouse
-    logger.info("older records than the stored ones turned up: %d of these get other positions or times", moved.count())
+def _move(context: RunContext, tables: Tables, moved: DataFrame) -> tuple[TableChange, ...]:
+    """Return the changes that give stored rows their new positions and times, as rows of this run, and delete the results of their groups.
+
+    A commit that moves changes nothing that was worked out of snapshots.
+    """
+    frames = []
     for name, target in _TARGETS.items():
-        key = (*GROUP, target.position)
         places = moved.where(F.col("sequence") == target.sequence).withColumnRenamed("position", "position_now")
-        places = places.select(*GROUP, F.col("place").alias(target.position), "position_now", "time_ms", "placed_by")
+        places = places.select(*GROUP, "place", "position_now", "time_ms", "placed_by")
+        stored = _stored(tables, target).drop("placed_by").withColumn("place", F.col(target.position)).join(places, [*GROUP, "place"])
         time = F.coalesce(target.told_time(F.col), F.timestamp_millis("time_ms"), target.time)
-        columns = {target.time: time, target.position: F.col("position_now"), **context.run_columns}
-        rows = _stored(context, target).drop("placed_by").join(places, list(key)).withColumns(columns)
-        rows = rows.withColumn("observed_month", F.trunc(target.time, "month")).select(*target.spec.schema.names)
-        rows = warehouse.stage(f"moved_{name}", rows)
-        warehouse.delete(target.spec.name, places, key)
-        warehouse.append(target.spec.name, rows)
+        rows = stored.withColumns({target.time: time, target.position: F.col("position_now"), **context.run_columns})
+        rows = rows.withColumn("observed_month", F.trunc(target.time, "month"))
+        row = F.struct(*target.spec.schema.names).alias(name)
+        frames.append(rows.select(*GROUP, "place", F.lit(name).alias("target"), row))
+    rows = tables.stage("moved", reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames))
+    counts: dict[str, int] = {row["target"]: row["count"] for row in rows.groupBy("target").count().collect()}
+    logger.info("older records than the stored ones turned up: %d of these get other positions or times", sum(counts.values()))
+    changes: list[TableChange] = []
+    for name in counts:
+        target, of_target = _TARGETS[name], rows.where(F.col("target") == name)
+        keys = of_target.select(*GROUP, F.col("place").alias(target.position))
+        changes.append(TableChange(target.spec.name, keys, (*GROUP, target.position), of_target.select(f"{name}.*"), counts[name]))
         if target.spec is SUBSCRIPTION_SNAPSHOTS:
-            forget_results(warehouse, rows.select(*GROUP).distinct(), GROUP)
+            changes += results_of(of_target.select(*GROUP), GROUP)
+    return tuple(changes)

@@ -18,6 +18,7 @@ from jobs import udfs
 from jobs.context import RunContext
 from jobs.packing import GROUP, pack_chunks, runs_by_group, spread_groups, topic_runs
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA
+from jobs.table_changes import TableChange, apply_changes
 from jobs.topic_changes import changed_topics
 from jobs.warehouse import Warehouse
 from schemas.staging import AUDITED_TABLES, SOLVED_ROWS
@@ -250,11 +251,9 @@ def forget_unnamed_topics(warehouse: Warehouse) -> int:
     return warehouse.delete(GENERATION_TOPICS.name, unnamed, key)
 
 
-def forget_results(warehouse: Warehouse, keys: DataFrame, columns: tuple[str, ...]) -> None:
-    """Delete all that was worked out of the snapshots whose columns equal one of the keys."""
-    for spec in (GROUP_STATES, ASSIGNMENTS, SOLUTIONS, *AUDITED_TABLES.values()):
-        warehouse.delete(spec.name, keys, columns)
-    forget_unnamed_topics(warehouse)
+def results_of(keys: DataFrame, columns: tuple[str, ...]) -> list[TableChange]:
+    """Return the changes that delete all that was worked out of the snapshots whose columns equal one of the keys."""
+    return [TableChange(spec.name, keys, columns) for spec in (GROUP_STATES, ASSIGNMENTS, SOLUTIONS, *AUDITED_TABLES.values())]
 
 
 def _take_back(context: RunContext, foreign: DataFrame) -> None:
@@ -263,7 +262,8 @@ def _take_back(context: RunContext, foreign: DataFrame) -> None:
     named = warehouse.stage("foreign", foreign.join(warehouse.read(GROUP_STATES.name), list(GROUP), "left_semi"))
     if named.isEmpty():
         return
-    forget_results(warehouse, named, GROUP)
+    apply_changes(warehouse, results_of(named, GROUP))
+    forget_unnamed_topics(warehouse)
 
 
 def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from jobs.packing import GROUP
 from jobs.settling import EXPIRED, OF_GROUPS, identified, is_of_log, is_older, known_places, quarantined_keys, settle_outcomes
-from jobs.warehouse import Warehouse
+from jobs.table_changes import Tables
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.vocabulary import LOG_SOURCES, Outcome, Source
@@ -64,7 +64,7 @@ class LogSurvey:
     uncertain_count: int
 
 
-def survey_log(warehouse: Warehouse, decoded: DataFrame, landed_until: Mapping[str, int]) -> LogSurvey:
+def survey_log(tables: Tables, decoded: DataFrame, landed_until: Mapping[str, int]) -> LogSurvey:
     """Look over the raw records of an input; with one pass where they share nothing.
 
     Args:
@@ -101,7 +101,7 @@ def survey_log(warehouse: Warehouse, decoded: DataFrame, landed_until: Mapping[s
     read = {log_key(row["cluster_id"], row["partition"]): row for row in partitions if row["highest"] is not None}
     shared_count = sum(row["shared"] for row in partitions)
     shared = [row["place_hash"] for row in by_place.where(is_shared).limit(MOST_SET_APART + 1).collect()] if shared_count else []
-    moved = _moved_groups(warehouse, raw) if partitions else []
+    moved = _moved_groups(tables, raw) if partitions else []
     return LogSurvey(
         {key: min(row["highest"] + 1, MOST_OFFSET) for key, row in read.items()},
         any(row["lowest"] < _compared_below(landed_until.get(key)) for key, row in read.items()),
@@ -132,12 +132,12 @@ def _compared_below(landed_until: int | None) -> float:
     return float("inf") if landed_until == MOST_OFFSET else landed_until
 
 
-def _moved_groups(warehouse: Warehouse, raw: DataFrame) -> list[int]:
+def _moved_groups(tables: Tables, raw: DataFrame) -> list[int]:
     """Return hashes of groups with records in several partitions, landed ones counted; at most one more than are set apart."""
     of_groups = raw.select("cluster_id", _group_id().alias("group_id"), log_partition().alias("partition"))
     groups = _partitions_of(of_groups.where(F.col("group_id").isNotNull()), "")
     is_moved = F.col("lowest") < F.col("highest")
-    stored = _stored_partitions(warehouse)
+    stored = _stored_partitions(tables)
     if stored is not None:
         groups = groups.join(_partitions_of(stored, "stored_"), list(GROUP), "left")
         is_moved |= (F.col("stored_lowest") != F.col("lowest")) | (F.col("stored_highest") != F.col("highest"))
@@ -149,38 +149,38 @@ def _partitions_of(rows: DataFrame, prefix: str) -> DataFrame:
     return rows.groupBy(*GROUP).agg(F.min("partition").alias(f"{prefix}lowest"), F.max("partition").alias(f"{prefix}highest"))
 
 
-def _stored_partitions(warehouse: Warehouse) -> DataFrame | None:
+def _stored_partitions(tables: Tables) -> DataFrame | None:
     """Return cluster_id, group_id, partition of raw records that have landed, or lost to others; None where there are none."""
     names = [TARGETS[name].name for name in OF_GROUPS]
     frames = [
-        warehouse.read(name).where(is_of_log()).select(*GROUP, F.col("offsets_partition").alias("partition"))
+        tables.read(name).where(is_of_log()).select(*GROUP, F.col("offsets_partition").alias("partition"))
         for name in names
-        if not warehouse.is_empty(name)
+        if not tables.is_empty(name)
     ]
-    if not warehouse.is_empty(QUARANTINE.name):
-        lost = warehouse.read(QUARANTINE.name).where(is_of_log() & F.col("group_id").isNotNull())
+    if not tables.is_empty(QUARANTINE.name):
+        lost = tables.read(QUARANTINE.name).where(is_of_log() & F.col("group_id").isNotNull())
         frames.append(lost.select(*GROUP, log_partition().alias("partition")))
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 
-def landed_before(warehouse: Warehouse) -> dict[str, int]:
+def landed_before(tables: Tables) -> dict[str, int]:
     """Return what ``runs.landed_until`` is at least, out of the tables: for a warehouse whose runs have not noted it yet."""
-    stored = _stored_places(warehouse)
+    stored = _stored_places(tables)
     if stored is None:
         return {}
     rows = stored.groupBy("cluster_id", "partition").agg(F.max("offset").alias("highest")).where("highest IS NOT NULL").collect()
     return {log_key(row["cluster_id"], row["partition"]): min(row["highest"] + 1, MOST_OFFSET) for row in rows}
 
 
-def _stored_places(warehouse: Warehouse) -> DataFrame | None:
+def _stored_places(tables: Tables) -> DataFrame | None:
     names = [*(TARGETS[name].name for name in OF_GROUPS), QUARANTINE.name]
     places = ("cluster_id", log_partition().alias("partition"), log_offset().alias("offset"))
-    frames = [warehouse.read(name).where(is_of_log()).select(*places) for name in names if not warehouse.is_empty(name)]
+    frames = [tables.read(name).where(is_of_log()).select(*places) for name in names if not tables.is_empty(name)]
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 
 def resolve(
-    warehouse: Warehouse,
+    tables: Tables,
     decoded: DataFrame,
     sources: Set[Source],
     survey: LogSurvey,
@@ -196,14 +196,14 @@ def resolve(
         landed_until: see ``runs.landed_until``.
         retained_from: first month that retention keeps; None before any.
     """
-    quarantined = quarantined_keys(warehouse)
+    quarantined = quarantined_keys(tables)
     is_log_alone = not survey.has_earlier and survey.shared_places == survey.moved_groups == ()
     if is_log_alone and sources <= set(LOG_SOURCES):
         return _settled_alone(decoded, survey, quarantined, retained_from)
     is_compared = _is_compared(survey, landed_until)
     compared = decoded.where(is_compared)
-    known = known_places(warehouse, sources, partial(_concerned, identified(compared).select("cluster_id", "place"), survey))
-    settled = warehouse.stage("land", settle_outcomes(compared, known, quarantined, retained_from))
+    known = known_places(tables, sources, partial(_concerned, identified(compared).select("cluster_id", "place"), survey))
+    settled = tables.stage("land", settle_outcomes(compared, known, quarantined, retained_from))
     if sources.isdisjoint(LOG_SOURCES):
         return settled
     alone = _settled_alone(decoded.where(~is_compared), survey, quarantined, retained_from)

@@ -7,6 +7,8 @@ written: so the tables come out as if everything had landed at once.
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from dataclasses import dataclass
 from datetime import date
 from functools import partial, reduce
 
@@ -15,12 +17,13 @@ from pyspark.sql import functions as F
 
 from assignors.replay import UNRESOLVED
 from jobs import decode_udfs
-from jobs.assign import forget_results
+from jobs.assign import results_of
 from jobs.context import RunContext
 from jobs.packing import GROUP
 from jobs.settling import disputed_places, is_folded
 from jobs.sources.consumer_group_fold import RECORD_TYPES, WORKED_OUT
 from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
+from jobs.table_changes import ChangedTables, TableChange, Tables
 from schemas.staging import FOLDED_ROWS
 from schemas.tables import GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import GroupState, GroupType
@@ -135,9 +138,9 @@ def number_generations(snapshots: DataFrame, retained_from: date | None = None) 
     return counted.withColumn("generation", number.cast("int")).drop("is_other", "others", "anchor")
 
 
-def _fold(context: RunContext, records: DataFrame) -> DataFrame:
+def _fold(context: RunContext, tables: Tables, records: DataFrame) -> DataFrame:
     """Return the snapshots of the KIP-848 groups among the records, from the first month on that retention keeps."""
-    looks = context.warehouse.read(TOPIC_SNAPSHOTS.name).where(F.col("topic_id").isNotNull())
+    looks = tables.read(TOPIC_SNAPSHOTS.name).where(F.col("topic_id").isNotNull())
     names: dict[str, dict[str, str]] = {}
     for cluster_id, topic_id, topic in looks.select("cluster_id", "topic_id", "topic").distinct().collect():
         names.setdefault(cluster_id, {})[topic_id] = topic
@@ -151,128 +154,174 @@ def _fold(context: RunContext, records: DataFrame) -> DataFrame:
     return folded if context.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.retained_from))
 
 
-def _groups_of(frames: list[DataFrame]) -> DataFrame:
-    return reduce(DataFrame.unionByName, [frame.select(*GROUP) for frame in frames]).distinct()
+@dataclass(frozen=True)
+class GroupHistories:
+    """What new records make of their groups' histories.
+
+    Attributes:
+        landed_count: how many of the new snapshots are among the rows that come; None where only the written table tells.
+    """
+
+    changes: tuple[TableChange, ...] = ()
+    landed_count: int | None = 0
 
 
-def freshly_recorded_groups(context: RunContext) -> DataFrame:
+@dataclass(frozen=True)
+class Landed:
+    """What a run lands of groups, beside what ``ChangedTables`` have of it.
+
+    Attributes:
+        snapshots: new ones as they landed; none of them is folded.
+        snapshot_count: how many there are.
+        displaced: cluster_id, group_id, position, target of stored records that have to make room; None when there are none.
+        touched: frames of further groups with stored snapshots that may change.
+        folded: frames of the groups whose KIP-848 records have to be folded.
+        has_looks: there are new looks, which may name topics.
+    """
+
+    snapshots: DataFrame
+    snapshot_count: int
+    displaced: DataFrame | None
+    touched: tuple[DataFrame, ...]
+    folded: tuple[DataFrame, ...]
+    has_looks: bool
+
+
+def freshly_recorded_groups(tables: ChangedTables) -> DataFrame:
     """Return (cluster_id, group_id) of the KIP-848 groups with records of this run."""
-    records = context.warehouse.read(GROUP_RECORDS.name)
-    return records.where((F.col("run_sequence") == context.run_sequence) & F.col("type").isin(*RECORD_TYPES)).select(*GROUP).distinct()
+    records = tables.appended(GROUP_RECORDS.name)
+    assert records is not None, "asked only where there are some"
+    return records.where(F.col("type").isin(*RECORD_TYPES)).select(*GROUP)
 
 
-def newly_named_groups(context: RunContext) -> DataFrame:
-    """Return (cluster_id, group_id) of snapshots with a topic id that looks of this run have a name for."""
-    warehouse = context.warehouse
-    looks = warehouse.read(TOPIC_SNAPSHOTS.name).where(F.col("run_sequence") == context.run_sequence)
+def _newly_named_groups(tables: ChangedTables, looks: DataFrame) -> DataFrame:
+    """Return (cluster_id, group_id) of snapshots with a topic id that some looks have a name for."""
     named = looks.select("cluster_id", F.concat(F.lit(UNRESOLVED), "topic_id").alias("topic")).distinct()
     members = F.col("members")
     entries = F.flatten(F.concat(members["assigned"], members["current"], members["pending_revocation"]))
-    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
+    snapshots = tables.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
     unresolved = snapshots.select(*GROUP, F.explode(entries["topic"]).alias("topic")).where(F.col("topic").startswith(UNRESOLVED))
-    return unresolved.join(named, ["cluster_id", "topic"], "left_semi").select(*GROUP).distinct()
+    return unresolved.join(named, ["cluster_id", "topic"], "left_semi").select(*GROUP)
 
 
-def groups_named_by(context: RunContext, looks: DataFrame) -> DataFrame:
+def groups_named_by(tables: Tables, looks: DataFrame) -> DataFrame:
     """Return (cluster_id, group_id) of the snapshots whose topics may have got their names from looks that are gone."""
-    snapshots = context.warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
-    return snapshots.join(looks.select("cluster_id").distinct(), ["cluster_id"], "left_semi").select(*GROUP).distinct()
+    snapshots = tables.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
+    return snapshots.join(looks.select("cluster_id").distinct(), ["cluster_id"], "left_semi").select(*GROUP)
 
 
-def rewrite_histories(
-    context: RunContext, snapshots: DataFrame, displaced: DataFrame | None, touched: list[DataFrame], folded: list[DataFrame]
-) -> int:
-    """Write what the new records of this run make of their groups' histories; return how many of ``snapshots`` were written.
+def group_history(context: RunContext, tables: ChangedTables, landed: Landed) -> GroupHistories:
+    """Return the new snapshots with what only their neighbours tell, and what the new records change of those that are stored.
 
     Args:
-        snapshots: new snapshots as they landed; none of them is folded.
-        displaced: cluster_id, group_id, position, target of stored records that had to make room; None when there are none.
-        touched: frames of further groups with stored snapshots that may change.
-        folded: frames of the groups whose KIP-848 records have to be folded.
+        tables: as the run leaves them, but for snapshots.
     """
-    warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
-    records = warehouse.read(GROUP_RECORDS.name)
-    if warehouse.is_empty(name):  # nothing to compare with: written at once
-        named = name_incarnations(
-            number_generations(snapshots.unionByName(_fold(context, records), allowMissingColumns=True) if folded else snapshots),
-            ends_of_groups(records, snapshots),
-        )
-        marked = mark_disputed(named, disputed_places(warehouse, snapshots))
-        written = warehouse.append(name, marked.withColumns(context.run_columns))
-        return written if not folded else warehouse.read(name).where(~is_folded()).count()
-    fresh = records.where(F.col("run_sequence") == context.run_sequence)
-    groups = warehouse.stage("touched_groups", _groups_of([snapshots, fresh, *touched, *folded]))
-    folds = warehouse.stage("folded_groups", _groups_of(folded)) if folded else None
-    named, vanished = _histories(context, snapshots, displaced, groups, folds)
+    name = SUBSCRIPTION_SNAPSHOTS.name
+    if tables.is_empty(name):
+        return _first_history(context, tables, landed)
+    looks = tables.appended(TOPIC_SNAPSHOTS.name) if landed.has_looks else None
+    groups, has_folds = _touched_groups(tables, landed, looks)
+    if groups is None:
+        return GroupHistories()
+    changed = _changed_snapshots(context, tables, landed, groups, has_folds)
     is_new = F.col("old_fingerprint").isNull()
-    counted = named.groupBy(is_new.alias("is_new"), is_folded().alias("is_folded")).count().collect()
-    counts: dict[tuple[bool, bool], int] = {(row["is_new"], row["is_folded"]): row["count"] for row in counted}
-    rewritten = sum(count for (is_first, _), count in counts.items() if not is_first)
-    if rewritten:
-        logger.info("late or conflicting records change %d stored snapshots: rewriting these", rewritten)
-        warehouse.delete(name, named.where(~is_new).select(*KEY), KEY)
-    if vanished is not None:
-        _take_back(context, vanished)
-    warehouse.append(name, named.select(*SUBSCRIPTION_SNAPSHOTS.schema.names))
-    return counts.get((True, False), 0)
+    kinds = ("is_vanished", is_new.alias("is_new"), is_folded().alias("is_folded"))
+    counts: Counter[str] = Counter()
+    for row in changed.groupBy(*kinds).count().collect():
+        kind = "vanished" if row["is_vanished"] else "folded" if row["is_folded"] else "landed"
+        counts[kind if row["is_new"] or row["is_vanished"] else "rewritten"] += row["count"]
+    if counts["rewritten"]:
+        logger.info("late or conflicting records change %d stored snapshots: rewriting these", counts["rewritten"])
+    rows = changed.where(~F.col("is_vanished"))
+    has_stored = counts["rewritten"] + counts["vanished"] > 0
+    keys = changed.where(F.col("is_vanished") | ~is_new).select(*KEY) if has_stored else None
+    append = rows.select(*SUBSCRIPTION_SNAPSHOTS.schema.names)
+    changes = [TableChange(name, keys, KEY, append, counts["landed"] + counts["folded"] + counts["rewritten"])]
+    if counts["vanished"]:
+        logger.info("late records show that %d stored snapshots were none: taking them back", counts["vanished"])
+        changes += results_of(changed.where("is_vanished").select(*KEY), KEY)
+    return GroupHistories(tuple(changes), counts["landed"])
 
 
-def _histories(
-    context: RunContext, snapshots: DataFrame, displaced: DataFrame | None, groups: DataFrame, folds: DataFrame | None
-) -> tuple[DataFrame, DataFrame | None]:
-    """Return the snapshots of the groups that are new or not as they are stored, and the places of stored ones that are none any more."""
-    warehouse = context.warehouse
-    records = warehouse.read(GROUP_RECORDS.name).join(groups, list(GROUP), "left_semi")
-    stored = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP), "left_semi")
+def _first_history(context: RunContext, tables: ChangedTables, landed: Landed) -> GroupHistories:
+    """Return all snapshots as new ones: there are none to compare them with."""
+    records = tables.read(GROUP_RECORDS.name)
+    snapshots = landed.snapshots
+    if landed.folded:
+        snapshots = snapshots.unionByName(_fold(context, tables, records), allowMissingColumns=True)
+    elif not landed.snapshot_count:
+        return GroupHistories()
+    named = name_incarnations(number_generations(snapshots), ends_of_groups(records, landed.snapshots))
+    marked = mark_disputed(named, disputed_places(tables, landed.snapshots))
+    count = None if landed.folded else landed.snapshot_count
+    return GroupHistories(
+        (TableChange(SUBSCRIPTION_SNAPSHOTS.name, append=marked.withColumns(context.run_columns), append_count=count),), count
+    )
+
+
+def _touched_groups(tables: ChangedTables, landed: Landed, looks: DataFrame | None) -> tuple[DataFrame | None, bool]:
+    """Return the groups to be worked out again, with ``is_refolded`` where their records have to be folded; and whether some have to.
+
+    None when there is none.
+    """
+    moved = [rows for rows in map(tables.appended, (GROUP_RECORDS.name, SUBSCRIPTION_SNAPSHOTS.name)) if rows is not None]
+    others = [*landed.touched, *moved, *([landed.snapshots] if landed.snapshot_count else [])]
+    named = [_newly_named_groups(tables, looks)] if looks is not None else []
+    frames = [frame.select(*GROUP, F.lit(False).alias("is_refolded")) for frame in others]
+    frames += [frame.select(*GROUP, F.lit(True).alias("is_refolded")) for frame in (*landed.folded, *named)]
+    if not frames:
+        return None, False
+    together = reduce(DataFrame.unionByName, frames).groupBy(*GROUP)
+    groups = tables.stage("touched_groups", together.agg(F.bool_or("is_refolded").alias("is_refolded")))
+    if landed.folded or not named:
+        return groups, bool(landed.folded)
+    found = groups.agg(F.count(F.lit(1)).alias("groups"), F.count_if("is_refolded").alias("refolded")).collect()[0]
+    return groups if found["groups"] else None, bool(found["refolded"])
+
+
+def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Landed, groups: DataFrame, has_folds: bool) -> DataFrame:
+    """Return the snapshots of some groups that are new or not as they are stored; ``is_vanished`` of stored ones that are none any more.
+
+    Of the latter only the key is told.
+    """
+    records = tables.read(GROUP_RECORDS.name).join(groups.select(*GROUP), list(GROUP), "left_semi")
+    stored = tables.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP))
     old = {column: f"old_{column}" for column in COMPARED}
     stored = stored.withColumns({alias: F.col(column) for column, alias in old.items()})
     stored = stored.withColumn("old_is_disputed", F.coalesce("old_is_disputed", F.lit(False)))  # of older releases
-    gone = []
-    if folds is None:
-        events = stored.unionByName(snapshots, allowMissingColumns=True)
+    gone = [] if landed.displaced is None else [landed.displaced.select(*KEY, "target")]
+    if not has_folds:
+        events = stored.drop("is_refolded").unionByName(landed.snapshots, allowMissingColumns=True)
     else:
-        is_stale = is_folded()
+        is_stale = is_folded() & F.col("is_refolded")
         if context.retained_from is not None:  # what maintenance has left of the records before it gives these no more
             is_stale &= F.col("observed_month") >= F.lit(context.retained_from)
-        stored = stored.join(folds.withColumn("is_refolded", F.lit(True)), list(GROUP), "left")
-        is_stale &= F.coalesce("is_refolded", F.lit(False))
-        kept = stored.where(~is_stale)
+        kept = stored.where(~is_stale).drop("is_refolded")
         before = stored.where(is_stale).select(*KEY, *old.values())
-        folded = warehouse.stage("folded", _fold(context, records.join(folds, list(GROUP), "left_semi")))
-        events = (
-            kept.drop("is_refolded")
-            .unionByName(snapshots, allowMissingColumns=True)
-            .unionByName(folded.join(before, list(KEY), "left"), allowMissingColumns=True)
-        )
+        of_folds = records.join(groups.where("is_refolded").select(*GROUP), list(GROUP), "left_semi")
+        folded = tables.stage("folded", _fold(context, tables, of_folds))
+        now = folded.join(before, list(KEY), "left")
+        events = kept.unionByName(landed.snapshots, allowMissingColumns=True).unionByName(now, allowMissingColumns=True)
         gone.append(before.join(folded, list(KEY), "left_anti").select(*KEY, F.lit("snapshot").alias("target")))
-    if displaced is not None:
-        gone.append(displaced.select(*KEY, "target"))
-    events = number_generations(events, context.retained_from)
-    classic = events.where(F.col("group_type") == str(GroupType.CLASSIC))
-    named = name_incarnations(events, ends_of_groups(records, classic), context.retained_from)
-    named = mark_disputed(named, disputed_places(warehouse, snapshots, groups), context.retained_from)
-    is_changed = reduce(Column.__or__, [~F.col(now).eqNullSafe(F.col(then)) for now, then in old.items()])
-    missing = warehouse.stage("gone", reduce(DataFrame.unionByName, gone)) if gone else None
-    if missing is None or missing.isEmpty():
-        return warehouse.stage("snapshots", named.where(is_changed).withColumns(context.run_columns)), None
+    numbered = number_generations(events, context.retained_from)
+    classic = numbered.where(F.col("group_type") == str(GroupType.CLASSIC))
+    named = name_incarnations(numbered, ends_of_groups(records, classic), context.retained_from)
+    named = mark_disputed(named, disputed_places(tables, landed.snapshots, groups.select(*GROUP)), context.retained_from)
+    is_changed = reduce(Column.__or__, [~F.col(column).eqNullSafe(F.col(then)) for column, then in old.items()])
+    if not gone:
+        changed = named.where(is_changed).withColumn("is_vanished", F.lit(False))
+        return tables.stage("snapshots", changed.withColumns(context.run_columns))
     # Nothing tells later stages that something is gone: so the generation before it counts as written anew, and all behind it.
-    first = missing.groupBy(*GROUP).agg(F.min("position").alias("gone_from"))
-    named = named.join(first, list(GROUP), "left")
+    missing = reduce(DataFrame.unionByName, gone)
+    named = named.join(missing.groupBy(*GROUP).agg(F.min("position").alias("gone_from")), list(GROUP), "left")
     is_before = F.col("position") < F.col("gone_from")
     last_before = F.max(F.when(is_before, F.col("position"))).over(Window.partitionBy(*GROUP))
     named = named.withColumn("redo_from", F.when(F.col("gone_from").isNotNull(), F.coalesce(last_before, F.lit(-1))))
     is_changed |= F.coalesce(F.col("position") >= F.col("redo_from"), F.lit(False))
-    vanished = missing.where(F.col("target") == "snapshot").select(*KEY).distinct().join(events, list(KEY), "left_anti")
-    vanished = warehouse.stage("vanished", vanished)
-    changed = warehouse.stage("snapshots", named.where(is_changed).withColumns(context.run_columns))
-    return changed, None if vanished.isEmpty() else vanished
-
-
-def _take_back(context: RunContext, vanished: DataFrame) -> None:
-    """Delete snapshots that a part of the log seemed to show, and all that was worked out of them."""
-    logger.info("late records show that %d stored snapshots were none: taking them back", vanished.count())
-    context.warehouse.delete(SUBSCRIPTION_SNAPSHOTS.name, vanished, KEY)
-    forget_results(context.warehouse, vanished, KEY)
+    changed = named.where(is_changed).withColumns({"is_vanished": F.lit(False), **context.run_columns})
+    vanished = missing.where(F.col("target") == "snapshot").select(*KEY).distinct().join(events.select(*KEY), list(KEY), "left_anti")
+    vanished = vanished.withColumn("is_vanished", F.lit(True))
+    return tables.stage("snapshots", changed.unionByName(vanished, allowMissingColumns=True))
 
 
 def mark_disputed(snapshots: DataFrame, places: DataFrame | None, retained_from: date | None = None) -> DataFrame:

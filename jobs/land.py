@@ -3,24 +3,26 @@
 Every input record ends in exactly one of landed, duplicate, skipped, quarantined; the run stops when one is unaccounted
 for. Running it again on the same input adds nothing: a record is known by its cluster and its place in the log, or, for a
 look, by its topic and time.
+
+Landing decides first what to change, and changes tables after that. Each step returns its changes; the steps after it read the tables
+as these will be.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs import histories
-from jobs.alignment import align_records
+from jobs.alignment import order_formatter_records
+from jobs.assign import forget_unnamed_topics
 from jobs.comparison import landed_before, resolve, survey_log
 from jobs.context import RunContext
-from jobs.errors import CountsDoNotBalanceError
+from jobs.histories import GroupHistories, Landed, freshly_recorded_groups, group_history, groups_named_by
 from jobs.known_files import counts_to_note, find_known
 from jobs.packing import GROUP
 from jobs.reading import decode_captures, decode_log, decode_look, united
@@ -29,17 +31,18 @@ from jobs.settling import (
     CONFLICT,
     OF_GROUPS,
     conflict_columns,
+    is_folded,
     is_of_log,
-    is_older,
+    quarantined_keys,
     stored_rows,
     time_column,
     told_members,
 )
-from jobs.superseding import sources_in_play, supersede
-from jobs.transactions import Verdicts, mark_dumped_commits
-from jobs.warehouse import Warehouse
+from jobs.superseding import keep_best_source
+from jobs.table_changes import ChangedTables, TableChange, apply_changes, check_appended, check_balance
+from jobs.transactions import CommitCertainty, mark_dumped_commits, mark_uncertain_commits
 from schemas.staging import TARGETS
-from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, SUBSCRIPTION_SNAPSHOTS
+from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import LOG_SOURCES, Outcome, Source
 
 logger = logging.getLogger(__name__)
@@ -50,9 +53,9 @@ def first_of_month(moment: str) -> Column:
     return F.trunc(F.col(moment), "month")
 
 
-def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFrame:
+def _target_rows(resolved: DataFrame, target: str, context: RunContext) -> DataFrame:
     """Return the new rows of one table, all but incarnations filled in."""
-    content = staged.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
+    content = resolved.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
     told = ("cluster_id", "source", "source_position", *(["placed_by"] if target in OF_GROUPS else []))
     rows = content.select(*told, f"{target}.*")
     added = {**context.run_columns, "observed_month": first_of_month(time_column(target))}
@@ -61,45 +64,29 @@ def _target_rows(staged: DataFrame, target: str, context: RunContext) -> DataFra
     return rows.withColumns(added)
 
 
-def _quarantine_rows(staged: DataFrame, context: RunContext) -> DataFrame:
-    rows = staged.where(F.col("is_new") & (F.col("outcome") == str(Outcome.QUARANTINED)))
+def _quarantine_rows(resolved: DataFrame, context: RunContext) -> DataFrame:
+    rows = resolved.where(F.col("is_new") & (F.col("outcome") == str(Outcome.QUARANTINED)))
     rows = rows.withColumns(context.run_columns).select(*QUARANTINE.schema.names)
     return rows.hint("rebalance")  # few rows in many partitions: Spark would write a file for the first one, even if it is empty
 
 
-def _take_displaced(warehouse: Warehouse, staged: DataFrame, target: str) -> DataFrame:
-    """Delete the stored rows that have to make room for another content, and return them."""
-    spec = TARGETS[target]
-    lost = staged.where(F.col("is_displaced") & (F.col("target") == target)).select("cluster_id", "source", "place", "content")
-    sources = [Source(row["source"]) for row in lost.select("source").distinct().collect()]
-    places = F.broadcast(lost.select("cluster_id", "place"))
-    frames = [stored_rows(warehouse, target, source, lambda rows: rows.join(places, places.columns, "left_semi")) for source in sources]
-    stored = reduce(DataFrame.unionByName, frames)
-    rows = warehouse.stage(f"displaced_{target}", stored.join(F.broadcast(lost), lost.columns, "left_semi"))
-    warehouse.delete(spec.name, rows.select(*spec.key), spec.key)
-    return rows
-
-
-def _quarantine_displaced(context: RunContext, rows: DataFrame) -> None:
-    """Put rows that lost their places into quarantine, as if they had come second."""
-    kept = context.warehouse.read(QUARANTINE.name).select(*QUARANTINE.key)
-    lost = rows.withColumns({**conflict_columns(), **context.run_columns}).join(kept, list(QUARANTINE.key), "left_anti")
-    context.warehouse.append(QUARANTINE.name, lost.select(*QUARANTINE.schema.names))
-
-
 @dataclass
 class _Tally:
-    """What the staged rows ask for.
+    """Where the records of a run ended, and what they ask for.
 
     Attributes:
-        to_write: rows by target.
-        displacing: targets in which stored rows have to make room.
+        counts: as ``runs.input_counts`` has them.
+        origins: partitions of logs whose first record was read, as ``runs.origins`` names them.
+        to_write: rows by target; those for quarantine by that name.
+        displacing: (target, source) of stored rows that have to make room.
         has_disputes: records of groups have lost their places to others.
         has_folds: there are new records of consumer-protocol groups.
     """
 
-    to_write: dict[str, int] = field(default_factory=dict)
-    displacing: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+    origins: set[str] = field(default_factory=set)
+    to_write: Counter[str] = field(default_factory=Counter)
+    displacing: set[tuple[str, str]] = field(default_factory=set)
     has_disputes: bool = False
     has_folds: bool = False
 
@@ -109,8 +96,8 @@ def _is_dispute() -> Column:
     return F.col("group_id").isNotNull() & (F.col("is_contested") | F.col("reason").eqNullSafe(CONFLICT))
 
 
-def _count(context: RunContext, staged: DataFrame) -> tuple[dict[str, int], _Tally]:
-    """Return where every record ended, as ``runs.input_counts`` has it, and what has to be written.
+def _count(resolved: DataFrame) -> _Tally:
+    """Return where every record ended, and what has to be written.
 
     Raises:
         CountsDoNotBalanceError: a record is unaccounted for.
@@ -120,31 +107,24 @@ def _count(context: RunContext, staged: DataFrame) -> tuple[dict[str, int], _Tal
     is_first = is_read & F.col("source_position").endswith("@0")
     origin = F.when(is_first, F.concat_ws(" ", "cluster_id", F.substring_index("source_position", "@", 1))).alias("origin")
     kinds = ("source", "kind", "outcome", "target", "is_new", "is_displaced", _is_dispute().alias("is_dispute"), origin)
-    rows = staged.groupBy(*kinds).count().collect()
-    counts: dict[str, int] = {}
     tally = _Tally()
-    for row in sorted(rows, key=str):
+    counts = tally.counts
+    for row in sorted(resolved.groupBy(*kinds).count().collect(), key=str):
         tally.has_disputes |= row["is_dispute"]
         if row["is_displaced"]:
-            tally.displacing.add(row["target"])
+            tally.displacing.add((row["target"], row["source"]))
         outcome, is_quarantined = row["outcome"], row["outcome"] == Outcome.QUARANTINED.value
         if outcome is None:  # no record of the input
             continue
         for key in ("read", outcome, f"{row['source']}.read", f"{row['source']}.{outcome}", f"{row['source']}.{outcome}.{row['kind']}"):
             counts[key] = counts.get(key, 0) + row["count"]
         if row["is_new"]:
-            target = QUARANTINE.name if is_quarantined else row["target"]
-            tally.to_write[target] = tally.to_write.get(target, 0) + row["count"]
+            tally.to_write[QUARANTINE.name if is_quarantined else row["target"]] += row["count"]
         if row["origin"] is not None:
-            context.origins_read[row["origin"]] = context.run_sequence
+            tally.origins.add(row["origin"])
         tally.has_folds |= row["is_new"] and row["target"] == "group_record" and row["kind"].startswith("consumer_group_")
-    _check_balance("records read", counts.get("read", 0), sum(counts.get(str(outcome), 0) for outcome in Outcome))
-    return counts, tally
-
-
-def _check_balance(what: str, expected: int, found: int) -> None:
-    if expected != found:
-        raise CountsDoNotBalanceError(f"land: {expected} {what}, {found} accounted for; this is a defect of Evenkeel, please report it")
+    check_balance("records read", counts.get("read", 0), sum(counts.get(str(outcome), 0) for outcome in Outcome))
+    return tally
 
 
 def run(context: RunContext) -> None:
@@ -157,110 +137,169 @@ def run(context: RunContext) -> None:
     if known.unread and not context.as_new_cluster:
         check_names(context)
     if known.unread or context.live is not None:
-        found, tally = _land(context)
-        counts.update(found)
+        tally = _land(context)
+        counts.update(tally.counts)
+        context.origins_read |= dict.fromkeys(tally.origins, context.run_sequence)
         if tally.displacing or tally.has_disputes:
             # Whose record stays of several at one place may change with each run, and where the others end with it.
             context.files = None
         elif context.live is None:
-            context.files, context.file_counts = list(known.keys), counts_to_note(found)
+            context.files, context.file_counts = list(known.keys), counts_to_note(tally.counts)
     context.input_counts |= counts
 
 
-def _land(context: RunContext) -> tuple[dict[str, int], _Tally]:
-    """Land what this run decodes; return where every record ended, and what that asked for."""
-    warehouse = context.warehouse
-    decoded, moved = _ordered(context)
-    has_log = not context.sources.isdisjoint(LOG_SOURCES)
-    if context.landed_until_before is None and has_log:  # the release before did not note it
-        context.landed_until_before = landed_before(warehouse)
-    landed_until = context.landed_until_before or {}
-    survey = survey_log(warehouse, decoded, landed_until)
-    context.read_until = survey.read_until
-    staged = resolve(warehouse, decoded, context.sources, survey, landed_until, context.retained_from)
-    counts, tally = _count(context, staged)
-    displaced = {target: _take_displaced(warehouse, staged, target) for target in TARGETS if target in tally.displacing}
-    verdicts = Verdicts(context, staged, survey) if has_log else None
-    for target, spec in TARGETS.items():
-        to_write = tally.to_write.get(target, 0)
-        if to_write and spec is not SUBSCRIPTION_SNAPSHOTS:
-            rows = _target_rows(staged, target, context)
-            rows = verdicts.of_new(rows) if verdicts is not None and spec is OFFSET_SNAPSHOTS else rows
-            _check_balance(f"rows for {spec.name}", to_write, warehouse.append(spec.name, rows))
-    if verdicts is not None:
-        verdicts.rewrite_stored()
-    if tally.to_write.get(QUARANTINE.name):
-        written = warehouse.append(QUARANTINE.name, _quarantine_rows(staged, context))
-        _check_balance("rows for quarantine", tally.to_write[QUARANTINE.name], written)
-    for rows in displaced.values():
-        _quarantine_displaced(context, rows)
-    _write_histories(context, staged, tally, displaced, moved)
-    return counts, tally
-
-
-def _ordered(context: RunContext) -> tuple[DataFrame, DataFrame | None]:
-    """Return the decoded rows of the inputs, each group's of one source and with positions; and the groups whose stored rows moved."""
+def _land(context: RunContext) -> _Tally:
+    """Decide what the records that this run decodes change, and change it; return where every record ended."""
+    tables = ChangedTables(context.warehouse)
     decoded = _decoded(context)
-    has_several, has_parts, is_dumped = len(sources_in_play(context)) > 1, "part" in decoded.columns, "producer_id" in decoded.columns
-    if context.live is None:  # else it is staged already
-        decoded = context.warehouse.stage("decoded", decoded)
-    if is_dumped:
-        decoded = mark_dumped_commits(decoded)
-    if has_several:
-        decoded = supersede(context, decoded, is_older(context.retained_from))
-    if has_parts:
-        decoded, moved = align_records(context, decoded)
-    else:
-        decoded, moved = decoded.withColumn("placed_by", F.lit(None).cast("string")), None
-    is_changed = has_several or has_parts or is_dumped
-    if is_changed and not context.sources.isdisjoint(LOG_SOURCES):  # what is not compared is asked for once a table
-        decoded = context.warehouse.stage("ordered", decoded)
-    return decoded, moved
+    kept, changes = keep_best_source(context, tables, mark_dumped_commits(decoded))
+    tables = tables.after(changes)
+    ordered, changes = order_formatter_records(context, tables, kept)
+    tables = tables.after(changes)
+    has_log = not context.sources.isdisjoint(LOG_SOURCES)
+    if ordered is not decoded and has_log:  # what is not compared is asked for once a table
+        ordered = tables.stage("ordered", ordered)
+    if context.landed_until_before is None and has_log:  # the release before did not note it
+        context.landed_until_before = landed_before(tables)
+    landed_until = context.landed_until_before or {}
+    survey = survey_log(tables, ordered, landed_until)
+    context.read_until = survey.read_until
+    resolved = resolve(tables, ordered, context.sources, survey, landed_until, context.retained_from)
+    tally = _count(resolved)
+    tables = tables.after(_quarantined(context, resolved, tally))
+    displaced = _make_room(context, tables, resolved, tally.displacing) if tally.displacing else _Displaced()
+    tables = tables.after(displaced.changes)
+    certainty = mark_uncertain_commits(context, tables, resolved, survey) if has_log else CommitCertainty()
+    tables = tables.after(certainty.changes).after(_new_rows(context, resolved, tally, certainty))
+    history = group_history(context, tables, _landed(context, tables, resolved, tally, displaced))
+    _apply(context, tables.after(history.changes), tally, history)
+    return tally
+
+
+def _apply(context: RunContext, tables: ChangedTables, tally: _Tally, history: GroupHistories) -> None:
+    """Change the tables, and make sure that each new row was written.
+
+    Raises:
+        CountsDoNotBalanceError: one was not.
+    """
+    applied = apply_changes(context.warehouse, tables.changes)
+    check_appended(tables.changes, applied)
+    landed = history.landed_count
+    if landed is None:
+        landed = context.warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(~is_folded()).count()
+    check_balance("new snapshots", tally.to_write["snapshot"], landed)
+    if applied.deleted[SOLUTIONS.name]:
+        forget_unnamed_topics(context.warehouse)
 
 
 def _decoded(context: RunContext) -> DataFrame:
-    """Return the decoded rows of the inputs; a live one is read to its end, and looked at before and after."""
+    """Return the decoded rows of the inputs, written aside; a live one is read to its end, and looked at before and after."""
+    not_placed = F.lit(None).cast("string")
     names, frames = (context.cluster_id_flag, context.settings.cluster_id), []
     memory_mb = context.settings.workers.memory_mb
     if context.captures:
         frames.append(decode_captures(context.spark, context.captures, *names, context.as_of, memory_mb))
     if context.live is None:
-        return united(frames)
+        return context.warehouse.stage("decoded", united(frames)).withColumn("placed_by", not_placed)
     reading = context.live.begin(context.positions_before, *names)
     frames.append(decode_look(context.spark, reading))
     if reading.work.spans:
         frames.append(decode_log(context.spark, reading, memory_mb))
     read = context.warehouse.stage("decoded", united(frames))
     context.positions_read = reading.next_positions
-    return united([read, decode_look(context.spark, reading)])
+    return united([read, decode_look(context.spark, reading)]).withColumn("placed_by", not_placed)
 
 
-def _write_histories(
-    context: RunContext, staged: DataFrame, tally: _Tally, displaced: Mapping[str, DataFrame], moved: DataFrame | None
-) -> None:
-    """Write new snapshots, and what the other new records make of those that are stored.
+@dataclass(frozen=True)
+class _Displaced:
+    """Stored rows that have to make room for others.
+
+    Attributes:
+        rows: of ``quarantine``, with ``target``; written aside. None when there are none.
+        changes: what moves them from their tables to quarantine.
+    """
+
+    rows: DataFrame | None = None
+    changes: tuple[TableChange, ...] = ()
+
+    def of(self, target: str) -> DataFrame:
+        """Return those of one target."""
+        assert self.rows is not None
+        return self.rows.where(F.col("target") == target)
+
+
+def _at_places(places: DataFrame, rows: DataFrame) -> DataFrame:
+    return rows.join(places, places.columns, "left_semi")
+
+
+def _make_room(context: RunContext, tables: ChangedTables, resolved: DataFrame, displacing: set[tuple[str, str]]) -> _Displaced:
+    """Return the stored rows that have to make room for another content, which go into quarantine as if they had come second.
 
     Args:
-        displaced: by target the rows that had to make room.
-        moved: groups whose stored snapshots have other positions now.
+        tables: with what else comes into quarantine.
+        displacing: (target, source) of these rows.
     """
-    touched, folds, gone = [moved] if moved is not None else [], [], None
+    lost = resolved.where("is_displaced").select("cluster_id", "source", "target", "place", "content")
+    frames = []
+    for target, source in sorted(displacing):
+        of_target = F.broadcast(lost.where(F.col("target") == target).drop("target"))
+        stored = stored_rows(tables, target, Source(source), partial(_at_places, of_target.select("cluster_id", "place")))
+        stored = stored.join(of_target, of_target.columns, "left_semi")
+        key = F.struct(*TARGETS[target].key).alias(target)
+        quarantined = stored.select("*", key).withColumns({**conflict_columns(), **context.run_columns})
+        frames.append(quarantined.select(*QUARANTINE.schema.names, F.lit(target).alias("target"), target))
+    together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+    quarantined_before = quarantined_keys(tables)
+    is_kept = F.lit(None).cast("boolean").alias("is_kept")
+    if quarantined_before is None:
+        together = together.select("*", is_kept)
+    else:
+        kept = quarantined_before.distinct().withColumn("is_kept", F.lit(True))
+        together = together.join(kept, list(QUARANTINE.key), "left")
+    rows = tables.stage("displaced", together)
+    counts: dict[tuple[str, bool], int] = {}
+    for row in rows.groupBy("target", F.col("is_kept").isNull().alias("comes")).count().collect():
+        counts[row["target"], row["comes"]] = row["count"]
+    changes = [
+        TableChange(TARGETS[target].name, rows.where(F.col("target") == target).select(f"{target}.*"), TARGETS[target].key)
+        for target in sorted({target for target, _ in counts})
+    ]
+    coming = sum(count for (_, comes), count in counts.items() if comes)
+    append = rows.where("is_kept IS NULL").select(*QUARANTINE.schema.names)
+    return _Displaced(rows, (*changes, TableChange(QUARANTINE.name, append=append, append_count=coming)))
+
+
+def _quarantined(context: RunContext, resolved: DataFrame, tally: _Tally) -> list[TableChange]:
+    """Return what brings records into quarantine that cannot be used."""
+    count = tally.to_write[QUARANTINE.name]
+    return [TableChange(QUARANTINE.name, append=_quarantine_rows(resolved, context), append_count=count)] if count else []
+
+
+def _new_rows(context: RunContext, resolved: DataFrame, tally: _Tally, certainty: CommitCertainty) -> list[TableChange]:
+    """Return what brings the new rows of all tables but ``subscription_snapshots``, whose rows their neighbours change."""
+    changes = []
+    for target, spec in TARGETS.items():
+        if tally.to_write[target] and spec is not SUBSCRIPTION_SNAPSHOTS:
+            rows = _target_rows(resolved, target, context)
+            rows = certainty.mark(rows) if spec is OFFSET_SNAPSHOTS else rows
+            changes.append(TableChange(spec.name, append=rows, append_count=tally.to_write[target]))
+    return changes
+
+
+def _landed(context: RunContext, tables: ChangedTables, resolved: DataFrame, tally: _Tally, displaced: _Displaced) -> Landed:
+    """Return what concerns the histories of groups: new snapshots, and what the other new records make of those that are stored."""
+    touched, folded = [], []
     if tally.has_disputes:
-        touched.append(staged.where(_is_dispute()).select(*GROUP))
+        touched.append(resolved.where(_is_dispute()).select(*GROUP))
     if tally.has_folds:
-        folds.append(histories.freshly_recorded_groups(context))
-    if "group_record" in displaced:
-        folds.append(displaced["group_record"])
-    if not context.warehouse.is_empty(SUBSCRIPTION_SNAPSHOTS.name):
-        if tally.to_write.get("look"):
-            named = context.warehouse.stage("newly_named", histories.newly_named_groups(context))
-            folds.extend([] if named.isEmpty() else [named])
-        if "look" in displaced:
-            folds.append(histories.groups_named_by(context, displaced["look"]))
-    if displaced.keys() & set(OF_GROUPS):
-        gone = staged.where(F.col("is_displaced") & F.col("group_id").isNotNull()).select(*GROUP, "position", "target")
-    to_write = tally.to_write.get("snapshot", 0)
-    if to_write or touched or folds or tally.to_write.get("group_record"):
-        rows = _target_rows(staged, "snapshot", context)
-        written = histories.rewrite_histories(context, rows, gone, touched, folds)
-        _check_balance(f"rows for {SUBSCRIPTION_SNAPSHOTS.name}", to_write, written)
+        folded.append(freshly_recorded_groups(tables))
+    targets = {target for target, _ in tally.displacing}
+    if "group_record" in targets:
+        folded.append(displaced.of("group_record").select(*GROUP))
+    if "look" in targets and not tables.is_empty(SUBSCRIPTION_SNAPSHOTS.name):
+        folded.append(groups_named_by(tables, displaced.of("look")))
+    gone = None
+    if targets & set(OF_GROUPS):
+        gone = resolved.where(F.col("is_displaced") & F.col("group_id").isNotNull()).select(*GROUP, "position", "target")
+    rows = _target_rows(resolved, "snapshot", context)
+    return Landed(rows, tally.to_write["snapshot"], gone, tuple(touched), tuple(folded), tally.to_write["look"] > 0)

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.packing import GROUP
-from jobs.warehouse import Warehouse
+from jobs.table_changes import Tables
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE, TOPIC_PARTITIONS
 from schemas.vocabulary import LOG_SOURCES, GroupType, Outcome, Source
@@ -135,19 +135,19 @@ def is_older(than: date | None) -> Column:
     return F.lit(False) if than is None else F.coalesce(moment < F.lit(than), F.lit(False))
 
 
-def _landed_rows(warehouse: Warehouse, target: str) -> DataFrame:
+def _landed_rows(tables: Tables, target: str) -> DataFrame:
     """Return the rows of a table but for snapshots that were folded out of records, which did not land."""
-    rows = warehouse.read(TARGETS[target].name)
+    rows = tables.read(TARGETS[target].name)
     return rows.where(~is_folded()) if target == "snapshot" else rows
 
 
-def stored_rows(warehouse: Warehouse, target: str, source: Source, concerned: Concerned) -> DataFrame:
+def stored_rows(tables: Tables, target: str, source: Source, concerned: Concerned) -> DataFrame:
     """Return the rows of a table that landed from a source, with what they are compared by.
 
     Args:
         concerned: chooses those that are asked for, by their places: what others are compared by is not worked out.
     """
-    rows = _landed_rows(warehouse, target).where(F.col("source") == str(source))
+    rows = _landed_rows(tables, target).where(F.col("source") == str(source))
     rows = concerned(rows.withColumn("place", place_of(target, F.col)))
     told = {"generation": F.when(~F.coalesce("is_numbered", F.lit(False)), F.col("generation"))} if target == "snapshot" else {}
     # The source as a literal, so that columns which only other sources are compared by are not read.
@@ -155,7 +155,7 @@ def stored_rows(warehouse: Warehouse, target: str, source: Source, concerned: Co
     return rows.withColumns({**_identity(target, lambda name: told.get(name, F.col(name))), "target": F.lit(target)})
 
 
-def known_places(warehouse: Warehouse, sources: Set[Source], concerned: Concerned) -> DataFrame | None:
+def known_places(tables: Tables, sources: Set[Source], concerned: Concerned) -> DataFrame | None:
     """Return what is compared of rows that landed from some sources, and of rows that lost their places; None in an empty warehouse.
 
     ``is_known`` of the former, ``is_lost`` of the latter.
@@ -165,17 +165,17 @@ def known_places(warehouse: Warehouse, sources: Set[Source], concerned: Concerne
     """
     columns = ("cluster_id", "source", "target", "group_id", "position", "place", "group_place", "content")
     frames = [
-        stored_rows(warehouse, target, source, concerned).select(*columns, F.lit(True).alias("is_known"), F.lit(False).alias("is_lost"))
+        stored_rows(tables, target, source, concerned).select(*columns, F.lit(True).alias("is_known"), F.lit(False).alias("is_lost"))
         for target, spec in TARGETS.items()
         for source in sorted(sources)
-        if (target == "look") == (source is Source.CLUSTER_METADATA) and not warehouse.is_empty(spec.name)
+        if (target == "look") == (source is Source.CLUSTER_METADATA) and not tables.is_empty(spec.name)
     ]
-    if not sources.isdisjoint(LOG_SOURCES) and not warehouse.is_empty(QUARANTINE.name):
-        frames.append(concerned(_lost_places(warehouse)))
+    if not sources.isdisjoint(LOG_SOURCES) and not tables.is_empty(QUARANTINE.name):
+        frames.append(concerned(_lost_places(tables)))
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames) if frames else None
 
 
-def _lost_places(warehouse: Warehouse) -> DataFrame:
+def _lost_places(tables: Tables) -> DataFrame:
     """Return what is compared of the records of a raw log that lost their places; older releases have not noted of which group they were.
 
     Nothing else is at two places, so that nothing else can have lost one of them and be less than what comes to the other.
@@ -190,13 +190,13 @@ def _lost_places(warehouse: Warehouse) -> DataFrame:
         "is_known": F.lit(False),
         "is_lost": F.lit(True),
     }
-    lost = warehouse.read(QUARANTINE.name).where((F.col("reason") == CONFLICT) & is_of_log() & F.col("group_id").isNotNull())
+    lost = tables.read(QUARANTINE.name).where((F.col("reason") == CONFLICT) & is_of_log() & F.col("group_id").isNotNull())
     return lost.select("cluster_id", "source", "group_id", *[column.alias(name) for name, column in compared.items()])
 
 
-def quarantined_keys(warehouse: Warehouse) -> DataFrame | None:
+def quarantined_keys(tables: Tables) -> DataFrame | None:
     """Return the keys of ``quarantine``; None when nothing was ever put there."""
-    return None if warehouse.is_empty(QUARANTINE.name) else warehouse.read(QUARANTINE.name).select(*QUARANTINE.key)
+    return None if tables.is_empty(QUARANTINE.name) else tables.read(QUARANTINE.name).select(*QUARANTINE.key)
 
 
 def conflict_columns() -> dict[str, Column]:
@@ -327,7 +327,7 @@ def settle_outcomes(
     return settled.withColumn("is_new", F.coalesce(is_new, F.lit(False))).drop(*unused)
 
 
-def disputed_places(warehouse: Warehouse, snapshots: DataFrame, groups: DataFrame | None = None) -> DataFrame | None:
+def disputed_places(tables: Tables, snapshots: DataFrame, groups: DataFrame | None = None) -> DataFrame | None:
     """Return cluster_id, group_id, position of the records of groups at whose places several contents were found; None without any.
 
     Of those that stayed, and of those of a raw log that are in quarantine.
@@ -336,21 +336,21 @@ def disputed_places(warehouse: Warehouse, snapshots: DataFrame, groups: DataFram
         snapshots: new ones, which are not stored yet.
         groups: whose; None for all.
     """
-    if warehouse.is_empty(QUARANTINE.name):
+    if tables.is_empty(QUARANTINE.name):
         return None
-    lost = warehouse.read(QUARANTINE.name).where(F.col("reason") == CONFLICT)
+    lost = tables.read(QUARANTINE.name).where(F.col("reason") == CONFLICT)
     conflicts = lost.select("cluster_id", "source", F.col("source_position").alias("place")).distinct()
     if conflicts.isEmpty():
         return None
-    frames = [_places(snapshots, "snapshot"), *[_places(_landed_rows(warehouse, name), name) for name in OF_GROUPS]]
+    frames = [_places(snapshots, "snapshot"), *[_places(_landed_rows(tables, name), name) for name in OF_GROUPS]]
     kept = reduce(DataFrame.unionByName, frames).join(F.broadcast(conflicts), conflicts.columns, "left_semi")
-    found = kept.select(*GROUP, "position").unionByName(_lost_places(warehouse).select(*GROUP, "position"))
+    found = kept.select(*GROUP, "position").unionByName(_lost_places(tables).select(*GROUP, "position"))
     return found if groups is None else found.join(groups, list(GROUP), "left_semi")
 
 
-def conflict_places(warehouse: Warehouse, groups: DataFrame) -> DataFrame:
+def conflict_places(tables: Tables, groups: DataFrame) -> DataFrame:
     """Return cluster_id, source, source_position that conflicts with stored records of some groups have in ``quarantine``."""
-    frames = [_places(_landed_rows(warehouse, name).join(groups, list(GROUP), "left_semi"), name) for name in OF_GROUPS]
+    frames = [_places(_landed_rows(tables, name).join(groups, list(GROUP), "left_semi"), name) for name in OF_GROUPS]
     places = reduce(DataFrame.unionByName, frames)
     return places.select("cluster_id", "source", F.col("place").alias("source_position")).distinct()
 

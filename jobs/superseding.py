@@ -1,4 +1,4 @@
-"""One source for each group: the one that tells most. What lesser ones tell of it is a duplicate, whichever comes first."""
+"""One source for each group: the most detailed one. Records about it from others count as duplicates, whichever comes first."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.assign import forget_results
+from jobs.assign import results_of
 from jobs.context import RunContext
 from jobs.packing import GROUP
-from jobs.settling import CONFLICT, conflict_places
+from jobs.settling import CONFLICT, conflict_places, is_older
+from jobs.table_changes import TableChange, Tables
 from schemas.staging import TARGETS
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, QUARANTINE, RUNS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import SOURCES_OF_GROUPS, Outcome, Source
@@ -22,7 +23,7 @@ OF_GROUPS = {"group_record": GROUP_RECORDS, "snapshot": SUBSCRIPTION_SNAPSHOTS, 
 """Column of a decoded row -> the table, of those that tell of groups."""
 
 
-def sources_in_play(context: RunContext) -> set[Source]:
+def _sources_in_play(context: RunContext) -> set[Source]:
     """Return the sources of groups among the inputs of this run, and those of which records have landed before."""
     sources = context.sources & set(SOURCES_OF_GROUPS)
     if not sources or all(context.warehouse.is_empty(spec.name) for spec in OF_GROUPS.values()):
@@ -32,41 +33,46 @@ def sources_in_play(context: RunContext) -> set[Source]:
     return sources | {source for source in SOURCES_OF_GROUPS if str(source) in landed}
 
 
-def supersede(context: RunContext, decoded: DataFrame, is_expired: Column) -> DataFrame:
-    """Return the decoded rows, those that a better source has told of their group as duplicates without content.
+def keep_best_source(context: RunContext, tables: Tables, decoded: DataFrame) -> tuple[DataFrame, tuple[TableChange, ...]]:
+    """Return the decoded rows, those about groups of a better source as duplicates without content; and what has to change for it.
 
-    Groups of which a lesser source has landed, and the rows now have a better one, lose all that is stored of them, and quarantine loses
-    what contradicted it.
+    A group loses all its stored rows when they are of a lesser source than the new ones. Quarantine loses what contradicted these rows.
+    Rows that are older than what retention keeps land nowhere and replace nothing. Where there is one source, nothing has to be done.
 
     Args:
         decoded: staged rows.
-        is_expired: of a decoded row, whether it is older than what retention keeps: such rows land nowhere and replace nothing.
     """
-    warehouse = context.warehouse
+    if len(_sources_in_play(context)) < 2:
+        return decoded, ()
     group_id = F.coalesce(*[F.col(name)["group_id"] for name in OF_GROUPS])
-    new = decoded.where(~is_expired).select("cluster_id", group_id.alias("group_id"), _rank().alias("rank"))
+    new = decoded.where(~is_older(context.retained_from)).select("cluster_id", group_id.alias("group_id"), _rank().alias("rank"))
     new = new.where(F.col("group_id").isNotNull())
-    stored = reduce(DataFrame.unionByName, [warehouse.read(spec.name).select(*GROUP, "source") for spec in OF_GROUPS.values()])
+    stored = reduce(DataFrame.unionByName, [tables.read(spec.name).select(*GROUP, "source") for spec in OF_GROUPS.values()])
     stored = stored.distinct().select(*GROUP, _rank().alias("stored_rank"))
     best = new.groupBy(*GROUP).agg(F.min("rank").alias("new_rank")).join(stored, list(GROUP), "left")
-    best = warehouse.stage("best_sources", best)
+    best = tables.stage("best_sources", best)
     replaced = best.where(F.col("new_rank") < F.col("stored_rank")).select(*GROUP)
     count = replaced.count()
     if count:
-        logger.info("%d groups are told of by a better source than the one that had landed: beginning them anew", count)
-        if not warehouse.is_empty(QUARANTINE.name):
-            places = warehouse.stage("replaced_places", conflict_places(warehouse, replaced))
-            warehouse.delete(QUARANTINE.name, places, tuple(places.columns), f"t.reason = '{CONFLICT}'")
-        for spec in OF_GROUPS.values():
-            warehouse.delete(spec.name, replaced, GROUP)
-        forget_results(warehouse, replaced, GROUP)
+        logger.info("%d groups have a better source than the one that had landed: beginning them anew", count)
     ranked = best.select(*GROUP, F.least("new_rank", "stored_rank").alias("best_rank"))
     rows = decoded.withColumn("group_id", group_id).join(ranked, list(GROUP), "left")
     is_superseded = F.coalesce(_rank() > F.col("best_rank"), F.lit(False))
     columns = {name: F.when(~is_superseded, F.col(name)) for name in (*TARGETS, "part", "place") if name in decoded.columns}
     is_landed = F.col("outcome") == str(Outcome.LANDED)
     outcome = F.when(is_superseded & is_landed, str(Outcome.DUPLICATE)).otherwise(F.col("outcome"))
-    return rows.withColumns({**columns, "outcome": outcome}).drop("group_id", "best_rank")
+    kept = rows.withColumns({**columns, "outcome": outcome}).drop("group_id", "best_rank")
+    return kept, _replace(tables, replaced) if count else ()
+
+
+def _replace(tables: Tables, groups: DataFrame) -> tuple[TableChange, ...]:
+    """Return the changes that delete all rows of some groups, their results, and the conflicts with them."""
+    changes = [TableChange(spec.name, groups, GROUP) for spec in OF_GROUPS.values()] + results_of(groups, GROUP)
+    if not tables.is_empty(QUARANTINE.name):
+        places = conflict_places(tables, groups).withColumn("reason", F.lit(CONFLICT))
+        places = tables.stage("replaced_places", places)
+        changes.append(TableChange(QUARANTINE.name, places, tuple(places.columns)))
+    return tuple(changes)
 
 
 def _rank() -> Column:

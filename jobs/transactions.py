@@ -11,6 +11,7 @@ A dump of the log has the markers: each of its commits is told to be certain or 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -20,7 +21,7 @@ from jobs.comparison import LogSurvey, log_offset, log_partition
 from jobs.context import RunContext
 from jobs.settling import is_of_log
 from jobs.sources.dump_log import COMMITTED
-from jobs.warehouse import Warehouse
+from jobs.table_changes import TableChange, Tables
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Outcome, Source
@@ -47,10 +48,10 @@ def _kept_rows(rows_of_input: DataFrame) -> DataFrame:
     return rows_of_input.where(is_kept)
 
 
-def _stored_places(warehouse: Warehouse) -> DataFrame | None:
+def _stored_places(tables: Tables) -> DataFrame | None:
     """Return the places of all records that landed, perhaps one more than once; None where there are none."""
-    names = [spec.name for spec in TARGETS.values() if spec is not TOPIC_SNAPSHOTS and not warehouse.is_empty(spec.name)]
-    frames = [_places(warehouse.read(name)) for name in names]
+    names = [spec.name for spec in TARGETS.values() if spec is not TOPIC_SNAPSHOTS and not tables.is_empty(spec.name)]
+    frames = [_places(tables.read(name)) for name in names]
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 
@@ -60,8 +61,10 @@ def mark_dumped_commits(decoded: DataFrame) -> DataFrame:
     The next marker of its producer ends a commit's transaction. A commit without one stays uncertain, and so does one that was aborted.
 
     Args:
-        decoded: rows of ``staging.DUMPED_ROWS`` among others.
+        decoded: rows of ``staging.DUMPED_ROWS`` among others; without any, nothing has to be done.
     """
+    if "producer_id" not in decoded.columns:
+        return decoded
     is_of_transaction = F.col("producer_id").isNotNull()
     rows = decoded.where(is_of_transaction).withColumns({"offsets_partition": log_partition(), "log_offset": log_offset()})
     from_the_end = Window.partitionBy("cluster_id", "offsets_partition", "producer_id").orderBy(F.desc("log_offset"))
@@ -112,79 +115,95 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
     return judgements.select(*columns.values(), "is_uncertain")
 
 
-class Verdicts:
-    """What a run's records say of its own commits and of stored ones."""
+@dataclass(frozen=True)
+class CommitCertainty:
+    """What a run's records say of its own commits and of stored ones.
 
-    def __init__(self, context: RunContext, staged: DataFrame, survey: LogSurvey) -> None:
-        """Judge the new commits of a run, and the stored ones of the partitions read that its records may settle.
+    Attributes:
+        open_commits: key of ``offset_snapshots`` and ``is_uncertain`` of the new commits that are not certain; None where all are as the
+            source tells.
+        changes: what has to change for stored commits of which the records tell otherwise.
+    """
 
-        Args:
-            staged: rows of ``comparison.resolve``; rows that had to make room are no longer stored.
-            survey: of the run's raw records.
-        """
-        warehouse = self._warehouse = context.warehouse
-        self._run_columns = context.run_columns
-        self._is_told_all = not survey.uncertain_count
-        self._has_stored = bool(survey.read_until) and not warehouse.is_empty(OFFSET_SNAPSHOTS.name)
-        self._rows: DataFrame | None = None
-        if not survey.read_until or (self._is_told_all and not self._has_stored):
-            return
-        told = F.col("offset_commit.is_uncertain").alias("told")
-        read = _places(_kept_rows(staged), told)
-        is_commit = F.col("is_new") & (F.col("target") == "offset_commit") & (F.col("outcome") == str(Outcome.LANDED))
-        made = [F.col(f"offset_commit.{name}").alias(name) for name in (*_NAMES, "observed_at")]
-        nothing = F.lit(None).cast("boolean")
-        made += [nothing.alias("told"), nothing.alias("was_uncertain"), F.lit(False).alias("is_stored")]
-        commits = _places(staged.where(is_commit), *made)
-        if self._has_stored:
-            open_commits = warehouse.stage("open_commits", self._open_commits(read, list(survey.read_until)))
-            if self._is_told_all and open_commits.isEmpty():
-                return
-            commits = commits.unionByName(open_commits)
-        rows = judged(commits, read, _stored_places(warehouse) if survey.has_earlier else None)
-        is_other = F.when(F.col("is_stored"), ~F.col("is_uncertain").eqNullSafe(F.col("was_uncertain")))
-        is_open = ~F.col("is_stored") & F.coalesce("is_uncertain", F.lit(True))
-        self._rows = warehouse.stage("uncertain", rows.where(is_other | is_open))  # of new ones that are certain there are too many
+    open_commits: DataFrame | None = None
+    changes: tuple[TableChange, ...] = ()
 
-    def _open_commits(self, read: DataFrame, partitions: list[str]) -> DataFrame:
-        """Return the stored commits that may be judged otherwise: beside what was read, the last of their log, and those made together."""
-        stored = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
-        stored = stored.where(F.concat_ws(" ", *PARTITION).isin(partitions))
-        told = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain"))
-        of_stored = (told.alias("told"), F.col("is_uncertain").alias("was_uncertain"), F.lit(True).alias("is_stored"))
-        stored = stored.select(*PLACE, *_NAMES, "observed_at", *of_stored)
-        around = F.explode(F.array(*[F.try_add("position", F.lit(more).cast("bigint")) for more in (-1, 0, 1)]))
-        beside = read.select(*PARTITION, around.alias("position")).distinct()
-        touched = stored.where("was_uncertain").join(beside, list(PLACE), "left_semi").unionByName(stored.where("was_uncertain IS NULL"))
-        together = (*PARTITION, "group_id", "observed_at")
-        return stored.join(touched.select(*together).distinct(), list(together), "left_semi")
-
-    def of_new(self, rows: DataFrame) -> DataFrame:
+    def mark(self, rows: DataFrame) -> DataFrame:
         """Return new rows of ``offset_snapshots`` with ``is_uncertain``.
 
         Those behind which nothing has landed come in a partition of their own, which becomes a file of its own: they are written again when
         something has, and their file with them.
         """
-        if self._rows is None or self._is_told_all:
+        if self.open_commits is None:
             return rows
-        told = self._rows.where("NOT is_stored").select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("told"))
+        told = self.open_commits.select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("told"))
         otherwise = F.when(is_of_log(), F.lit(False))
         uncertain = F.when(F.col("told").isNotNull(), F.col("told")["is_uncertain"]).otherwise(otherwise)
         known = rows.join(told, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("told")
         is_open = is_of_log() & F.col("is_uncertain").isNull()
         return known.where(~is_open).unionByName(known.where(is_open).coalesce(1))
 
-    def rewrite_stored(self) -> None:
-        """Write stored commits again of which the run's records tell otherwise."""
-        if not self._has_stored or self._rows is None:
-            return
-        told = self._rows.where("is_stored").select(*OFFSET_SNAPSHOTS.key, F.col("is_uncertain").alias("told"))
-        if told.isEmpty():
-            return
-        open_rows = self._warehouse.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
-        rows = open_rows.join(told, list(OFFSET_SNAPSHOTS.key))
-        changed = rows.withColumns({**self._run_columns, "is_uncertain": F.col("told")}).select(*OFFSET_SNAPSHOTS.schema.names)
-        changed = self._warehouse.stage("uncertain_otherwise", changed)
-        count = self._warehouse.delete(OFFSET_SNAPSHOTS.name, changed.select(*OFFSET_SNAPSHOTS.key), OFFSET_SNAPSHOTS.key)
-        self._warehouse.append(OFFSET_SNAPSHOTS.name, changed)
-        logger.info("%d commits of earlier runs are told more of by what was read behind them", count)
+
+def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFrame, survey: LogSurvey) -> CommitCertainty:
+    """Return which new commits of a run are uncertain, and which stored ones of the partitions read its records tell more of.
+
+    Args:
+        tables: without the new rows, and without those that have to make room for them.
+        resolved: rows of ``comparison.resolve``.
+        survey: of the run's raw records.
+    """
+    is_told_all = not survey.uncertain_count
+    has_stored = bool(survey.read_until) and not tables.is_empty(OFFSET_SNAPSHOTS.name)
+    if not survey.read_until or (is_told_all and not has_stored):
+        return CommitCertainty()
+    read = _places(_kept_rows(resolved), F.col("offset_commit.is_uncertain").alias("told"))
+    is_commit = F.col("is_new") & (F.col("target") == "offset_commit") & (F.col("outcome") == str(Outcome.LANDED))
+    made = [F.col(f"offset_commit.{name}").alias(name) for name in (*_NAMES, "observed_at")]
+    nothing = F.lit(None).cast("boolean")
+    commits = _places(resolved.where(is_commit), *made, nothing.alias("told"))
+    if has_stored:
+        stored = _open_commits(tables, read, list(survey.read_until))
+        if is_told_all or survey.has_earlier:  # else they are asked for once
+            stored = tables.stage("open_commits", stored)
+        if is_told_all and stored.isEmpty():
+            return CommitCertainty()
+        commits = commits.unionByName(stored, allowMissingColumns=True)
+    else:
+        commits = commits.withColumn("stored", F.lit(None).cast(OFFSET_SNAPSHOTS.schema))
+    rows = judged(commits, read, _stored_places(tables) if survey.has_earlier else None)
+    was_uncertain, is_stored = F.col("stored.is_uncertain"), F.col("stored").isNotNull()
+    is_other = F.when(is_stored, ~F.col("is_uncertain").eqNullSafe(was_uncertain))
+    is_open = ~is_stored & F.coalesce("is_uncertain", F.lit(True))
+    rows = tables.stage("uncertain", rows.where(is_other | is_open))  # of new ones that are certain there are too many
+    open_commits = None if is_told_all else rows.where(~is_stored)
+    return CommitCertainty(open_commits, _told_otherwise(context, rows.where(is_stored)) if has_stored else ())
+
+
+def _open_commits(tables: Tables, read: DataFrame, partitions: list[str]) -> DataFrame:
+    """Return the stored commits that may be judged otherwise: beside what was read, the last of their log, and those made together.
+
+    ``stored`` is the whole row of each.
+    """
+    rows = tables.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
+    rows = rows.where(F.concat_ws(" ", *PARTITION).isin(partitions))
+    told = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain")).alias("told")
+    whole = F.struct(*OFFSET_SNAPSHOTS.schema.names).alias("stored")
+    rows = rows.select(*PLACE, *_NAMES, "observed_at", told, whole)
+    around = F.explode(F.array(*[F.try_add("position", F.lit(more).cast("bigint")) for more in (-1, 0, 1)]))
+    beside = read.select(*PARTITION, around.alias("position")).distinct()
+    uncertain, last = rows.where("stored.is_uncertain"), rows.where("stored.is_uncertain IS NULL")
+    touched = uncertain.join(beside, list(PLACE), "left_semi").unionByName(last)
+    together = (*PARTITION, "group_id", "observed_at")
+    return rows.join(touched.select(*together).distinct(), list(together), "left_semi")
+
+
+def _told_otherwise(context: RunContext, rows: DataFrame) -> tuple[TableChange, ...]:
+    """Return what writes stored commits again, as rows of this run, whose ``is_uncertain`` is now another."""
+    count = rows.count()
+    if not count:
+        return ()
+    logger.info("updating %d commits of earlier runs: newly read records tell whether they are certain", count)
+    again = rows.select("stored.*", F.col("is_uncertain").alias("is_uncertain_now"))
+    again = again.withColumns({**context.run_columns, "is_uncertain": F.col("is_uncertain_now")}).drop("is_uncertain_now")
+    keys = rows.select(*OFFSET_SNAPSHOTS.key)
+    return (TableChange(OFFSET_SNAPSHOTS.name, keys, OFFSET_SNAPSHOTS.key, again, count),)

@@ -1,0 +1,106 @@
+"""Tables as changes will leave them: what a later step reads is what is there when all has been done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.table_changes import ChangedTables, TableChange, apply_changes
+from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS
+from tests.spark.frames import frame
+
+Row = dict[str, Any]
+NAME = GROUP_RECORDS.name
+
+
+@dataclass
+class TablesInMemory:
+    """A warehouse that holds its rows, and deletes and appends them one after the other."""
+
+    tables: dict[str, DataFrame] = field(default_factory=dict)
+    commits: int = 0
+
+    def is_empty(self, name: str) -> bool:
+        return name not in self.tables
+
+    def read(self, name: str) -> DataFrame:
+        return self.tables[name]
+
+    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+        return rows.localCheckpoint()
+
+    def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...]) -> int:
+        chosen, rows = {tuple(row[column] for column in columns) for row in keys.collect()}, self.tables[name].collect()
+        kept = [row for row in rows if tuple(row[column] for column in columns) not in chosen]
+        self.tables[name] = self.tables[name].sparkSession.createDataFrame(kept, GROUP_RECORDS.schema)
+        return len(rows) - len(kept)
+
+    def append(self, name: str, rows: DataFrame) -> int:
+        self.commits += 1
+        new = rows.localCheckpoint()
+        self.tables[name] = new if name not in self.tables else self.tables[name].unionByName(new).localCheckpoint()
+        return new.count()
+
+
+def records(spark: SparkSession, *rows: tuple[str | None, int]) -> DataFrame:
+    """Return records of (group, offset)."""
+    return frame(spark, GROUP_RECORDS.schema, [{"cluster_id": "c", "group_id": group, "offset": offset} for group, offset in rows])
+
+
+def places(rows: DataFrame | None) -> list[tuple[str | None, int]]:
+    assert rows is not None
+    return sorted(((row["group_id"], row["offset"]) for row in rows.collect()), key=repr)
+
+
+@pytest.fixture(scope="module")
+def changes(spark: SparkSession) -> list[TableChange]:
+    """A group goes, rows of another move to other offsets, and one of these that has just come goes again."""
+    return [
+        TableChange(NAME, records(spark, ("gone", 0)), ("group_id",)),
+        TableChange(NAME, records(spark, ("g", 1), ("g", 2)), ("group_id", "offset"), records(spark, ("g", 11), ("g", 12))),
+        TableChange(NAME, records(spark, (None, 7)), ("group_id", "offset"), records(spark, ("h", 5))),
+        TableChange(NAME, records(spark, ("g", 12), ("g", 3)), ("group_id", "offset"), records(spark, ("g", 1))),
+    ]
+
+
+def stored(spark: SparkSession) -> TablesInMemory:
+    rows = records(spark, ("gone", 1), ("gone", 2), ("g", 1), ("g", 2), ("g", 3), ("g", 4), (None, 7), (None, 8))
+    return TablesInMemory({NAME: rows})
+
+
+def test_a_later_step_reads_what_earlier_ones_have_decided(spark: SparkSession, changes: list[TableChange]) -> None:
+    """Nothing was written meanwhile; what comes after a deletion of equal keys stays, and null is a value as others."""
+    warehouse = stored(spark)
+    tables = ChangedTables(warehouse)
+    kept = [(None, 8), ("g", 4)]
+    steps = [
+        [*kept, (None, 7), ("g", 1), ("g", 2), ("g", 3)],
+        [*kept, (None, 7), ("g", 3), ("g", 11), ("g", 12)],
+        [*kept, ("g", 3), ("g", 11), ("g", 12), ("h", 5)],
+        [*kept, ("g", 1), ("g", 11), ("h", 5)],
+    ]
+    for change, expected in zip(changes, steps, strict=True):
+        tables = tables.after([change])
+        assert places(tables.read(NAME)) == sorted(expected, key=repr)
+    assert places(tables.appended(NAME)) == [("g", 1), ("g", 11), ("h", 5)]
+    assert places(warehouse.read(NAME)) == places(stored(spark).read(NAME))
+
+
+def test_what_is_done_is_what_was_decided(spark: SparkSession, changes: list[TableChange]) -> None:
+    """Also where all that comes is one commit behind all that goes."""
+    warehouse = stored(spark)
+    expected = places(ChangedTables(warehouse).after(changes).read(NAME))
+    done = apply_changes(warehouse, changes)
+    assert places(warehouse.read(NAME)) == expected
+    assert (done.deleted[NAME], done.appended[NAME], warehouse.commits) == (6, 3, 1)
+
+
+def test_a_table_is_empty_until_something_is_to_come(spark: SparkSession) -> None:
+    tables = ChangedTables(TablesInMemory())
+    assert tables.is_empty(NAME) and tables.appended(NAME) is None
+    tables = tables.after([TableChange(NAME, append=records(spark, ("g", 1)))])
+    assert not tables.is_empty(NAME) and tables.is_empty(OFFSET_SNAPSHOTS.name)
+    assert places(tables.read(NAME)) == [("g", 1)]
