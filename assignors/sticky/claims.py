@@ -146,7 +146,7 @@ def settle_claims(
     Complexity: linear in the claims.
     """
     if not any([claims for claims, _ in data]):
-        return Claims([[] for _ in data], set())
+        return Claims([()] * len(data), set())
     if not behaviour.keeps_old_generations:
         return _keep_highest_generation(data, partition_counts, behaviour)
     owned = [claims for claims, _ in data]

@@ -100,7 +100,6 @@ def state_early_general_problem(
         partition_counts=partition_counts,
         subscribers=subscribers,
         subscribed=subscribed,
-        max_sizes=[sum(map(partition_counts.__getitem__, topics)) for topics in subscribed],
         current=current,
         owners=owners,
         every=every,

@@ -9,11 +9,14 @@ Source: ``AbstractStickyAssignor.GeneralAssignmentBuilder``, all releases.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
 
+from assignors.budget import StepBudget
 from assignors.model import KafkaAssignorError, TopicPartition
+from assignors.releases import ClientBehaviour
 from assignors.sticky.general import GeneralRebalance
+from assignors.sticky.general_problem import GeneralProblem, claimants
 from assignors.sticky.partitions import every_partition
+from assignors.sticky.rack_info import RackInfo
 
 
 class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
@@ -24,11 +27,30 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
     Complexity: O(p * (p + m log m)) a pass.
     """
 
-    def _holdings(self, partitions: Iterable[Iterable[TopicPartition]]) -> list[list[TopicPartition]]:
-        return [list(held) for held in partitions]
+    def __init__(self, problem: GeneralProblem, racks: RackInfo, behaviour: ClientBehaviour, budget: StepBudget, member_ids: Sequence[str]):
+        super().__init__(problem, racks, behaviour, budget, member_ids)
+        self._current = [list(held) for held in problem.current]
+        self._owners = claimants(problem.current) if problem.owners is None else problem.owners
+        self._max_sizes = list(map(problem.max_size, range(len(problem.current))))
 
-    def _prepare(self) -> None:
-        """Nothing to prepare."""
+    def _find_fixed_members(self, movable: Collection[str]) -> set[int]:
+        return {
+            member
+            for member, held in enumerate(self._current)
+            if len(held) >= self._max_sizes[member] and not any(topic in movable for topic, _ in held)
+        }
+
+    def _save(self) -> list[list[TopicPartition]]:
+        return [list(held) for held in self._current]
+
+    def _restore(self, saved: list[list[TopicPartition]]) -> None:
+        self._current = saved
+
+    def _holdings(self) -> list[list[TopicPartition]]:
+        return self._current
+
+    def _sizes_of_all(self) -> Sequence[int]:
+        return list(map(len, self._current))
 
     @property
     def _map_order(self) -> list[int]:
@@ -63,10 +85,13 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
             raise KafkaAssignorError("NullPointerException", "a partition's owner, or a previous owner, has no current assignment")
         return len(self._current[member])
 
-    def _sweep(self, partitions: Sequence[list[TopicPartition]]) -> bool:
+    def _visits(self, partitions: Sequence[TopicPartition], movable: Collection[str]) -> list[TopicPartition]:
+        return [partition for partition in partitions if partition[0] in movable]
+
+    def _sweep(self, visits: list[TopicPartition]) -> bool:
         previous_owners = self._problem.previous_owners
         has_moved = False
-        for partition in chain.from_iterable(partitions):
+        for partition in visits:
             if self._is_balanced():
                 break
             owner = self._owners.get(partition)
@@ -105,7 +130,7 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
         gain = 1 if self._behaviour.needs_a_gain_of_two else 0
         for member in order:
             held = self._current[member]
-            if len(held) == self._problem.max_sizes[member]:
+            if len(held) == self._max_sizes[member]:
                 continue
             lacked = self._lacked_partitions(member, set(held))
             if any(len(held) + gain < self._size(holders.get(partition)) for partition in lacked):
@@ -119,12 +144,16 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
             if partition not in held:
                 yield partition
 
+    def _owner_of(self, partition: TopicPartition) -> int:
+        return self._owners[partition]
+
     def _transfer(self, partition: TopicPartition, owner: int, target: int) -> None:
+        self._owners[partition] = target
         self._size(owner)
         self._size(target)
         if partition in self._current[owner]:
             self._current[owner].remove(partition)
         self._current[target].append(partition)
 
-    def _state(self) -> tuple[object, ...]:
-        return *super()._state(), [sorted(held) for held in self._current]
+    def _owners_now(self) -> tuple[object, ...]:
+        return dict(self._owners), [sorted(held) for held in self._current]
