@@ -1,7 +1,7 @@
 """The sticky algorithm for equal subscriptions once more, for small groups in good order.
 
-It gives what ``constrained`` gives. There each member's claims are read, looked up and sorted; here that is remembered from other groups of
-the same shape, and what is left to do for a group goes by places in a list of partitions: a third of the time.
+It gives what ``constrained`` gives. There each member's claims are read, looked up and sorted; here they are read as sets of places, which
+need no sorting, and what the last few sets of topics have been asked is remembered: a third of the time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from assignors.model import Assignment, GroupProblem, TopicPartition
 from assignors.ordering import ranks, sort_strings
 from assignors.releases import ClientBehaviour
 from assignors.sticky.constrained import constrained_orders, deal, fill_quotas
-from assignors.sticky.shapes import Shape, find_shape
+from assignors.sticky.small_topics import SmallTopics, find_small_topics
 from assignors.subscribers import map_order
 
 
@@ -29,8 +29,8 @@ def assign_small_group(problem: GroupProblem, behaviour: ClientBehaviour, step_b
     subscription = members[0].topics
     if any([member.rack or (member.topics is not subscription and member.topics != subscription) for member in members]):
         return None
-    shape = find_shape(subscription, problem.topics)
-    if shape is None or (step_budget is not None and step_budget < len(shape.every)):
+    topics = find_small_topics(subscription, problem.topics)
+    if topics is None or (step_budget is not None and step_budget < topics.partition_count):
         return None
     member_ids, order, is_stable = map_order(members)
     if not is_stable:
@@ -40,35 +40,34 @@ def assign_small_group(problem: GroupProblem, behaviour: ClientBehaviour, step_b
     result_order = walk if len(walk) % 12 else constrained_orders(walk, is_stable)[1]
     user_data = [members[number].user_data for number in order]
     if not any(user_data):
-        by_id = dict(zip(sort_strings(member_ids), shape.hands(len(member_ids)), strict=True))
+        by_id = dict(zip(sort_strings(member_ids), topics.hands(len(member_ids)), strict=True))
         return {member_id: by_id[member_id] for member_id in result_order}
-    partitions = _keep_and_deal(shape, walk, user_data)
+    partitions = _keep_and_deal(topics, walk, user_data)
     if partitions is None:
         return None
     by_id = dict(zip(walk, partitions, strict=True))
     return by_id if result_order is walk else {member_id: by_id[member_id] for member_id in result_order}
 
 
-def _keep_and_deal(shape: Shape, member_ids: list[str], user_data: list[bytes | None]) -> list[tuple[TopicPartition, ...]] | None:
+def _keep_and_deal(topics: SmallTopics, member_ids: list[str], user_data: list[bytes | None]) -> list[tuple[TopicPartition, ...]] | None:
     """Return each member's partitions, members in map order; None when a claim is not in order or two have a partition in common."""
-    claims = shape.claims(user_data)
+    claims = topics.claims(user_data)
     if not all(claims):
         return None
-    kept, places, bits, sizes = zip(*claims, strict=True)
-    claimed = sum(bits)
+    kept, places = zip(*claims, strict=True)
+    claimed, partitions, sizes = sum(places), list(kept), list(map(len, kept))
     if claimed.bit_count() < sum(sizes):
         return None  # a partition is claimed twice: its bits have carried
-    partitions = list(kept)
-    lower, expected_above = divmod(len(shape.every), len(member_ids))
+    lower, expected_above = divmod(topics.partition_count, len(member_ids))
     cuts, under, exact, _ = fill_quotas(sizes, lower, expected_above)
-    free = [] if claimed == shape.every_bit else [place for place in range(len(shape.every)) if not claimed >> place & 1]
+    free = topics.others(claimed)
     for member, quota in cuts:
+        free += partitions[member][quota:]
         partitions[member] = partitions[member][:quota]
-        free += places[member][quota:]
     free.sort()
     if len(under) > 1 or len(exact) > 1:
         rank = ranks(member_ids)
         under = sorted(under, key=rank.__getitem__)
         exact = sorted(exact, key=rank.__getitem__)
-    deal(partitions, tuple([shape.every[place] for place in free]), under, exact, lower)
+    deal(partitions, tuple(free), under, exact, lower)
     return partitions

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from assignors import Assignment, AssignorError, GroupProblem, MalformedProblemError, Member, NoResultError, Topic, assign
 from assignors.releases import client_behaviour
-from assignors.remembering import Memory
 from assignors.sticky.small_groups import assign_small_group
+from assignors.sticky.small_topics import SmallTopics
 from assignors.sticky.user_data import write_sticky_user_data
 
 NEWEST = client_behaviour(None)
@@ -146,11 +146,10 @@ def test_damaged_claims_get_what_the_plain_algorithm_gives() -> None:
 
 
 def test_the_generation_of_a_claim_does_not_keep_it_from_being_remembered() -> None:
-    """Groups of a cluster hold the same partitions in different generations, and only contested claims depend on that."""
-    with mock.patch("assignors.sticky.shapes._shapes", Memory(1000)):
-        assign("sticky", claiming(even_group(5)))
-        with mock.patch("assignors.sticky.shapes.Shape._read", side_effect=AssertionError("read again")):
-            assign("sticky", claiming(even_group(5), generation=2))
+    """A member sends the same claims generation by generation, and only contested claims depend on that."""
+    assign("sticky", claiming(even_group(5)))
+    with mock.patch.object(SmallTopics, "_read", side_effect=AssertionError("read again")):
+        assign("sticky", claiming(even_group(5), generation=2))
 
 
 def test_older_releases_are_left_to_the_plain_algorithm() -> None:
