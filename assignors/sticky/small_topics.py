@@ -73,7 +73,8 @@ class SmallTopics:
         return sorted(self._partitions(self._every - places)) if places != self._every else []
 
     def _partitions(self, places: Places) -> tuple[TopicPartition, ...]:
-        return tuple(compress(self._by_number, places.to_bytes(len(self._by_number), "little")))  # type: ignore[arg-type]
+        chosen = compress(self._by_number, places.to_bytes(len(self._by_number), "little"))
+        return tuple(chosen)  # type: ignore[arg-type]  # no set of existing partitions has a place where there is none
 
     def _prepare_claims(self) -> None:
         most = max([count for _, count in self._counts])
