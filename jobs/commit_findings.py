@@ -44,7 +44,7 @@ def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
         *("generation", "observed_at", "source"),
         F.size("members").alias("member_count"),
         F.coalesce("has_subscriptions", F.lit(True)).alias("has_subscriptions"),
-        F.flatten(F.col("members.topics")).alias("subscribed"),
+        F.array_distinct(F.flatten(F.col("members.topics"))).alias("subscribed"),
         F.transform("members", lambda member: F.struct(member["member_id"], member["client_id"])).alias("clients"),
     )
 
@@ -92,14 +92,20 @@ def silent_members(
     marked = held.join(committed, list(resumption.PARTITION_OF_GROUP), "left")
     silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
     grown = _with_growth(stage("silent_partitions", silent), looks)
-    client = F.get(F.filter("clients", lambda client: client["member_id"] == F.col("member_id")), F.lit(0))["client_id"]
     record_count = F.least(F.sum("record_count"), F.lit(MOST_RECORDS).cast("decimal(38,0)")).cast("bigint")
     by_member = grown.groupBy(*GROUP, "member_id").agg(
         F.count(F.lit(1)).cast("int").alias("partition_count"), record_count.alias("record_count")
     )
-    member = F.struct("member_id", client.alias("client_id"), "partition_count", "record_count")
-    named = by_member.where("record_count > 0").join(asked.select(*GROUP, "clients"), list(GROUP))
+    member = F.struct("member_id", "client_id", "partition_count", "record_count")
+    named = by_member.where("record_count > 0").join(_client_ids(asked), [*GROUP, "member_id"], "left")
     return named.groupBy(*GROUP).agg(F.sort_array(F.collect_list(member)).alias("silent"))
+
+
+def _client_ids(generations: DataFrame) -> DataFrame:
+    """Return the client id of each member, the first one where a member is there twice: (cluster_id, group_id, member_id), client_id."""
+    clients = generations.select(*GROUP, F.posexplode("clients").alias("number", "client"))
+    first = F.min_by(F.col("client")["client_id"], "number").alias("client_id")
+    return clients.groupBy(*GROUP, F.col("client")["member_id"].alias("member_id")).agg(first)
 
 
 def _possibly_silent(held: DataFrame, last: DataFrame) -> DataFrame:
