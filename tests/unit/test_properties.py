@@ -402,6 +402,11 @@ def test_a_small_hash_map_grows_when_a_bin_would_become_a_tree(method: str, most
     assert simulation.keys()[-2:] == ["2", "17"]
 
 
+def test_a_claimed_topic_without_a_name_is_read_as_kafka_reads_it() -> None:
+    data = "000000010000000000010000000200000007"  # one topic, no characters, one partition, its number, generation
+    assert read_sticky_user_data(bytes.fromhex(data)) == ([("", 2)], 7, 18)
+
+
 @given(st.lists(st.tuples(st.sampled_from(["t", "orders", "é"]), st.integers(-(2**31), 2**31 - 1)), max_size=20), st.integers(0, 9))
 def test_user_data_is_read_as_written(claims: list, generation: int) -> None:
     data = write_sticky_user_data(claims, generation)
