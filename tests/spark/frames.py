@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -84,3 +85,19 @@ def decoded(spark: SparkSession, *rows: Row) -> DataFrame:
 def unstaged(name: str, rows: DataFrame) -> DataFrame:
     """Return rows that are computed as often as they are used, where there is no warehouse to keep them in."""
     return rows
+
+
+@dataclass
+class TablesInMemory:
+    """What a step that decides asks of a warehouse."""
+
+    tables: dict[str, DataFrame] = field(default_factory=dict)
+
+    def is_empty(self, name: str) -> bool:
+        return name not in self.tables
+
+    def read(self, name: str) -> DataFrame:
+        return self.tables[name]
+
+    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+        return rows.localCheckpoint()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -16,28 +16,12 @@ from jobs.settling import CONFLICT, known_places, quarantined_keys, settle_outco
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.vocabulary import Source
-from tests.spark.frames import decoded
+from tests.spark.frames import TablesInMemory, decoded
 from tests.spark.test_land import bad, commit, record, snapshot, tombstone
 
 Row = dict[str, Any]
 MADE = {"commit": commit, "record": record, "tombstone": tombstone, "snapshot": snapshot}
 ANSWERS = ("cluster_id", "source_position", "outcome", "kind", "reason", "target", "is_new", "is_displaced", "is_contested")
-
-
-@dataclass
-class TablesInMemory:
-    """What comparing asks of a warehouse."""
-
-    tables: dict[str, DataFrame] = field(default_factory=dict)
-
-    def is_empty(self, name: str) -> bool:
-        return name not in self.tables
-
-    def read(self, name: str) -> DataFrame:
-        return self.tables[name]
-
-    def stage(self, name: str, rows: DataFrame) -> DataFrame:
-        return rows.localCheckpoint()
 
 
 def drawn(random: Random, clusters: int, partitions: int) -> list[Row]:

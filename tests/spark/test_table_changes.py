@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,27 +10,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.table_changes import ChangedTables, TableChange, apply_changes
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS
-from tests.spark.frames import frame
+from tests.spark.frames import TablesInMemory, frame
 
 Row = dict[str, Any]
 NAME = GROUP_RECORDS.name
 
 
 @dataclass
-class TablesInMemory:
-    """A warehouse that holds its rows, and deletes and appends them one after the other."""
+class ChangingTables(TablesInMemory):
+    """A warehouse that deletes and appends rows one after the other."""
 
-    tables: dict[str, DataFrame] = field(default_factory=dict)
     commits: int = 0
-
-    def is_empty(self, name: str) -> bool:
-        return name not in self.tables
-
-    def read(self, name: str) -> DataFrame:
-        return self.tables[name]
-
-    def stage(self, name: str, rows: DataFrame) -> DataFrame:
-        return rows.localCheckpoint()
 
     def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...]) -> int:
         chosen, rows = {tuple(row[column] for column in columns) for row in keys.collect()}, self.tables[name].collect()
@@ -66,9 +56,9 @@ def changes(spark: SparkSession) -> list[TableChange]:
     ]
 
 
-def stored(spark: SparkSession) -> TablesInMemory:
+def stored(spark: SparkSession) -> ChangingTables:
     rows = records(spark, ("gone", 1), ("gone", 2), ("g", 1), ("g", 2), ("g", 3), ("g", 4), (None, 7), (None, 8))
-    return TablesInMemory({NAME: rows})
+    return ChangingTables({NAME: rows})
 
 
 def test_a_later_step_reads_what_earlier_ones_have_decided(spark: SparkSession, changes: list[TableChange]) -> None:
@@ -99,7 +89,7 @@ def test_what_is_done_is_what_was_decided(spark: SparkSession, changes: list[Tab
 
 
 def test_a_table_is_empty_until_something_is_to_come(spark: SparkSession) -> None:
-    tables = ChangedTables(TablesInMemory())
+    tables = ChangedTables(ChangingTables())
     assert tables.is_empty(NAME) and tables.appended(NAME) is None
     tables = tables.after([TableChange(NAME, append=records(spark, ("g", 1)))])
     assert not tables.is_empty(NAME) and tables.is_empty(OFFSET_SNAPSHOTS.name)
