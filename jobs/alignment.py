@@ -11,12 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs import decode_udfs
-from jobs.assign import results_of
 from jobs.context import RunContext
 from jobs.decode_udfs import STORED
+from jobs.derived_results import results_of
 from jobs.errors import InputError
-from jobs.packing import GROUP
 from jobs.table_changes import TableChange, Tables
+from schemas.keys import GROUP
 from schemas.staging import ALIGNED_ROWS
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TableSpec
 from schemas.vocabulary import Source

@@ -16,12 +16,14 @@ from pyspark.sql import functions as F
 
 from jobs import udfs
 from jobs.context import RunContext
-from jobs.packing import GROUP, pack_chunks, runs_by_group, spread_groups, topic_runs
-from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA
-from jobs.table_changes import TableChange, apply_changes
+from jobs.derived_results import forget_unnamed_topics, results_of
+from jobs.packing import pack_chunks, runs_by_group, spread_groups, topic_runs
+from jobs.solution_rows import explode_members
+from jobs.table_changes import apply_changes
 from jobs.topic_changes import changed_topics
 from jobs.warehouse import Warehouse
-from schemas.staging import AUDITED_TABLES, SOLVED_ROWS
+from schemas.keys import GROUP
+from schemas.staging import SOLVED_ROWS
 from schemas.tables import (
     ASSIGNMENTS,
     GENERATION_TOPICS,
@@ -33,6 +35,7 @@ from schemas.tables import (
     TOPIC_SNAPSHOTS,
 )
 from schemas.vocabulary import Basis, TopicBasis
+from schemas.wire.keys import CLASSIC_GROUP_METADATA
 
 logger = logging.getLogger(__name__)
 
@@ -185,21 +188,6 @@ def _solution_columns(context: RunContext) -> dict[str, Column]:
     }
 
 
-def explode_members(solutions: DataFrame) -> DataFrame:
-    """Return one row a member of each solution that has its members' partitions as lists."""
-    members = F.arrays_zip("member_ids", "group_instance_ids", "held_topics", "held_partitions")
-    rows = solutions.where(F.col("held_topics").isNotNull()).withColumn("member", F.explode(members))
-    entry_type = ASSIGNMENTS.schema["partitions"].dataType
-    return rows.withColumns(
-        {
-            "member_id": F.col("member.member_ids"),
-            "group_instance_id": F.col("member.group_instance_ids"),
-            "partitions": F.arrays_zip("member.held_topics", "member.held_partitions").cast(entry_type),
-            "partition_count": F.size(F.flatten("member.held_partitions")),
-        }
-    ).select(*ASSIGNMENTS.schema.names)
-
-
 def resolved_topics(solved: DataFrame) -> DataFrame:
     """Return one row a set of topics, with them as ``generation_topics`` stores them."""
     racks = F.transform("racks", lambda text: F.from_json(text, PARTITION_RACKS.simpleString()))
@@ -242,18 +230,6 @@ def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):
         warehouse.delete(name, redone, GROUP, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
     forget_unnamed_topics(warehouse)  # those that the new results name are written again
-
-
-def forget_unnamed_topics(warehouse: Warehouse) -> int:
-    """Delete the topics that no solution names any more; return how many sets of them."""
-    key = GENERATION_TOPICS.key
-    unnamed = warehouse.read(GENERATION_TOPICS.name).join(warehouse.read(SOLUTIONS.name), list(key), "left_anti").select(*key)
-    return warehouse.delete(GENERATION_TOPICS.name, unnamed, key)
-
-
-def results_of(keys: DataFrame, columns: tuple[str, ...]) -> list[TableChange]:
-    """Return the changes that delete all that was worked out of the snapshots whose columns equal one of the keys."""
-    return [TableChange(spec.name, keys, columns) for spec in (GROUP_STATES, ASSIGNMENTS, SOLUTIONS, *AUDITED_TABLES.values())]
 
 
 def _take_back(context: RunContext, foreign: DataFrame) -> None:

@@ -13,10 +13,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.triggers import RETURN_MS
-from jobs import commit_findings, coordinators, look_findings, resumption, udfs, weights
+from jobs import audit_udfs, commit_findings, coordinators, look_findings, resumption, weights
 from jobs.context import RunContext
-from jobs.packing import GROUP, PLACE, flatten_snapshots, spread_groups
+from jobs.packing import flatten_snapshots, spread_groups
 from jobs.warehouse import Warehouse
+from schemas.keys import GROUP, PLACE
 from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
 from schemas.tables import (
     ASSIGNMENTS,
@@ -98,7 +99,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    others = ("first_position", "offsets_partition", "is_disputed", *udfs.TARGET_COLUMNS, "group_type", "flavour")
+    others = ("first_position", "offsets_partition", "is_disputed", *audit_udfs.TARGET_COLUMNS, "group_type", "flavour")
     of_members = {"offered": F.col("members")["strategies"], "rebalance_timeouts_ms": F.col("members")["rebalance_timeout_ms"]}
     told = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
     wide = flatten_snapshots(snapshots.withColumns(told), *others, *told)
@@ -224,7 +225,7 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
         audits = warehouse.read(GENERATION_AUDITS.name)
         groups = warehouse.stage("audit_groups", audited_groups(warehouse.read(SOLUTIONS.name), audits, consumed))
     audit_history = partial(
-        udfs.audit_history, offsets_partition_counts=context.look_facts.offsets_partition_counts, limits=context.worker_limits
+        audit_udfs.audit_history, offsets_partition_counts=context.look_facts.offsets_partition_counts, limits=context.worker_limits
     )
     rows = history_rows(warehouse, groups).mapInArrow(audit_history, AUDITED_ROWS)
     staged = warehouse.stage("audit", rows)

@@ -25,10 +25,9 @@ from jobs.errors import CaptureFolderError, WarehouseBusyError
 from jobs.location import table_around, told
 from jobs.lock import exclusive, read_holder, this_process
 from jobs.record_file import RecordFile
-from schemas.positions import PolledGroups, Positions
+from schemas.positions import POLLED, POSITIONS, PolledGroups, Positions
 
 LOCK = ".evenkeel.collect.lock"
-POSITIONS, POLLED = "_positions.json", "_polled.json.gz"
 """How far the files go: those of records, and those of polls."""
 FILE_ROWS, FILE_BYTES = 1_000_000, 512 << 20
 """Where a file ends at the latest; bytes as they lie in memory."""

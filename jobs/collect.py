@@ -19,7 +19,7 @@ from jobs.collection import ANOTHER_FOLDER, Ending, Request
 from jobs.errors import CaptureFolderError, TopicForbiddenError
 from jobs.location import told
 from jobs.sources.cluster import Cluster, Connection
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC
 
 logger = logging.getLogger(__name__)
 

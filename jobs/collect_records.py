@@ -20,8 +20,8 @@ from jobs.errors import CaptureFolderError, ClusterError, CollectionBrokenError,
 from jobs.location import told
 from jobs.resuming import check_unchanged, go_on
 from jobs.sources.cluster import Cluster, OffsetsLog, Reader
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from schemas.positions import Positions
+from schemas.wire.keys import OFFSETS_TOPIC
 
 logger = logging.getLogger(__name__)
 

@@ -11,18 +11,17 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs import resumption, udfs
+from jobs import audit_udfs, resumption
 from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
-from jobs.packing import GROUP, PLACE
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from jobs.stored_findings import replace_findings
+from schemas.keys import GROUP, PARTITION_OF_GROUP, PLACE, TOPIC
 from schemas.staging import COMMIT_FACTS, FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Basis
+from schemas.wire.keys import OFFSETS_TOPIC
 
-TOPIC = resumption.TOPIC
 SOURCE = ("cluster_id", "source")
 BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
 """Offset records are counted over an hour; where there are fewer seconds of them, over those, but for a burst."""
@@ -53,7 +52,7 @@ def last_commits(commits: DataFrame) -> DataFrame:
     """Return the last commit of each partition of a group, or its deletion: ``is_deleted`` and ``commit_at``, the record's time."""
     # Each column by itself: the greatest of structs would have all commits sorted.
     last = {name: F.max_by(column, "position") for name, column in (("is_deleted", "is_deleted"), ("commit_at", "observed_at"))}
-    return commits.groupBy(*resumption.PARTITION_OF_GROUP).agg(*[value.alias(name) for name, value in last.items()])
+    return commits.groupBy(*PARTITION_OF_GROUP).agg(*[value.alias(name) for name, value in last.items()])
 
 
 def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
@@ -87,9 +86,9 @@ def silent_members(
     given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*PLACE, "member_id", F.inline("partitions"))
     held = _possibly_silent(given.join(asked.select(*PLACE, since, "until"), list(PLACE)), last)
     held = held.withColumn("partition", F.explode("partitions")).drop("partitions")
-    committed = last.select(*resumption.PARTITION_OF_GROUP, F.lit(True).alias("is_committed"))
+    committed = last.select(*PARTITION_OF_GROUP, F.lit(True).alias("is_committed"))
     of_member = Window.partitionBy(*GROUP, "member_id")
-    marked = held.join(committed, list(resumption.PARTITION_OF_GROUP), "left")
+    marked = held.join(committed, list(PARTITION_OF_GROUP), "left")
     silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
     grown = _with_growth(stage("silent_partitions", silent), looks)
     record_count = F.least(F.sum("record_count"), F.lit(MOST_RECORDS).cast("decimal(38,0)")).cast("bigint")
@@ -234,7 +233,7 @@ def refresh(context: RunContext) -> None:
     )
     generations = warehouse.stage("newest_generations", newest_generations(audits, snapshots))
     facts = commit_facts(generations, assignments, commits, looks, warehouse.stage)
-    found = warehouse.stage("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(udfs.find_in_commits, FOUND_ROWS)))
+    found = warehouse.stage("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS)))
     stored = None
     if context.written_before.get(FINDINGS.name):
         stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))

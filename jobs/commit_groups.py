@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.packing import GROUP
+from schemas.keys import GROUP
 
 
 def count_commits(commits: DataFrame, snapshots: DataFrame) -> DataFrame:

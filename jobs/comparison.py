@@ -15,9 +15,9 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.packing import GROUP
 from jobs.settling import EXPIRED, OF_GROUPS, identified, is_of_log, is_older, known_places, quarantined_keys, settle_outcomes
 from jobs.table_changes import Tables
+from schemas.keys import GROUP
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.vocabulary import LOG_SOURCES, Outcome, Source

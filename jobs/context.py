@@ -16,12 +16,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.captures import Capture
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from jobs.warehouse import Warehouse
 from jobs.worker_guard import WorkerLimits
 from schemas.config import Settings
 from schemas.tables import TOPIC_SNAPSHOTS, TableSpec
 from schemas.vocabulary import Source
+from schemas.wire.keys import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from jobs.live import LiveInput

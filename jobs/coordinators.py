@@ -7,12 +7,12 @@ from functools import partial
 
 from pyspark.sql import functions as F
 
-from jobs import resumption, udfs
+from jobs import audit_udfs, resumption
 from jobs.context import RunContext
-from jobs.packing import GROUP
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.keys import GROUP
 from schemas.staging import PLACED_GROUPS
 from schemas.tables import GENERATION_AUDITS
+from schemas.wire.keys import OFFSETS_TOPIC
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def refresh(context: RunContext, news: resumption.News) -> None:
         return
     warehouse, spec = context.warehouse, GENERATION_AUDITS
     audits = resumption.retained_rows(context, spec.name).where(F.col("cluster_id").isin([row["cluster_id"] for row in looked_at]))
-    placed = audits.select(*GROUP).distinct().mapInArrow(partial(udfs.place_groups, offsets_partition_counts=counts), PLACED_GROUPS)
+    placed = audits.select(*GROUP).distinct().mapInArrow(partial(audit_udfs.place_groups, offsets_partition_counts=counts), PLACED_GROUPS)
     moved = audits.join(placed, list(GROUP)).where(~F.col("coordinator_partition").eqNullSafe(F.col("offsets_partition")))
     changed = moved.withColumns({"coordinator_partition": F.col("offsets_partition"), **context.run_columns})
     changed = warehouse.stage("other_coordinators", changed.select(*spec.schema.names))

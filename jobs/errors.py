@@ -121,7 +121,7 @@ def explain(error: Exception) -> str:
         return "Spark has been stopped while it was at work, by a signal to its JVM for one"
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(PY4J_SAYS)] or lines
-    worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.errors.", "jobs.udfs.", "jobs.worker_guard."))]
+    worker = [line.partition(": ")[2] for line in lines if line.startswith(("jobs.errors.", "jobs.audit_udfs.", "jobs.worker_guard."))]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     full = next((line for line in lines if OUT_OF_MEMORY in line), None)
     if full is not None and not worker:

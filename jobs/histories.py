@@ -17,16 +17,16 @@ from pyspark.sql import functions as F
 
 from assignors.replay import UNRESOLVED
 from jobs import decode_udfs
-from jobs.assign import results_of
 from jobs.context import RunContext
-from jobs.packing import GROUP
+from jobs.derived_results import results_of
 from jobs.settling import disputed_places, is_folded
-from jobs.sources.consumer_group_fold import RECORD_TYPES, WORKED_OUT
-from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA
+from jobs.sources.consumer_group_fold import WORKED_OUT
 from jobs.table_changes import ChangedTables, TableChange, Tables
+from schemas.keys import GROUP
 from schemas.staging import FOLDED_ROWS
 from schemas.tables import GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import GroupState, GroupType
+from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA, RECORD_TYPES
 
 logger = logging.getLogger(__name__)
 

@@ -19,12 +19,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.alignment import order_formatter_records
-from jobs.assign import forget_unnamed_topics
 from jobs.comparison import landed_before, resolve, survey_log
 from jobs.context import RunContext
+from jobs.derived_results import forget_unnamed_topics
 from jobs.histories import GroupHistories, Landed, freshly_recorded_groups, group_history, groups_named_by
 from jobs.known_files import counts_to_note, find_known
-from jobs.packing import GROUP
 from jobs.reading import decode_captures, decode_log, decode_look, united
 from jobs.same_cluster import check_names
 from jobs.settling import (
@@ -41,6 +40,7 @@ from jobs.settling import (
 from jobs.superseding import keep_best_source
 from jobs.table_changes import ChangedTables, TableChange, apply_changes, check_appended, check_balance
 from jobs.transactions import CommitCertainty, mark_dumped_commits, mark_uncertain_commits
+from schemas.keys import GROUP
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import LOG_SOURCES, Outcome, Source

@@ -21,14 +21,13 @@ from pyspark.sql import Row, SparkSession
 from jobs.catalog_tables import make_table
 from jobs.claims import Claims
 from jobs.errors import LeaseLostError, NotAWarehouseError, WarehouseBusyError, explain
-from jobs.location import address, is_path
+from jobs.location import LEASE, address, is_path
 from jobs.lock import Holder
 from jobs.session import hurry
 from jobs.sql_text import literal
 
 logger = logging.getLogger(__name__)
 
-LEASE = "_lease"
 CLAIMS = "_claims"
 HEARTBEAT_SECONDS = 60.0
 EXPIRY = timedelta(minutes=10)

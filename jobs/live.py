@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from pyspark.sql.datasource import InputPartition
+
 from jobs.client_properties import ClientProperties
 from jobs.errors import ClusterError, InputError, TopicForbiddenError
 from jobs.resuming import check_unchanged, go_on
 from jobs.sources.cluster import Cluster, Connection, OffsetsLog, Reader
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
-from jobs.sources.offsets_topic import Span, Work
 from schemas.positions import Positions
+from schemas.wire.keys import OFFSETS_TOPIC
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +97,30 @@ class LiveInput:
         look = self._cluster.look()
         check_unchanged(positions, look)
         return json.dumps({"observed_at_ms": at_ms, **look, "cluster_id": positions.cluster_name}).encode()
+
+
+@dataclass(frozen=True)
+class Span(InputPartition):
+    """What one task reads: the committed records of a partition from ``begin`` up to, but not at, ``end``."""
+
+    partition: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that is to be read, and how.
+
+    Attributes:
+        servers: ``host:port``, several ones separated by commas.
+        timeout_seconds: how long to wait for records.
+    """
+
+    servers: str
+    properties: ClientProperties
+    timeout_seconds: float
+    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,10 @@ import re
 from pathlib import Path
 
 LOG = "_delta_log"
+STAGING, LEASE, MARK = "_staging", "_lease", ".evenkeel.reach"
+RUN_LOCK, COMMIT_LOCK = ".evenkeel.lock", ".evenkeel.commit.lock"
+OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, MARK, "report.html"}
+"""What a warehouse's folder has beside its tables."""
 _SCHEMA = re.compile(r"[^/:.]+(\.[^/:.]+){1,2}")
 
 

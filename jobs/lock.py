@@ -26,7 +26,6 @@ from jobs.errors import PlatformError, WarehouseBusyError, WarehouseExchangedErr
 
 logger = logging.getLogger(__name__)
 
-RUN_LOCK, COMMIT_LOCK = ".evenkeel.lock", ".evenkeel.commit.lock"
 POLL_SECONDS = 0.5
 NAMELESS_SECONDS = 2.0
 """How long a holder may be without a name: it writes that once it has the lock, and takes it away before it lets go."""

@@ -14,12 +14,12 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs import udfs
+from jobs import audit_udfs
 from jobs.context import RunContext
 from jobs.findings.looks import SEEN_AT
-from jobs.packing import GROUP, PLACE
 from jobs.stored_findings import replace_findings
-from jobs.topic_changes import TOPIC, Times, by_cluster, changed_topics, is_from
+from jobs.topic_changes import Times, by_cluster, changed_topics, is_from
+from schemas.keys import GROUP, PLACE, TOPIC
 from schemas.staging import FOUND_ROWS, GROWTH_FACTS
 from schemas.tables import (
     FINDINGS,
@@ -160,7 +160,7 @@ def refresh(context: RunContext, solutions_behind: int | None) -> None:
     newest = newest.join(reduce(DataFrame.unionByName, asked).distinct(), list(GROUP), "left_semi")
     grown = warehouse.stage("grown_topics", grown_topics(newest, looks, times_ms))
     facts = growth_facts(grown, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(OFFSET_SNAPSHOTS.name), times_ms)
-    found = context.rows_of(FINDINGS, facts.mapInArrow(udfs.find_in_looks, FOUND_ROWS))
+    found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_looks, FOUND_ROWS))
     own = findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNull())
     found = warehouse.stage("look_findings", found.join(own, list(FINDINGS.key), "left_anti"))
     replace_findings(warehouse, stored if is_stored else None, found, "look_findings")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from jobs.errors import NotAWarehouseError
-from jobs.expansion import holdings_of_rows
+from jobs.solution_rows import holdings_of_rows
 from jobs.warehouse import Warehouse, column_definition, declared_properties
 from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, SOLUTIONS, TABLES
 

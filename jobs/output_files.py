@@ -18,7 +18,7 @@ from typing import BinaryIO, get_args
 
 from jobs.atomic_file import remove_unfinished, write_file
 from jobs.errors import EvenkeelError, UsageError
-from jobs.location import is_shared, is_warehouse, local_folder, on_one_line, table_around
+from jobs.location import OTHER_ENTRIES, is_shared, is_warehouse, local_folder, on_one_line, table_around
 from schemas.config import ExportFormat, ReportSettings, Settings
 
 logger = logging.getLogger(__name__)
@@ -265,7 +265,6 @@ def _table_problem(target: Path, warehouse: Path | None) -> str | None:
     for folder in target.parents:
         entry = target.relative_to(folder).parts[0]
         if (folder == warehouse or is_warehouse(folder)) and "." not in entry:  # no table has a dot; Spark takes long to import
-            from jobs.warehouse import OTHER_ENTRIES
             from schemas.tables import TABLES
 
             if entry in {*TABLES, *OTHER_ENTRIES}:

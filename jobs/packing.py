@@ -16,18 +16,17 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.auditing import AuditedGeneration, AuditedSolution
+from assignors.conformance import Conformance
 from assignors.generations import SERVER_SIDE
 from assignors.holdings import Holdings
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from assignors.passages import participants_of
-from assignors.replay import CARRIED, OBSERVED, SOLVED, Snapshot
+from assignors.replay import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapshot
 from assignors.topic_looks import TopicRun
 from assignors.triggers import Evidence
 from jobs.holdings_column import TornHoldingsError, unpack_holdings
+from schemas.keys import GROUP
 from schemas.vocabulary import GroupType
-
-GROUP = ("cluster_id", "group_id")
-PLACE = (*GROUP, "position")
 
 GENERATION_FIELDS = (
     "position",
@@ -335,3 +334,8 @@ def group_by_topic(held: Iterable[TopicPartition]) -> tuple[list[str], list[list
     for topic, partition in held:
         by_topic.setdefault(topic, []).append(partition)
     return list(by_topic), list(by_topic.values())
+
+
+def is_fact_of_its_own(basis: str, conformance: str | None) -> bool:
+    """Return whether a solution tells of what happened: what the group had, or what its assignor would have given instead."""
+    return basis == OBSERVED or (basis == RECOMPUTED and conformance != Conformance.EXACT.value)

@@ -12,9 +12,10 @@ import pyarrow.parquet
 
 from jobs.errors import InputError
 from jobs.location import on_one_line
-from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
+from jobs.sources.consumer_offsets import PARQUET_COLUMNS
 from schemas.snapshot import SNAPSHOT_MARKS, GroupSnapshot
 from schemas.vocabulary import Source
+from schemas.wire.keys import COMMITTED_COLUMN
 
 AGAIN = "it may have been cut short: copy or collect it again, or leave it out"
 PLAIN_MAGIC, ENCRYPTED_MAGIC = b"PAR1", b"PARE"

@@ -34,7 +34,8 @@ from jobs.errors import (
 )
 from jobs.installation import evenkeel_version
 from jobs.lease import leased
-from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, RUN_LOCK, exclusive, this_process
+from jobs.location import COMMIT_LOCK, RUN_LOCK
+from jobs.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
 from jobs.reach import check_names, check_reach
 from jobs.session import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid, jvm_versions
 from jobs.settling import EXPIRED

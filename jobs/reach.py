@@ -19,12 +19,11 @@ from pyspark.sql import SparkSession
 from jobs.atomic_file import write_file
 from jobs.batches import Batches
 from jobs.errors import InputError, NotAWarehouseError, PlatformError
-from jobs.location import address
+from jobs.location import MARK, address
 from jobs.session import SPARK_ERRORS, is_of_one_machine, is_utf8, jvm_encoding
 
 logger = logging.getLogger(__name__)
 
-MARK = ".evenkeel.reach"
 PROBES = 32
 """Tasks that look; Spark does not let us choose the machines, but spreads tasks over all that it has."""
 

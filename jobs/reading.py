@@ -17,11 +17,12 @@ from jobs import decode_udfs
 from jobs.batches import Batches
 from jobs.captures import LINES, Capture
 from jobs.location import address
-from jobs.sources.consumer_offsets import COMMITTED_COLUMN, PARQUET_COLUMNS
+from jobs.sources.consumer_offsets import PARQUET_COLUMNS
 from jobs.sources.offsets_topic import read_offsets_topic
 from schemas.snapshot import GroupSnapshot
 from schemas.staging import DECODED_ROWS, DUMPED_ROWS, PART_ROWS
 from schemas.vocabulary import Source
+from schemas.wire.keys import COMMITTED_COLUMN
 
 if TYPE_CHECKING:
     from jobs.live import Reading

@@ -48,20 +48,19 @@ from jobs.reporting.ranking import (
     merge_parts,
 )
 from jobs.reporting.view import MEASURES, SETTLED_COLUMNS, WEIGHTS, Page, ReportRows
-from jobs.resumption import MOST_LAG
 from jobs.session import compiled_queries
 from jobs.sql_text import quoted
 from jobs.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
+from schemas.keys import GROUP
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
-from schemas.vocabulary import Basis, ResumeOutcome
+from schemas.vocabulary import MOST_LAG, Basis, ResumeOutcome
 
 if TYPE_CHECKING:
     from pyarrow import Table
 
 logger = logging.getLogger(__name__)
 
-GROUP = ("cluster_id", "group_id")
 
 # Shares of a group's part of max_detail_rows.
 GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE = 0.05, 0.15, 0.7

@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from jobs.errors import CollectionBrokenError, EvenkeelError
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from schemas.positions import Positions
+from schemas.wire.keys import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from jobs.sources.cluster import OffsetsLog

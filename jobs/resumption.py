@@ -18,14 +18,12 @@ from pyspark.sql import functions as F
 
 from jobs.context import RunContext
 from jobs.hashed_keys import hashed, join_hashed
-from jobs.packing import GROUP
+from schemas.keys import GROUP, PARTITION_OF_GROUP, TOPIC
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
-from schemas.vocabulary import ResumeOutcome, Source
+from schemas.vocabulary import MOST_LAG, ResumeOutcome, Source
 
 logger = logging.getLogger(__name__)
 
-PARTITION_OF_GROUP = (*GROUP, "topic", "partition")
-TOPIC = ("cluster_id", "topic")
 MOMENT = (*PARTITION_OF_GROUP, "position", "observed_at")
 RESUME_COLUMNS = (
     *("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at"),
@@ -38,9 +36,6 @@ ORIGINS_READ_HERE = f"origins for {MOVEMENTS.name}"
 
 Stage = Callable[[str, DataFrame], DataFrame]
 """What ``Warehouse.stage`` does."""
-
-MOST_LAG = 2**63 - 1
-"""What a lag has room for; a capture may hold offsets that no log reaches, and commits below 0."""
 
 CLOCKS_DIFFER = timedelta(days=1)
 """How far the times of commits, looks and generations may be from what they would be by one clock."""

@@ -28,13 +28,11 @@ from datetime import date, datetime, timedelta
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.assign import forget_unnamed_topics
 from jobs.audit import telling_generations
 from jobs.context import RunContext
-from jobs.packing import GROUP, PLACE
-from jobs.sources.consumer_group_fold import EPOCH, MEMBER, TARGET_EPOCH
-from jobs.sources.consumer_offsets import CLASSIC_GROUP_METADATA, OFFSETS_TOPIC
+from jobs.derived_results import forget_unnamed_topics
 from jobs.warehouse import Warehouse
+from schemas.keys import GROUP, PLACE
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
@@ -52,6 +50,7 @@ from schemas.tables import (
     TableSpec,
 )
 from schemas.vocabulary import Basis
+from schemas.wire.keys import CLASSIC_GROUP_METADATA, EPOCH, MEMBER, OFFSETS_TOPIC, TARGET_EPOCH
 
 OF_GENERATIONS = (FINDINGS, MOVEMENTS, GENERATION_AUDITS, ASSIGNMENTS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS)
 COMMIT_PLACE = (*GROUP, "topic", "partition")

@@ -16,11 +16,10 @@ from pydantic import ValidationError
 from pyspark.sql import functions as F
 
 from jobs import text_pieces
-from jobs.capture_folder import POSITIONS
 from jobs.captures import LINES, Capture
 from jobs.context import RunContext
 from jobs.errors import InputError
-from schemas.positions import Positions
+from schemas.positions import POSITIONS, Positions
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Source
 

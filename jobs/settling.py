@@ -14,8 +14,8 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.packing import GROUP
 from jobs.table_changes import Tables
+from schemas.keys import GROUP
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE, TOPIC_PARTITIONS
 from schemas.vocabulary import LOG_SOURCES, GroupType, Outcome, Source

@@ -8,11 +8,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.assign import results_of
 from jobs.context import RunContext
-from jobs.packing import GROUP
+from jobs.derived_results import results_of
 from jobs.settling import CONFLICT, conflict_places, is_older
 from jobs.table_changes import TableChange, Tables
+from schemas.keys import GROUP
 from schemas.staging import TARGETS
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, QUARANTINE, RUNS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import SOURCES_OF_GROUPS, Outcome, Source

@@ -9,7 +9,7 @@ from itertools import chain
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-TOPIC = ("cluster_id", "topic")
+from schemas.keys import TOPIC
 
 Times = Mapping[str, tuple[int, ...]]
 """Cluster id -> times of looks in ms, ascending."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from jobs.errors import NotAWarehouseError, WarehouseDamagedError
 from jobs.lease import outwait
-from jobs.lock import RUN_LOCK, shared
+from jobs.location import RUN_LOCK
+from jobs.lock import shared
 from jobs.verification.damage import LEAVES_ROWS_READABLE, in_order, unreadable
 from jobs.verification.folder import Checked, check_folder
 from jobs.verification.invariants import MOST_GROUPS, check_rows

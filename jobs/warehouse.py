@@ -36,10 +36,8 @@ from jobs.errors import (
     WarehouseExchangedError,
     explain,
 )
-from jobs.lease import LEASE
-from jobs.location import address, is_path, is_shared, local_folder
-from jobs.lock import COMMIT_LOCK, RUN_LOCK, exchanged
-from jobs.reach import MARK
+from jobs.location import OTHER_ENTRIES, STAGING, address, is_path, is_shared, local_folder
+from jobs.lock import exchanged
 from jobs.session import SPARK_ERRORS, settings
 from jobs.sql_text import quoted
 from jobs.stored import has_stored_files, remove_stored, stored_names
@@ -48,12 +46,10 @@ from schemas.vocabulary import RunStatus
 
 logger = logging.getLogger(__name__)
 
-STAGING = "_staging"
 STAGED_TABLES = "evenkeel_staging_"
 COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 SIGNATURE = "evenkeel run "
 TRANSACTIONS = "evenkeel runs"
-OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, MARK, "report.html"}
 KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"
 """Property of every table. With each checkpoint Delta would remove the commits that are older than thirty days: also the one that readers
 follow, and that a run which dies is taken back to, where a table had not changed for as long. ``maintain`` removes them instead."""

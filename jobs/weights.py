@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from jobs import resumption
 from jobs.context import RunContext
-from jobs.packing import GROUP, PLACE
+from schemas.keys import GROUP, PLACE
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS
 from schemas.vocabulary import Basis
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
+POSITIONS, POLLED = "_positions.json", "_polled.json.gz"
+"""Names of the two files."""
+
 
 class _Progress(BaseModel):
     """What a folder goes with.

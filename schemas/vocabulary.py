@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
+MOST_LAG = 2**63 - 1
+"""What a lag has room for; a capture may hold offsets that no log reaches, and commits below 0."""
+
 
 class Word(str, Enum):
     """A stored string; ``str()`` and formatting give the string itself on every Python version."""

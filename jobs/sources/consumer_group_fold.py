@@ -29,10 +29,7 @@ from schemas.wire.consumer_group import (
     ConsumerGroupMemberMetadata,
     TopicIdPartitions,
 )
-
-EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION = 3, 4, 5, 6, 7, 8, 16
-RECORD_TYPES = (EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION)
-"""Types of the records that make up a consumer-protocol group."""
+from schemas.wire.keys import CURRENT, EPOCH, EXPRESSION, MEMBER, TARGET, TARGET_EPOCH, TOPICS
 
 WORKED_OUT = ("reconciled_at", "batched_epoch_count", "epoch_at", "is_superseded")
 """Columns of a snapshot that other records tell: those before it, or those that come later. Its fingerprint is without them."""

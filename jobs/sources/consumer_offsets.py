@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
-from jobs.sources.consumer_group_fold import RECORD_TYPES, TARGET_EPOCH
 from jobs.sources.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped
 from jobs.sources.leader_flavour import Form, UserData, leader_flavour
 from schemas.vocabulary import GroupState, GroupType
@@ -26,15 +25,11 @@ from schemas.wire import (
     decode_subscription,
 )
 from schemas.wire.classic_group import decode_legacy_offset_commit
+from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA, RECORD_TYPES, TARGET_EPOCH
 
-OFFSETS_TOPIC = "__consumer_offsets"
 PARQUET_COLUMNS = {"key": "binary", "value": "binary", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
 LAST_OFFSET = (1 << 63) - 2
 """A log ends one after its last record, so that no record is at the last number of 64 bits."""
-COMMITTED_COLUMN = "isCommitted"
-"""A boolean that a file may have besides: records were read with ``read_committed``, so that none is of an aborted transaction."""
-CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA = 2, 3
-"""Types of the records whose tombstones end a group."""
 GENERATION_FIELDS = {CLASSIC_GROUP_METADATA: "generation", CONSUMER_GROUP_METADATA: "epoch", TARGET_EPOCH: "assignment_epoch"}
 """Type of a record -> the field that tells a generation: coordinators count it from 0, and int32 holds the gap between any two such."""
 

@@ -11,49 +11,24 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
-from jobs.client_properties import ClientProperties
 from jobs.commit_columns import RAW_COLUMNS
 from jobs.errors import CollectionBrokenError, PlatformError
-from jobs.sources.consumer_offsets import COMMITTED_COLUMN
+from jobs.live import Span, Work
 from jobs.worker_guard import DecodingFailedError, limited_memory, out_of_memory
+from schemas.wire.keys import COMMITTED_COLUMN
 
 NAME = "evenkeel_offsets_topic"
 SCHEMA = "key binary, value binary, partition int, offset bigint, timestamp_ms bigint, is_committed boolean"
 """Of ``commit_columns.RAW_COLUMNS``, in their order: Spark takes Arrow's columns by their places."""
 CLIENT_MB = 256
 """What librdkafka may take beside the worker: its queue has 64 MiB and a fetch at most 50. Where it gets no memory, it ends the process."""
-
-
-@dataclass(frozen=True)
-class Span(InputPartition):
-    """What one task reads: the committed records of a partition from ``begin`` up to, but not at, ``end``."""
-
-    partition: int
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Work:
-    """All that is to be read, and how.
-
-    Attributes:
-        servers: ``host:port``, several ones separated by commas.
-        timeout_seconds: how long to wait for records.
-    """
-
-    servers: str
-    properties: ClientProperties
-    timeout_seconds: float
-    spans: tuple[Span, ...]
 
 
 def read_offsets_topic(spark: SparkSession, work: Work, memory_mb: int) -> DataFrame:

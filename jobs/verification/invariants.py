@@ -12,11 +12,12 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from jobs.expansion import expand
+from jobs.solution_rows import expand
 from jobs.verification import recount
 from jobs.verification.damage import Code, Damage, first_line, unreadable
 from jobs.verification.recount import SOLUTION, offenders
 from jobs.warehouse import Warehouse
+from schemas.keys import GROUP, PLACE
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
@@ -37,8 +38,6 @@ SHOWN = 20
 
 MOST_GROUPS = 200
 """Groups whose holdings are unpacked and counted again, unless all are asked for."""
-
-GROUP = ("cluster_id", "group_id")
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | 
     audits_of_now = audits.join(solutions.where(~audited).select(*GROUP).distinct(), list(GROUP), "left_anti")
     problems = recount.problems(snapshots, observed, tables[GENERATION_TOPICS.name])
     # Missing topics are told as such, not as partitions that do not exist.
-    countable = audits_of_now.join(problems.select(*recount.PLACE), list(recount.PLACE), "left_semi")
+    countable = audits_of_now.join(problems.select(*PLACE), list(PLACE), "left_semi")
     # Landing writes stored snapshots again of which it learns more: until assign has run, the results are of what they were.
     landed = snapshots.where(~assigned).select(*GROUP).distinct()
     countable = countable.join(landed, list(GROUP), "left_anti")

@@ -9,9 +9,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from schemas.keys import PLACE
 from schemas.vocabulary import WITH_RESULT, Basis, Conformance
 
-PLACE = ("cluster_id", "group_id", "position")
 SOLUTION = (*PLACE, "basis", "strategy")
 COOPERATIVE = ("cooperative-sticky", "stream")
 EVEN_WITHIN_EACH_TOPIC = ("range", "server-range")

@@ -6,6 +6,16 @@ from typing import NamedTuple
 
 from schemas.wire.reader import Reader, WireError
 
+OFFSETS_TOPIC = "__consumer_offsets"
+COMMITTED_COLUMN = "isCommitted"
+"""A boolean that a file of its records may have: they were read with ``read_committed``, so that none is of an aborted transaction."""
+
+CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA = 2, 3
+"""Types of the records whose tombstones end a group."""
+EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION = 3, 4, 5, 6, 7, 8, 16
+RECORD_TYPES = (EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION)
+"""Types of the records that make up a consumer-protocol group."""
+
 # Record type -> its kind, and the key's second string after the group id.
 _KINDS: dict[int, tuple[str, str | None]] = {
     0: ("offset_commit", "topic"),

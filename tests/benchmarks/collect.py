@@ -29,7 +29,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 from jobs import collect  # noqa: E402
 from jobs.client_properties import ClientProperties  # noqa: E402
 from jobs.sources import cluster  # noqa: E402
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC  # noqa: E402
+from schemas.wire.keys import OFFSETS_TOPIC  # noqa: E402
 from tests.kafka.broker import Broker  # noqa: E402
 from tests.kafka.groups import Commits  # noqa: E402
 from tests.maven_jars import JarsNotThereError  # noqa: E402

@@ -15,7 +15,8 @@ from deltalake import DeltaTable
 
 import jobs.errors
 from jobs.cli import build_parser
-from jobs.lock import RUN_LOCK, exclusive, this_process
+from jobs.location import RUN_LOCK
+from jobs.lock import exclusive, this_process
 from schemas.tables import TABLES
 from tests.deploy import airflow_home
 from tests.deploy.airflow_home import DAG_FILE, ROOT, AirflowHome

@@ -21,7 +21,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.lock import RUN_LOCK, Holder, read_holder
+from jobs.location import RUN_LOCK
+from jobs.lock import Holder, read_holder
 from jobs.verification.folder import check_folder
 from tests.faults.conftest import TwoRuns, commits
 from tests.faults.drivers import Driver, wait_until

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pyspark
 
-from jobs.lock import RUN_LOCK, Holder, read_holder
+from jobs.location import RUN_LOCK
+from jobs.lock import Holder, read_holder
 from tests.conftest import jars_folder
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,7 +22,8 @@ from unittest import mock
 from pyspark.sql import SparkSession
 
 from jobs import cli, lock
-from jobs.lock import COMMIT_LOCK, LONGEST_COMMIT_SECONDS, exclusive, this_process
+from jobs.location import COMMIT_LOCK
+from jobs.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
 from jobs.session import open_session
 from jobs.warehouse import Warehouse
 

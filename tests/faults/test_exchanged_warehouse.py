@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs import pipeline
-from jobs.lock import RUN_LOCK
+from jobs.location import RUN_LOCK
 from jobs.verification.folder import check_folder
 from jobs.warehouse import SIGNATURE
 from schemas.tables import IDENTITY_PROPERTY, RUNS

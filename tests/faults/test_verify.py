@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.lock import RUN_LOCK, exclusive, this_process
+from jobs.location import RUN_LOCK
+from jobs.lock import exclusive, this_process
 from jobs.verification.damage import Code, Damage
 from jobs.verification.folder import check_folder
 from jobs.verification.versions import LastRun, check_signatures, check_versions, standing

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from jobs import cli
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC
 from tests.kafka.broker import Broker
 from tests.kafka.groups import PARTITION_COUNT, TOPIC, Commits, Groups, Member, Owned, Transactions
 from tests.kafka.log_files import TopicLog, read_topic

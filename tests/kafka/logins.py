@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC
 from tests.kafka.broker import USERS, Broker
 
 OFFSETS_PATTERN = ResourceType.TOPIC, OFFSETS_TOPIC, ResourcePatternType.LITERAL

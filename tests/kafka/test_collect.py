@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC
 from tests.kafka import captures
 from tests.kafka.broker import RACK, Broker
 from tests.kafka.conftest import CLASSIC, COOPERATIVE, MESSAGE_COUNT, STATIC, WITH_MESSAGES, Collect, History

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC
 from tests.kafka import captures
 from tests.kafka.broker import Broker
 from tests.kafka.conftest import Collect, History

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclBinding, AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC
 from tests.conftest import Evenkeel
 from tests.kafka import captures
 from tests.kafka.broker import USERS, Broker

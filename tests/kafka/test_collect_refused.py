@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka.admin import AclOperation
 
 from jobs import cli
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC
 from tests.kafka import captures
 from tests.kafka.broker import USERS, Broker
 from tests.kafka.conftest import Collect

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
 
 from jobs import cli
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC
 from tests.kafka import captures
 from tests.kafka.broker import Broker
 from tests.kafka.following import following, wait_for

@@ -17,8 +17,8 @@ from jobs import cli
 from jobs.client_properties import ClientProperties
 from jobs.errors import GateFailedError
 from jobs.live import LiveInput, Reading
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from jobs.sources.offsets_topic import read_offsets_topic
+from schemas.wire.keys import OFFSETS_TOPIC
 from tests.conftest import Evenkeel
 from tests.kafka.broker import USERS, Broker
 from tests.kafka.conftest import Collect, History

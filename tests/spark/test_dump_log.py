@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.sources.consumer_offsets import COMMITTED_COLUMN
 from schemas.staging import TARGETS
+from schemas.wire.keys import COMMITTED_COLUMN
 from tests.spark.captures import DEMO, LOOKS
 from tests.spark.tables import OF_THE_RUN, assert_equal_warehouses, rows
 

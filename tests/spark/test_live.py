@@ -21,11 +21,12 @@ from jobs import cli, live
 from jobs.client_properties import ClientProperties
 from jobs.commit_columns import RAW_COLUMNS
 from jobs.errors import ClusterError, CollectionBrokenError, InputError, UsageError, explain
+from jobs.live import Span, Work
 from jobs.sources import cluster as kafka
 from jobs.sources.cluster import Batch, OffsetsLog
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
-from jobs.sources.offsets_topic import CLIENT_MB, SCHEMA, Span, Work, read_span
+from jobs.sources.offsets_topic import CLIENT_MB, SCHEMA, read_span
 from jobs.worker_guard import DecodingFailedError
+from schemas.wire.keys import OFFSETS_TOPIC
 
 ROOT = Path(__file__).parents[2]
 NO_PROPERTIES = ClientProperties({}, {})

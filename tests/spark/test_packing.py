@@ -14,7 +14,6 @@ from assignors.replay import Replay, Snapshot, Step
 from assignors.topic_looks import ClusterLooks, TopicRun
 from jobs.holdings_column import TornHoldingsError, pack_holdings
 from jobs.packing import (
-    GROUP,
     SNAPSHOT_FIELDS,
     flatten_snapshots,
     group_by_topic,
@@ -26,6 +25,7 @@ from jobs.packing import (
     unpack_snapshot_row,
     unpack_snapshots,
 )
+from schemas.keys import GROUP
 from tests.spark.frames import entries, look_row, looks, member_row, moment, snapshot_row, snapshots
 from tests.unit.histories import looks as known
 from tests.unit.histories import member, play, snapshot

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from jobs import reach
 from jobs.errors import InputError
-from jobs.reach import MARK, check_reach, unseen
+from jobs.location import MARK
+from jobs.reach import check_reach, unseen
 
 
 @pytest.fixture

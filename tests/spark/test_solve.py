@@ -20,10 +20,11 @@ from jobs import assign, udfs
 from jobs.carry import decode_state
 from jobs.context import RunContext
 from jobs.holdings_column import unpack_holdings
-from jobs.packing import GROUP, pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
+from jobs.packing import pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
 from jobs.udfs import SolveSettings, solve_chunks
 from jobs.worker_guard import GroupFailedError, WorkerLimits
 from schemas.config import Settings
+from schemas.keys import GROUP
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import GROUP_STATES
 from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from jobs.sources.consumer_offsets import COMMITTED_COLUMN
 from jobs.transactions import PLACE, judged
 from schemas.tables import OFFSET_SNAPSHOTS
+from schemas.wire.keys import COMMITTED_COLUMN
 from tests.spark.frames import frame, moment
 from tests.spark.tables import assert_equal_warehouses, rows
 from tests.unit import records

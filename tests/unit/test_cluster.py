@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, Message
 
 from jobs.client_properties import ClientProperties
 from jobs.sources.cluster import Connection, Reader
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
+from schemas.wire.keys import OFFSETS_TOPIC
 
 DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)
 

@@ -23,8 +23,8 @@ from jobs.collect import Request
 from jobs.collect_records import resume
 from jobs.errors import CaptureFolderError, ClusterError, CollectionBrokenError
 from jobs.sources.cluster import Batch, OffsetsLog
-from jobs.sources.consumer_offsets import OFFSETS_TOPIC
 from schemas.positions import Positions
+from schemas.wire.keys import OFFSETS_TOPIC
 
 ROOT = Path(__file__).parents[2]
 Step = Batch | Exception | Callable[[], None]

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.sources.consumer_group_fold import RECORD_TYPES, Record, fold, table_order
+from jobs.sources.consumer_group_fold import Record, fold, table_order
 from schemas.wire import decode_key
+from schemas.wire.keys import RECORD_TYPES
 from tests.unit.consumer_group_records import BEFORE_CLASSIC, TOPIC_IDS, Log, classic_metadata
 
 ROOT = Path(__file__).parents[2]

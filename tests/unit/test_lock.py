@@ -22,8 +22,8 @@ import pytest
 
 from jobs import lock
 from jobs.errors import PlatformError, WarehouseBusyError, WarehouseExchangedError
-from jobs.location import is_path, is_shared, local_folder, objection
-from jobs.lock import COMMIT_LOCK, RUN_LOCK, exclusive, process_start, read_holder, shared, this_process
+from jobs.location import COMMIT_LOCK, RUN_LOCK, is_path, is_shared, local_folder, objection
+from jobs.lock import exclusive, process_start, read_holder, shared, this_process
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
