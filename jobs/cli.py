@@ -25,20 +25,20 @@ import assignors
 import jobs
 import schemas
 from assignors.registry import find_assignor
-from jobs import collect_options
-from jobs.client_properties import read_client_properties
-from jobs.errors import EvenkeelError, PlatformError, UsageError
-from jobs.installation import own_archive, unpack_conf
+from jobs.brokers.client_properties import read_client_properties
+from jobs.collect import collect_options
 from jobs.launcher import SHORT_COMMANDS, Workload
-from jobs.location import is_text, local_folder, objection, on_one_line, told
-from jobs.log_lines import logs_json, set_up_logging
-from jobs.output_files import check_new_file, check_outputs
+from jobs.runtime.errors import EvenkeelError, PlatformError, UsageError
+from jobs.runtime.installation import own_archive, unpack_conf
+from jobs.runtime.location import is_text, local_folder, objection, on_one_line, told
+from jobs.runtime.log_format import logs_json, set_up_logging
+from jobs.runtime.output_files import check_new_file, check_outputs
 from schemas.config import ReportSettings, Settings, parse_settings
 from schemas.vocabulary import SOURCES_OF_GROUPS, Severity, Source
 
 if TYPE_CHECKING:
-    from jobs.captures import Capture
-    from jobs.live import LiveInput
+    from jobs.brokers.live import LiveInput
+    from jobs.decoders.captures import Capture
 
 logger = logging.getLogger(__name__)
 
@@ -474,7 +474,7 @@ def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
         raise UsageError("--client-properties goes with --bootstrap-servers")
     captures: tuple[Capture, ...] = ()
     if arguments.command in ("run", "land") and (settings.inputs or not arguments.bootstrap_servers):
-        from jobs.captures import find_captures
+        from jobs.decoders.captures import find_captures
 
         captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None, arguments.offsets_partition)
         captures = captures if arguments.as_of is not None else _timed(captures, settings.inputs)
@@ -512,7 +512,8 @@ def _collect(arguments: argparse.Namespace) -> str:
     """Return what a collection came to."""
     properties = read_client_properties(arguments.client_properties, os.environ)
     with _needing_kafka("collect"):
-        from jobs import collect, collection
+        from jobs.collect import collection
+        from jobs.collect import run as collect
     request = collection.Request(
         arguments.bootstrap_servers,
         arguments.output,
@@ -534,7 +535,7 @@ def _connect(arguments: argparse.Namespace, now: Callable[[], datetime]) -> Live
         return None
     properties = read_client_properties(arguments.client_properties, os.environ)
     with _needing_kafka("--bootstrap-servers"):
-        from jobs.live import LiveInput
+        from jobs.brokers.live import LiveInput
     return LiveInput(arguments.bootstrap_servers, properties, now)
 
 
@@ -565,7 +566,7 @@ def _execute(
     """Open a session and run; Spark is imported only here, so that wrong usage, or a cluster that is away, is told at once."""
     live = _connect(arguments, now)
     from jobs.pipeline import Request, execute
-    from jobs.session import open_session
+    from jobs.runtime.session import open_session
 
     started = now()
     request = Request(

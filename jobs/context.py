@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.captures import Capture
-from jobs.warehouse import Warehouse
-from jobs.worker_guard import WorkerLimits
+from jobs.decoders.captures import Capture
+from jobs.storage.warehouse import Warehouse
+from jobs.workers.worker_guard import WorkerLimits
 from schemas.config import Settings
 from schemas.tables import TOPIC_SNAPSHOTS, TableSpec
 from schemas.vocabulary import Source
 from schemas.wire.keys import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from jobs.live import LiveInput
+    from jobs.brokers.live import LiveInput
 
 logger = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext
-from jobs.errors import GateFailedError, PlatformError
-from jobs.refused_records import show_quarantine
-from jobs.sources.describe_model import NOT_A_TABLE_LINE
+from jobs.decoders.describe_model import NOT_A_TABLE_LINE
+from jobs.land.refused_records import show_quarantine
+from jobs.runtime.errors import GateFailedError, PlatformError
 from schemas.tables import TABLES
 from schemas.vocabulary import Outcome, Severity, Source
 

@@ -20,10 +20,17 @@ import pyspark
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import assign, audit, cluster_removal, expansion, gates, land, maintain, migrations, report, verify
-from jobs.captures import Capture, content_digest, fingerprint
+from jobs import gates
+from jobs.assign import run as assign
+from jobs.audit import run as audit
 from jobs.context import RunContext, stage_timer
-from jobs.errors import (
+from jobs.decoders.captures import Capture, content_digest, fingerprint
+from jobs.decoders.describe_rows import WAYS_OUT
+from jobs.land import run as land
+from jobs.maintain import run as maintain
+from jobs.reach import check_names, check_reach
+from jobs.report import run as report
+from jobs.runtime.errors import (
     GateFailedError,
     LeaseLostError,
     NotAWarehouseError,
@@ -32,22 +39,21 @@ from jobs.errors import (
     WarehouseExchangedError,
     explain,
 )
-from jobs.installation import evenkeel_version
-from jobs.lease import leased
-from jobs.location import COMMIT_LOCK, RUN_LOCK
-from jobs.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
-from jobs.reach import check_names, check_reach
-from jobs.session import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid, jvm_versions
-from jobs.settling import EXPIRED
-from jobs.sources.describe_rows import WAYS_OUT
-from jobs.views import prepare_views, settle_views
-from jobs.warehouse import Warehouse
+from jobs.runtime.installation import evenkeel_version
+from jobs.runtime.location import COMMIT_LOCK, RUN_LOCK
+from jobs.runtime.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
+from jobs.runtime.session import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid, jvm_versions
+from jobs.storage import migrations
+from jobs.storage.lease import leased
+from jobs.storage.views import prepare_views, settle_views
+from jobs.storage.warehouse import Warehouse
+from jobs.verify import run as verify
 from schemas.config import Settings
 from schemas.tables import FINDINGS, RUNS
-from schemas.vocabulary import RunStatus, Severity, Source
+from schemas.vocabulary import EXPIRED, RunStatus, Severity, Source
 
 if TYPE_CHECKING:
-    from jobs.live import LiveInput
+    from jobs.brokers.live import LiveInput
 
 logger = logging.getLogger(__name__)
 
@@ -118,11 +124,11 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
         return _report(warehouse, request, told, dict(published["table_versions"]))
     if request.expand:
         warehouse.read_published()
-        return expansion.run(warehouse, request.expand, request.cluster_id_flag, request.since, request.expand_to)
+        return assign.expand(warehouse, request.expand, request.cluster_id_flag, request.since, request.expand_to)
     if request.drop_cluster is not None and (request.dry_run or warehouse.run_named(request.run_id) is None):  # else it is gone already
         counts = _rows_to_drop(spark, request)
         if request.dry_run:
-            return cluster_removal.told_counts(request.drop_cluster, counts)
+            return maintain.told_counts(request.drop_cluster, counts)
     started_at = request.now()
     with _held(warehouse, request, started_at) as check_hold:
         with stage_timer("open"):
@@ -142,7 +148,7 @@ def _rows_to_drop(spark: SparkSession, request: Request) -> dict[str, int]:
     """
     published = Warehouse(spark, request.settings.warehouse)  # a run reads the newest versions instead
     published.read_published()
-    return cluster_removal.row_counts(published, str(request.drop_cluster))
+    return maintain.row_counts(published, str(request.drop_cluster))
 
 
 @contextmanager

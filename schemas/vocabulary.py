@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
+EXPIRED = "expired"
+"""Kind of the skipped records that are older than what retention keeps."""
+
 MOST_LAG = 2**63 - 1
 """What a lag has room for; a capture may hold offsets that no log reaches, and commits below 0."""
 

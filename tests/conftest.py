@@ -64,7 +64,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     Delta keeps the plans of every table for an hour after its last use, 2 MB each: those of a hundred warehouses, of which tests make more,
     fill the heap, and half of the time goes into collecting garbage.
     """
-    from jobs.session import open_session
+    from jobs.runtime.session import open_session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -180,7 +180,7 @@ Evenkeel = Callable[..., int]
 @pytest.fixture(scope="session")
 def empty_warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with all its tables and nothing in them: to copy it costs nothing, and to make it costs a fifth of a small run."""
-    from jobs.warehouse import Warehouse
+    from jobs.storage.warehouse import Warehouse
 
     with made_once(tmp_path_factory, "empty") as (folder, is_new):
         if is_new:
@@ -198,7 +198,7 @@ def evenkeel(spark: SparkSession, empty_warehouse: Path) -> Evenkeel:
     test_warehouse.py.
     """
     from jobs import cli
-    from jobs.warehouse import Warehouse
+    from jobs.storage.warehouse import Warehouse
 
     create = Warehouse.create
 

@@ -109,7 +109,7 @@ def gather_facts(
     """Return the facts of the group's next snapshot, which the history takes in.
 
     Args:
-        row: of the snapshot, as ``jobs.audit.history_rows`` reads it.
+        row: of the snapshot, as ``jobs.audit.run.history_rows`` reads it.
         solved: rows of the snapshot's solutions.
         audits: of the solutions, in their order.
     """

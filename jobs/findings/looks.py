@@ -1,6 +1,6 @@
 """The rule on what looks show behind the newest generation of a group: partitions that the topics have got since.
 
-``jobs/look_findings.py`` finds in Spark what breaks it; here it is put into words. A newer generation of the group takes its place.
+``jobs/audit/look_findings.py`` finds in Spark what breaks it; here it is put into words. A newer generation of the group takes its place.
 """
 
 from __future__ import annotations

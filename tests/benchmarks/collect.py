@@ -26,9 +26,9 @@ sys.path.insert(0, str(ROOT))
 import pyarrow.parquet as pq  # noqa: E402
 from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 
-from jobs import collect  # noqa: E402
-from jobs.client_properties import ClientProperties  # noqa: E402
-from jobs.sources import cluster  # noqa: E402
+from jobs.brokers import cluster  # noqa: E402
+from jobs.brokers.client_properties import ClientProperties  # noqa: E402
+from jobs.collect import run as collect  # noqa: E402
 from schemas.wire.keys import OFFSETS_TOPIC  # noqa: E402
 from tests.kafka.broker import Broker  # noqa: E402
 from tests.kafka.groups import Commits  # noqa: E402

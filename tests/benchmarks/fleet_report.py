@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobs.delta_log import files_of
-from jobs.output_files import further_page
+from jobs.runtime.output_files import further_page
+from jobs.storage.delta_log import files_of
 from schemas.tables import TABLES
 from tests.benchmarks.fleet_results import MEBIBYTE, table
 from tests.benchmarks.measuring import LAUNCHER, adopt_orphans, bare_command, measure, user_environment

@@ -42,56 +42,53 @@ ALLOWED_IMPORTS = {
 # Slow or heavy to import, or a boundary that has one file: the only modules that may.
 ONLY_IN = {
     "great_expectations": {"jobs.gates"},
-    "confluent_kafka": {"jobs.sources.cluster", "jobs.sources.cluster_groups"},
-    "py4j": {"jobs.session"},
-    "jinja2": {"jobs.report_page"},
-    "markupsafe": {"jobs.report_page"},
+    "confluent_kafka": {"jobs.brokers.cluster", "jobs.brokers.cluster_groups"},
+    "py4j": {"jobs.runtime.session"},
+    "jinja2": {"jobs.report.report_page"},
+    "markupsafe": {"jobs.report.report_page"},
     "yaml": {"jobs.cli", "jobs.gates"},
     # Columns of what is audited, where a benchmark shows that they pay; an assignor has none.
     "numpy": {
         *("assignors.holdings", "assignors.comparison", "assignors.balance", "assignors.optimum", "assignors.flow"),
-        *("jobs.holdings_column", "jobs.commit_columns"),
+        *("jobs.workers.holdings_column", "jobs.decoders.commit_columns"),
     },
     "scipy": {"assignors.flow"},
 }
 ARROW = {"pandas", "pyarrow"}
-SESSION = "jobs.session"
-JVM = {SESSION, "jobs.stored"}
+SESSION = "jobs.runtime.session"
+JVM = {SESSION, "jobs.storage.stored"}
 CLOCK = {"jobs.cli"}
 EXITS = {"jobs.cli", "jobs.__main__", "jobs.launcher"}
-# Stages and what reads tables for them; a frame function, a packer or a worker function never starts a Spark job.
-ACTIONS_IN = {
-    f"jobs.{name}"
-    for name in (
-        *(
-            "warehouse",
-            "lease",
-            "catalog_tables",
-            "reach",
-            "context",
-            "land",
-            "comparison",
-            "settling",
-            "alignment",
-            "superseding",
-            "transactions",
-            "histories",
-            "known_files",
-            "refused_records",
-            "same_cluster",
-        ),
-        *("assign", "audit", "resumption", "weights", "coordinators", "commit_findings", "look_findings", "stored_findings"),
-        *("retention", "cluster_removal"),
-        *("report", "exports", "expansion", "gates", "pipeline"),
-        *("verification.invariants", "verification.remote"),
-    )
+# A room of ``jobs`` -> the rooms that it may import. What is not here stands above all of these: the command line, settings, gates, and the
+# pipeline, which knows of each stage its ``run`` alone.
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "launcher": (),
+    "runtime": ("launcher",),
+    "workers": (),
+    "findings": (),
+    "decoders": ("runtime",),
+    "brokers": ("runtime",),
+    "storage": ("runtime", "workers"),
+    "collect": ("brokers", "decoders", "runtime"),
+    "context": ("storage", "workers", "decoders", "brokers", "runtime"),
+    "land": ("context", "storage", "workers", "decoders", "brokers", "runtime"),
+    "assign": ("context", "storage", "workers", "runtime"),
+    "audit": ("context", "storage", "workers", "findings", "runtime"),
+    "report": ("storage", "findings", "runtime"),
+    "verify": ("storage", "runtime"),
+    # The two exceptions among siblings: what goes by age is what audits would find again, and nothing goes from a damaged warehouse.
+    "maintain": ("context", "storage", "workers", "audit", "verify", "runtime"),
 }
+STAGES = ("collect", "land", "assign", "audit", "report", "verify", "maintain")
+PIPELINE = "jobs.pipeline"
+# Rooms that read tables, and what of them may not all the same: a worker function, which never starts a Spark job.
+ACTIONS_IN = {"storage", "context", "land", "assign", "audit", "report", "verify", "maintain", "gates", "reach", "pipeline"}
 ACTIONS = {"collect", "toPandas", "toArrow", "toLocalIterator", "isEmpty", "foreach", "foreachPartition", "show"}
 BARE_ACTIONS = {"count", "first", "head", "take", "tail"}  # only without arguments: with one they are functions of other things
 NOT_CONNECT = {"sparkContext", "_jvm", "_jdf", "_jsc", "rdd", "cache", "persist", "unpersist"}
 UNPICKLERS = {"pickle", "marshal", "shelve", "cloudpickle", "dill", "joblib"}
 SAFE_YAML = {"yaml.safe_load", "yaml.parse"}
-WORKER_MODULES = ("jobs.udfs", "jobs.decode_udfs")
+WORKER_MODULES = ("jobs.land.decode_udfs", "jobs.assign.udfs", "jobs.audit.udfs", "jobs.workers.holdings_udfs")
 # Started before there are packages, and by a Python that it may have to refuse.
 LAUNCHER = "jobs.launcher"
 OLDEST_TO_BE_REFUSED = (3, 8)
@@ -109,6 +106,11 @@ class Source:
     def package(self) -> str:
         """The top-level package."""
         return self.module.split(".")[0]
+
+    @property
+    def room(self) -> str:
+        """The folder below the package, or the file that lies there."""
+        return _room(self.module)
 
     def imports(self) -> Iterator[tuple[int, str]]:
         """Line and dotted name of everything imported, inside functions too; ``from a import b`` counts as ``a.b``."""
@@ -139,6 +141,10 @@ def _parse(path: Path) -> Source:
 SOURCES = {source.module: source for package in PACKAGES for source in map(_parse, sorted((ROOT / package).rglob("*.py")))}
 
 
+def _room(name: str) -> str:
+    return ".".join(name.split(".")[1:2])
+
+
 def _is_within(name: str, allowed: str) -> bool:
     return name == allowed or name.startswith(allowed + ".")
 
@@ -153,6 +159,21 @@ def imports_behind_one_file(source: Source) -> Iterator[str]:
     for line, name in source.imports():
         if source.module not in ONLY_IN.get(name.split(".")[0], {source.module}):
             yield f"{source.module}:{line} imports {name}, which only {sorted(ONLY_IN[name.split('.')[0]])} may"
+
+
+def rooms_import_what_lies_below(source: Source) -> Iterator[str]:
+    allowed = MAY_IMPORT.get(source.room)
+    if source.package != "jobs" or allowed is None:
+        return
+    for line, name in source.imports():
+        if name.startswith("jobs.") and _room(name) not in (source.room, *allowed):
+            yield f"{source.module}:{line} imports {name}"
+
+
+def the_pipeline_enters_by_the_door(source: Source) -> Iterator[str]:
+    for line, name in source.imports():
+        if source.module == PIPELINE and _room(name) in STAGES and not name.startswith(f"jobs.{_room(name)}.run"):
+            yield f"{source.module}:{line} imports {name}"
 
 
 def launcher_needs_no_packages(source: Source) -> Iterator[str]:
@@ -183,7 +204,8 @@ def actions_only_in_stages(source: Source) -> Iterator[str]:
     for node, called in source.calls():
         name = called.rpartition(".")[2]
         is_action = name in ACTIONS or (name in BARE_ACTIONS and not node.args and not node.keywords)
-        if is_action and "." in called and source.package == "jobs" and source.module not in ACTIONS_IN:
+        may = source.room in ACTIONS_IN and source.module not in WORKER_MODULES
+        if is_action and "." in called and source.package == "jobs" and not may:
             yield f"{source.module}:{node.lineno} runs {called}()"
 
 
@@ -238,18 +260,25 @@ BROKEN: list[tuple[Callable[[Source], Iterator[str]], str, str]] = [
     (imports_only_what_its_layer_may, "assignors.a", "def f():\n    from schemas import tables"),
     (imports_only_what_its_layer_may, "assignors.a", "from .. import schemas"),
     (imports_only_what_its_layer_may, "schemas.a", "from pyspark.sql import functions"),
-    (imports_only_what_its_layer_may, "schemas.a", "import jobs.errors"),
+    (imports_only_what_its_layer_may, "schemas.a", "import jobs.runtime.errors"),
     (imports_only_what_its_layer_may, "jobs.a", "from tests import builders"),
     (imports_only_what_its_layer_may, "jobs.a", "import conf"),
-    (imports_behind_one_file, "jobs.udfs", "import great_expectations as gx"),
+    (imports_behind_one_file, "jobs.assign.udfs", "import great_expectations as gx"),
+    *[
+        (rooms_import_what_lies_below, f"jobs.{room}.a", f"from jobs.{'pipeline' if room == 'verify' else 'verify'} import a")
+        for room in MAY_IMPORT
+        if room != "maintain"
+    ],
+    (rooms_import_what_lies_below, "jobs.maintain.a", "from jobs.land import run"),
+    (the_pipeline_enters_by_the_door, PIPELINE, "from jobs.audit import weights"),
     (launcher_needs_no_packages, LAUNCHER, "from jobs import errors"),
     (launcher_needs_no_packages, LAUNCHER, "def f():\n    import yaml"),
     (arrow_meets_the_assignors_in_one_file, "jobs.a", "import pyarrow\nfrom assignors.model import Member"),
     (one_session_builder, "jobs.a", "SparkSession.builder.getOrCreate()"),
     (works_on_spark_connect, "jobs.a", "spark.sparkContext.setJobGroup('a', 'b')"),
     (works_on_spark_connect, "jobs.a", "frame.cache()"),
-    (actions_only_in_stages, "jobs.udfs", "snapshots.count()"),
-    (actions_only_in_stages, "jobs.packing", "snapshots.where('a').collect()"),
+    (actions_only_in_stages, "jobs.assign.udfs", "snapshots.count()"),
+    (actions_only_in_stages, "jobs.workers.packing", "snapshots.where('a').collect()"),
     (asks_no_clock, "jobs.a", "datetime.datetime.now(UTC)"),
     (asks_no_clock, "jobs.a", "F.current_timestamp()"),
     (asks_no_clock, "assignors.a", "time.time()"),
@@ -303,5 +332,5 @@ def test_no_file_in_jobs_hides_a_library():
     """spark-submit puts the folder of ``__main__.py`` first on ``sys.path``: ``jobs/io.py`` would be everybody's ``io``."""
     names = {path.stem for path in (ROOT / "jobs").iterdir()} - {"__init__", "__main__", "__pycache__"}
     libraries = {name for name in importlib.metadata.packages_distributions() if name.isidentifier()}
-    assert "pyspark" in libraries and "session" in names
+    assert "pyspark" in libraries and "pipeline" in names
     assert names & (set(STDLIB) | libraries) == set()

@@ -103,7 +103,7 @@ def test_the_command_helps_from_anywhere(installed: Path):
 
 # ---------------------------------------------------------------------------------------------------------- its own version
 
-PRINT_VERSION = "from jobs.installation import evenkeel_version; print(evenkeel_version())"
+PRINT_VERSION = "from jobs.runtime.installation import evenkeel_version; print(evenkeel_version())"
 
 
 @pytest.fixture

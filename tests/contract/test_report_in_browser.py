@@ -13,11 +13,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from jobs.report_page import MOST_BYTES, Document, build_page, render
-from jobs.reporting.figures import visible
-from jobs.reporting.groups import anchor
-from jobs.reporting.ranking import Ranking
-from jobs.reporting.view import Page, ReportRows
+from jobs.report.figures import visible
+from jobs.report.groups import anchor
+from jobs.report.ranking import Ranking
+from jobs.report.report_page import MOST_BYTES, Document, build_page, render
+from jobs.report.view import Page, ReportRows
 from tests.contract.browser import browsing, requests_of, require_chromium
 from tests.faults.hostile_names import NAMES
 from tests.unit.report_rows import AS_OF, finding_row, group_row, large_fleet

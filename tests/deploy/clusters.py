@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from jobs.session import read_conf_file
+from jobs.runtime.session import read_conf_file
 from tests.conftest import jars_folder
 from tests.needs import skip_loudly
 

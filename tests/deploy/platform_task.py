@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import jobs
-from jobs.session import read_conf_file
+from jobs.runtime.session import read_conf_file
 
 PLATFORMS_OWN = {"spark.sql.shuffle.partitions": "3"}
 """Which conf/spark-local.conf has otherwise: nobody may lay that over the platform's."""

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql import SparkSession
 
-from jobs.claims import Claims
+from jobs.storage.claims import Claims
 
 THREADS = 4
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-import jobs.errors
+import jobs.runtime.errors
 from jobs.cli import build_parser
-from jobs.location import RUN_LOCK
-from jobs.lock import exclusive, this_process
+from jobs.runtime.location import RUN_LOCK
+from jobs.runtime.lock import exclusive, this_process
 from schemas.tables import TABLES
 from tests.deploy import airflow_home
 from tests.deploy.airflow_home import DAG_FILE, ROOT, AirflowHome
@@ -66,9 +66,16 @@ def test_every_published_table_is_an_asset():
 
 
 def test_only_exit_codes_that_stay_are_final():
-    kinds = [kind for kind in vars(jobs.errors).values() if isinstance(kind, type) and issubclass(kind, jobs.errors.EvenkeelError)]
+    kinds = [
+        kind
+        for kind in vars(jobs.runtime.errors).values()
+        if isinstance(kind, type) and issubclass(kind, jobs.runtime.errors.EvenkeelError)
+    ]
     assert {kind.exit_code for kind in kinds} == {1, 2, 3, 4}
-    assert set(plain_part()["FINAL_EXIT_CODES"]) == {jobs.errors.UsageError.exit_code, jobs.errors.GateFailedError.exit_code}
+    assert set(plain_part()["FINAL_EXIT_CODES"]) == {
+        jobs.runtime.errors.UsageError.exit_code,
+        jobs.runtime.errors.GateFailedError.exit_code,
+    }
 
 
 # ------------------------------------------------------------------------------------------------------ in a real Airflow

@@ -24,7 +24,7 @@ import yaml
 from databricks.bundles.jobs import Job
 
 from jobs.cli import build_parser
-from jobs.session import read_conf_file
+from jobs.runtime.session import read_conf_file
 from schemas.tables import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]

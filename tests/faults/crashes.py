@@ -21,9 +21,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.location import RUN_LOCK
-from jobs.lock import Holder, read_holder
-from jobs.verification.folder import check_folder
+from jobs.runtime.location import RUN_LOCK
+from jobs.runtime.lock import Holder, read_holder
+from jobs.verify.folder import check_folder
 from tests.faults.conftest import TwoRuns, commits
 from tests.faults.drivers import Driver, wait_until
 from tests.faults.readers import PollingReader, published_state
@@ -125,37 +125,37 @@ class Step:
         return ["tests.faults.dying", self.calls, self.moment, str(self.count)]
 
 
-COMMIT = "jobs.warehouse:Warehouse._commit"
-RESTORE = f"jobs.warehouse:Warehouse.recover>{COMMIT}"
+COMMIT = "jobs.storage.warehouse:Warehouse._commit"
+RESTORE = f"jobs.storage.warehouse:Warehouse.recover>{COMMIT}"
 LAST_COMMIT = f"jobs.pipeline:_close>{COMMIT}"
 UNPUBLISHED = Step("before the row in runs", "jobs.pipeline:_close", "before")
 STEPS_OF_ANY_RUN = [
-    Step("before the tables are made", "jobs.warehouse:Warehouse.create", "before", is_first=True),
-    Step("between two tables' creation", "jobs.warehouse:create_statement", "before", 7, is_first=True),
-    Step("during a table's creation", "jobs.warehouse:create_statement", "during", 12, is_first=True),
-    Step("after the tables are made", "jobs.warehouse:Warehouse.create", "after", is_first=True),
+    Step("before the tables are made", "jobs.storage.warehouse:Warehouse.create", "before", is_first=True),
+    Step("between two tables' creation", "jobs.storage.warehouse:create_statement", "before", 7, is_first=True),
+    Step("during a table's creation", "jobs.storage.warehouse:create_statement", "during", 12, is_first=True),
+    Step("after the tables are made", "jobs.storage.warehouse:Warehouse.create", "after", is_first=True),
     Step("before the first RESTORE", RESTORE, "before", behind=UNPUBLISHED),
     Step("during a RESTORE", RESTORE, "during", 3, behind=UNPUBLISHED),
     Step("during a RESTORE, with Spark frozen", RESTORE, "frozen", 2, behind=UNPUBLISHED),
     Step("between two RESTOREs", RESTORE, "after", 3, behind=UNPUBLISHED),
-    Step("after the last RESTORE", "jobs.warehouse:Warehouse.recover", "after", behind=UNPUBLISHED),
+    Step("after the last RESTORE", "jobs.storage.warehouse:Warehouse.recover", "after", behind=UNPUBLISHED),
 ]
 """Of landings too, which are the shorter runs."""
 STEPS_OF_WHOLE_RUNS = [
-    Step("between two tables' commits in land", f"jobs.land:run>{COMMIT}", "after", 2),
-    Step("after land", "jobs.land:run", "after"),
+    Step("between two tables' commits in land", f"jobs.land.run:run>{COMMIT}", "after", 2),
+    Step("after land", "jobs.land.run:run", "after"),
     Step("during the first commit", COMMIT, "during"),
     Step("during a commit, with Spark frozen", COMMIT, "frozen", 6),
-    Step("between two tables' commits in assign", f"jobs.assign:run>{COMMIT}", "after", 2),
-    Step("after assign", "jobs.assign:run", "after"),
-    Step("between two tables' commits in audit", f"jobs.audit:run>{COMMIT}", "after", 2),
-    Step("after audit", "jobs.audit:run", "after"),
+    Step("between two tables' commits in assign", f"jobs.assign.run:run>{COMMIT}", "after", 2),
+    Step("after assign", "jobs.assign.run:run", "after"),
+    Step("between two tables' commits in audit", f"jobs.audit.run:run>{COMMIT}", "after", 2),
+    Step("after audit", "jobs.audit.run:run", "after"),
     Step("after the gates", "jobs.gates:run", "after"),
     UNPUBLISHED,
     Step("during the commit of the row in runs", LAST_COMMIT, "during"),
     Step("during the commit of the row in runs, with Spark frozen", LAST_COMMIT, "frozen"),
     Step("after the row in runs", "jobs.pipeline:_close", "after"),
-    Step("while staging is cleared", "jobs.warehouse:Warehouse.clear_staging>os:unlink", "after", 3),
+    Step("while staging is cleared", "jobs.storage.warehouse:Warehouse.clear_staging>os:unlink", "after", 3),
 ]
 
 

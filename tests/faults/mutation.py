@@ -97,8 +97,8 @@ JUDGING = (
 PARTS = (
     Part("movement and audit", 30, tuple(f"assignors/{name}.py" for name in JUDGING), JUDGING_TESTS),
     Part("assignors", 57, ("assignors/**/*.py",), ASSIGNOR_TESTS),
-    Part("locks", 7, ("jobs/lock.py", "jobs/lease.py", "jobs/claims.py"), LOCK_TESTS, with_spark=True),
-    Part("publishing", 6, ("jobs/pipeline.py", "jobs/warehouse.py", "jobs/views.py"), PUBLISHING_TESTS, with_spark=True),
+    Part("locks", 7, ("jobs/runtime/lock.py", "jobs/storage/lease.py", "jobs/storage/claims.py"), LOCK_TESTS, with_spark=True),
+    Part("publishing", 6, ("jobs/pipeline.py", "jobs/storage/warehouse.py", "jobs/storage/views.py"), PUBLISHING_TESTS, with_spark=True),
 )
 
 

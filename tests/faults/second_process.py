@@ -21,11 +21,12 @@ from unittest import mock
 
 from pyspark.sql import SparkSession
 
-from jobs import cli, lock
-from jobs.location import COMMIT_LOCK
-from jobs.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
-from jobs.session import open_session
-from jobs.warehouse import Warehouse
+from jobs import cli
+from jobs.runtime import lock
+from jobs.runtime.location import COMMIT_LOCK
+from jobs.runtime.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
+from jobs.runtime.session import open_session
+from jobs.storage.warehouse import Warehouse
 
 TABLE = "numbers"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.verification.folder import check_folder
+from jobs.verify.folder import check_folder
 from tests.faults.conftest import TwoRuns
 from tests.faults.readers import published_state
 from tests.needs import skip_loudly

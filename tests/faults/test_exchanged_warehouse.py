@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs import pipeline
-from jobs.location import RUN_LOCK
-from jobs.verification.folder import check_folder
-from jobs.warehouse import SIGNATURE
+from jobs.runtime.location import RUN_LOCK
+from jobs.storage.warehouse import SIGNATURE
+from jobs.verify.folder import check_folder
 from schemas.tables import IDENTITY_PROPERTY, RUNS
 from tests.spark.tables import rows, versions
 

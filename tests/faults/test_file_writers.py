@@ -15,22 +15,22 @@ from unittest.mock import Mock
 
 import pytest
 
-from jobs import atomic_file
-from jobs.atomic_file import UNFINISHED, UnfinishedFile, remove_unfinished, write_file
-from jobs.errors import EvenkeelError, NotAWarehouseError
-from jobs.output_files import remove_unfinished_outputs, write_output
-from jobs.warehouse import Warehouse
+from jobs.runtime import atomic_file
+from jobs.runtime.atomic_file import UNFINISHED, UnfinishedFile, remove_unfinished, write_file
+from jobs.runtime.errors import EvenkeelError, NotAWarehouseError
+from jobs.runtime.output_files import remove_unfinished_outputs, write_output
+from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
 
 ROOT = Path(__file__).parents[2]
 WRITES = 60
 MANY = """
-import sys; from pathlib import Path; from jobs.output_files import write_output
+import sys; from pathlib import Path; from jobs.runtime.output_files import write_output
 for number in range(int(sys.argv[3])):
     write_output([sys.argv[2] * 10_000] * 20, Path(sys.argv[1]))
 """
 ENDLESS = """
-import sys; from pathlib import Path; from jobs.output_files import write_output
+import sys; from pathlib import Path; from jobs.runtime.output_files import write_output
 def parts():
     yield "half" * 100_000
     print("begun", flush=True)

@@ -23,16 +23,16 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs import captures
-from jobs.errors import InputError
-from jobs.reporting.figures import visible
+from jobs.decoders import captures
+from jobs.report.figures import visible
+from jobs.runtime.errors import InputError
 from schemas.tables import TABLES
 from tests.faults.drivers import INSTALLATION, linked_checkout
 from tests.faults.hostile_names import LONG_TOPIC, MARKUP, NAMES, PARTITIONS, neighbours, write_capture
 from tests.spark.tables import rows, unpacked_assignments
 
 ROOT = Path(__file__).resolve().parents[2]
-TEMPLATES = ROOT / "jobs" / "templates"
+TEMPLATES = ROOT / "jobs" / "report" / "templates"
 CLUSTER = "'; DROP TABLE runs; --<script>x</script>`${env:HOME}`/../../\u202e"
 FLAGS = {"hidden"}
 """Attributes of the report's own elements that have no value."""

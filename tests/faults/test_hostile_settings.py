@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs import cli
-from jobs.location import on_one_line
+from jobs.runtime.location import on_one_line
 from tests.unit.records import JUNK, record_line, spoilt
 
 SOUND = {

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import pipeline
-from jobs.verification.folder import check_folder
-from jobs.warehouse import Warehouse
+from jobs.storage.warehouse import Warehouse
+from jobs.verify.folder import check_folder
 from tests.faults.drivers import wait_until
 from tests.faults.harmful_assignors import POISON
 from tests.spark.captures import LOOKS, of_groups

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.session import settings
+from jobs.runtime.session import settings
 from tests.faults.conftest import BAD_RECORD
 from tests.spark.captures import DEMO, LOOKS
 from tests.spark.tables import COMPARED, content

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
 
-from jobs import text_pieces
-from jobs.captures import find_captures
-from jobs.errors import InputError
+from jobs.decoders import text_pieces
+from jobs.decoders.captures import find_captures
+from jobs.runtime.errors import InputError
 from tests.spark.tables import rows
 from tests.unit.records import record_line
 

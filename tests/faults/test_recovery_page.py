@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.delta_log import cut_before
-from jobs.verification.damage import ADVICE, Code
-from jobs.verification.folder import check_folder
+from jobs.storage.delta_log import cut_before
+from jobs.verify.damage import ADVICE, Code
+from jobs.verify.folder import check_folder
 from tests.faults import damages
 from tests.faults.test_verify_rows import change_rows
 from tests.spark.tables import COMPARED, content

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.verification.folder import check_folder
+from jobs.verify.folder import check_folder
 from tests.faults.conftest import TwoRuns, commits
 from tests.faults.drivers import environment
 from tests.faults.readers import published_state

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.location import RUN_LOCK
-from jobs.lock import exclusive, this_process
-from jobs.verification.damage import Code, Damage
-from jobs.verification.folder import check_folder
-from jobs.verification.versions import LastRun, check_signatures, check_versions, standing
+from jobs.runtime.location import RUN_LOCK
+from jobs.runtime.lock import exclusive, this_process
+from jobs.verify.damage import Code, Damage
+from jobs.verify.folder import check_folder
+from jobs.verify.versions import LastRun, check_signatures, check_versions, standing
 from schemas.tables import RUNS, TABLES
 from tests.faults import damages
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.verification.folder import check_folder
+from jobs.verify.folder import check_folder
 from tests.faults.damages import rewrite_rows
 from tests.spark import test_conflicts
 from tests.spark.tables import rows

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.captures import find_captures
-from jobs.sources.consumer_offsets import decode_record
-from jobs.sources.snapshot_lines import decode_line
+from jobs.decoders.captures import find_captures
+from jobs.decoders.consumer_offsets import decode_record
+from jobs.decoders.snapshot_lines import decode_line
 from schemas.snapshot import GroupSnapshot, recognise_line
 from schemas.vocabulary import Outcome, Source
 from tests.kafka.log_files import Record

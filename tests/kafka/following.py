@@ -17,7 +17,7 @@ LONGEST_S = 120.0
 START = """
 import sys
 from jobs import cli
-from jobs.sources import cluster
+from jobs.brokers import cluster
 cluster.BATCH_SECONDS = 0.02
 raise SystemExit(cli.console_main(sys.argv[1:]))
 """

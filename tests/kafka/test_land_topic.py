@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import cli
-from jobs.client_properties import ClientProperties
-from jobs.errors import GateFailedError
-from jobs.live import LiveInput, Reading
-from jobs.sources.offsets_topic import read_offsets_topic
+from jobs.brokers.client_properties import ClientProperties
+from jobs.brokers.live import LiveInput, Reading
+from jobs.land.offsets_topic import read_offsets_topic
+from jobs.runtime.errors import GateFailedError
 from schemas.wire.keys import OFFSETS_TOPIC
 from tests.conftest import Evenkeel
 from tests.kafka.broker import USERS, Broker
@@ -238,7 +238,7 @@ def test_no_secret_is_told(
 @pytest.fixture
 def refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     """Lands what cannot be read, and returns the line that says so."""
-    monkeypatch.setattr("jobs.live.TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr("jobs.brokers.live.TIMEOUT_SECONDS", 2.0)
 
     def land(servers: str, *options: str | Path) -> str:
         warehouse = tmp_path / "refused"

@@ -10,8 +10,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from jobs.holdings_column import unpack_holdings
-from jobs.packing import group_by_topic
+from jobs.workers.holdings_column import unpack_holdings
+from jobs.workers.packing import group_by_topic
 from schemas.tables import TABLES
 
 OF_THE_RUN = {"run_id", "run_sequence", "source", "source_position"}

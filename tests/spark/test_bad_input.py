@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
-from jobs import assign
+from jobs.assign import run as assign
 from tests.spark.captures import LOOKS, few, of_groups
 from tests.spark.tables import COMPARED, OF_THE_RUN, rows, versions
 from tests.unit import records

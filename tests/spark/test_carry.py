@@ -13,7 +13,7 @@ from assignors.passages import follow
 from assignors.recurrence import Recurrence
 from assignors.replay import Replay, Snapshot, Step
 from assignors.topic_looks import ClusterLooks, LookBasis, ResolvedTopic, TopicRun
-from jobs.carry import decode_state, encode_state
+from jobs.assign.carry import decode_state, encode_state
 from tests.random_problems import random_problem, random_successor
 
 SEED = 20261121

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import gates, lease, pipeline, views
-from jobs.errors import WarehouseDamagedError
-from jobs.lease import Lease
-from jobs.lock import Holder
-from jobs.warehouse import Warehouse, create_statement
+from jobs import gates, pipeline
+from jobs.runtime.errors import WarehouseDamagedError
+from jobs.runtime.lock import Holder
+from jobs.storage import lease, views
+from jobs.storage.lease import Lease
+from jobs.storage.warehouse import Warehouse, create_statement
 from schemas.tables import TABLES
 from tests.spark.captures import LOOKS, few
 

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from jobs.audit_udfs import find_in_commits
-from jobs.commit_findings import commit_facts, newest_generations
+from jobs.audit.commit_findings import commit_facts, newest_generations
+from jobs.audit.udfs import find_in_commits
 from schemas.staging import FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS
 from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots, unstaged

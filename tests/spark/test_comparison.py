@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs import comparison
-from jobs.comparison import LogSurvey, landed_before, log_key, resolve, survey_log
-from jobs.settling import CONFLICT, known_places, quarantined_keys, settle_outcomes
+from jobs.land import comparison
+from jobs.land.comparison import LogSurvey, landed_before, log_key, resolve, survey_log
+from jobs.land.settling import CONFLICT, known_places, quarantined_keys, settle_outcomes
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.vocabulary import Source

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import decode_udfs
-from jobs.batches import to_batches
-from jobs.commit_columns import RAW_COLUMNS, split_commits
-from jobs.sources import cluster_metadata, consumer_offsets
-from jobs.sources.decoded import LAST_MS
-from jobs.text_pieces import WHOLE, Piece
-from jobs.worker_guard import DecodingFailedError
+from jobs.decoders import cluster_metadata, consumer_offsets
+from jobs.decoders.commit_columns import RAW_COLUMNS, split_commits
+from jobs.decoders.decoded import LAST_MS
+from jobs.decoders.text_pieces import WHOLE, Piece
+from jobs.land import decode_udfs
+from jobs.workers.batches import to_batches
+from jobs.workers.worker_guard import DecodingFailedError
 from schemas.staging import DECODED_ROWS, TARGETS
 from schemas.vocabulary import Source
 from tests.unit import records

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cluster_removal import WITH_CLUSTERS
+from jobs.maintain.cluster_removal import WITH_CLUSTERS
 from tests.spark.captures import few
 from tests.spark.tables import COMPARED, assert_equal_warehouses, rows, versions
 

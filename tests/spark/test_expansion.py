@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import migrations
-from jobs.warehouse import Warehouse
+from jobs.storage import migrations
+from jobs.storage.warehouse import Warehouse
 from schemas.tables import ASSIGNMENTS, CONTRACT_PROPERTY, SOLUTIONS
 from tests.spark.captures import LOOKS, few
 from tests.spark.tables import rows

@@ -124,7 +124,7 @@ def test_parts_in_one_run_and_again_are_duplicates(make_tables, whole: Path, tmp
     ]
     warehouse = tmp_path / "warehouse"
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.text_pieces.PIECE_BYTES", 20_000)
+        patched.setattr("jobs.decoders.text_pieces.PIECE_BYTES", 20_000)
         assert make_tables("run", "--warehouse", warehouse, "--input", *parts, LOOKS, "--cluster-id", "demo") == 0
     assert_equal_warehouses(warehouse, whole)
     assert make_tables("verify", "--warehouse", warehouse) == 0

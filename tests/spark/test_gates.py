@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs import cli, gates
-from jobs.errors import PlatformError
+from jobs.runtime.errors import PlatformError
 from schemas.tables import TABLES
 from tests.spark.tables import rows
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.assign import pending_groups, topics_seen_first
-from jobs.audit import audited_groups, with_pauses
+from jobs.assign.run import pending_groups, topics_seen_first
+from jobs.audit.run import audited_groups, with_pauses
 from schemas.tables import GENERATION_AUDITS, GROUP_STATES, SOLUTIONS
 from tests.spark.frames import frame, look_row, looks, moment, snapshot_row, snapshots
 

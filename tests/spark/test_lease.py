@@ -15,12 +15,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs import lease as lease_module
 from jobs import pipeline
-from jobs import warehouse as warehouse_module
-from jobs.errors import LeaseLostError, WarehouseBusyError
-from jobs.lease import EXPIRY, Lease, leased, outwait
-from jobs.lock import Holder
+from jobs.runtime.errors import LeaseLostError, WarehouseBusyError
+from jobs.runtime.lock import Holder
+from jobs.storage import lease as lease_module
+from jobs.storage import warehouse as warehouse_module
+from jobs.storage.lease import EXPIRY, Lease, leased, outwait
 from tests.spark.tables import versions
 
 START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

@@ -17,15 +17,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from jobs import cli, live
-from jobs.client_properties import ClientProperties
-from jobs.commit_columns import RAW_COLUMNS
-from jobs.errors import ClusterError, CollectionBrokenError, InputError, UsageError, explain
-from jobs.live import Span, Work
-from jobs.sources import cluster as kafka
-from jobs.sources.cluster import Batch, OffsetsLog
-from jobs.sources.offsets_topic import CLIENT_MB, SCHEMA, read_span
-from jobs.worker_guard import DecodingFailedError
+from jobs import cli
+from jobs.brokers import cluster as kafka
+from jobs.brokers import live
+from jobs.brokers.client_properties import ClientProperties
+from jobs.brokers.cluster import Batch, OffsetsLog
+from jobs.brokers.live import Span, Work
+from jobs.decoders.commit_columns import RAW_COLUMNS
+from jobs.land.offsets_topic import CLIENT_MB, SCHEMA, read_span
+from jobs.runtime.errors import ClusterError, CollectionBrokenError, InputError, UsageError, explain
+from jobs.workers.worker_guard import DecodingFailedError
 from schemas.wire.keys import OFFSETS_TOPIC
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +100,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Play:
         monkeypatch.setattr(module, "Reader", read)
     clock = SimpleNamespace(monotonic=lambda: playing.moment)
     monkeypatch.setattr(live, "time", clock)
-    monkeypatch.setattr("jobs.sources.offsets_topic.time", clock)
+    monkeypatch.setattr("jobs.land.offsets_topic.time", clock)
     return playing
 
 
@@ -272,7 +273,7 @@ def test_what_a_reader_takes_beyond_its_memory_is_told_with_its_place(play: Play
 
 def test_an_executor_without_confluent_kafka_says_so() -> None:
     script = (
-        "import sys; sys.modules['confluent_kafka'] = None; from jobs.sources.offsets_topic import *;"
+        "import sys; sys.modules['confluent_kafka'] = None; from jobs.land.offsets_topic import *;"
         "work = pickle.loads(sys.stdin.buffer.read()); next(read_span(work, work.spans[0], 512))"
     )
     work = Work("b:1", NO_PROPERTIES, 3.0, (Span(0, 3, 9),))

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.look_findings import grown_topics, growth_facts, newest_with_topics
-from jobs.topic_changes import changed_topics
+from jobs.audit.look_findings import grown_topics, growth_facts, newest_with_topics
+from jobs.storage.topic_changes import changed_topics
 from schemas.tables import GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS
 from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 

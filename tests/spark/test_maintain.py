@@ -21,12 +21,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from jobs import maintain
-from jobs.errors import StageFailedError
-from jobs.verification.damage import Code
-from jobs.verification.folder import check_folder
-from jobs.verification.invariants import check_rows
-from jobs.warehouse import Warehouse
+from jobs.maintain import run as maintain
+from jobs.runtime.errors import StageFailedError
+from jobs.storage.warehouse import Warehouse
+from jobs.verify.damage import Code
+from jobs.verify.folder import check_folder
+from jobs.verify.invariants import check_rows
 from schemas.config import Settings
 from schemas.tables import TABLES
 from tests.spark.captures import LOOKS, few, piece

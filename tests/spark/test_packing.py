@@ -12,8 +12,8 @@ from assignors import Member
 from assignors.auditing import GroupAudit
 from assignors.replay import Replay, Snapshot, Step
 from assignors.topic_looks import ClusterLooks, TopicRun
-from jobs.holdings_column import TornHoldingsError, pack_holdings
-from jobs.packing import (
+from jobs.workers.holdings_column import TornHoldingsError, pack_holdings
+from jobs.workers.packing import (
     SNAPSHOT_FIELDS,
     flatten_snapshots,
     group_by_topic,

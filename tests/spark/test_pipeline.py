@@ -13,10 +13,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs import land as land_stage
 from jobs import pipeline
-from jobs.errors import StageFailedError
-from jobs.warehouse import Warehouse
+from jobs.land import run as land_stage
+from jobs.runtime.errors import StageFailedError
+from jobs.storage.warehouse import Warehouse
 from tests.conftest import Evenkeel
 from tests.spark.tables import rows, versions
 from tests.unit.records import group_key, group_value, record_line

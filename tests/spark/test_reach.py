@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import reach
-from jobs.errors import InputError
-from jobs.location import MARK
 from jobs.reach import check_reach, unseen
+from jobs.runtime.errors import InputError
+from jobs.runtime.location import MARK
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from assignors import GroupProblem, Member, NoResultError, Topic, assign, violations
 from assignors.registry import BUILT_IN
 from assignors.verification import CODES
-from jobs.verification.recount import wrong_violations
+from jobs.verify.recount import wrong_violations
 
 KEY = "cluster_id string, group_id string, position bigint, "
 PARTITIONS = "array<struct<topic: string, partitions: array<int>>>"

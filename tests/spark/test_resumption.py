@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs import resumption
-from jobs.resumption import RESUME_COLUMNS, _late_commits, _late_looks
+from jobs.audit import resumption
+from jobs.audit.resumption import RESUME_COLUMNS, _late_commits, _late_looks
 from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
 from tests.spark.captures import DEMO, LOOKS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.retention import first_kept_month, kept_history, kept_looks, superseded_records
+from jobs.maintain.retention import first_kept_month, kept_history, kept_looks, superseded_records
 from schemas.tables import GENERATION_AUDITS, GROUP_RECORDS
 from tests.spark.frames import frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 

@@ -16,13 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from assignors import Assignment
 from assignors.replay import Replay, State
-from jobs import assign, udfs
-from jobs.carry import decode_state
+from jobs.assign import run as assign
+from jobs.assign import udfs
+from jobs.assign.carry import decode_state
+from jobs.assign.udfs import SolveSettings, solve_chunks
 from jobs.context import RunContext
-from jobs.holdings_column import unpack_holdings
-from jobs.packing import pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
-from jobs.udfs import SolveSettings, solve_chunks
-from jobs.worker_guard import GroupFailedError, WorkerLimits
+from jobs.workers.holdings_column import unpack_holdings
+from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
+from jobs.workers.worker_guard import GroupFailedError, WorkerLimits
 from schemas.config import Settings
 from schemas.keys import GROUP
 from schemas.staging import SOLVED_ROWS

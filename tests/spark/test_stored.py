@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import claims as claims_module
-from jobs.claims import Claims
-from jobs.stored import has_stored_files, remove_stored, store_once, stored_names
+from jobs.storage import claims as claims_module
+from jobs.storage.claims import Claims
+from jobs.storage.stored import has_stored_files, remove_stored, store_once, stored_names
 
 AT = datetime(2026, 11, 21, 12, 30, 15, tzinfo=timezone.utc)
 

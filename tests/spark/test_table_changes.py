@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.table_changes import ChangedTables, TableChange, apply_changes
+from jobs.storage.table_changes import ChangedTables, TableChange, apply_changes
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS
 from tests.spark.frames import TablesInMemory, frame
 

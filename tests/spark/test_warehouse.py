@@ -16,8 +16,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.errors import ForeignCommitError, LeaseLostError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
-from jobs.warehouse import COMMIT_NOTE, Warehouse
+from jobs.runtime.errors import ForeignCommitError, LeaseLostError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
+from jobs.storage.warehouse import COMMIT_NOTE, Warehouse
 from schemas.tables import GENERATION_TOPICS, IDENTITY_PROPERTY, RUNS, TABLES
 from tests.spark.frames import frame
 from tests.spark.tables import rows, versions

@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from jobs.sources.describe_model import Group, Member, Offset
+from jobs.decoders.describe_model import Group, Member, Offset
 
 EDITIONS = ("2.0", "2.3", "2.6", "3.8", "4.0")
 OUTPUTS = (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jobs.sources import snapshot_lines
+from jobs.decoders import snapshot_lines
 
 ADMIN_LOOKS = Path(__file__).parents[1] / "golden" / "capture_admin_looks.jsonl.gz"
 

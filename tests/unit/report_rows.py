@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from decimal import Decimal
 
-from jobs.reporting.ranking import Ranking
-from jobs.reporting.view import MEASURES, ReportRows
+from jobs.report.ranking import Ranking
+from jobs.report.view import MEASURES, ReportRows
 
 AS_OF = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 SUMMARY = {"run_id": "run-7", "input_counts": {"read": 962, "landed": 900, "skipped": 62, "consumer-offsets.skipped.offset commit": 62}}

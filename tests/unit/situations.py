@@ -11,7 +11,7 @@ from typing import Any
 from assignors import Member
 from assignors.passages import follow
 from assignors.replay import Replay, Snapshot
-from jobs.sources.consumer_offsets import decode_line
+from jobs.decoders.consumer_offsets import decode_line
 from tests.unit.histories import looks
 from tests.unit.snapshots_of import Stored, stored
 

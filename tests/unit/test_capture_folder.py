@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import capture_folder, record_file
-from jobs.atomic_file import UNFINISHED
-from jobs.capture_folder import CaptureFolder, open_folder
-from jobs.captures import find_captures
-from jobs.errors import CaptureFolderError, InputError
+from jobs.collect import capture_folder, record_file
+from jobs.collect.capture_folder import CaptureFolder, open_folder
+from jobs.decoders.captures import find_captures
+from jobs.runtime.atomic_file import UNFINISHED
+from jobs.runtime.errors import CaptureFolderError, InputError
 from schemas.positions import Positions
 from tests.unit import records
 

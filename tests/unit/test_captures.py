@@ -15,11 +15,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from jobs import captures, text_pieces
-from jobs.captures import Capture, content_digest, find_captures, fingerprint
-from jobs.errors import InputError
-from jobs.sources.formatter_json import decode_object
-from jobs.text_pieces import WHOLE, Piece
+from jobs.decoders import captures, text_pieces
+from jobs.decoders.captures import Capture, content_digest, find_captures, fingerprint
+from jobs.decoders.formatter_json import decode_object
+from jobs.decoders.text_pieces import WHOLE, Piece
+from jobs.runtime.errors import InputError
 from schemas.vocabulary import Source
 from tests.unit import records
 
@@ -300,10 +300,10 @@ def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None
             folder.chmod(0o755)
     for mode in (0o000, 0o444):
         (tmp_path / "closed").chmod(mode)
-        code = "import os, sys; from jobs.captures import find_captures; os.setuid(65534); find_captures((sys.argv[1],))"
+        code = "import os, sys; from jobs.decoders.captures import find_captures; os.setuid(65534); find_captures((sys.argv[1],))"
         ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT)
         last = ended.stderr.strip().splitlines()[-1]
-        assert last.startswith(f"jobs.errors.InputError: input {tmp_path}/closed") and "cannot be read (Permission denied)" in last
+        assert last.startswith(f"jobs.runtime.errors.InputError: input {tmp_path}/closed") and "cannot be read (Permission denied)" in last
     (tmp_path / "closed").chmod(0o755)
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from jobs import cli
-from jobs.errors import EvenkeelError, GateFailedError, InputError, PlatformError, UsageError, WarehouseBusyError
-from jobs.installation import zip_packages
+from jobs.runtime.errors import EvenkeelError, GateFailedError, InputError, PlatformError, UsageError, WarehouseBusyError
+from jobs.runtime.installation import zip_packages
 from schemas.config import Settings
 from schemas.vocabulary import STRATEGIES, Severity, Source
 from tests.unit import records
@@ -65,7 +65,7 @@ def load(*argv: str) -> Settings:
 def test_the_command_line_needs_no_spark() -> None:
     """Wrong usage is told at once, and settings are read, before Spark is imported."""
     script = (
-        "import sys, jobs.captures, jobs.cli as cli; from pathlib import Path;"
+        "import sys, jobs.decoders.captures, jobs.cli as cli; from pathlib import Path;"
         "cli.load_settings(cli.build_parser().parse_args(['run']), Path('conf')); print('pyspark' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -286,13 +286,13 @@ def test_a_summary_goes_to_stdout(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_log_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.setattr(cli, "_execute", lambda *_: logging.getLogger("jobs.land").warning("%d records", 3))
+    monkeypatch.setattr(cli, "_execute", lambda *_: logging.getLogger("jobs.land.run").warning("%d records", 3))
     cli.main(["report"])
     assert capsys.readouterr().err == "evenkeel: 3 records\n"
     cli.main(["report", "--log-format", "json"])
     line, end = map(json.loads, capsys.readouterr().err.splitlines())
     assert datetime.fromisoformat(line.pop("at")).utcoffset() == timedelta(0)
-    assert line == {"level": "warning", "logger": "jobs.land", "message": "3 records"}
+    assert line == {"level": "warning", "logger": "jobs.land.run", "message": "3 records"}
     assert end["seconds"] >= 0
     assert {name: end[name] for name in ("level", "event", "command", "exit_code")} == {
         "level": "info", "event": "end", "command": "report", "exit_code": 0,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.client_properties import OWNED, ClientProperties, read_client_properties
-from jobs.errors import UsageError
+from jobs.brokers.client_properties import OWNED, ClientProperties, read_client_properties
+from jobs.runtime.errors import UsageError
 
 SECRET = "secret-of-mine"
 

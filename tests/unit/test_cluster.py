@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
-from jobs.client_properties import ClientProperties
-from jobs.sources.cluster import Connection, Reader
+from jobs.brokers.client_properties import ClientProperties
+from jobs.brokers.cluster import Connection, Reader
 from schemas.wire.keys import OFFSETS_TOPIC
 
 DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)

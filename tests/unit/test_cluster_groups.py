@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
 
-from jobs.errors import ClusterError
-from jobs.sources import cluster_groups
-from jobs.sources.cluster_groups import NO_RIGHT, OTHER_PROTOCOL, OTHER_TYPE, REBALANCING, poll_groups
+from jobs.brokers import cluster_groups
+from jobs.brokers.cluster_groups import NO_RIGHT, OTHER_PROTOCOL, OTHER_TYPE, REBALANCING, poll_groups
+from jobs.runtime.errors import ClusterError
 
 CLASSIC, KIP848 = ConsumerGroupType.CLASSIC, ConsumerGroupType.CONSUMER
 STABLE = ConsumerGroupState.STABLE

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import collect, collect_records, collection
-from jobs.client_properties import ClientProperties
-from jobs.collect import Request
-from jobs.collect_records import resume
-from jobs.errors import CaptureFolderError, ClusterError, CollectionBrokenError
-from jobs.sources.cluster import Batch, OffsetsLog
+from jobs.brokers.client_properties import ClientProperties
+from jobs.brokers.cluster import Batch, OffsetsLog
+from jobs.collect import collect_records, collection
+from jobs.collect import run as collect
+from jobs.collect.collect_records import resume
+from jobs.collect.run import Request
+from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError
 from schemas.positions import Positions
 from schemas.wire.keys import OFFSETS_TOPIC
 
@@ -194,7 +195,7 @@ def test_a_log_without_anything_new_is_not_waited_for(play: Play, tmp_path: Path
 
 
 def test_a_full_file_is_published_and_the_next_one_begins(play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.capture_folder.FILE_ROWS", 2)
+    monkeypatch.setattr("jobs.collect.capture_folder.FILE_ROWS", 2)
     play.steps = [batch(2, 0, 1), lambda: check(files(tmp_path) == [[0, 1]] and saved(tmp_path) == {0: 2}), batch(3, 2), batch(4, 3)]
     assert "2 files, consumer_offsets-" in run(tmp_path)
     assert files(tmp_path) == [[0, 1], [2, 3]]
@@ -292,7 +293,7 @@ def test_a_look_at_another_log_ends_following(changed: dict[str, Any], message: 
 
 
 def test_looks_bear_the_name_of_the_cluster(play: Play, tmp_path: Path) -> None:
-    from jobs.captures import find_captures
+    from jobs.decoders.captures import find_captures
 
     play.steps = [batch(4, 3)]
     run(tmp_path, cluster_name="prod")
@@ -315,7 +316,7 @@ def test_the_second_interrupt_ends_at_once(play: Play, tmp_path: Path, monkeypat
     def interrupt_again(*_: Any) -> None:
         interrupt()
 
-    monkeypatch.setattr("jobs.capture_folder.CaptureFolder.publish", interrupt_again)
+    monkeypatch.setattr("jobs.collect.capture_folder.CaptureFolder.publish", interrupt_again)
     play.steps = [batch(2, 0, 1), interrupt]
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, follow=True)
@@ -333,7 +334,7 @@ def test_the_signals_are_the_callers_again(play: Play, tmp_path: Path) -> None:
 
 
 def test_collecting_needs_no_spark() -> None:
-    script = "import sys, jobs.cli, jobs.collect; print([name for name in ('pyspark', 'py4j', 'pandas') if name in sys.modules])"
+    script = "import sys, jobs.cli, jobs.collect.run; print([name for name in ('pyspark', 'py4j', 'pandas') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from jobs import collect_groups, collection
-from jobs.capture_folder import open_folder
-from jobs.client_properties import ClientProperties
-from jobs.collect_groups import GroupCollection, changes
-from jobs.collection import Ending, Request
-from jobs.errors import CaptureFolderError, ClusterError, CollectionBrokenError
-from jobs.sources.cluster_groups import Poll
+from jobs.brokers.client_properties import ClientProperties
+from jobs.brokers.cluster_groups import Poll
+from jobs.collect import collect_groups, collection
+from jobs.collect.capture_folder import open_folder
+from jobs.collect.collect_groups import GroupCollection, changes
+from jobs.collect.collection import Ending, Request
+from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError
 from schemas.positions import PolledGroups, SeenGroup
 
 NOT_SEEN = SeenGroup()

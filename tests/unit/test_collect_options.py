@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs import cli
-from jobs.errors import UsageError
+from jobs.runtime.errors import UsageError
 
 NEEDED = ["collect", "--bootstrap-servers", "a:1", "--output", "d"]
 

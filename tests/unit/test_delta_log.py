@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.delta_log import cut_before, files_of, local_properties
-from jobs.errors import WarehouseDamagedError
+from jobs.runtime.errors import WarehouseDamagedError
+from jobs.storage.delta_log import cut_before, files_of, local_properties
 
 SUFFIXES = (".json", ".crc", ".checkpoint.parquet")
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.sources import describe
-from jobs.sources.describe import find_lost_topic_names, looks_like_describe
-from jobs.sources.describe_model import Description, Group, Line, Member, Offset, Place
+from jobs.decoders import describe
+from jobs.decoders.describe import find_lost_topic_names, looks_like_describe
+from jobs.decoders.describe_model import Description, Group, Line, Member, Offset, Place
 from tests.unit.describe_texts import Consumer, Kafka, filled_names, kafkas, plain_names, printed, rendered, sessions, wanted
 
 RECORDED = Path(__file__).parents[1] / "golden" / "describe" / "recorded.jsonl.gz"

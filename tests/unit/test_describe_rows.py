@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.sources.describe_rows import decode_texts
+from jobs.decoders.describe_rows import decode_texts
 from tests.unit.describe_texts import Consumer, Kafka, rendered, sessions
 
 GOLDEN = Path(__file__).parents[1] / "golden"

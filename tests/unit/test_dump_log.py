@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs import text_pieces
-from jobs.captures import Capture, find_captures
-from jobs.errors import InputError
-from jobs.sources.consumer_offsets import decode_record
-from jobs.sources.dump_log import DumpReader, with_headings
+from jobs.decoders import text_pieces
+from jobs.decoders.captures import Capture, find_captures
+from jobs.decoders.consumer_offsets import decode_record
+from jobs.decoders.dump_log import DumpReader, with_headings
+from jobs.runtime.errors import InputError
 from schemas.vocabulary import Source
 
 ROOT = Path(__file__).parents[2]

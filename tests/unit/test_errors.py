@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.errors import explain
+from jobs.runtime.errors import explain
 
 CALL = "An error occurred while calling o12.sql.\n"
 JAVA = f"{CALL}: org.apache.spark.SparkException: Job aborted.\n\tat org.apache\nCaused by: java.io.IOException: No space left\n"
@@ -27,7 +27,7 @@ OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs
             "Spark ran out of memory (OutOfMemoryError: Java heap space); "
             "raise its heap with --driver-memory, on a cluster with spark.executor.memory",
         ),
-        (f"{HEAP}jobs.worker_guard.GroupFailedError: group g: killed\n", "group g: killed"),
+        (f"{HEAP}jobs.workers.worker_guard.GroupFailedError: group g: killed\n", "group g: killed"),
         (
             f"{CALL}: E: Job 7 cancelled because SparkContext was shut down\n\tat x",
             "Spark has been stopped while it was at work, by a signal to its JVM for one",

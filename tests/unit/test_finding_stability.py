@@ -336,7 +336,7 @@ def histories(draw: st.DrawFn) -> list[Stored]:
 
 @given(histories(), st.data())
 def test_an_audit_that_begins_the_window_earlier_finds_the_same(history: list[Stored], data: st.DataObject) -> None:
-    """The rule of ``jobs.audit.audited_groups``: reading begins with the generation before the first within the window."""
+    """The rule of ``jobs.audit.run.audited_groups``: reading begins with the generation before the first within the window."""
     cut = data.draw(st.integers(1, len(history) - 1))
     since = min(one.generation.evidence.observed_at_ms for one in history[cut:]) - WINDOW_MS
     recent = (place for place in range(cut - 1) if history[place + 1].generation.evidence.observed_at_ms >= since)

@@ -16,8 +16,8 @@ import pytest
 
 from assignors import GroupProblem, Member, Topic, assign
 from assignors.ordering import coordinator_partition
-from jobs.sources import cluster_metadata
-from jobs.sources.consumer_offsets import decode_record
+from jobs.decoders import cluster_metadata
+from jobs.decoders.consumer_offsets import decode_record
 from tests.benchmarks.fleet_groups import OFFSETS_PARTITION_COUNT, GroupPlan, every_nth, plan_fleet
 from tests.benchmarks.fleet_records import FEWEST_GROUPS_FOR_PROCESSES, METADATA_FILE, RECORDS_FILE, history, make_fleet, next_pieces
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.delta_log import files_of
-from jobs.report import write_page
-from jobs.report_page import build_page
-from jobs.reporting.ranking import Ranking
-from jobs.reporting.view import ReportRows
+from jobs.report.ranking import Ranking
+from jobs.report.report_page import build_page
+from jobs.report.run import write_page
+from jobs.report.view import ReportRows
+from jobs.storage.delta_log import files_of
 from schemas.config import ReportSettings
 from tests.benchmarks.fleet_report import READ_BY_REPORT, listed_groups, multiply_groups
 from tests.unit.report_rows import AS_OF, group_row

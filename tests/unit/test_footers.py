@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.verification.footers import footer_problem
+from jobs.verify.footers import footer_problem
 
 NAME = "org.apache.spark.sql.parquet.row.metadata"
 COLUMNS = pa.schema(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.holdings_column import TornHoldingsError, pack_holdings, unpack_holdings
-from jobs.packing import group_by_topic
+from jobs.workers.holdings_column import TornHoldingsError, pack_holdings, unpack_holdings
+from jobs.workers.packing import group_by_topic
 
 LISTED = ["t", "u", "é"]
 PLACES = st.tuples(st.sampled_from([*LISTED, "unlisted", 'a "name"\n', "\ud800"]), st.integers(-(2**31), 2**31 - 1))

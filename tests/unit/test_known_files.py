@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import known_files
-from jobs.captures import Capture
-from jobs.known_files import counts_to_note, find_known, landed_again
+from jobs.decoders.captures import Capture
+from jobs.land import known_files
+from jobs.land.known_files import counts_to_note, find_known, landed_again
 from schemas.vocabulary import Source
 
 Batch = tuple[list[str], dict[str, int]]

@@ -9,8 +9,8 @@ from collections import Counter
 import pyarrow.parquet
 import pytest
 
-from jobs.sources import consumer_offsets
-from jobs.sources.leader_flavour import UserData, leader_flavour
+from jobs.decoders import consumer_offsets
+from jobs.decoders.leader_flavour import UserData, leader_flavour
 from tests.conftest import ROOT
 
 NULL, EMPTY, BYTES = UserData.NULL, UserData.EMPTY, UserData.BYTES

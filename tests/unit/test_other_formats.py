@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from jobs.captures import find_captures
-from jobs.errors import InputError
-from jobs.sources.other_formats import name_old_table
+from jobs.decoders.captures import find_captures
+from jobs.decoders.other_formats import name_old_table
+from jobs.runtime.errors import InputError
 from tests.unit import records
 from tests.unit.describe_texts import printed, sessions
 

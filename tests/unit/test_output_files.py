@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from jobs.errors import UsageError
-from jobs.exports import exported_columns
-from jobs.output_files import EXPORTED_KEYS, PAGE, PROMETHEUS_FILE, check_outputs, export_names, is_report_file, without_report_files
-from jobs.report_page import build_page, render, render_group
-from jobs.reporting.prometheus import to_prometheus
-from jobs.reporting.row_text import to_csv, to_json
+from jobs.report.exports import exported_columns
+from jobs.report.prometheus import to_prometheus
+from jobs.report.report_page import build_page, render, render_group
+from jobs.report.row_text import to_csv, to_json
+from jobs.runtime.errors import UsageError
+from jobs.runtime.output_files import (
+    EXPORTED_KEYS,
+    PAGE,
+    PROMETHEUS_FILE,
+    check_outputs,
+    export_names,
+    is_report_file,
+    without_report_files,
+)
 from schemas.config import Settings
 from schemas.tables import TABLES
 from tests.unit.report_rows import AS_OF, SUMMARY, sample

@@ -13,7 +13,7 @@ from assignors import GroupProblem, Member, Topic, violations
 from assignors.auditing import AuditedGeneration, AuditedSolution, GroupAudit
 from assignors.own_assignor import OwnAssignorError, as_assignment
 from assignors.replay import Replay, Step
-from jobs.time_limit import TimeLimit
+from jobs.assign.time_limit import TimeLimit
 from tests.unit import plug_ins
 from tests.unit.evidence import evidence
 from tests.unit.histories import counterfactual, looks, play, snapshot, statuses

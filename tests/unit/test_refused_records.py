@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs.gates import judged_count, quarantined_ratio
-from jobs.refused_records import json_line, refused_file, summary
+from jobs.land.refused_records import json_line, refused_file, summary
 
 ROW = {
     **{"cluster_id": "c", "source": "describe", "source_position": "eu/look.txt line 4", "reason": "malformed_line"},

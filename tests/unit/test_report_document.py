@@ -11,10 +11,10 @@ from importlib import resources
 
 import pytest
 
-from jobs.report_page import MOST_BYTES, MOST_ROWS, build_page, build_views, render, render_group, to_text
-from jobs.reporting.figures import cut, visible
-from jobs.reporting.ranking import Ranking
-from jobs.reporting.view import ReportRows
+from jobs.report.figures import cut, visible
+from jobs.report.ranking import Ranking
+from jobs.report.report_page import MOST_BYTES, MOST_ROWS, build_page, build_views, render, render_group, to_text
+from jobs.report.view import ReportRows
 from tests.faults.hostile_names import MARKUP
 from tests.unit.page_outline import Outline
 from tests.unit.report_rows import AS_OF, SUMMARY, finding_row, flow_row, group_row, large_fleet, sample
@@ -186,7 +186,7 @@ def test_details_that_do_not_fit_leave_room_for_those_of_the_next_group():
 
 def palettes():
     """The colours of both themes by name; the dark one overrides some of the light one's."""
-    style = resources.files("jobs").joinpath("templates", "report.css").read_text(encoding="utf-8")
+    style = resources.files("jobs.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
     light, dark = (
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block)) for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)[:2]
     )

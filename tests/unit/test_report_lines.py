@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.output_files import PAGE, further_page, is_report_file
-from jobs.report import write_page
-from jobs.report_page import MOST_BYTES, build_page, render
-from jobs.reporting.figures import EN_DASH, visible
-from jobs.reporting.fleet import headline
-from jobs.reporting.groups import GroupLines, add_settled
-from jobs.reporting.packed import PACKED, PackedLines, pack_lines
-from jobs.reporting.prometheus import to_prometheus
-from jobs.reporting.ranking import COMMITS_ONLY, Ranking, choose_findings, merge_parts
-from jobs.reporting.view import ReportRows
+from jobs.report.figures import EN_DASH, visible
+from jobs.report.fleet import headline
+from jobs.report.groups import GroupLines, add_settled
+from jobs.report.packed import PACKED, PackedLines, pack_lines
+from jobs.report.prometheus import to_prometheus
+from jobs.report.ranking import COMMITS_ONLY, Ranking, choose_findings, merge_parts
+from jobs.report.report_page import MOST_BYTES, build_page, render
+from jobs.report.run import write_page
+from jobs.report.view import ReportRows
+from jobs.runtime.output_files import PAGE, further_page, is_report_file
 from schemas.config import ReportSettings
 from tests.faults.hostile_names import NAMES
 from tests.unit.page_outline import Outline

@@ -13,16 +13,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assignors.triggers import Trigger
-from jobs.report_page import build_page, render, to_text
-from jobs.reporting.exchange import MOST_OWNERS, draw_exchange
-from jobs.reporting.figures import Total, condense, short_names, visible
-from jobs.reporting.fleet import MOST_ASSIGNORS
-from jobs.reporting.groups import anchor
-from jobs.reporting.heat import lay_out
-from jobs.reporting.ranking import Ranking, worst_first
-from jobs.reporting.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
-from jobs.reporting.timeline import CAUSE_MARKS, course, draw
-from jobs.reporting.view import ReportRows
+from jobs.report.exchange import MOST_OWNERS, draw_exchange
+from jobs.report.figures import Total, condense, short_names, visible
+from jobs.report.fleet import MOST_ASSIGNORS
+from jobs.report.groups import anchor
+from jobs.report.heat import lay_out
+from jobs.report.ranking import Ranking, worst_first
+from jobs.report.report_page import build_page, render, to_text
+from jobs.report.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
+from jobs.report.timeline import CAUSE_MARKS, course, draw
+from jobs.report.view import ReportRows
 from tests.unit.report_rows import (
     AS_OF,
     MEMBER,

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
-from jobs import reach, session
-from jobs.errors import PlatformError
+from jobs import reach
 from jobs.launcher import Workload
-from jobs.session import advice_on_master, check_scratch, compiled_queries
+from jobs.runtime import session
+from jobs.runtime.errors import PlatformError
+from jobs.runtime.session import advice_on_master, check_scratch, compiled_queries
 
 CONF = Path(__file__).parents[2] / "conf"
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jobs.sources.decoded import LAST_MS
-from jobs.sources.snapshot_lines import decode_line
+from jobs.decoders.decoded import LAST_MS
+from jobs.decoders.snapshot_lines import decode_line
 from tests.unit import records
 from tests.unit.group_snapshots import admin_looks, decode, envelope, member, told_envelopes
 

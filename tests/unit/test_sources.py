@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jobs.sources import cluster_metadata, consumer_offsets, formatter_json
-from jobs.sources.decoded import DETAIL_BYTES, LAST_MS, PAYLOAD_BYTES, micros, quarantined
+from jobs.decoders import cluster_metadata, consumer_offsets, formatter_json
+from jobs.decoders.decoded import DETAIL_BYTES, LAST_MS, PAYLOAD_BYTES, micros, quarantined
 from schemas.vocabulary import Outcome
 from tests.unit import records
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame
 
-from jobs.errors import CountsDoNotBalanceError
-from jobs.table_changes import Applied, TableChange, apply_changes, check_appended, check_balance
+from jobs.runtime.errors import CountsDoNotBalanceError
+from jobs.storage.table_changes import Applied, TableChange, apply_changes, check_appended, check_balance
 from schemas.tables import (
     GROUP_RECORDS,
     OFFSET_SNAPSHOTS,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs import text_pieces
-from jobs.text_pieces import WHOLE, Piece, RecordTooLongError, cut, read, read_whole
+from jobs.decoders import text_pieces
+from jobs.decoders.text_pieces import WHOLE, Piece, RecordTooLongError, cut, read, read_whole
 
 LONGEST = 1 << 20
 BEGIN = b'{"key":'

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from assignors import NoResultError
-from jobs import time_limit
-from jobs.time_limit import TimeLimit
+from jobs.assign import time_limit
+from jobs.assign.time_limit import TimeLimit
 
 SECONDS = 0.05
 

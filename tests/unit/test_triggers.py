@@ -315,7 +315,7 @@ def test_everybody_that_comes_or_goes_has_one_word(history: list[Evidence]) -> N
 
 @given(histories(), st.data())
 def test_an_audit_that_begins_the_window_earlier_finds_the_same(history: list[Evidence], data: st.DataObject) -> None:
-    """The rule of ``jobs.audit.audited_groups``: the last generation with members, or the one before the first within the window."""
+    """The rule of ``jobs.audit.run.audited_groups``: the last generation with members, or the one before the first within the window."""
     cut = data.draw(st.integers(1, len(history) - 1))
     since = min(one.observed_at_ms for one in history[cut:]) - RETURN_MS
     told = max((place for place in range(cut) if history[place].participants), default=0)

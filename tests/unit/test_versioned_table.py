@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.sources.versioned_table import VersionedTable
+from jobs.decoders.versioned_table import VersionedTable
 
 STEPS = st.lists(
     st.one_of(

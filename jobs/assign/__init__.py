@@ -1,0 +1,1 @@
+"""Assigning: snapshots -> what each assignor gives."""

@@ -1,0 +1,144 @@
+"""The state of a group's replay as bytes, so that the next run goes on where this one ended.
+
+JSON, since these bytes come back out of a table: reading them must never run code.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from assignors.chains import Settled
+from assignors.conformance import Conformance
+from assignors.model import Assignment, Member
+from assignors.recurrence import Recurrence
+from assignors.replay import Snapshot, Solution, State, Step
+from assignors.topic_looks import LookBasis, ResolvedTopic
+from jobs.workers.packing import group_by_topic
+
+FORMAT = 2
+WITHOUT_RECURRENCE = 1
+"""The format before hosts and what recurs were carried: both are taken to be unknown until then."""
+
+
+def encode_state(state: State) -> bytes:
+    """Return a state as bytes; equal states give equal bytes."""
+    step = state.step
+    content = {
+        "format": FORMAT,
+        "recurrence": None if state.recurrence is None else state.recurrence.encoded(),
+        "snapshot": _snapshot_out(step.snapshot),
+        "topics": [_topic_out(topic) for topic in step.topics],
+        "flags": [step.has_predecessor, step.is_rewrite, step.is_follow_up],
+        "solutions": [_solution_out(solution) for solution in step.solutions],
+        "chains": {
+            strategy: [chain.generation, [[*owner, *group_by_topic(held)] for owner, held in sorted(chain.held.items())]]
+            for strategy, chain in sorted(state.chains.items())
+        },
+    }
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def decode_state(data: bytes) -> State:
+    """Return the state that ``encode_state`` wrote.
+
+    Raises:
+        ValueError: the bytes are of another format; assign --recompute makes them anew.
+    """
+    content = json.loads(data)
+    if content.get("format") not in (FORMAT, WITHOUT_RECURRENCE):
+        raise ValueError(f"group state: expected format {FORMAT}, found {content.get('format')}; rebuild it with assign --recompute")
+    topics = tuple(
+        ResolvedTopic(**{**topic, "basis": LookBasis(topic["basis"]), "partition_racks": _racks_in(topic["partition_racks"])})
+        for topic in content["topics"]
+    )
+    snapshot = _snapshot_in(content["snapshot"])
+    has_predecessor, is_rewrite, is_follow_up = content["flags"]
+    solutions = tuple(_solution_in(solution) for solution in content["solutions"])
+    step = Step(snapshot, topics, has_predecessor, is_rewrite, is_follow_up, solutions)
+    chains = {
+        strategy: Settled(generation, {(is_static, name): _held_in(topics, numbers) for is_static, name, topics, numbers in held})
+        for strategy, (generation, held) in content["chains"].items()
+    }
+    recurrence = content.get("recurrence")
+    return State(step, chains, None if recurrence is None else Recurrence.decoded(recurrence))
+
+
+def _topic_out(topic: ResolvedTopic) -> dict[str, Any]:
+    # Not ``asdict``, which would copy the racks of each partition: of a million of them in 4 CPU s instead of none.
+    return {**{field.name: getattr(topic, field.name) for field in fields(topic)}, "basis": topic.basis.value}
+
+
+def _snapshot_out(snapshot: Snapshot) -> dict[str, Any]:
+    plain = {
+        name: getattr(snapshot, name)
+        for name in (
+            *("position", "generation", "joined_at_ms", "incarnation", "strategy", "leader_member_id"),
+            *("is_conversion", "has_subscriptions", "is_numbered", "batched_epoch_count"),
+        )
+    }
+    members = [
+        [
+            member.member_id,
+            member.topics,
+            member.group_instance_id,
+            member.rack,
+            group_by_topic(member.owned),
+            member.owned_generation,
+            None if member.user_data is None else base64.b64encode(member.user_data).decode(),
+            group_by_topic(snapshot.assigned[member.member_id]),
+            snapshot.subscription_versions[member.member_id],
+            snapshot.client_ids[member.member_id],
+            snapshot.client_hosts.get(member.member_id),
+        ]
+        for member in snapshot.members
+    ]
+    return {**plain, "members": members}
+
+
+def _snapshot_in(content: dict[str, Any]) -> Snapshot:
+    members, assigned, versions, client_ids, hosts = [], {}, {}, {}, {}
+    for member_id, topics, instance_id, rack, owned, owned_generation, user_data, held, version, client_id, *host in content.pop("members"):
+        data = None if user_data is None else base64.b64decode(user_data)
+        members.append(Member(member_id, tuple(topics), instance_id, rack, _held_in(*owned), owned_generation, data))
+        assigned[member_id], versions[member_id], client_ids[member_id] = _held_in(*held), version, client_id
+        hosts[member_id] = host[0] if host else None
+    return Snapshot(
+        **content, members=tuple(members), assigned=assigned, subscription_versions=versions, client_ids=client_ids, client_hosts=hosts
+    )
+
+
+def _solution_out(solution: Solution) -> dict[str, Any]:
+    return {
+        "basis": solution.basis,
+        "strategy": solution.strategy,
+        "status": solution.status,
+        "assignment": _assignment_out(solution.assignment),
+        "detail": solution.detail,
+        "kafka_version": solution.kafka_version,
+        "rebalance_count": solution.rebalance_count,
+        "cooperative_revocation_count": solution.cooperative_revocation_count,
+        "conformance": None if solution.conformance is None else solution.conformance.value,
+    }
+
+
+def _solution_in(content: dict[str, Any]) -> Solution:
+    conformance = content["conformance"]
+    assignment = content["assignment"]
+    held = None if assignment is None else {member_id: _held_in(*grouped) for member_id, grouped in assignment.items()}
+    return Solution(**{**content, "assignment": held, "conformance": None if conformance is None else Conformance(conformance)})
+
+
+def _assignment_out(assignment: Assignment | None) -> Mapping[str, Any] | None:
+    return None if assignment is None else {member_id: group_by_topic(held) for member_id, held in assignment.items()}
+
+
+def _held_in(topics: list[str], numbers: list[list[int]]) -> tuple[tuple[str, int], ...]:
+    return tuple((topic, partition) for topic, partitions in zip(topics, numbers, strict=True) for partition in partitions)
+
+
+def _racks_in(racks: Any) -> Any:
+    return None if racks is None else tuple(map(tuple, racks))

@@ -1,0 +1,1 @@
+"""Auditing: what was given -> audits, movements and findings."""

@@ -1,0 +1,241 @@
+"""Commit findings: commits, looks, the newest generation of each group -> ``findings`` on what groups commit.
+
+These findings are of the newest generation alone, and tell what is so by all commits and looks there are: with each run that brought some
+they are worked out anew, and only what changed is written.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.audit import resumption
+from jobs.audit import udfs as audit_udfs
+from jobs.context import RunContext
+from jobs.findings import COMMIT_RULES
+from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
+from jobs.storage.stored_findings import replace_findings
+from schemas.keys import GROUP, PARTITION_OF_GROUP, PLACE, TOPIC
+from schemas.staging import COMMIT_FACTS, FOUND_ROWS
+from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import Basis
+from schemas.wire.keys import OFFSETS_TOPIC
+
+SOURCE = ("cluster_id", "source")
+BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
+"""Offset records are counted over an hour; where there are fewer seconds of them, over those, but for a burst."""
+GROWTH_WINDOW_HOURS = 24
+"""How far back from the end of what is known looks are compared: a day of them, for a generation that has been standing for a year."""
+MOST_RECORDS = 2**63 - 1
+"""What a count of records has room for; a capture may hold offsets that no log reaches."""
+
+
+def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Return the newest audited generation of each group.
+
+    Rows: (cluster_id, group_id); position, generation, observed_at, source, member_count, has_subscriptions, ``subscribed`` (topics of all
+    members) and ``clients`` (structs of member_id and client_id; an id may be there twice, as in the record).
+    """
+    newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP).agg(F.max("position").alias("position"))
+    return newest.join(snapshots, list(PLACE)).select(
+        *PLACE,
+        *("generation", "observed_at", "source"),
+        F.size("members").alias("member_count"),
+        F.coalesce("has_subscriptions", F.lit(True)).alias("has_subscriptions"),
+        F.array_distinct(F.flatten(F.col("members.topics"))).alias("subscribed"),
+        F.transform("members", lambda member: F.struct(member["member_id"], member["client_id"])).alias("clients"),
+    )
+
+
+def last_commits(commits: DataFrame) -> DataFrame:
+    """Return the last commit of each partition of a group, or its deletion: ``is_deleted`` and ``commit_at``, the record's time."""
+    # Each column by itself: the greatest of structs would have all commits sorted.
+    last = {name: F.max_by(column, "position") for name, column in (("is_deleted", "is_deleted"), ("commit_at", "observed_at"))}
+    return commits.groupBy(*PARTITION_OF_GROUP).agg(*[value.alias(name) for name, value in last.items()])
+
+
+def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
+    """Return the topics for which a group has live commits, and no member subscribes to them.
+
+    Rows: (cluster_id, group_id); ``unsubscribed`` has topic and is_recent, by name. Groups without members, or whose source tells no
+    subscriptions, are left out.
+
+    Args:
+        last: as ``last_commits`` returns them.
+    """
+    told = generations.where("member_count > 0 AND has_subscriptions").select(*GROUP, "observed_at", "subscribed")
+    live = last.where("NOT is_deleted").groupBy(*GROUP, "topic").agg(F.max("commit_at").alias("commit_at"))
+    stray = live.join(told, list(GROUP)).where(~F.array_contains("subscribed", F.col("topic")))
+    topic = F.struct("topic", (F.col("commit_at") > F.col("observed_at")).alias("is_recent"))
+    return stray.groupBy(*GROUP).agg(F.sort_array(F.collect_list(topic)).alias("unsubscribed"))
+
+
+def silent_members(
+    generations: DataFrame, assignments: DataFrame, commits: DataFrame, last: DataFrame, looks: DataFrame, stage: resumption.Stage
+) -> DataFrame:
+    """Return the members for whose partitions the group has never committed anything, although records came in long enough ago.
+
+    Rows: (cluster_id, group_id); ``silent`` has member_id, client_id, partition_count and record_count, by member id. Asked is up to the
+    last that is known of the group's source, since looks may go on when the records end.
+    """
+    until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
+    with_commits = commits.groupBy(*SOURCE).agg(until.alias("until"))
+    asked = generations.where("member_count > 0").join(F.broadcast(with_commits), list(SOURCE)).where("observed_at < until")
+    since = F.greatest("observed_at", F.expr(f"until - INTERVAL {GROWTH_WINDOW_HOURS} HOURS")).alias("since")
+    given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*PLACE, "member_id", F.inline("partitions"))
+    held = _possibly_silent(given.join(asked.select(*PLACE, since, "until"), list(PLACE)), last)
+    held = held.withColumn("partition", F.explode("partitions")).drop("partitions")
+    committed = last.select(*PARTITION_OF_GROUP, F.lit(True).alias("is_committed"))
+    of_member = Window.partitionBy(*GROUP, "member_id")
+    marked = held.join(committed, list(PARTITION_OF_GROUP), "left")
+    silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
+    grown = _with_growth(stage("silent_partitions", silent), looks)
+    record_count = F.least(F.sum("record_count"), F.lit(MOST_RECORDS).cast("decimal(38,0)")).cast("bigint")
+    by_member = grown.groupBy(*GROUP, "member_id").agg(
+        F.count(F.lit(1)).cast("int").alias("partition_count"), record_count.alias("record_count")
+    )
+    member = F.struct("member_id", "client_id", "partition_count", "record_count")
+    named = by_member.where("record_count > 0").join(_client_ids(asked), [*GROUP, "member_id"], "left")
+    return named.groupBy(*GROUP).agg(F.sort_array(F.collect_list(member)).alias("silent"))
+
+
+def _client_ids(generations: DataFrame) -> DataFrame:
+    """Return the client id of each member, the first one where a member is there twice: (cluster_id, group_id, member_id), client_id."""
+    clients = generations.select(*GROUP, F.posexplode("clients").alias("number", "client"))
+    first = F.min_by(F.col("client")["client_id"], "number").alias("client_id")
+    return clients.groupBy(*GROUP, F.col("client")["member_id"].alias("member_id")).agg(first)
+
+
+def _possibly_silent(held: DataFrame, last: DataFrame) -> DataFrame:
+    """Return held topics without those of members that counts alone show to have commits, which are nearly all.
+
+    A member's partitions of a topic and those with commits lie between the same two numbers. Where both counts together exceed the numbers
+    between, some partition is one of both. Counts of topics are few, where partitions are many.
+
+    Args:
+        held: cluster_id, group_id, member_id, topic, ``partitions``, and others, which stay.
+        last: as ``last_commits`` returns them.
+    """
+    committed = last.groupBy(*GROUP, "topic").agg(
+        F.count(F.lit(1)).alias("committed_count"), F.min("partition").alias("lowest"), F.max("partition").alias("highest")
+    )
+    span = F.greatest("highest", F.array_max("partitions")) - F.least("lowest", F.array_min("partitions")) + F.lit(1)
+    shows_commit = F.coalesce(F.col("committed_count") + F.size(F.array_distinct("partitions")) > span, F.lit(False))
+    of_member = Window.partitionBy(*GROUP, "member_id")
+    counted = held.join(committed, [*GROUP, "topic"], "left").withColumn("shows_commit", F.max(shows_commit).over(of_member))
+    return counted.where("NOT shows_commit").select(*held.columns)
+
+
+def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return held partitions with ``record_count``: what came in from the first look from ``since`` on to the last up to ``until``.
+
+    Zero where there are not two looks, or they saw another topic of the name or a shorter log. Decimals, since a capture may hold any
+    offsets.
+    """
+    seen = looks.select(*TOPIC, F.col("observed_at").alias("look_at"), "topic_id", F.inline("partitions"))
+    seen = seen.select(*TOPIC, "partition", "look_at", F.struct("topic_id", "end_offset").alias("seen"))
+    between = held.select(*TOPIC, "partition", "since", "until").distinct().join(seen, [*TOPIC, "partition"])
+    ends = (
+        between.where("look_at BETWEEN since AND until")
+        .groupBy(*TOPIC, "partition", "since", "until")
+        .agg(F.min_by("seen", "look_at").alias("first"), F.max_by("seen", "look_at").alias("final"))
+    )
+    first, final = F.col("first"), F.col("final")
+    growth = final["end_offset"].cast("decimal(38,0)") - first["end_offset"].cast("decimal(38,0)")
+    growth = F.when(first["topic_id"].eqNullSafe(final["topic_id"]), F.greatest(growth, F.lit(0)))
+    return held.join(ends, [*TOPIC, "partition", "since", "until"], "left").withColumn("record_count", F.coalesce(growth, F.lit(0)))
+
+
+def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return the brokers that take far more offset records than the mean, each at the group that writes most of them.
+
+    Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. Only the records of
+    ``__consumer_offsets`` tell how many there are, and only looks at that topic tell which broker leads its partitions.
+
+    Args:
+        commits: a row for each partition of a commit, which is a record.
+    """
+    known = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted")
+    ends = known.groupBy("cluster_id").agg(F.max("observed_at").alias("last_at"))
+    recent = known.join(F.broadcast(ends), "cluster_id").where(F.expr(f"observed_at > last_at - INTERVAL {BUSY_WINDOW_S} SECONDS"))
+    span = (F.unix_millis(F.max("last_at")) - F.unix_millis(F.min("observed_at"))) / 1000
+    seconds = recent.groupBy("cluster_id").agg(F.greatest(span, F.lit(float(LEAST_WINDOW_S))).alias("seconds"))
+    counts = recent.groupBy("cluster_id", "offsets_partition", "group_id").agg(F.count(F.lit(1)).alias("own"))
+    newest_look = F.max_by("partitions", "observed_at").alias("partitions")
+    leaders = (
+        looks.where(F.col("topic") == OFFSETS_TOPIC).groupBy("cluster_id").agg(newest_look).select("cluster_id", F.inline("partitions"))
+    )
+    leaders = leaders.where("leader >= 0").select(
+        "cluster_id", F.col("partition").alias("offsets_partition"), F.col("leader").alias("broker")
+    )
+    broker_counts = leaders.groupBy("cluster_id").agg(F.count_distinct("broker").alias("broker_count"))
+    of_broker, of_cluster = Window.partitionBy("cluster_id", "broker"), Window.partitionBy("cluster_id")
+    led = counts.join(leaders, ["cluster_id", "offsets_partition"]).withColumns(
+        {
+            "of_partition": F.sum("own").over(Window.partitionBy("cluster_id", "offsets_partition")),
+            "of_broker": F.sum("own").over(of_broker),
+            "group_count": F.count(F.lit(1)).over(of_broker),
+            "of_cluster": F.sum("own").over(of_cluster),
+        }
+    )
+    busiest = F.max_by("offsets_partition", F.struct("of_partition", -F.col("offsets_partition"))).over(of_broker)
+    told = led.withColumns({"busiest": busiest, "most": F.max("of_partition").over(of_broker)})
+    told = told.join(broker_counts, "cluster_id").join(seconds, "cluster_id")
+    is_hot = (
+        (F.col("broker_count") > 1)
+        & (F.col("of_broker") * F.col("broker_count") >= BUSY_SHARE * F.col("of_cluster"))
+        & (F.col("of_broker") >= BUSY_RECORDS_PER_SECOND * F.col("seconds"))
+    )
+    groups = told.where(is_hot).join(generations.select(*GROUP), list(GROUP))
+    first = F.row_number().over(of_broker.orderBy(F.desc("own"), "group_id"))
+    coordinator = {
+        "broker": F.col("broker"),
+        "offsets_partition": F.col("busiest"),
+        "seconds": F.col("seconds"),
+        "group_count": F.col("group_count"),
+        "offset_record_count": F.col("of_broker"),
+        "partition_offset_record_count": F.col("most"),
+        "own_offset_record_count": F.col("own"),
+        "mean_count": F.col("of_cluster") / F.col("broker_count"),
+    }
+    chosen = groups.withColumn("place", first).where("place = 1")
+    return chosen.select(*GROUP, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator"))
+
+
+def commit_facts(
+    generations: DataFrame, assignments: DataFrame, commits: DataFrame, looks: DataFrame, stage: resumption.Stage
+) -> DataFrame:
+    """Return what the rules on commits find something in: one row a group, of ``schemas.staging.COMMIT_FACTS``.
+
+    Args:
+        stage: keeps rows that are needed more than once.
+    """
+    last = stage("newest_commits", last_commits(commits))
+    parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks, stage)]
+    if commits.count() >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # from Delta's log; else nobody can be busy
+        parts.append(busy_coordinators(generations, commits, looks))
+    facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at"))
+    for part in parts:
+        facts = facts.join(part, list(GROUP), "left")
+    told = [name for name in ("unsubscribed", "silent", "coordinator") if name in facts.columns]
+    absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
+    return facts.where(reduce(Column.__or__, [F.col(name).isNotNull() for name in told])).select("*", *absent).select(*COMMIT_FACTS.names)
+
+
+def refresh(context: RunContext) -> None:
+    """Write the findings on commits that are not stored yet, and delete those that are no longer so."""
+    warehouse = context.warehouse
+    if not context.written.get(OFFSET_SNAPSHOTS.name):
+        return
+    audits, snapshots, assignments, commits, looks = (
+        warehouse.read(spec.name) for spec in (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS)
+    )
+    generations = warehouse.stage("newest_generations", newest_generations(audits, snapshots))
+    facts = commit_facts(generations, assignments, commits, looks, warehouse.stage)
+    found = warehouse.stage("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS)))
+    stored = None
+    if context.written_before.get(FINDINGS.name):
+        stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))
+    replace_findings(warehouse, stored, found, "commit_findings")

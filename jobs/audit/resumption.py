@@ -1,0 +1,427 @@
+"""Resumption: ``offset_snapshots``, ``topic_snapshots`` -> where a partition is read on that a member has at some moment.
+
+Each moment asks for the last commit up to it, for the last look at its topic up to it, which tells where the log began, and for the first
+look since both moment and commit, which tells where the log ended. A commit or a look that arrives late changes the answers: the stored
+movements that it concerns are asked again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext
+from jobs.storage.hashed_keys import hashed, join_hashed
+from schemas.keys import GROUP, PARTITION_OF_GROUP, TOPIC
+from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import MOST_LAG, ResumeOutcome, Source
+
+logger = logging.getLogger(__name__)
+
+MOMENT = (*PARTITION_OF_GROUP, "position", "observed_at")
+RESUME_COLUMNS = (
+    *("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at"),
+    *("end_offset_delay_ms", "lag_is_upper_bound"),
+)
+READ_HERE = {name: f"{name} for {MOVEMENTS.name}" for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)}
+"""Table -> under which name ``runs.consumed`` says how far it has been used here; assign reads looks too."""
+ORIGINS_READ_HERE = f"origins for {MOVEMENTS.name}"
+"""Likewise for ``runs.origins``."""
+
+Stage = Callable[[str, DataFrame], DataFrame]
+"""What ``Warehouse.stage`` does."""
+
+CLOCKS_DIFFER = timedelta(days=1)
+"""How far the times of commits, looks and generations may be from what they would be by one clock."""
+
+
+def _has_no_places(source: Column) -> Column:
+    """Return whether a source counts commits and generations apart, so that only their times bring them together."""
+    return source == str(Source.FORMATTER_JSON)
+
+
+def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
+    """Return moments with ``commit``, the last row of the group's commits of the partition up to then; null where there is none.
+
+    Args:
+        moments: rows of ``MOMENT`` and others.
+    """
+    by_time = commits.where(_has_no_places(F.col("source"))).select(*GROUP).distinct().withColumn("by_time", F.lit(True))
+    commit = F.struct("topic_id", "committed_offset", "committed_at", "is_deleted", "is_uncertain")
+    made = commits.select(*PARTITION_OF_GROUP, "position", "observed_at", commit.alias("commit"), F.lit(False).alias("is_moment"))
+    events = moments.withColumn("is_moment", F.lit(True)).unionByName(made, allowMissingColumns=True)
+    place = F.when(F.col("by_time"), F.unix_micros("observed_at")).otherwise(F.col("position"))
+    events = events.join(F.broadcast(by_time), list(GROUP), "left").withColumn("place", place)
+    of_partition = Window.partitionBy(*hashed(*PARTITION_OF_GROUP))
+    up_to_now = of_partition.orderBy("place", "is_moment", "position").rowsBetween(Window.unboundedPreceding, 0)
+    answered = events.withColumn("commit", F.last("commit", ignorenulls=True).over(up_to_now))
+    return answered.where("is_moment").select(*moments.columns, "commit")
+
+
+def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
+    """Return times with ``look_before``, the time of the last look at the topic up to then, and ``look_after``, of the first from then on.
+
+    Args:
+        times: distinct rows of cluster_id, topic, at.
+    """
+    asked = times.withColumn("look_at", F.lit(None).cast("timestamp"))
+    made = looks.join(times.select(*TOPIC).distinct(), list(TOPIC), "left_semi").select(*TOPIC, F.col("observed_at").alias("at"), "look_at")
+    is_asked, of_topic = F.col("look_at").isNull(), Window.partitionBy(*hashed(*TOPIC))
+    # A look of the same instant is one of both: the log cannot have been otherwise.
+    before = of_topic.orderBy("at", is_asked).rowsBetween(Window.unboundedPreceding, 0)
+    after = of_topic.orderBy(F.desc("at"), is_asked).rowsBetween(Window.unboundedPreceding, 0)
+    nearest = {
+        "look_before": F.last("look_at", ignorenulls=True).over(before),
+        "look_after": F.last("look_at", ignorenulls=True).over(after),
+        "is_asked": is_asked,
+    }
+    return asked.unionByName(made).withColumns(nearest).where("is_asked").select(*TOPIC, "at", "look_before", "look_after")
+
+
+def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
+    """Return what the looks that are nearest to something saw.
+
+    Rows: cluster_id, topic, look_at, partition; ``seen`` has look_at, topic_id, begin_offset and end_offset.
+    """
+    wanted = nearest.select(*TOPIC, F.explode(F.array("look_before", "look_after")).alias("look_at")).distinct()
+    found = looks.join(wanted, [*TOPIC, "look_at"], "left_semi").select(*TOPIC, "look_at", "topic_id", F.inline("partitions"))
+    return found.select(*TOPIC, "look_at", "partition", F.struct("look_at", "topic_id", "begin_offset", "end_offset").alias("seen"))
+
+
+def _with_looks(moments: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame:
+    """Return moments with ``before``, what the last look up to ``observed_at`` saw, and ``after``, the first from ``end_from`` on."""
+    looks = looks.withColumn("look_at", F.col("observed_at"))
+    times = moments.select(*TOPIC, F.explode(F.array("observed_at", "end_from")).alias("at")).distinct()
+    nearest = stage("nearest_looks", _nearest_looks(times, looks))
+    seen = _seen_by(looks, nearest)
+    for at, look, name in (("observed_at", "look_before", "before"), ("end_from", "look_after", "after")):
+        told = nearest.select(*TOPIC, F.col("at").alias(at), F.col(look).alias("look_at"))
+        moments = join_hashed(moments, told, [*TOPIC, at], "left")
+        moments = join_hashed(moments, seen, [*TOPIC, "look_at", "partition"], "left")
+        moments = moments.withColumnRenamed("seen", name).drop("look_at")
+    return moments
+
+
+def _committed(name: str) -> Column:
+    """Return a field of ``commit``; null where it is a deletion, or there is none."""
+    return F.when(~F.col("commit")["is_deleted"], F.col("commit")[name])
+
+
+def _end_offset_columns(end: Column, lag: Column, max_look_delay_s: float | None) -> tuple[Column, Column, Column]:
+    """Return the lag, how long after the moment the look was that told the end of the log, and whether the lag is an upper bound.
+
+    It is one where records may have come in between: none did where the lag is 0, or where the look before saw the log end there too.
+    """
+    before, after = F.col("before"), F.col("after")
+    delay_ms = F.when(end.isNotNull(), F.unix_millis(after["look_at"]) - F.unix_millis("observed_at"))
+    known = lag if max_look_delay_s is None else F.when(delay_ms <= F.lit(round(max_look_delay_s * 1000)), lag)
+    same = before["topic_id"].eqNullSafe(after["topic_id"]) & (before["end_offset"] == after["end_offset"])
+    is_bound = (delay_ms > 0) & (known > 0) & ~F.coalesce(same, F.lit(False))
+    return known, delay_ms, F.when(known.isNotNull(), is_bound)
+
+
+def _resume_columns(max_look_delay_s: float | None) -> dict[str, Column]:
+    """Return the columns of ``movements``, from ``commit`` and what the looks ``before`` and ``after`` say of the partition."""
+    commit, before, after = F.col("commit"), F.col("before"), F.col("after")
+    committed = _committed("committed_offset")
+    # Offsets of another topic that had the name before, or has it since, say nothing.
+    begin = F.when(F.coalesce(commit["topic_id"] == before["topic_id"], F.lit(True)), before["begin_offset"])
+    topic_id = F.coalesce(commit["topic_id"], before["topic_id"])
+    end = F.when(F.coalesce(topic_id == after["topic_id"], F.lit(True)), after["end_offset"])
+    was_ahead = topic_id.eqNullSafe(before["topic_id"]) & (committed > before["end_offset"])
+    outcome = (
+        F.when((commit.isNull() & ~F.col("is_complete")) | F.coalesce(commit["is_uncertain"], F.lit(False)), str(ResumeOutcome.UNKNOWN))
+        .when(committed.isNull(), str(ResumeOutcome.RESET_NONE))
+        .when(committed < begin, str(ResumeOutcome.RESET_OUT_OF_RANGE))
+        .when(topic_id.eqNullSafe(after["topic_id"]) & (committed > end), str(ResumeOutcome.RESET_OUT_OF_RANGE))
+        .when(was_ahead & (before["look_at"] >= _committed("committed_at")), str(ResumeOutcome.RESET_OUT_OF_RANGE))
+        .when(begin.isNotNull(), str(ResumeOutcome.COMMITTED))
+        .otherwise(str(ResumeOutcome.UNKNOWN))
+    )
+    waiting = F.coalesce(F.try_subtract(end, committed), F.when(committed < 0, F.lit(MOST_LAG)))  # greatest passes over what is left null
+    lag = F.when(committed.isNotNull() & end.isNotNull(), F.greatest(waiting, F.lit(0).cast("bigint")))
+    known, delay_ms, is_bound = _end_offset_columns(end, lag, max_look_delay_s)
+    told = (committed, begin, end, outcome, known, _committed("committed_at"), delay_ms, is_bound)
+    return dict(zip(RESUME_COLUMNS, told, strict=True))
+
+
+def _rate() -> Column:
+    """Return how fast the log grew from the look before the moment to the one after it, in millionths of a record a second.
+
+    Null where one of them is missing, or saw another topic of the name, or a shorter log, or one that cannot be.
+    """
+    before, after = F.col("before"), F.col("after")
+    growth = F.when(before["topic_id"].eqNullSafe(after["topic_id"]), F.try_subtract(after["end_offset"], before["end_offset"]))
+    milliseconds = F.unix_millis(after["look_at"]) - F.unix_millis(before["look_at"])
+    # Whole numbers, so that sums do not depend on the order of their terms.
+    return F.when((growth >= 0) & (milliseconds > 0), F.floor(growth * F.lit(1e9) / milliseconds).cast("bigint"))
+
+
+def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
+    """Return the groups whose partition of ``__consumer_offsets`` was read from its first record on: (cluster_id, group_id).
+
+    Args:
+        origins: keys of ``runs.origins``.
+    """
+    place = F.concat_ws(" ", "cluster_id", "offsets_partition")
+    told = snapshots.where(F.col("offsets_partition").isNotNull() & place.isin(sorted(origins)))
+    return told.select(*GROUP).distinct()
+
+
+def answers(
+    moments: DataFrame,
+    commits: DataFrame,
+    looks: DataFrame,
+    complete: DataFrame,
+    stage: Stage,
+    max_look_delay_s: float | None = None,
+) -> DataFrame:
+    """Return the moments with where the partition was read on, and how fast it grew.
+
+    The outcome is ``committed`` when the commit is not below where the log began; ``reset_out_of_range`` when it is, or when the log ended
+    before it, at a look since the commit and in the same topic; ``reset_none`` when the group is known to have no commit, from a tombstone,
+    from a source that says so, or since its part of ``__consumer_offsets`` was read from the first record on; else ``unknown``. A commit
+    ahead of a look before it is none out of range: the log had grown since.
+
+    Added columns: the resume columns, ``rate`` (millionths of a record a second), ``end_from`` (from when on a look tells where the log
+    ended: the moment, or the time of the last commit if that is later). Lag is null where no later look tells the end of the log;
+    by a look that is later than the moment it is an upper bound, since records may have come in between.
+
+    Args:
+        moments: rows of ``MOMENT`` and others, which stay.
+        commits: rows of ``offset_snapshots``: at least all of these groups.
+        looks: rows of ``topic_snapshots``.
+        complete: as ``complete_groups`` returns them.
+        stage: keeps rows that are needed more than once: plans that repeat what leads to them take longer to make than to run.
+        max_look_delay_s: by a look that is later than the moment by more seconds no lag is told; None for any look.
+    """
+    known = complete.select(*GROUP, F.lit(True).alias("known"))
+    asked = _last_commits(moments, commits).join(known, list(GROUP), "left").withColumn("is_complete", F.coalesce("known", F.lit(False)))
+    asked = stage("last_commits", asked.withColumn("end_from", F.greatest("observed_at", _committed("committed_at"))))
+    told = {**_resume_columns(max_look_delay_s), "rate": _rate()}
+    return _with_looks(asked, looks, stage).withColumns(told).select(*moments.columns, *told, "end_from")
+
+
+def of_groups_in(rows: DataFrame, commits: DataFrame) -> DataFrame:
+    """Return the commits of the groups that some staged rows are of."""
+    return commits.join(rows.select(*GROUP).distinct(), list(GROUP), "left_semi")
+
+
+def moments_of(movements: DataFrame) -> DataFrame:
+    """Return the moments at which movements gave partitions to somebody."""
+    return movements.where("member_id IS NOT NULL").select(*MOMENT).distinct()
+
+
+def with_resumption(movements: DataFrame, answered: DataFrame) -> DataFrame:
+    """Return movements with the columns that say where reading goes on; all null where nobody holds the partition.
+
+    Args:
+        movements: their own resume columns are disregarded.
+        answered: ``answers`` to their moments, and perhaps to others.
+    """
+    bare, told = movements.drop(*RESUME_COLUMNS), answered.select(*PARTITION_OF_GROUP, "position", *RESUME_COLUMNS)
+    # One row of a generation may give the partition to somebody, and that of another basis to nobody.
+    held = {name: F.when(F.col("member_id").isNotNull(), F.col(name)) for name in RESUME_COLUMNS}
+    return join_hashed(bare, told, [*PARTITION_OF_GROUP, "position"], "left").withColumns(held).select(*movements.columns)
+
+
+def _late_commits(fresh: DataFrame) -> DataFrame:
+    """Return the first place and time of new commits of each group's partition."""
+    by_time = F.max(_has_no_places(F.col("source"))).alias("by_time")
+    return fresh.groupBy(*PARTITION_OF_GROUP).agg(
+        F.min("position").alias("from_position"), F.min("observed_at").alias("from_time"), by_time
+    )
+
+
+def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
+    """Return the stretch of time of each topic in which new looks may be nearest to something.
+
+    Rows: cluster_id, topic. ``first_look``, ``last_look``: the new ones; ``look_before``, ``look_behind``: the old ones around these, null
+    where there is none.
+    """
+    is_fresh = F.col("run_sequence") > consumed
+    fresh = looks.where(is_fresh).groupBy(*TOPIC).agg(F.min("observed_at").alias("first_look"), F.max("observed_at").alias("last_look"))
+    old = looks.where(~is_fresh).select(*TOPIC, "observed_at")
+    around = (
+        old.join(F.broadcast(fresh), list(TOPIC))
+        .groupBy(*TOPIC)
+        .agg(
+            F.max(F.when(F.col("observed_at") < F.col("first_look"), F.col("observed_at"))).alias("look_before"),
+            F.min(F.when(F.col("observed_at") > F.col("last_look"), F.col("observed_at"))).alias("look_behind"),
+        )
+    )
+    return fresh.join(around, list(TOPIC), "left")
+
+
+def _by_topic(commits: DataFrame) -> DataFrame:
+    """Return the first place and time of new commits of each group's topic, from those of its partitions."""
+    first = [F.min(name).alias(name) for name in ("from_position", "from_time")]
+    return commits.groupBy(*GROUP, "topic").agg(*first, F.max("by_time").alias("by_time"))
+
+
+def concerned(held: DataFrame, news: News, latest: Column, earliest: Column) -> DataFrame:
+    """Return what is held of which new commits or looks may tell otherwise; nothing else but little.
+
+    Args:
+        held: partitions, with the columns of ``MOMENT`` and member_id; or topics, with the same columns but partition.
+        latest, earliest: the limits between which it lies from when on a look tells where the log ended.
+    """
+    by_partition = "partition" in held.columns
+    rows, is_concerned = held.where("member_id IS NOT NULL"), F.lit(False)
+    if news.late_commits is not None:
+        late = news.late_commits if by_partition else _by_topic(news.late_commits)
+        rows = rows.join(late, list(PARTITION_OF_GROUP if by_partition else (*GROUP, "topic")), "left")
+        is_behind = F.when(F.col("by_time"), F.col("observed_at") >= F.col("from_time"))
+        is_concerned |= F.coalesce(is_behind.otherwise(F.col("position") >= F.col("from_position")), F.lit(False))
+    if news.late_looks is not None:
+        rows = rows.join(F.broadcast(news.late_looks), list(TOPIC), "left")
+        is_before = F.coalesce(F.col("observed_at") < F.col("look_behind"), F.lit(True))
+        begins_otherwise = (F.col("observed_at") >= F.col("first_look")) & is_before
+        ends_otherwise = (earliest <= F.col("last_look")) & F.coalesce(latest > F.col("look_before"), F.lit(True))
+        is_concerned |= F.coalesce(begins_otherwise | ends_otherwise, F.lit(False))
+    return rows.where(is_concerned).select(*held.columns)
+
+
+def _since(commits: DataFrame | None, looks: DataFrame | None) -> datetime | None:
+    """Return a time before which no movement is concerned; None where a topic was never looked at before, so that all may be."""
+    frames = []
+    if commits is not None:
+        frames.append(commits.agg(F.min("from_time").alias("first"), F.lit(False).alias("is_open")))
+    if looks is not None:
+        is_open = F.coalesce(F.bool_or(F.col("look_before").isNull()), F.lit(False)).alias("is_open")
+        frames.append(looks.agg(F.min("look_before").alias("first"), is_open))
+    rows = reduce(DataFrame.unionByName, frames).collect() if frames else []
+    times = [row["first"] for row in rows if row["first"] is not None]
+    return None if any(row["is_open"] for row in rows) or not times else min(times) - CLOCKS_DIFFER
+
+
+@dataclass(frozen=True)
+class News:
+    """What landed since moments of earlier runs were asked, and may tell more of them.
+
+    Attributes:
+        commits, looks: all rows of the two tables.
+        late_commits: as ``_late_commits`` returns them; None where all are behind the generations of earlier runs.
+        late_looks: as ``_late_looks`` returns them; None where no look is new.
+        complete, newly_complete: as ``complete_groups`` returns them; the latter None where there are none.
+        since: nothing before it is concerned by commits or looks; None where everything may be.
+    """
+
+    commits: DataFrame
+    looks: DataFrame
+    late_commits: DataFrame | None
+    late_looks: DataFrame | None
+    complete: DataFrame
+    newly_complete: DataFrame | None
+    since: datetime | None
+
+    def rows_to_ask(self, context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
+        """Return the rows of a table that earlier runs have made and that may be concerned by their time.
+
+        Args:
+            rewritten: keys of those that this run has written again, for something else; None when there are none.
+        """
+        stored = _earlier_rows(context, name, rewritten)
+        return stored if self.since is None else stored.where(F.col("observed_month") >= F.trunc(F.lit(self.since), "month"))
+
+
+def retained_rows(context: RunContext, name: str) -> DataFrame:
+    """Return the rows of a table but for those of which what maintenance has left of commits and looks would tell less than is stored."""
+    rows = context.warehouse.read(name)
+    return rows if context.retained_from is None else rows.where(F.col("observed_month") >= F.lit(context.retained_from))
+
+
+def _earlier_rows(context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
+    rows = retained_rows(context, name)
+    earlier = rows.where(F.col("run_sequence") < context.run_sequence)
+    if rewritten is None:
+        return earlier
+    again = rows.where(F.col("run_sequence") == context.run_sequence).join(F.broadcast(rewritten), rewritten.columns, "left_semi")
+    return earlier.unionByName(again)
+
+
+def has_news(context: RunContext) -> bool:
+    """Return whether commits, looks or the beginning of a log have landed since they were last used here."""
+    is_unread = any(context.unread(name, reader) is not None for name, reader in READ_HERE.items())
+    return is_unread or bool(_new_origins(context))
+
+
+def _new_origins(context: RunContext) -> list[str]:
+    return [origin for origin, sequence in context.origins.items() if sequence > context.consumed.get(ORIGINS_READ_HERE, 0)]
+
+
+def read_news(context: RunContext, rewritten: DataFrame | None) -> News | None:
+    """Take what landed since the last time as used; return it where it may tell more of what earlier runs have audited, else None.
+
+    Args:
+        rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
+    """
+    warehouse = context.warehouse
+    unread = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
+    new_origins = _new_origins(context)
+    context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in unread.items() if sequence is not None}
+    context.consumed[ORIGINS_READ_HERE] = context.run_sequence
+    if not context.written_before.get(GENERATION_AUDITS.name):
+        return None
+    commits, looks = (warehouse.read(name) for name in READ_HERE)
+    late_commits = late_looks = newly_complete = None
+    since = unread[OFFSET_SNAPSHOTS.name]
+    if since is not None:
+        late = _late_commits(commits.where(F.col("run_sequence") > since))
+        late = warehouse.stage("late_commits", _before_audits(late, _earlier_rows(context, GENERATION_AUDITS.name, rewritten)))
+        late_commits = None if late.isEmpty() else late
+    since = unread[TOPIC_SNAPSHOTS.name]
+    if since is not None:
+        late_looks = warehouse.stage("late_looks", _late_looks(looks, since))
+    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name)
+    if new_origins:
+        newly_complete = complete_groups(snapshots, new_origins)
+    if late_commits is None and late_looks is None and newly_complete is None:
+        return None
+    complete = complete_groups(snapshots, context.origins)
+    return News(commits, looks, late_commits, late_looks, complete, newly_complete, _since(late_commits, late_looks))
+
+
+def _before_audits(late_commits: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return the late commits that some audited generation of their group lies behind: what only follows all of them is no news."""
+    newest = audits.groupBy(*GROUP).agg(F.max("position").alias("last_position"), F.max("observed_at").alias("last_time"))
+    is_before = F.when(F.col("by_time"), F.col("from_time") <= F.col("last_time"))
+    is_before = is_before.otherwise(F.col("from_position") <= F.col("last_position"))
+    return late_commits.join(newest, list(GROUP)).where(is_before).select(*late_commits.columns)
+
+
+def is_told_otherwise(columns: Iterable[str]) -> Column:
+    """Return whether one of the columns differs from what is stored, in the column ``stored_`` of its name."""
+    return ~reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"stored_{name}")) for name in columns])
+
+
+def refresh(context: RunContext, news: News) -> None:
+    """Ask stored movements of earlier runs again, where commits or looks have landed since that concern them."""
+    warehouse = context.warehouse
+    stored = news.rows_to_ask(context, MOVEMENTS.name)
+    moment = F.greatest("observed_at", "committed_at")
+    again = concerned(stored, news, moment, moment)
+    if news.newly_complete is not None:
+        unknown = _earlier_rows(context, MOVEMENTS.name).where(F.col("resume_outcome") == str(ResumeOutcome.UNKNOWN))
+        of_groups = unknown.join(news.newly_complete, list(GROUP), "left_semi")
+        again = again.unionByName(of_groups).dropDuplicates(list(MOVEMENTS.key))
+    again = warehouse.stage("concerned_movements", again)
+    if again.isEmpty():
+        return
+    told = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
+    commits, max_look_delay_s = of_groups_in(again, news.commits), context.settings.audit.max_look_delay_s
+    answered = answers(moments_of(again), commits, news.looks, news.complete, warehouse.stage, max_look_delay_s)
+    resumed = with_resumption(again, answered).join(told, list(MOVEMENTS.key))
+    changed = resumed.where(is_told_otherwise(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
+    changed = warehouse.stage("resumed_otherwise", changed)
+    if changed.isEmpty():
+        return
+    count = warehouse.delete(MOVEMENTS.name, changed.select(*MOVEMENTS.key), MOVEMENTS.key)
+    warehouse.append(MOVEMENTS.name, changed)
+    logger.info("%d movements of earlier runs are told more of by commits or looks of since", count)

@@ -1,0 +1,250 @@
+"""Auditing: ``solutions``, snapshots, topics, commits, ``assignments`` -> ``generation_audits``, ``movements``, ``findings``.
+
+Incremental: of a group with new solutions everything from the first of them on is audited; older generations are read again only as far
+back as something was still being handed over, or a member left that may have come back. Findings look back as far as the latter.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from assignors.triggers import RETURN_MS
+from jobs.audit import commit_findings, coordinators, look_findings, resumption, weights
+from jobs.audit import udfs as audit_udfs
+from jobs.context import RunContext
+from jobs.storage.warehouse import Warehouse
+from jobs.workers.packing import flatten_snapshots, spread_groups
+from schemas.keys import GROUP, PLACE
+from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
+from schemas.tables import (
+    ASSIGNMENTS,
+    FINDINGS,
+    GENERATION_AUDITS,
+    GENERATION_TOPICS,
+    MOVEMENTS,
+    OFFSET_SNAPSHOTS,
+    SOLUTIONS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+)
+from schemas.vocabulary import WITHOUT_RESULT, Basis
+
+logger = logging.getLogger(__name__)
+
+
+def _tells_all() -> Column:
+    has_result = ~F.col("status").isin([str(status) for status in WITHOUT_RESULT])
+    tells_all = (
+        F.when(F.col("basis") == str(Basis.OBSERVED), F.col("is_settled") & (F.col("member_count") > 0))
+        .when(F.col("basis") == str(Basis.COUNTERFACTUAL), has_result)
+        .otherwise(F.lit(True))
+    )
+    return F.bool_and(tells_all)
+
+
+def telling_generations(audits: DataFrame) -> DataFrame:
+    """Return the places of the generations that tell all that later ones are compared with, whenever those come.
+
+    Nothing is withheld in them; no strategy is without a result, so that an older one would be its last; and they have members, since
+    an empty generation does not tell which assignor the group had.
+    """
+    return audits.groupBy(*PLACE).agg(_tells_all().alias("tells_all")).where("tells_all").select(*PLACE)
+
+
+def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
+    """Return the groups with solutions newer than ``consumed``: where these begin, and where reading has to.
+
+    Rows: (cluster_id, group_id). ``read_from`` is the last of ``telling_generations`` before them, -1 where there is none; or, if that is
+    earlier, the generation before the first from which a member that left may be back: before what is ``RETURN_MS`` older or less.
+    """
+    begins = (
+        solutions.where(F.col("run_sequence") > consumed)
+        .groupBy(*GROUP)
+        .agg(F.min("position").alias("first_position"), F.min(F.unix_millis("observed_at")).alias("first_ms"))
+    )
+    before = audits.join(F.broadcast(begins), list(GROUP)).where(F.col("position") < F.col("first_position"))
+    generations = before.groupBy(*PLACE, "first_ms").agg(
+        _tells_all().alias("tells_all"), F.min(F.unix_millis("observed_at")).alias("observed_ms")
+    )
+    next_ms = F.lead("observed_ms").over(Window.partitionBy(*GROUP).orderBy("position"))
+    starts = (
+        generations.withColumn("precedes_recent", next_ms >= F.col("first_ms") - RETURN_MS)
+        .groupBy(*GROUP)
+        .agg(
+            F.max(F.when(F.col("tells_all"), F.col("position"))).alias("told_from"),
+            F.min(F.when(F.col("precedes_recent"), F.col("position"))).alias("recent_from"),
+        )
+    )
+    read_from = F.least(F.coalesce("told_from", F.lit(-1)), "recent_from")  # least passes over a null
+    return begins.join(starts, list(GROUP), "left").select(*GROUP, "first_position", read_from.alias("read_from"))
+
+
+def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
+    """Return everything the audit reads, in the order in which it reads it: each snapshot, then its solutions.
+
+    One shuffle brings a group's rows together; the workers carry the open group from batch to batch. ``first_position`` is
+    null on rows of other kinds than snapshots.
+
+    Args:
+        groups: see ``audited_groups``; None for everything, as in the first run.
+    """
+
+    def of_groups(name: str) -> DataFrame:
+        rows = warehouse.read(name)
+        if groups is None:
+            return rows.withColumn("first_position", F.lit(-1).cast("bigint"))
+        return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
+
+    snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
+    others = ("first_position", "offsets_partition", "is_disputed", *audit_udfs.TARGET_COLUMNS, "group_type", "flavour")
+    of_members = {"offered": F.col("members")["strategies"], "rebalance_timeouts_ms": F.col("members")["rebalance_timeout_ms"]}
+    told = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
+    wide = flatten_snapshots(snapshots.withColumns(told), *others, *told)
+    topics = warehouse.read(GENERATION_TOPICS.name).select(
+        "cluster_id",
+        "topics_hash",
+        *[F.col("topics")[name].alias(f"topic_{name}") for name in ("topic", "topic_id", "partition_count")],
+        F.to_json(F.col("topics")["partition_racks"]).alias("topic_racks"),
+        F.filter("topics", lambda topic: topic["is_uncertain"])["topic"].alias("uncertain_topics"),
+    )
+    solved = (
+        of_groups(SOLUTIONS.name)
+        .select(
+            *PLACE,
+            "basis",
+            "strategy",
+            "topics_hash",
+            "status",
+            "detail",
+            "kafka_version",
+            "conformance",
+            "has_predecessor",
+            "is_rewrite",
+            "is_follow_up",
+            "rebalance_count",
+            "cooperative_revocation_count",
+            "recurrences",
+            "holdings",
+        )
+        .join(topics, ["cluster_id", "topics_hash"])
+    )
+    is_observed = F.col("basis") == str(Basis.OBSERVED)
+    for name in ("topic_topic", "topic_topic_id", "topic_partition_count", "topic_racks", "uncertain_topics"):
+        solved = solved.withColumn(name, F.when(is_observed, F.col(name)))
+    wide = wide.withColumnRenamed("strategy", "own_strategy").withColumn("row_order", F.lit(0))
+    united = wide.unionByName(solved.withColumn("row_order", F.lit(1)), allowMissingColumns=True)
+    return spread_groups(united).sortWithinPartitions(*PLACE, "row_order", "basis", "strategy")
+
+
+def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
+    """Delete the audits, movements and findings that are made anew."""
+    audits = warehouse.read(GENERATION_AUDITS.name)
+    stale = audits.join(groups, list(GROUP)).where(F.col("position") >= F.col("first_position")).select(*PLACE).distinct()
+    stale = warehouse.stage("stale_audits", stale)
+    if stale.isEmpty():
+        return
+    for spec in AUDITED_TABLES.values():
+        warehouse.delete(spec.name, stale, PLACE)
+
+
+def with_pauses(observed: DataFrame) -> DataFrame:
+    """Return observed audits with ``follow_up_ms`` and ``pause_partition_ms``, which the next generation of the same incarnation tells.
+
+    Nulls: ``follow_up_ms`` where the next one is no follow-up; ``pause_partition_ms`` where something has no owner and no next generation
+    is known. By the records' times; a record with an earlier time than the one before it ends a pause at once.
+
+    Args:
+        observed: consecutive generations of each group, one row a generation.
+    """
+    in_order = Window.partitionBy(*GROUP).orderBy("position")
+    succeeds = F.lead("previous_generation").over(in_order).isNotNull()
+    later_ms = F.lead(F.unix_millis("observed_at")).over(in_order) - F.unix_millis("observed_at")
+    until_next = F.when(succeeds, F.greatest(later_ms, F.lit(0).cast("bigint")))
+    return observed.withColumns(
+        {
+            "follow_up_ms": F.when(F.lead("is_follow_up").over(in_order), until_next),
+            "pause_partition_ms": F.when(F.col("unassigned_count") == 0, F.lit(0).cast("bigint")).otherwise(
+                F.col("unassigned_count") * until_next
+            ),
+        }
+    )
+
+
+PAUSES = ("follow_up_ms", "pause_partition_ms")
+
+
+def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | None) -> DataFrame | None:
+    """Write the audits that were made; and again the one before them, of each group in which they changed what it tells of its pauses.
+
+    Returns the keys of the latter; None when there are none.
+    """
+    warehouse, name = context.warehouse, GENERATION_AUDITS.name
+    is_observed = F.col("basis") == str(Basis.OBSERVED)
+    observed = audits.where(is_observed)
+    if groups is None:
+        warehouse.append(name, with_pauses(observed).unionByName(audits.where(~is_observed)))
+        return None
+    stored = warehouse.read(name).where(is_observed).join(F.broadcast(groups.select(*GROUP)), list(GROUP), "left_semi")
+    newest = stored.withColumn("newest", F.max("position").over(Window.partitionBy(*GROUP))).where("position = newest").drop("newest")
+    before = newest.select("*", *[F.col(column).alias(f"stored_{column}") for column in PAUSES])
+    told = warehouse.stage("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
+    is_before = F.col("run_sequence") != context.run_sequence
+    changed = told.where(is_before & resumption.is_told_otherwise(PAUSES)).withColumns(context.run_columns)
+    rewritten = None if changed.isEmpty() else changed.select(*weights.ROW)
+    if rewritten is not None:
+        warehouse.delete(name, rewritten, weights.ROW)
+    parts = (told.where(~is_before), changed, audits.where(~is_observed))
+    warehouse.append(name, reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts]))
+    return rewritten
+
+
+def run(context: RunContext) -> None:
+    """Audit what has been assigned since the last time, and see to older movements that new commits or looks tell more of."""
+    consumed, rewritten = context.unread(SOLUTIONS.name), None
+    if consumed is not None:
+        rewritten = _audit(context, consumed)
+        context.consumed[SOLUTIONS.name] = context.run_sequence
+    has_news = resumption.has_news(context)
+    news = resumption.read_news(context, rewritten)
+    if news is not None:
+        resumption.refresh(context, news)
+        weights.refresh(context, news, rewritten)
+        coordinators.refresh(context, news)
+    if consumed is not None or has_news:
+        commit_findings.refresh(context)
+    look_findings.refresh(context, consumed)
+
+
+def _audit(context: RunContext, consumed: int) -> DataFrame | None:
+    """Audit new solutions; return as ``_append_audits`` does."""
+    warehouse, groups = context.warehouse, None
+    if not warehouse.is_empty(GENERATION_AUDITS.name):
+        audits = warehouse.read(GENERATION_AUDITS.name)
+        groups = warehouse.stage("audit_groups", audited_groups(warehouse.read(SOLUTIONS.name), audits, consumed))
+    audit_history = partial(
+        audit_udfs.audit_history, offsets_partition_counts=context.look_facts.offsets_partition_counts, limits=context.worker_limits
+    )
+    rows = history_rows(warehouse, groups).mapInArrow(audit_history, AUDITED_ROWS)
+    staged = warehouse.stage("audit", rows)
+    if groups is not None:
+        _forget(warehouse, groups)
+    parts = {column: staged.where(F.col(column).isNotNull()).select(f"{column}.*") for column in AUDITED_TABLES}
+    made = {spec.name: context.rows_of(spec, parts[column]) for column, spec in AUDITED_TABLES.items()}
+    audits, movements = made[GENERATION_AUDITS.name], made[MOVEMENTS.name]
+    commits, looks = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS))
+    held = weights.held_partitions(warehouse.read(ASSIGNMENTS.name), audits).withColumn("is_held", F.lit(True))
+    moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
+    complete = resumption.complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.origins)
+    commits = commits if groups is None else resumption.of_groups_in(groups, commits)
+    max_look_delay_s = context.settings.audit.max_look_delay_s
+    answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage, max_look_delay_s))
+    audits = weights.with_weights(audits, answered.where("is_held"))
+    movements = resumption.with_resumption(movements, answered.where("NOT is_held"))
+    rewritten = _append_audits(context, audits, groups)
+    warehouse.append(MOVEMENTS.name, movements)
+    warehouse.append(FINDINGS.name, made[FINDINGS.name])
+    return rewritten

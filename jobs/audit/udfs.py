@@ -1,0 +1,218 @@
+"""Worker functions of auditing: generations compared, and findings put into words.
+
+Each is a module-level function over an iterator of batches. Workers import neither pydantic nor great_expectations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from functools import partial
+from itertools import chain, groupby
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from assignors.auditing import Audit, AuditedGeneration, GroupAudit
+from assignors.ordering import coordinator_partition
+from assignors.replay import COUNTERFACTUAL, OBSERVED
+from assignors.verdicts import Alternative, judge
+from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
+from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
+from jobs.findings.looks import GrownTopic, GrowthFacts
+from jobs.workers.batches import Batches, to_batches
+from jobs.workers.packing import is_fact_of_its_own, unpack_generation, unpack_snapshot_row
+from jobs.workers.worker_guard import GroupFailedError, Guard, WorkerLimits
+from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PLACED_GROUPS
+
+
+def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], limits: WorkerLimits) -> Batches:
+    """Audit the rows of ``jobs.audit.run.history_rows``; a group's rows come one after another, in one partition.
+
+    Args:
+        offsets_partition_counts: cluster id -> partition count of ``__consumer_offsets``; the record's own partition counts elsewhere.
+        limits: what a worker may use.
+
+    Raises:
+        GroupFailedError: anything unexpected, with the cluster, group and generation it happened in.
+    """
+    with Guard(limits) as guard:
+        yield from to_batches(_audited_rows(batches, offsets_partition_counts, guard), to_arrow_schema(AUDITED_ROWS), 2_000)
+
+
+def place_groups(batches: Batches, offsets_partition_counts: dict[str, int]) -> Batches:
+    """Tell for groups of clusters whose number of partitions of ``__consumer_offsets`` is known which of them holds each."""
+    rows = (
+        {**row, "offsets_partition": coordinator_partition(row["group_id"], offsets_partition_counts[row["cluster_id"]])}
+        for batch in batches
+        for row in batch.to_pylist()
+    )
+    yield from to_batches(rows, to_arrow_schema(PLACED_GROUPS), 2_000)
+
+
+def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for key, of_group in groupby(rows, key=lambda row: (row["cluster_id"], row["group_id"])):
+        audit_group = partial(_audit_group, offsets_partition_counts=offsets_partition_counts, guard=guard)
+        yield from guard.compute(f"cluster {key[0]}, group {key[1]}", of_group, audit_group)
+
+
+def _audit_group(of_group: Iterable[dict[str, Any]], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
+    audit, history = GroupAudit(), GroupHistory()
+    for position, of_snapshot in groupby(of_group, key=lambda row: row["position"]):
+        snapshot, *solved = of_snapshot
+        if not solved:
+            continue  # of a group that is left out of audits
+        try:
+            yield from _audit_snapshot(audit, history, snapshot, solved, offsets_partition_counts)
+        except Exception as error:
+            where = f"cluster {snapshot['cluster_id']}, group {snapshot['group_id']}, generation {snapshot['generation']}"
+            raise GroupFailedError(f"{where}, position {position}: {guard.explain(error)}") from error
+
+
+def _audit_snapshot(
+    audit: GroupAudit, history: GroupHistory, row: dict[str, Any], solved: list[dict[str, Any]], offsets_partition_counts: dict[str, int]
+) -> Iterator[dict[str, Any]]:
+    _refuse_repeats(row, solved)
+    snapshot = unpack_snapshot_row(row)
+    generation = unpack_generation(row, snapshot, solved)
+    audits = audit.advance(generation)
+    facts = gather_facts(row, generation, solved, audits, history)
+    if row["position"] < row["first_position"]:
+        return
+    count = offsets_partition_counts.get(row["cluster_id"])
+    common = {
+        **{name: row[name] for name in SNAPSHOT_COLUMNS},
+        "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
+        "member_count": len(snapshot.members),
+    }
+    yield from ({"finding": finding} for finding in _finding_rows(row, find(facts, RULES)))
+    for solution, figures in zip(solved, audits, strict=True):
+        key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
+        columns = _audit_columns(solution, figures)
+        if solution["basis"] != COUNTERFACTUAL and not snapshot.is_conversion:  # else the coordinator wrote it
+            columns["flavour"] = row["flavour"]
+        if solution["basis"] == OBSERVED:
+            columns |= {name: row[name] for name in TARGET_COLUMNS} | _verdict_columns(solution, figures, generation, audits)
+            if columns.get("generation_gap") is not None:
+                columns["batched_epoch_count"] = row["known_batched_epoch_count"]
+        yield {"audit": {**key, **columns}}
+        if is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
+            for movement in figures.difference.movements:
+                yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
+
+
+def _verdict_columns(observed: dict[str, Any], figures: Audit, generation: AuditedGeneration, audits: list[Audit]) -> dict[str, Any]:
+    if figures.balance is None or not figures.is_settled or not generation.evidence.has_subscriptions:
+        return {}  # what members could be given is known by their subscriptions alone
+    alternatives = [
+        Alternative(solution.strategy, audit.balance, audit.violations)
+        for solution, audit in zip(generation.solutions, audits, strict=True)
+        if solution.basis == COUNTERFACTUAL
+    ]
+    verdict = judge(
+        figures.balance,
+        observed["strategy"],
+        observed["conformance"],
+        alternatives,
+        is_consumer_protocol=generation.evidence.is_consumer_protocol,
+        least_spread=figures.least_spread,
+    )
+    if verdict is None:
+        return {}
+    return {"verdict": verdict.cause.value, "better_strategy": verdict.better_strategy, "better_gain": verdict.better_gain}
+
+
+def find_in_commits(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Put what rows of ``COMMIT_FACTS`` tell into words: rows of ``FOUND_ROWS``."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    yield from to_batches(chain.from_iterable(map(_commit_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+
+
+def _commit_findings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    facts = CommitFacts(
+        row["member_count"],
+        [UnsubscribedTopic(**topic) for topic in row["unsubscribed"] or ()],
+        [SilentMember(**member) for member in row["silent"] or ()],
+        None if row["coordinator"] is None else BusyCoordinator(**row["coordinator"]),
+    )
+    return _finding_rows(row, find(facts, COMMIT_RULES))
+
+
+def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Put what rows of ``GROWTH_FACTS`` tell into words: rows of ``FOUND_ROWS``."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    yield from to_batches(chain.from_iterable(map(_growth_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
+
+
+def _growth_findings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    grown = [GrownTopic(**topic) for topic in row["grown"]]
+    facts = GrowthFacts(row["is_consumer_protocol"], grown, row["looked_until_ms"], row["known_until_ms"])
+    return _finding_rows(row, find(facts, LOOK_RULES))
+
+
+def _finding_rows(row: dict[str, Any], found: Iterable[Finding]) -> Iterator[dict[str, Any]]:
+    where = {name: row[name] for name in SNAPSHOT_COLUMNS}
+    for finding in found:
+        yield {
+            **where,
+            "rule_id": finding.rule_id.value,
+            "severity": finding.severity.value,
+            "message": finding.message,
+            "evidence": list(finding.evidence.items()),
+            "advice": finding.advice,
+        }
+
+
+class RepeatedKeyError(RuntimeError):
+    """A table holds two rows of one key."""
+
+
+def _refuse_repeats(row: dict[str, Any], solved: list[dict[str, Any]]) -> None:
+    """Check that the key of every row that is read is there once: the snapshot's, its solutions'."""
+    keys = Counter((other["row_order"], other["basis"], other["strategy"]) for other in solved)
+    (repeated, count), *_ = keys.most_common(1)
+    if row["row_order"] != 0 or repeated[0] == 0 or count > 1:
+        raise RepeatedKeyError(f"found {max(count, 2)} rows, expected one: {('snapshot', 'solution')[repeated[0]]} {repeated[1:]}")
+
+
+TARGET_COLUMNS = ("reconciled_at", "epoch_at", "is_superseded")
+"""What a snapshot of a consumer-protocol group tells of its target besides."""
+SNAPSHOT_COLUMNS = ("cluster_id", "group_id", "generation", "position", "observed_at_ms")
+MOVEMENT_COLUMNS = ("topic", "partition", "previous_generation", "previous_member_id", "member_id", "kind", "cause")
+DIFFERENCE_COLUMNS = (
+    "retained_count",
+    "revoked_count",
+    "reassigned_count",
+    "gained_count",
+    "lost_count",
+    "orphaned_count",
+    "withheld_count",
+    "handed_over_count",
+    "returned_count",
+    "movement_count",
+    "eager_revocation_count",
+    "cooperative_revocation_count",
+    "actual_revocation_count",
+    "is_eager",
+)
+BOUND_COLUMNS = ("least_movement_count", "avoidable_movement_count", "least_spread", "is_lower_bound")
+SOLUTION_COLUMNS = ("status", "kafka_version", "topics_hash", "conformance", "is_follow_up", "rebalance_count")
+
+
+def _audit_columns(solution: dict[str, Any], audit: Audit) -> dict[str, Any]:
+    columns = {name: solution[name] for name in SOLUTION_COLUMNS}
+    if solution["has_predecessor"]:
+        columns["previous_generation"] = audit.previous_generation
+        columns["generation_gap"] = audit.generation_gap
+    columns["is_settled"] = audit.is_settled
+    columns["violations"] = None if audit.violations is None else list(audit.violations)
+    columns["triggers"] = None if audit.triggers is None else [trigger.value for trigger in audit.triggers]
+    columns.update((name, getattr(audit, name)) for name in BOUND_COLUMNS)
+    if audit.difference is not None:
+        columns.update((name, getattr(audit.difference, name)) for name in DIFFERENCE_COLUMNS)
+    if audit.balance is not None:
+        columns.update((name.name, getattr(audit.balance, name.name)) for name in fields(audit.balance))
+    return columns

@@ -1,0 +1,124 @@
+"""Weights: how evenly members share what partitions carry, by the records that wait in them and by those that come in.
+
+Both are asked at the moment of each observed generation, with the same questions as ``resumption`` asks for movements.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.audit import resumption
+from jobs.context import RunContext
+from schemas.keys import GROUP, PLACE
+from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS
+from schemas.vocabulary import Basis
+
+logger = logging.getLogger(__name__)
+
+ROW = (*PLACE, "basis")
+CARRIED = {"lag": "lag_imbalance_ratio", "rate": "throughput_imbalance_ratio"}
+"""What a partition carries -> the column that tells how evenly members share it."""
+WEIGHTS = (*CARRIED.values(), "weighed_until")
+
+
+def _observed(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col("basis") == str(Basis.OBSERVED))
+
+
+def held_topics(assignments: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return every topic of which a member was given partitions in the observed generations that are audited.
+
+    Rows: ``resumption.MOMENT`` but partition, member_id, ``partitions`` (their numbers).
+    """
+    given = _observed(assignments).join(_observed(audits).select(*PLACE), list(PLACE), "left_semi")
+    return given.select(*PLACE, "observed_at", "member_id", F.inline("partitions"))
+
+
+def held_partitions(assignments: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return every partition that a member was given in the observed generations that are audited.
+
+    Rows: ``resumption.MOMENT`` and member_id.
+    """
+    topics = held_topics(assignments, audits)
+    return topics.withColumn("partition", F.explode("partitions")).select(*resumption.MOMENT, "member_id")
+
+
+def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
+    """Return audits with what the largest share of a member is by the mean share of all, for observed generations; and ``weighed_until``.
+
+    Counted are partitions of which it is known; null where it is known of none, or where all carry nothing. Sums are of 38 digits,
+    since a capture may hold any offsets.
+
+    Args:
+        audits: their own columns of these names are disregarded.
+        answered: ``resumption.answers`` to ``held_partitions`` of these generations.
+    """
+    carried = [F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in CARRIED]
+    by_member = answered.groupBy(*PLACE, "member_id").agg(*carried, F.max("end_from").alias("end_from"))
+    shares = by_member.groupBy(*PLACE).agg(
+        *[aggregate(name).alias(f"{word}_{name}") for name in CARRIED for word, aggregate in (("most", F.max), ("all", F.sum))],
+        F.max("end_from").alias("end_from"),
+    )
+    ratios = {
+        column: F.when(
+            (F.col("basis") == str(Basis.OBSERVED)) & (F.col(f"all_{name}") > 0),
+            F.col(f"most_{name}").cast("double") * F.col("member_count"),
+        )
+        / F.col(f"all_{name}").cast("double")
+        for name, column in CARRIED.items()
+    }
+    is_observed = F.col("basis") == str(Basis.OBSERVED)
+    until = {"weighed_until": F.when(is_observed, F.coalesce("end_from", "observed_at"))}
+    return audits.drop(*WEIGHTS).join(shares, list(PLACE), "left").withColumns(ratios | until).select(*audits.columns)
+
+
+def _to_weigh(audits: DataFrame, news: resumption.News) -> DataFrame:
+    """Return the audits that new commits or looks may concern, by their groups and times alone.
+
+    Args:
+        audits: with ``until``, the latest moment from which on a look tells where the log of a partition ended.
+    """
+    is_concerned = F.lit(False)
+    rows = audits
+    if news.late_commits is not None:
+        groups = news.late_commits.select(*GROUP).distinct().withColumn("has_commits", F.lit(True))
+        rows, is_concerned = rows.join(groups, list(GROUP), "left"), F.coalesce("has_commits", F.lit(False))
+    if news.late_looks is not None:
+        before = F.when(F.count_if(F.col("look_before").isNull()) == 0, F.min("look_before")).alias("look_before")
+        spans = news.late_looks.groupBy("cluster_id").agg(before, F.lit(True).alias("has_looks"))
+        rows = rows.join(F.broadcast(spans), "cluster_id", "left")
+        is_concerned |= F.coalesce(F.col("has_looks") & F.coalesce(F.col("until") > F.col("look_before"), F.lit(True)), F.lit(False))
+    return rows.where(is_concerned).select(*audits.columns)
+
+
+def refresh(context: RunContext, news: resumption.News, rewritten: DataFrame | None = None) -> None:
+    """Weigh generations of earlier runs again, where commits or looks have landed since that concern what members had.
+
+    Args:
+        rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
+    """
+    warehouse, name = context.warehouse, GENERATION_AUDITS.name
+    until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(resumption.CLOCKS_DIFFER))
+    stored = _to_weigh(_observed(news.rows_to_ask(context, name, rewritten)).withColumn("until", until), news)
+    # By topics: a generation holds most partitions of each, and those of all generations are many.
+    held = held_topics(warehouse.read(ASSIGNMENTS.name), stored).drop("partitions").join(stored.select(*PLACE, "until"), list(PLACE))
+    places = resumption.concerned(held, news, F.col("until"), F.col("observed_at")).select(*PLACE).distinct()
+    stored = stored.drop("until")
+    again = warehouse.stage("concerned_audits", stored.join(places, list(PLACE), "left_semi"))
+    if again.isEmpty():
+        return
+    told = again.select(*ROW, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
+    held = held_partitions(warehouse.read(ASSIGNMENTS.name), again)
+    commits = resumption.of_groups_in(again, news.commits)
+    max_look_delay_s = context.settings.audit.max_look_delay_s
+    answered = resumption.answers(held, commits, news.looks, news.complete, warehouse.stage, max_look_delay_s)
+    weighed = with_weights(again, answered).join(told, list(ROW)).where(resumption.is_told_otherwise(WEIGHTS))
+    changed = warehouse.stage("weighed_otherwise", weighed.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
+    if changed.isEmpty():
+        return
+    count = warehouse.delete(name, changed.select(*ROW), ROW)
+    warehouse.append(name, changed)
+    logger.info("%d generations of earlier runs are weighed otherwise, by commits or looks of since", count)

@@ -1,0 +1,1 @@
+"""Live clusters: the only place that knows a Kafka client."""

@@ -1,0 +1,118 @@
+"""What a user tells librdkafka: a properties file, and environment variables on top. From here on every value is a secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from jobs.runtime.errors import UsageError
+from jobs.runtime.location import told
+
+ENVIRONMENT_PREFIX = "EVENKEEL_KAFKA_"
+"""``EVENKEEL_KAFKA_SASL_PASSWORD`` is ``sasl.password``: the rest of the name in lower case, with dots for underscores."""
+
+_BROKERS = "the brokers are named with --bootstrap-servers"
+_NO_GROUP = "no consumer group is joined"
+OWNED = {
+    "bootstrap.servers": _BROKERS,
+    "metadata.broker.list": _BROKERS,
+    "group.id": _NO_GROUP,
+    "group.instance.id": _NO_GROUP,
+    "group.protocol": _NO_GROUP,
+    "group.remote.assignor": _NO_GROUP,
+    "partition.assignment.strategy": _NO_GROUP,
+    "allow.auto.create.topics": "nothing changes in the cluster",
+    "enable.auto.commit": "nothing is committed to the cluster",
+    "enable.auto.offset.store": "nothing is committed to the cluster",
+    "auto.offset.reset": "a position that is gone is told, never passed over",
+    "enable.partition.eof": "where each partition ends has to be known",
+    "isolation.level": "what is committed is read, read_committed",
+}
+"""The properties that nobody else can set, each with the reason."""
+_TAKES_A_FUNCTION = re.compile(r".*_cb|logger|on_commit|(key|value)\.(de)?serializer")
+_NAME = re.compile("[a-z][a-z0-9._]{1,60}")
+_IS_SECRET = re.compile(r".*(password|secret|token|pem|assertion|private).*|sasl\.oauthbearer\.config|sasl\.jaas\.config")
+_ALLOWED_RANGE = re.compile(r"allowed range (-?\d+\.\.-?\d+)")
+
+
+@dataclass(frozen=True)
+class ClientProperties:
+    """Properties of librdkafka.
+
+    Attributes:
+        values: by name.
+        origins: by name where the value was given, as messages tell it.
+    """
+
+    values: dict[str, SecretStr]
+    origins: dict[str, str]
+
+    def revealed(self) -> dict[str, str]:
+        """Return the values themselves, for librdkafka alone."""
+        return {name: value.get_secret_value() for name, value in self.values.items()}
+
+    def masked(self, text: str) -> str:
+        """Return a text of librdkafka without the passwords, tokens and keys that it may repeat."""
+        for name, value in self.values.items():
+            if _IS_SECRET.fullmatch(name) and value.get_secret_value():
+                text = text.replace(value.get_secret_value(), "***")
+        return text
+
+    def refusal(self, text: str) -> str:
+        """Return why librdkafka does not take these properties, from its own text, with the place of the one that it names."""
+        named = re.search('configuration property:? "([^"]+)"', text, re.IGNORECASE)
+        if named is None or named[1] not in self.origins:
+            return f"client properties: {self.masked(text).strip()}"
+        place, name = self.origins[named[1]], named[1]
+        if text.startswith("No such"):
+            return f"{place}: found {name}, which librdkafka does not know; expected one of its names, not those of the Java client"
+        expected = _ALLOWED_RANGE.search(text)
+        what = f"a value in {expected[1]}" if expected else "one of the values in librdkafka's list of properties"
+        return f"{place}: {name}: found a value that librdkafka does not take, expected {what}"
+
+
+def read_client_properties(path: Path | None, environment: Mapping[str, str]) -> ClientProperties:
+    """Return the properties of a file, if one is named, with those of the environment on top.
+
+    A line is ``key=value``, taken as it stands between the blanks around it; a line that begins with ``#`` or ``!`` is a comment.
+
+    Raises:
+        UsageError: the file cannot be read, a line is no property, or a property is not the user's to set. Values are never repeated.
+    """
+    values: dict[str, SecretStr] = {}
+    origins: dict[str, str] = {}
+    for number, line in enumerate(_lines(path), 1) if path is not None else ():
+        text, place = line.strip(), f"{told(str(path))}: line {number}"
+        if not text or text.startswith(("#", "!")):
+            continue
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not _NAME.fullmatch(name):  # it may be a line of a key in PEM, or of a JAAS entry
+            found = "no name of a property before the =" if equals else f"{len(text)} characters without ="
+            raise UsageError(f"{place}: found {found}, expected key=value")
+        if name in origins:
+            raise UsageError(f"{place}: found {name} again, expected it once; it is there before, {origins[name]}")
+        values[name], origins[name] = SecretStr(value), place
+    for variable, value in environment.items():
+        if variable.startswith(ENVIRONMENT_PREFIX):
+            name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
+            if not _NAME.fullmatch(name):
+                raise UsageError(f"environment variable {told(variable)}: expected the name of a property behind {ENVIRONMENT_PREFIX}")
+            values[name], origins[name] = SecretStr(value), f"environment variable {variable}"
+    for name, place in origins.items():
+        reason = OWNED.get(name) or ("it takes a function" if _TAKES_A_FUNCTION.fullmatch(name) else None)
+        if reason is not None:
+            raise UsageError(f"{place}: found {name}, which cannot be set here: {reason}; take it out")
+    return ClientProperties(values, origins)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise UsageError(f"--client-properties {told(str(path))}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:  # its own text shows the bytes
+        raise UsageError(f"--client-properties {told(str(path))}: found a byte at {error.start} that is not UTF-8, expected text") from None

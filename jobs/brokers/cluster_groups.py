@@ -1,0 +1,240 @@
+"""The consumer groups of a live cluster, as its admin API shows them: the content of snapshot lines.
+
+What each type of group shows: a classic one its members' subscriptions, but neither generation nor joining time; a KIP-848 one targets and
+what is held, but neither epoch nor subscriptions. Members of a classic group in the middle of a rebalance own nothing that counts.
+"""
+
+from __future__ import annotations
+
+import base64
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription
+
+from jobs.brokers.cluster import Cluster
+from schemas.vocabulary import GroupState, GroupType
+from schemas.wire.consumer_protocol import Subscription, decode_assignment, decode_subscription
+from schemas.wire.reader import WireError
+
+QUESTIONS_AT_ONCE = 200
+"""One question a group: that many are under way together, and no more are held by the brokers."""
+OTHER_TYPE, OTHER_PROTOCOL = "of share, streams and other types", "of Connect and other uses of the classic protocol"
+NO_RIGHT, REBALANCING = "no right to describe", "in the middle of a rebalance"
+
+Answer = TypeVar("Answer")
+Entries = list[dict[str, Any]]
+
+
+class _ListedMember(Protocol):
+    """A member as librdkafka's older list has it; ``metadata`` and ``assignment`` are what it sent and was sent."""
+
+    id: str
+    metadata: bytes
+    assignment: bytes
+
+
+class _ListedGroup(Protocol):
+    """A group as librdkafka's older list has it. The package declares most of this to be None."""
+
+    id: str
+    error: KafkaError | None
+    protocol_type: str
+    members: list[_ListedMember]
+
+
+@dataclass(frozen=True)
+class Poll:
+    """All groups at one moment.
+
+    Attributes:
+        groups: by name the content of a snapshot line. ``members`` is None where they are not told: for a group in the middle of a
+            rebalance, and for one that only ever committed.
+        not_shown: how many groups there are whose members, or that themselves, are not shown, by reason.
+        is_complete: whether every broker has answered; if not, a group that is absent may still be there.
+    """
+
+    groups: dict[str, dict[str, Any]]
+    not_shown: Counter[str]
+    is_complete: bool
+
+
+def poll_groups(cluster: Cluster) -> Poll:
+    """Return the consumer groups that we may describe, with the offsets that they committed.
+
+    Raises:
+        ClusterError: no answer.
+    """
+    listed = cluster.answer(cluster.admin.list_consumer_groups(request_timeout=cluster.connection.timeout_seconds))
+    if listed.errors and not listed.valid:
+        raise cluster.connection.explained(listed.errors[0])
+    known = sorted(group.group_id for group in listed.valid)
+    everything = _all_groups(cluster)
+    groups: dict[str, dict[str, Any]] = {}
+    # librdkafka lists groups of consumers only. Its older list has all of them, with the protocol type of the classic ones.
+    others = (group for group_id, group in everything.items() if group_id not in set(known))
+    not_shown = Counter(OTHER_PROTOCOL if group.protocol_type else OTHER_TYPE for group in others)
+    for group_id, described in _descriptions(cluster, known):
+        if isinstance(described, KafkaError):
+            not_shown[_reason(cluster, described)] += 1
+        elif described.state is not ConsumerGroupState.DEAD:  # else it has gone meanwhile
+            raw = {member.id: member for member in everything[group_id].members} if group_id in everything else {}
+            groups[group_id] = _group(described, raw)
+            not_shown[REBALANCING] += groups[group_id]["members"] is None and not described.is_simple_consumer_group
+    for group_id, committed in _committed(cluster, sorted(groups)):
+        if isinstance(committed, KafkaError):
+            not_shown[_reason(cluster, committed)] += 1
+            del groups[group_id]
+        else:
+            groups[group_id]["offsets"] = _offsets(committed.topic_partitions or ())
+    cluster.connection.healed()
+    return Poll(groups, +not_shown, not listed.errors)
+
+
+def _all_groups(cluster: Cluster) -> dict[str, _ListedGroup]:
+    """Return groups of all types by name; members of classic ones with what each sent when it joined, which descriptions leave out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            told: list[_ListedGroup] = cluster.admin.list_groups(timeout=cluster.connection.timeout_seconds)
+        except KafkaException as error:
+            raise cluster.connection.explained(error.args[0]) from None
+    return {group.id: group for group in told if group.error is None}
+
+
+def _descriptions(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str, ConsumerGroupDescription | KafkaError]]:
+    return _asked(
+        cluster, group_ids, lambda ids: cluster.admin.describe_consumer_groups(ids, request_timeout=cluster.connection.timeout_seconds)
+    )
+
+
+def _committed(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str, ConsumerGroupTopicPartitions | KafkaError]]:
+    def ask(ids: Sequence[str]) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
+        told: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
+        for group_id in ids:  # librdkafka takes one group a question
+            groups = [ConsumerGroupTopicPartitions(group_id)]
+            told |= cluster.admin.list_consumer_group_offsets(groups, request_timeout=cluster.connection.timeout_seconds)
+        return told
+
+    return _asked(cluster, group_ids, ask)
+
+
+def _asked(
+    cluster: Cluster, group_ids: Sequence[str], ask: Callable[[Sequence[str]], dict[str, Future[Answer]]]
+) -> Iterator[tuple[str, Answer | KafkaError]]:
+    """Return for each group the answer, or else what is wrong with it."""
+    for start in range(0, len(group_ids), QUESTIONS_AT_ONCE):
+        for group_id, asked in ask(group_ids[start : start + QUESTIONS_AT_ONCE]).items():
+            cluster.wait(asked)
+            problem: Any = asked.exception()
+            yield group_id, asked.result() if problem is None else problem.args[0]
+
+
+def _reason(cluster: Cluster, problem: KafkaError) -> str:
+    """Return why one group is not shown; what concerns all of them is raised."""
+    if problem.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return NO_RIGHT
+    raise cluster.connection.explained(problem)
+
+
+def _group(described: ConsumerGroupDescription, raw: dict[str, _ListedMember]) -> dict[str, Any]:
+    is_kip848 = described.type is ConsumerGroupType.CONSUMER
+    state, members = _state(described, is_kip848), None
+    if state is not None and not described.is_simple_consumer_group:
+        found = described.members  # in the coordinator's order, which a classic group's assignor was given too
+        members = [_kip848_member(member) if is_kip848 else _classic_member(member, raw.get(member.member_id)) for member in found]
+    if members is not None and None in members:
+        members = None
+    return {
+        "group_id": described.group_id,
+        "generation": None,
+        "group_type": (GroupType.CONSUMER if is_kip848 else GroupType.CLASSIC).value,
+        "protocol_type": "consumer",
+        "state": (state or GroupState.EMPTY).value,
+        "strategy": described.partition_assignor or None,
+        "leader_member_id": None,
+        "joined_at_ms": None,
+        "reconciled_at_ms": None,
+        "members": members,
+    }
+
+
+def _state(described: ConsumerGroupDescription, is_kip848: bool) -> GroupState | None:
+    """Return the state; None for one in which members are not told."""
+    if described.state is ConsumerGroupState.STABLE:
+        return GroupState.STABLE
+    if described.state is ConsumerGroupState.EMPTY:
+        return GroupState.EMPTY
+    return GroupState.RECONCILING if is_kip848 else None  # librdkafka 2.16 has no words for the states of KIP-848
+
+
+def _classic_member(member: MemberDescription, raw: _ListedMember | None) -> dict[str, Any] | None:
+    """Return a member; None when the two answers about it are of different generations."""
+    assigned, subscription = _entries(_places(member.assignment)), None
+    if raw is not None:
+        try:
+            subscription = decode_subscription(bytes(raw.metadata))
+            before = decode_assignment(bytes(raw.assignment)).partitions if raw.assignment else ()
+        except WireError:  # a client that writes bytes of its own: what librdkafka makes of them is told
+            return {**_member(member, None), "assigned": assigned, "current": None}
+        if {(topic, number) for topic, numbers in before for number in numbers} != set(_places(member.assignment)):
+            return None
+    return {**_member(member, subscription), "assigned": assigned, "current": None}
+
+
+def _kip848_member(member: MemberDescription) -> dict[str, Any]:
+    target, current = _entries(_places(member.target_assignment)), _entries(_places(member.assignment))
+    return {**_member(member, None), "assigned": target, "current": current}
+
+
+def _member(member: MemberDescription, told: Subscription | None) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.host,
+        "rack": told and told.rack,
+        "session_timeout_ms": None,
+        "rebalance_timeout_ms": None,
+        "topics": told and list(told.topics),
+        "topic_regex": None,
+        "strategies": None,
+        "subscription_version": told and told.version,
+        "owned": told and [{"topic": topic, "partitions": list(numbers)} for topic, numbers in told.owned],
+        "owned_generation": told and told.owned_generation,
+        "user_data_b64": base64.b64encode(told.user_data).decode() if told is not None and told.user_data is not None else None,
+        "pending_revocation": None,
+    }
+
+
+def _places(assignment: Any) -> Iterator[tuple[str, int]]:
+    return ((place.topic, place.partition) for place in (assignment.topic_partitions if assignment is not None else ()))
+
+
+def _entries(places: Iterable[tuple[str, int]]) -> Entries:
+    """Return one entry a topic, by first appearance: for a classic group that is the assignor's order."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in places:
+        by_topic.setdefault(topic, []).append(number)
+    return [{"topic": topic, "partitions": numbers} for topic, numbers in by_topic.items()]
+
+
+def _offsets(committed: Sequence[TopicPartition]) -> Entries:
+    return [
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "committed_offset": place.offset,
+            "leader_epoch": place.leader_epoch,
+            "metadata": place.metadata,
+            "committed_at_ms": None,
+            "topic_id": None,
+        }
+        for place in sorted(committed, key=lambda place: (place.topic, place.partition))
+        if place.error is None and place.offset >= 0
+    ]

@@ -1,0 +1,63 @@
+"""Where reading of ``__consumer_offsets`` goes on, and whether its log is still the one that was read before."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from jobs.runtime.errors import CollectionBrokenError, EvenkeelError
+from schemas.positions import Positions
+from schemas.wire.keys import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from jobs.brokers.cluster import OffsetsLog
+
+logger = logging.getLogger(__name__)
+
+
+def go_on(stored: Positions, log: OffsetsLog, refusal: type[EvenkeelError], remedy: str) -> Positions:
+    """Return where to read from: where reading left off, at its beginning in a partition that is new.
+
+    Args:
+        refusal: the kind of error for a log that cannot be gone on with.
+        remedy: what to do about that.
+
+    Raises:
+        EvenkeelError: the log is not the one that was read. To go on would be to pass over records in silence, or to mix two logs whose
+            places landing takes for the same.
+    """
+    if stored.topic_id != log.topic_id or not stored.next_offsets.keys() <= log.end.keys():
+        raise refusal(
+            f"{OFFSETS_TOPIC} was deleted and made again (its id was {stored.topic_id}, is {log.topic_id}): what was not read before is "
+            f"lost, and its offsets began anew; {remedy}"
+        )
+    ahead = [number for number, offset in stored.next_offsets.items() if offset > log.end[number]]
+    if ahead:
+        places = ", ".join(f"partition {number} up to {stored.next_offsets[number]}, its end is {log.end[number]}" for number in ahead)
+        raise refusal(
+            f"{OFFSETS_TOPIC} was read beyond its end: {places}. Either a new leader is still catching up: try again; or the cluster has "
+            f"lost records that were read: {remedy}"
+        )
+    for number, offset in stored.next_offsets.items():
+        if offset < log.begin[number]:
+            logger.warning(
+                "lost: offsets %d to %d of %s, partition %d, were removed from the cluster before they were read",
+                *(offset, log.begin[number] - 1, OFFSETS_TOPIC, number),
+            )
+    return stored.model_copy(update={"next_offsets": {p: max(begin, stored.next_offsets.get(p, 0)) for p, begin in log.begin.items()}})
+
+
+def check_unchanged(positions: Positions, look: dict[str, Any]) -> None:
+    """Refuse to go on when the log is not the one that is being read.
+
+    Raises:
+        CollectionBrokenError: another cluster answers, or the topic was made again, or has more partitions.
+    """
+    if look["cluster_id"] != positions.cluster_id:
+        raise CollectionBrokenError(f"cluster {look['cluster_id']} answers by now, cluster {positions.cluster_id} was being read")
+    topic = next((topic for topic in look["topics"] if topic["topic"] == OFFSETS_TOPIC), None)
+    if topic is None or topic["topic_id"] != positions.topic_id:
+        raise CollectionBrokenError(f"{OFFSETS_TOPIC} was deleted, or deleted and made again, while it was being read")
+    found, read = len(topic["partitions"]), len(positions.next_offsets)
+    if found != read:
+        raise CollectionBrokenError(f"{OFFSETS_TOPIC} has {found} partitions by now, {read} were being read")

@@ -1,0 +1,1 @@
+"""Collecting: a live cluster -> files that a run lands. No Spark."""

@@ -1,0 +1,206 @@
+"""The folder of a collection: captures that ``land`` takes, and how far they go.
+
+A file gets its name when it is whole and on the disk: until then its name begins with a dot, and landing passes over it. Positions are
+replaced after the file that they speak of has its name. Whoever dies in between reads some records again, which landing counts as
+duplicates; none is lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pydantic import ValidationError
+
+from jobs.collect.record_file import RecordFile
+from jobs.runtime.atomic_file import remove_unfinished, write_file
+from jobs.runtime.errors import CaptureFolderError, WarehouseBusyError
+from jobs.runtime.location import table_around, told
+from jobs.runtime.lock import exclusive, read_holder, this_process
+from schemas.positions import POLLED, POSITIONS, PolledGroups, Positions
+
+LOCK = ".evenkeel.collect.lock"
+"""How far the files go: those of records, and those of polls."""
+FILE_ROWS, FILE_BYTES = 1_000_000, 512 << 20
+"""Where a file ends at the latest; bytes as they lie in memory."""
+
+Progress = TypeVar("Progress")
+
+
+class CaptureFolder:
+    """A folder that this process alone writes to.
+
+    Attributes:
+        path: the folder.
+        files: names of the files published so far, without looks.
+        record_count: how many records of ``__consumer_offsets`` are in them.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], datetime]) -> None:
+        """Use a folder that is there; ``open_folder`` makes and locks it."""
+        self.path = path
+        self.files: list[str] = []
+        self.record_count = 0
+        self._now = now
+        self._open: RecordFile | None = None
+
+    @property
+    def open_row_count(self) -> int:
+        """Return how many records are in no published file yet."""
+        return 0 if self._open is None else self._open.row_count
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the open file has to be published before it grows further."""
+        return self._open is not None and (self._open.row_count >= FILE_ROWS or self._open.byte_count >= FILE_BYTES)
+
+    def positions(self) -> Positions | None:
+        """Return how far the folder goes; None when nothing was collected into it yet.
+
+        Raises:
+            CaptureFolderError: the file that tells it is unreadable.
+        """
+        return self._progress(POSITIONS, Positions.model_validate_json)
+
+    def polled(self) -> PolledGroups | None:
+        """Return what the polls in the folder say of the groups; None when there are none.
+
+        Raises:
+            CaptureFolderError: the file that tells it is unreadable.
+        """
+        return self._progress(POLLED, lambda content: PolledGroups.model_validate_json(gzip.decompress(content)))
+
+    def _progress(self, name: str, parse: Callable[[bytes], Progress]) -> Progress | None:
+        place = self.path / name
+        try:
+            return parse(place.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            what = f"is no whole gzip file ({error})"
+        except OSError as error:
+            raise _failed(self.path, error) from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            what = f"{f'{where}: ' if where else ''}{first['msg']}"
+        raise CaptureFolderError(
+            f"{told(str(place))}: {what}; expected what collect writes there; without this file collect begins anew, and what is in the "
+            "folder by then is there twice"
+        )
+
+    def add(self, records: pa.RecordBatch) -> None:
+        """Take records into the open file.
+
+        Raises:
+            CaptureFolderError: the disk is full, or gone.
+        """
+        with self._telling():
+            if self._open is None:
+                self._open = RecordFile(self.path, records.schema)
+            self._open.add(records)
+
+    def publish(self, positions: Positions) -> None:
+        """Give the open file its name, if it has records, and then keep the positions behind them.
+
+        Raises:
+            CaptureFolderError: the disk is full, or gone; the positions are then those of the files that have their names.
+        """
+        with self._telling():
+            if self._open is not None:
+                path = self._new("consumer_offsets", ".parquet")
+                self._open.publish(path)
+                self.files.append(path.name)
+                self.record_count += self._open.row_count
+                self._open = None
+            write_file(self.path / POSITIONS, [positions.model_dump_json(indent=1).encode()])
+
+    def publish_groups(self, lines: list[bytes], polled: PolledGroups) -> None:
+        """Write what polls found to have changed, if anything, and then keep what they have seen.
+
+        Raises:
+            CaptureFolderError: the disk is full, or gone; what is kept is then that of the files that have their names.
+        """
+        with self._telling():
+            if lines:
+                path = self._new("group_snapshots", ".jsonl.gz")
+                write_file(path, [gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)])
+                self.files.append(path.name)
+            write_file(self.path / POLLED, [gzip.compress(polled.model_dump_json().encode(), mtime=0)])
+
+    def publish_look(self, look: dict[str, Any]) -> None:
+        """Write one look at the cluster.
+
+        Raises:
+            CaptureFolderError: the disk is full, or gone.
+        """
+        content = gzip.compress(json.dumps(look).encode() + b"\n", mtime=0)
+        with self._telling():
+            write_file(self._new("cluster_metadata", ".jsonl.gz"), [content])
+
+    def discard(self) -> None:
+        """Remove what has no name yet; also what a killed process left."""
+        if self._open is not None:
+            self._open.abandon()
+            self._open = None
+        remove_unfinished(self.path)
+
+    def _new(self, kind: str, suffix: str) -> Path:
+        """Return a path named after the time that no file has."""
+        stem = f"{kind}-{self._now():%Y%m%dT%H%M%S.%fZ}"
+        paths = (self.path / f"{stem}{again}{suffix}" for again in ("", *(f"-{number}" for number in range(2, 1000))))
+        return next(path for path in paths if not path.exists())  # a clock may be set back
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            with suppress(OSError):
+                self.discard()  # half a file only takes space
+            raise _failed(self.path, error) from None
+
+
+@contextmanager
+def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFolder]:
+    """Make a folder where there is none, and keep other collections out of it for the length of the block.
+
+    Raises:
+        CaptureFolderError: it cannot be written, lies in a table, or another collection writes to it.
+    """
+    table = table_around(path.resolve())
+    if table is not None:
+        raise CaptureFolderError(f"--output {told(str(path))}: found the Delta table {told(str(table))}; name a folder for captures")
+    folder = CaptureFolder(path.absolute(), now)
+    with ExitStack() as stack:
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            (folder.path / LOCK).touch()
+            stack.enter_context(exclusive(folder.path, LOCK, this_process("collect", now()), 0.0, now))
+            folder.discard()
+        except WarehouseBusyError:
+            holder = read_holder(folder.path / LOCK)
+            who = "another process" if holder is None else holder.told(now())
+            raise CaptureFolderError(f"--output {told(str(path))}: {who} collects into this folder; wait for it, or name another") from None
+        except OSError as error:
+            raise _failed(folder.path, error) from None
+        try:
+            yield folder
+        finally:
+            folder.discard()
+
+
+def _failed(folder: Path, error: Exception) -> CaptureFolderError:
+    number = getattr(error, "errno", None)
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        remedy = "free some space and call again: what was saved before stays, and reading goes on from there"
+        return CaptureFolderError(f"--output {told(str(folder))}: no space left on the disk; {remedy}")
+    return CaptureFolderError(f"--output {told(str(folder))}: cannot be written ({getattr(error, 'strerror', None) or error})")

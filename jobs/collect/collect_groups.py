@@ -1,0 +1,177 @@
+"""Polling consumer groups where ``__consumer_offsets`` may not be read: of each poll only what changed is written.
+
+A group's members and what they hold are written when their fingerprint is another one, a committed offset when it is. What is shown no
+longer leaves no trace: the admin API does not tell what was deleted from what we may not see any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from jobs.brokers.cluster import Cluster
+from jobs.brokers.cluster_groups import poll_groups
+from jobs.collect.capture_folder import CaptureFolder
+from jobs.collect.collection import Ending, Looks, Request, check_cluster, files_told, telling_place
+from jobs.runtime.errors import ClusterError, CollectionBrokenError
+from jobs.runtime.location import told
+from schemas.positions import PolledGroups, SeenGroup
+
+logger = logging.getLogger(__name__)
+
+NAP_SECONDS = 0.1
+"""How long Ctrl-C takes between two polls."""
+LONGEST_WAITING_BYTES = 64 << 20
+HELD = ("owned", "assigned", "current")
+"""Fields of a member that are partitions by topic."""
+Group = dict[str, Any]
+
+
+def fingerprint(group: Group) -> str:
+    """Return what stands for the members of a group and what they hold, in whatever order: brokers list both as their hash tables do."""
+    members = [
+        {
+            name: sorted((entry["topic"], sorted(entry["partitions"])) for entry in value) if value and name in HELD else value
+            for name, value in member.items()
+        }
+        for member in sorted(group["members"], key=lambda member: member["member_id"])
+    ]
+    content = [group["group_type"], group["state"], group["strategy"], members]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def changes(group: Group, seen: SeenGroup) -> tuple[Group | None, SeenGroup]:
+    """Return of a polled group what was not seen before, None for nothing, and what has been seen by now.
+
+    ``members`` is None in the one when only offsets changed, or members are not told; ``offsets`` has those that changed.
+    """
+    now = seen.fingerprint if group["members"] is None else fingerprint(group)
+    committed: dict[str, dict[int, tuple[int, int | None, str | None]]] = {}
+    changed = []
+    for entry in group["offsets"]:
+        content = (entry["committed_offset"], entry["leader_epoch"], entry["metadata"])
+        committed.setdefault(entry["topic"], {})[entry["partition"]] = content
+        if seen.offsets.get(entry["topic"], {}).get(entry["partition"]) != content:
+            changed.append(entry)
+    if now == seen.fingerprint and not changed:
+        return None, SeenGroup(fingerprint=now, offsets=committed)
+    members = None if now == seen.fingerprint else group["members"]
+    return {**group, "members": members, "offsets": changed}, SeenGroup(fingerprint=now, offsets=committed)
+
+
+class GroupCollection:
+    """Polls of the groups, from the first to the last."""
+
+    def __init__(
+        self, request: Request, folder: CaptureFolder, cluster: Cluster, stored: PolledGroups | None, now: Callable[[], datetime]
+    ) -> None:
+        """Go on where the folder left off.
+
+        Raises:
+            CaptureFolderError: the folder is of another cluster.
+        """
+        self._request, self._folder, self._cluster, self._now = request, folder, cluster, now
+        name = cluster.cluster_id if request.cluster_name is None else request.cluster_name
+        if stored is None:
+            stored = PolledGroups(cluster_id=cluster.cluster_id, cluster_name=name, observed_at_ms=0, groups={})
+        with telling_place(request):
+            check_cluster(stored, cluster.cluster_id, request.cluster_name)
+        self._cluster_name = stored.cluster_name
+        self._observed_at_ms, self._seen = stored.observed_at_ms, dict(stored.groups)
+        self._looks = Looks(cluster, folder, stored.cluster_name, self._check_unchanged, now)
+        self._lines: list[bytes] = []
+        self._waiting_bytes = self._line_count = self._group_count = 0
+        self._waiting_since = 0.0
+        self._not_shown: Counter[str] = Counter()
+
+    def read(self, ending: Ending) -> None:
+        """Poll once, or until the end is asked for; look at the cluster before, and after the last one of several.
+
+        Raises:
+            EvenkeelError: what came before is saved, unless the folder cannot be written.
+        """
+        self._looks.write()
+        polled_at = time.monotonic()
+        self._poll()
+        logger.info("cluster %s: %d groups%s", self._cluster_name, self._group_count, _told(self._not_shown))
+        try:
+            while self._request.follow and not ending.is_asked:
+                time.sleep(NAP_SECONDS)
+                if time.monotonic() - polled_at >= self._request.poll_seconds:
+                    polled_at = time.monotonic()
+                    self._poll_again()
+                if self._is_due():
+                    self._publish()
+                self._looks.write_after(self._request.look_seconds)
+            self._publish()
+            if self._request.follow:
+                self._looks.write()
+        except (ClusterError, CollectionBrokenError) as error:
+            self._publish()
+            raise type(error)(f"{error}; {self._line_count} changes of groups are saved, call again to go on behind them") from None
+
+    def _poll(self) -> None:
+        """Take what has changed.
+
+        Raises:
+            ClusterError: no answer, or no group at all is shown.
+        """
+        at_ms = max(int(self._now().timestamp() * 1000), self._observed_at_ms + 1)  # a clock may be set back
+        poll = poll_groups(self._cluster)
+        if not poll.groups and not self._seen:
+            needed = "polling needs an ACL that allows its user DESCRIBE on them, and on the topics whose offsets they commit"
+            raise ClusterError(f"{self._request.servers}: no consumer group is shown{_told(poll.not_shown)}; {needed}")
+        self._observed_at_ms, self._group_count, self._not_shown = at_ms, len(poll.groups), poll.not_shown
+        if not self._lines:
+            self._waiting_since = time.monotonic()
+        for group_id, group in poll.groups.items():
+            line, self._seen[group_id] = changes(group, self._seen.get(group_id, SeenGroup()))
+            if line is not None:
+                content = {"cluster_id": self._cluster_name, "observed_at_ms": at_ms, **line}
+                self._lines.append(json.dumps(content).encode())
+                self._waiting_bytes += len(self._lines[-1])
+        if poll.is_complete:
+            self._seen = {group_id: seen for group_id, seen in self._seen.items() if group_id in poll.groups}
+
+    def _poll_again(self) -> None:
+        try:
+            self._poll()
+        except ClusterError as error:  # a cluster that is away for a while does not end this
+            logger.warning("no poll of the groups: %s", error)
+
+    def _is_due(self) -> bool:
+        is_old = time.monotonic() - self._waiting_since >= self._request.publish_seconds
+        return bool(self._lines) and (is_old or self._waiting_bytes >= LONGEST_WAITING_BYTES)
+
+    def _publish(self) -> None:
+        polled = PolledGroups(
+            cluster_id=self._cluster.cluster_id,
+            cluster_name=self._cluster_name,
+            observed_at_ms=self._observed_at_ms,
+            groups=self._seen,
+        )
+        self._folder.publish_groups(self._lines, polled)
+        self._line_count += len(self._lines)
+        self._lines, self._waiting_bytes = [], 0
+
+    def _check_unchanged(self, look: dict[str, Any]) -> None:
+        if look["cluster_id"] != self._cluster.cluster_id:
+            raise CollectionBrokenError(f"cluster {look['cluster_id']} answers by now, cluster {self._cluster.cluster_id} was being polled")
+
+    def summary(self) -> str:
+        """Return what was collected into which files, and the command to go on with."""
+        folder = str(self._folder.path)
+        what = f"{self._line_count:,} changes of {self._group_count:,} groups{_told(self._not_shown)}"
+        return f"{what} -> {files_told(self._folder.files)} in {told(folder)}; go on with: run --input {shlex.quote(folder)}"
+
+
+def _told(not_shown: Counter[str]) -> str:
+    reasons = ", ".join(f"{count:,} ({reason})" for reason, count in sorted(not_shown.items()))
+    return f", not shown: {reasons}" if reasons else ""

@@ -1,0 +1,179 @@
+"""Collecting the records of ``__consumer_offsets``: where to go on, what has come, and when a file of it is published.
+
+Each record is in some file before the positions in the folder go past it, so that whatever ends a collection, the next one goes on
+without a gap. Read is what is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+
+from jobs.brokers.cluster import Cluster, OffsetsLog, Reader
+from jobs.brokers.resuming import check_unchanged, go_on
+from jobs.collect.capture_folder import CaptureFolder
+from jobs.collect.collection import ANOTHER_FOLDER, Ending, Looks, Request, check_cluster, files_told, telling_place
+from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, TopicForbiddenError
+from jobs.runtime.location import told
+from schemas.positions import Positions
+from schemas.wire.keys import OFFSETS_TOPIC
+
+logger = logging.getLogger(__name__)
+
+PROGRESS_SECONDS = 1.0
+
+
+def resume(stored: Positions | None, log: OffsetsLog, cluster_id: str | None, name: str | None) -> Positions:
+    """Return where to read from: where the folder left off, at its beginning in a partition that is new.
+
+    Raises:
+        CaptureFolderError: the folder is of another cluster, or the log is not the one that it was read from. To go on would be to pass
+            over records in silence, or to mix two logs whose places landing takes for the same.
+    """
+    if stored is None:
+        return Positions(
+            cluster_id=cluster_id,
+            cluster_name=cluster_id if name is None else name,
+            topic=OFFSETS_TOPIC,
+            topic_id=log.topic_id,
+            next_offsets=log.begin,
+        )
+    check_cluster(stored, cluster_id, name)
+    return go_on(stored, log, CaptureFolderError, f"{ANOTHER_FOLDER}, and another name of the cluster with --cluster-id")
+
+
+class RecordCollection:
+    """One collection of records, from its first look to its last."""
+
+    def __init__(
+        self, request: Request, folder: CaptureFolder, cluster: Cluster, stored: Positions | None, now: Callable[[], datetime]
+    ) -> None:
+        """Take a first look at the cluster, and begin to read.
+
+        Raises:
+            ClusterError: no answer, or the topic may not be read.
+            CaptureFolderError: the folder does not go on where the cluster is.
+        """
+        log = cluster.offsets_log()
+        with telling_place(request):
+            self._positions = resume(stored, log, cluster.cluster_id, request.cluster_name)
+        self._request, self._folder, self._connection = request, folder, cluster.connection
+        self._ends, self._next_offsets = log.end, dict(self._positions.next_offsets)
+        self._looks = Looks(cluster, folder, self._positions.cluster_name, partial(check_unchanged, self._positions), now)
+        self._looks.write()
+        self._reader = Reader(cluster.connection, self._positions.next_offsets)
+        self._progress = _Progress()
+        self._heard_at = self._file_opened_at = time.monotonic()
+        self._is_outage_told = False
+        name = self._positions.cluster_name
+        logger.info("cluster %s: reading %d partitions of %s, %d offsets to go", name, len(log.end), OFFSETS_TOPIC, self.left)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._reader.close()
+
+    @property
+    def left(self) -> int:
+        """Return how many offsets are to come of those that there were at the beginning; some are no records."""
+        return sum(max(0, end - self._next_offsets[number]) for number, end in self._ends.items())
+
+    def read(self, ending: Ending) -> None:
+        """Read until there is no more to read, or until the end is asked for; then have a last look.
+
+        Raises:
+            EvenkeelError: what came before is saved, unless the folder cannot be written.
+        """
+        try:
+            while not ending.is_asked and (self._request.follow or self.left):
+                self._take()
+            self._publish()
+            self._looks.write()
+        except TopicForbiddenError as error:
+            if not self._record_count:
+                raise  # nothing was collected, so that the folder is still free for polls
+            self._publish()
+            raise ClusterError(f"{error}; {self._saved()}") from None
+        except (ClusterError, CollectionBrokenError) as error:
+            self._publish()
+            raise type(error)(f"{error}; {self._saved()}") from None
+        finally:
+            self._progress.clear()
+        if ending.is_asked and not self._request.follow:
+            raise CollectionBrokenError(f"interrupted; {self._saved()}")
+
+    def _take(self) -> None:
+        batch, moment = self._reader.next_batch(), time.monotonic()
+        if not self._folder.open_row_count:
+            self._file_opened_at = moment
+        if batch.records.num_rows:
+            self._folder.add(batch.records)
+        self._next_offsets.update(batch.next_offsets)
+        if batch.next_offsets:
+            self._heard_at = moment
+        is_old = moment - self._file_opened_at >= self._request.publish_seconds
+        if self._folder.is_full or (self._folder.open_row_count and is_old):
+            self._publish()
+        if self._request.follow:
+            self._tell_outage()
+            if self._looks.write_after(self._request.look_seconds):
+                logger.info("%d records so far, %d offsets to go", self._record_count, self._left_now())
+        elif moment - self._heard_at > self._request.timeout_seconds:
+            why = self._connection.outage or "the brokers answer, but send no records"
+            waited = f"nothing came for {self._request.timeout_seconds:g} s"
+            raise CollectionBrokenError(f"{self._request.servers}: {waited}, {self.left} offsets to go ({why})")
+        self._progress.tell(moment, self._record_count, self._left_now)
+
+    def _tell_outage(self) -> None:
+        outage = self._connection.outage
+        if outage and not self._is_outage_told:
+            logger.warning("no broker can be reached, trying again: %s", outage)
+        elif self._is_outage_told and not outage:
+            logger.info("the cluster answers again")
+        self._is_outage_told = bool(outage)
+
+    def _left_now(self) -> int:
+        return self._reader.remaining(self._next_offsets) if self._request.follow else self.left
+
+    @property
+    def _record_count(self) -> int:
+        return self._folder.record_count + self._folder.open_row_count
+
+    def _publish(self) -> None:
+        self._folder.publish(self._positions.model_copy(update={"next_offsets": dict(self._next_offsets)}))
+
+    def _saved(self) -> str:
+        count = self._folder.record_count
+        return f"{count} records are saved, call again to go on behind them" if count else "no record was read"
+
+    def summary(self) -> str:
+        """Return what was collected into which files, and the command to go on with."""
+        folder = str(self._folder.path)
+        what = f"{self._folder.record_count:,} records of {len(self._next_offsets)} partitions of {OFFSETS_TOPIC}"
+        return f"{what} -> {files_told(self._folder.files)} in {told(folder)}; go on with: run --input {shlex.quote(folder)}"
+
+
+class _Progress:
+    """A line on a terminal that tells how far reading has come; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._shown_at, self._shown_count = time.monotonic(), 0
+
+    def tell(self, moment: float, record_count: int, left: Callable[[], int]) -> None:
+        """Show the line, once a second at most."""
+        seconds = moment - self._shown_at
+        if self._is_terminal and seconds >= PROGRESS_SECONDS:
+            rate = (record_count - self._shown_count) / seconds
+            line = f"evenkeel: {record_count:,} records, {rate:,.0f} records/s, {left():,} to go"
+            print(f"\r\x1b[K{line}", end="\r", file=sys.stderr, flush=True)
+            self._shown_at, self._shown_count = moment, record_count
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._is_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

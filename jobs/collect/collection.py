@@ -1,0 +1,149 @@
+"""What collecting records and polling groups share: what was asked for, how it ends, and looks at the cluster."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from jobs.brokers.client_properties import ClientProperties
+from jobs.brokers.cluster import Cluster
+from jobs.collect.capture_folder import CaptureFolder
+from jobs.runtime.errors import CaptureFolderError, ClusterError
+from jobs.runtime.location import told
+from schemas.positions import PolledGroups, Positions
+
+logger = logging.getLogger(__name__)
+
+ANOTHER_FOLDER = "name another folder with --output"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for.
+
+    Attributes:
+        servers: ``host:port``, several ones separated by commas.
+        polls: whether the groups are polled, even if the topic may be read.
+        cluster_name: what landing is to call the cluster; None for Kafka's own id, or the name that the folder has already.
+        look_seconds: time between two looks with ``follow``.
+        poll_seconds: time between two polls with ``follow``.
+        publish_seconds: how long what was read waits for its file to be published.
+        timeout_seconds: how long to wait for an answer.
+    """
+
+    servers: str
+    output: Path
+    properties: ClientProperties
+    follow: bool = False
+    polls: bool = False
+    cluster_name: str | None = None
+    look_seconds: float = 300.0
+    poll_seconds: float = 30.0
+    publish_seconds: float = 90.0
+    timeout_seconds: float = 30.0
+
+
+class Ending:
+    """Whether Ctrl-C or SIGTERM has come. The first one ends a collection that is reading in good order, every other one at once."""
+
+    def __init__(self) -> None:
+        self.is_asked = self.is_reading = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take the signals for the length of the block; they belong to the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.is_asked or not self.is_reading:
+            raise KeyboardInterrupt
+        self.is_asked = True
+
+
+class Looks:
+    """Looks at the cluster, written into the folder beside what is collected."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        folder: CaptureFolder,
+        cluster_name: str | None,
+        check: Callable[[dict[str, Any]], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        """Look at a cluster that the files call ``cluster_name``; ``check`` refuses a look at what is not being collected."""
+        self._cluster, self._folder, self._cluster_name, self._check, self._now = cluster, folder, cluster_name, check, now
+        self._looked_at = time.monotonic()
+
+    def write(self) -> None:
+        """Write a look into the folder.
+
+        Raises:
+            ClusterError: no answer.
+            CollectionBrokenError: it is not the cluster, or the log, that is being collected.
+        """
+        at_ms = int(self._now().timestamp() * 1000)
+        look = self._cluster.look()
+        self._looked_at = time.monotonic()
+        self._check(look)
+        self._folder.publish_look({"observed_at_ms": at_ms, **look, "cluster_id": self._cluster_name})
+
+    def write_after(self, seconds: float) -> bool:
+        """Return whether there was time for a look again: this long after the last one.
+
+        Raises:
+            CollectionBrokenError: it is not the cluster, or the log, that is being collected.
+        """
+        moment = time.monotonic()
+        if moment - self._looked_at < seconds:
+            return False
+        try:
+            self.write()
+        except ClusterError as error:  # a cluster that is away for a while does not end this: the next look is as good
+            self._looked_at = moment
+            logger.warning("no look at the cluster: %s", error)
+            return False
+        return True
+
+
+def check_cluster(stored: Positions | PolledGroups, cluster_id: str | None, name: str | None) -> None:
+    """Refuse to go on with a folder of another cluster.
+
+    Raises:
+        CaptureFolderError: it is of another one, or calls it by another name.
+    """
+    if stored.cluster_id != cluster_id:
+        raise CaptureFolderError(f"the folder is of cluster {stored.cluster_id}, this is cluster {cluster_id}; {ANOTHER_FOLDER}")
+    if name is not None and name != stored.cluster_name:
+        raise CaptureFolderError(f"the folder calls the cluster {stored.cluster_name!r}, --cluster-id says {name!r}; {ANOTHER_FOLDER}")
+
+
+@contextmanager
+def telling_place(request: Request) -> Iterator[None]:
+    """Have what the block refuses begin with the folder and the cluster."""
+    try:
+        yield
+    except CaptureFolderError as error:
+        raise CaptureFolderError(f"--output {told(str(request.output))}, {request.servers}: {error}") from None
+
+
+def files_told(files: list[str]) -> str:
+    """Return the names of what was written, in a few words."""
+    return files[0] if len(files) == 1 else f"{len(files)} files, {files[0]} to {files[-1]}" if files else "no new file"

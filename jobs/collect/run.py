@@ -1,0 +1,66 @@
+"""Collecting: a live cluster -> files that ``land`` takes: the records of ``__consumer_offsets``, or polls of the groups, and looks.
+
+Records where the topic may be read, since they miss nothing; polls where it may not, or where they are asked for. Once, or with
+``--follow`` until Ctrl-C or SIGTERM. A folder has records or polls, never both: landing would take the two for different generations.
+Needs neither Java nor Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime
+
+from jobs.brokers.cluster import Cluster, Connection
+from jobs.collect.capture_folder import CaptureFolder, open_folder
+from jobs.collect.collect_groups import GroupCollection
+from jobs.collect.collect_records import RecordCollection
+from jobs.collect.collection import ANOTHER_FOLDER, Ending, Request
+from jobs.runtime.errors import CaptureFolderError, TopicForbiddenError
+from jobs.runtime.location import told
+from schemas.wire.keys import OFFSETS_TOPIC
+
+logger = logging.getLogger(__name__)
+
+
+def run(request: Request, now: Callable[[], datetime]) -> str:
+    """Collect, and return what came of it in one line.
+
+    Raises:
+        ClusterError: the cluster does not answer, or lets us neither read the topic nor see a group.
+        CaptureFolderError: the folder cannot be written, is in use, or does not go on where the cluster is.
+        CollectionBrokenError: collecting ended early; everything until then is saved.
+    """
+    ending = Ending()
+    with ending.listening(), open_folder(request.output, now) as folder:
+        try:
+            return _collect(request, folder, ending, now)
+        except KeyboardInterrupt:
+            if not request.follow or ending.is_reading:
+                raise
+            return "interrupted before anything was read"
+
+
+def _collect(request: Request, folder: CaptureFolder, ending: Ending, now: Callable[[], datetime]) -> str:
+    positions, polled = folder.positions(), folder.polled()
+    is_polled = request.polls or polled is not None
+    if is_polled and positions is not None:
+        raise CaptureFolderError(f"--output {told(str(request.output))}: there are records of {OFFSETS_TOPIC} in it; {ANOTHER_FOLDER}")
+    cluster = Cluster(Connection(request.servers, request.properties, request.timeout_seconds))
+    if not is_polled:
+        try:
+            with closing(RecordCollection(request, folder, cluster, positions, now)) as records:
+                return _read(records, ending)
+        except TopicForbiddenError as error:
+            if positions is not None:
+                raise TopicForbiddenError(f"{error}, of which there are records in the folder; to poll, {ANOTHER_FOLDER}") from None
+            logger.warning("%s: its groups are polled instead, which misses what changes between two polls", error)
+            ending.is_reading = False
+    return _read(GroupCollection(request, folder, cluster, polled, now), ending)
+
+
+def _read(collection: RecordCollection | GroupCollection, ending: Ending) -> str:
+    ending.is_reading = True
+    collection.read(ending)
+    return collection.summary()

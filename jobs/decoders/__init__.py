@@ -1,0 +1,1 @@
+"""Decoders: bytes of captures -> rows. Pure Python, no Spark session."""

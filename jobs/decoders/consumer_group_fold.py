@@ -1,0 +1,348 @@
+"""KIP-848 groups: their records, spread over seven types, folded in offset order into snapshots.
+
+The coordinator never writes down a whole group. Each record changes one member, one target, one epoch; replayed in order, as the
+coordinator does when it loads its partition (``GroupMetadataManager.replay``), they give the group at every offset. A snapshot is
+taken at each new target assignment, at an epoch that leaves no members, and where a static member's target passes to its replacement.
+
+Not every group epoch gets a target: a member that leaves raises the epoch alone, and brokers from 4.3 on make one target for several
+epochs. From 4.5 on they may compute a target from an older copy of the group (``group.consumer.assignor.offload.enable``): members and
+subscriptions of a snapshot are those of the epoch that its target is for, where the record of that epoch is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left, bisect_right
+from collections import ChainMap, Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from assignors.ordering import string_hash
+from assignors.replay import UNRESOLVED
+from jobs.decoders.decoded import Row, micros
+from jobs.decoders.versioned_table import VersionedTable
+from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
+from schemas.wire import VALUE_DECODERS, decode_key
+from schemas.wire.consumer_group import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    TopicIdPartitions,
+)
+from schemas.wire.keys import CURRENT, EPOCH, EXPRESSION, MEMBER, TARGET, TARGET_EPOCH, TOPICS
+
+WORKED_OUT = ("reconciled_at", "batched_epoch_count", "epoch_at", "is_superseded")
+"""Columns of a snapshot that other records tell: those before it, or those that come later. Its fingerprint is without them."""
+
+_OF_MEMBERS = (MEMBER, TARGET, CURRENT)
+_STABLE = 0
+_FEWEST_SLOTS = 2
+_FIBONACCI = 0x9E3779B97F4A7C15
+
+
+class Record(NamedTuple):
+    """One stored record of a group; ``value`` None is a tombstone."""
+
+    offsets_partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes
+    value: bytes | None
+
+
+class _Change(NamedTuple):
+    """A record, decoded; ``content`` None is a tombstone.
+
+    Attributes:
+        name: the member or the regular expression that it is about; empty for one about the whole group.
+    """
+
+    record: Record
+    kind: int
+    name: str
+    content: Any
+
+
+def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) -> Iterator[Row]:
+    """Yield the snapshots of one group, ready for ``subscription_snapshots``.
+
+    Of a compacted log the last record a key is left, so that a member's metadata may stand behind its target: such a member has, until
+    then, the metadata that come next. A member without any is left out, as a target without a member is by the coordinator. Nor is there
+    anything left of static members that were replaced: their generation is told where the last of them was, when it is whole again.
+
+    Args:
+        records: of the types above, by offset.
+        topic_names: topic id -> name, as looks know them; names in the group's own records are added.
+    """
+    changes = [_decoded(record) for record in records]
+    own = {
+        topic.topic_id: topic.topic
+        for change in changes
+        if change.kind == TOPICS and change.content is not None
+        for topic in change.content.topics
+    }
+    group = _Group(group_id, ChainMap(own, topic_names), _metadata_to_come(changes))
+    for change in changes:
+        group.replay(change)
+    for snapshot in group.snapshots:
+        told = {name: value for name, value in snapshot.items() if name not in WORKED_OUT}
+        content = json.dumps({**told, "reconciled_at": None}, sort_keys=True)  # null, so that stored fingerprints stay as they are
+        yield {**snapshot, "fingerprint": hashlib.sha256(content.encode()).hexdigest()}
+
+
+def _decoded(record: Record) -> _Change:
+    key = decode_key(record.key)
+    content = None if record.value is None else VALUE_DECODERS[key.record_type](record.value)
+    return _Change(record, key.record_type, key.member_id or key.regular_expression or "", content)
+
+
+def _metadata_to_come(changes: Sequence[_Change]) -> dict[int, ConsumerGroupMemberMetadata]:
+    """Return for each record that names a member before its metadata do, by offset, the first metadata behind it."""
+    found: dict[int, ConsumerGroupMemberMetadata] = {}
+    known: set[str] = set()
+    waiting: dict[str, int] = {}
+    for change in changes:
+        member_id, kind = change.name, change.kind
+        if kind not in _OF_MEMBERS:
+            continue
+        if kind == MEMBER:
+            first = waiting.pop(member_id, None)
+            if change.content is None:
+                known.discard(member_id)
+            else:
+                known.add(member_id)
+                if first is not None:
+                    found[first] = change.content
+        elif change.content is not None and member_id not in known:
+            waiting.setdefault(member_id, change.record.offset)
+    return found
+
+
+class _Group:
+    """A group at one offset, and the snapshots taken until then."""
+
+    def __init__(self, group_id: str, names: Mapping[str, str], to_come: Mapping[int, ConsumerGroupMemberMetadata]) -> None:
+        self.snapshots: list[Row] = []
+        self._group_id, self._names, self._to_come = group_id, names, to_come
+        self._forget()
+
+    def _forget(self) -> None:
+        self._first = len(self.snapshots)
+        self._epoch: int | None = None
+        self._target_epoch: int | None = None
+        self._made_at_ms = 0
+        self._epochs: list[int] = []
+        self._begun_at_ms: dict[int, int] = {}
+        self._members: VersionedTable[ConsumerGroupMemberMetadata] = VersionedTable()
+        self._targets: dict[str, tuple[TopicIdPartitions, ...]] = {}
+        self._currents: dict[str, ConsumerGroupCurrentMemberAssignment] = {}
+        self._expressions: VersionedTable[tuple[str, ...]] = VersionedTable()
+        self._left_instances: set[str] = set()
+        self._open: Row | None = None
+        self._awaited: tuple[str, ...] = ()
+
+    def replay(self, change: _Change) -> None:
+        """Take in one record."""
+        record, kind, name, content = change
+        if record.offset in self._to_come:
+            self._members.put(name, self._to_come[record.offset])
+        if kind == EPOCH:
+            if content is None:
+                return self._forget()
+            self._begin_epoch(content.epoch, record.timestamp_ms)
+            if not self._members.now:
+                self._take(change, content.epoch)
+        elif kind == MEMBER:
+            self._change_member(name, content)
+        elif kind == TARGET_EPOCH:
+            self._target_epoch = None if content is None else content.assignment_epoch
+            if content is not None:
+                self._made_at_ms = content.assignment_timestamp_ms
+                if self._members.now:
+                    self._take_back(content.assignment_epoch)  # its epoch left no members: those that it has stand behind it
+                if not self._is_overtaken(content.assignment_epoch):
+                    self._take(change, content.assignment_epoch)
+        elif kind == TARGET:
+            is_new, epoch = content is not None and name not in self._targets, self._target_epoch
+            _put(self._targets, name, content and content.partitions)
+            if is_new and epoch is not None:
+                if self._replaces_forgotten_member(name):
+                    self._take_back(epoch)
+                    self._take(change, epoch)
+                elif self._replaces_static_member(name):
+                    self._take(change, epoch)
+        elif kind == CURRENT:
+            _put(self._currents, name, content)
+        elif kind == EXPRESSION:
+            self._expressions.put(name, content and content.topics)
+        self._settle(record.timestamp_ms)
+        return None
+
+    def _begin_epoch(self, epoch: int, at_ms: int) -> None:
+        self._epoch = epoch
+        self._left_instances.clear()
+        if not self._epochs or epoch > self._epochs[-1]:
+            self._epochs.append(epoch)
+            self._begun_at_ms[epoch] = at_ms
+        self._members.begin(epoch)
+        self._expressions.begin(epoch)
+
+    def _is_overtaken(self, target_epoch: int) -> bool:
+        """Return whether a later epoch has left no members while the target was computed."""
+        return len(self.snapshots) > self._first and self.snapshots[-1]["generation"] > target_epoch
+
+    def _change_member(self, member_id: str, metadata: ConsumerGroupMemberMetadata | None) -> None:
+        left = self._members.now.get(member_id)
+        self._members.put(member_id, metadata)
+        if metadata is None and left is not None and left.group_instance_id is not None:
+            self._left_instances.add(left.group_instance_id)
+
+    def _replaces_static_member(self, member_id: str) -> bool:
+        """Return whether a target passes to a member that took over an instance id, within one epoch."""
+        member = self._members.now.get(member_id)
+        if member is None or member.group_instance_id not in self._left_instances:
+            return False
+        self._left_instances.discard(member.group_instance_id)
+        return True
+
+    def _replaces_forgotten_member(self, member_id: str) -> bool:
+        """Return whether a target passes to a static member from one of which compaction has left nothing.
+
+        The coordinator gives new members a target together with a new epoch, and within an epoch only in place of another member.
+        """
+        member = self._members.now.get(member_id)
+        if member is None or member.group_instance_id is None or self._left_instances:
+            return False
+        return self._epoch in (None, self._target_epoch)
+
+    def _take_back(self, generation: int) -> None:
+        """Forget the snapshots that were taken of a generation before its members were known."""
+        while len(self.snapshots) > self._first and self.snapshots[-1]["generation"] == generation:
+            self.snapshots.pop()
+
+    def _settle(self, now_ms: int) -> None:
+        """Note when every member of the last snapshot that is still there has reached its target."""
+        if self._open is None:
+            return
+        left = [member_id for member_id in self._awaited if member_id in self._members.now]
+        if left and self._have_reconciled(left):
+            self._open["reconciled_at"], self._open["is_superseded"], self._open = micros(now_ms), False, None
+
+    def _have_reconciled(self, member_ids: Iterable[str]) -> bool:
+        currents = (self._currents.get(member_id) for member_id in member_ids)
+        return all(one is not None and (one.state, one.member_epoch) == (_STABLE, self._target_epoch) for one in currents)
+
+    def _state(self) -> GroupState:
+        if not self._members.now:
+            return GroupState.EMPTY
+        if self._epoch is not None and self._target_epoch is not None and self._epoch > self._target_epoch:
+            return GroupState.ASSIGNING
+        return GroupState.STABLE if self._have_reconciled(self._members.now) else GroupState.RECONCILING
+
+    def _batched_epoch_count(self, generation: int) -> int | None:
+        """Return how many epochs since the snapshot before have a record and no target; None for the first snapshot."""
+        if len(self.snapshots) == self._first:
+            return None
+        previous = self.snapshots[-1]["generation"]
+        return max(0, bisect_left(self._epochs, generation) - bisect_right(self._epochs, previous))
+
+    def _take(self, change: _Change, generation: int) -> None:
+        record = change.record
+        is_of_older_copy = self._epoch is not None and generation < self._epoch
+        members = self._members.as_of(generation) if is_of_older_copy else self._members.now
+        expressions = self._expressions.as_of(generation) if is_of_older_copy else self._expressions.now
+        begun_at_ms = self._begun_at_ms.get(generation)
+        content: Row = {
+            "group_id": self._group_id,
+            "generation": generation,
+            "observed_at": micros(record.timestamp_ms),
+            "position": record.offset,
+            "group_type": GroupType.CONSUMER.value,
+            "protocol_type": "consumer",
+            "state": self._state().value,
+            "strategy": _strategy_of(members),
+            "joined_at": micros(self._made_at_ms) if members and self._made_at_ms else None,
+            "members": [self._member(member_id, members[member_id], expressions) for member_id in table_order(members)],
+            "reconciled_at": None,
+            "batched_epoch_count": self._batched_epoch_count(generation),
+            "epoch_at": None if begun_at_ms is None else micros(begun_at_ms),
+            "is_superseded": None,
+            "offsets_partition": record.offsets_partition,
+            "source_position": f"{record.offsets_partition}@{record.offset}",
+        }
+        if self._open is not None and self._open["generation"] != generation:
+            self._open["is_superseded"] = True
+        self.snapshots.append(content)
+        self._open, self._awaited = (content, tuple(members)) if members else (None, ())
+        self._members.forget_until(generation)
+        self._expressions.forget_until(generation)
+
+    def _member(self, member_id: str, metadata: ConsumerGroupMemberMetadata, expressions: Mapping[str, tuple[str, ...]]) -> Row:
+        current = self._currents.get(member_id)
+        resolved = expressions.get(metadata.topic_regex, ()) if metadata.topic_regex else ()
+        held = self._entries(current.assigned) if current is not None else []
+        classic = metadata.classic if metadata.classic is not None and metadata.classic.supported_protocols else None
+        if classic is not None:
+            strategies = [protocol.name for protocol in classic.supported_protocols]
+        else:
+            strategies = [metadata.server_assignor] if metadata.server_assignor else []
+        return {
+            "member_id": member_id,
+            "group_instance_id": metadata.group_instance_id,
+            "client_id": metadata.client_id,
+            "client_host": metadata.client_host,
+            "rack": metadata.rack,
+            "session_timeout_ms": classic.session_timeout_ms if classic is not None else None,
+            "rebalance_timeout_ms": metadata.rebalance_timeout_ms,
+            "topics": list(dict.fromkeys((*metadata.topics, *resolved))),
+            "topic_regex": metadata.topic_regex or None,
+            "strategies": strategies,
+            "owned": held,
+            "owned_generation": current.member_epoch if current is not None else None,
+            "assigned": self._entries(self._targets.get(member_id, ())),
+            "current": held,
+            "pending_revocation": self._entries(current.pending_revocation) if current is not None else [],
+        }
+
+    def _entries(self, partitions: Iterable[TopicIdPartitions]) -> list[Row]:
+        """Return partitions by topic name; those of a topic that was deleted and made again under its name share one entry."""
+        by_topic: dict[str, list[int]] = {}
+        for entry in partitions:
+            by_topic.setdefault(self._names.get(entry.topic_id, f"{UNRESOLVED}{entry.topic_id}"), []).extend(entry.partitions)
+        return [{"topic": topic, "partitions": list(dict.fromkeys(numbers))} for topic, numbers in by_topic.items()]
+
+
+def _strategy_of(members: Mapping[str, ConsumerGroupMemberMetadata]) -> str | None:
+    """Return the assignor that most members ask for, the broker's default where none does; None without members."""
+    if not members:
+        return None
+    asked = Counter(member.server_assignor for member in members.values() if member.server_assignor)
+    name = asked.most_common(1)[0][0] if asked else DEFAULT_SERVER_STRATEGY
+    return SERVER_STRATEGIES_BY_NAME.get(name, name)
+
+
+def table_order(member_ids: Collection[str]) -> list[str]:
+    """Return member ids in the order of the coordinator's own table, from which its assignor is fed.
+
+    Kafka's ``TimelineHashMap`` (4.3.1) holds at most four keys on three slots; a key's slot is in the top bits of its hash times a
+    constant, and the last key put into a slot is the first to be read. It never shrinks, so that a group that was larger once may have
+    another order: no record tells since when the coordinator has had its table.
+
+    Args:
+        member_ids: in the order in which they joined.
+    """
+    slots = _FEWEST_SLOTS
+    while len(member_ids) * 3 > slots * 4:
+        slots *= 2
+
+    def slot(member_id: str) -> int:
+        return (string_hash(member_id) * _FIBONACCI & (1 << 64) - 1) >> 65 - slots.bit_length()
+
+    return sorted(reversed(list(member_ids)), key=slot)
+
+
+def _put(table: dict[str, Any], name: str, content: Any) -> None:
+    if content is None:
+        table.pop(name, None)
+    else:
+        table[name] = content

@@ -1,0 +1,361 @@
+"""What ``kafka-consumer-groups --describe`` prints, read back, whatever version of Kafka's tools printed it: 2.0 to 4.3.
+
+The text has no time, and is nobody's format: outputs of several commands follow each other or lie in several files, with notices,
+command lines, log lines and what other programs print between them. What is understood becomes groups; every other line is told, with
+a reason. A table is doubted for lines that resemble its rows, and for no others.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from jobs.decoders.decoded import Row
+from jobs.decoders.describe_model import (
+    FAILED_COMMAND,
+    MALFORMED_LINE,
+    NOT_A_TABLE_LINE,
+    TWO_LOOKS,
+    Description,
+    Group,
+    Key,
+    Line,
+    Member,
+    Offset,
+    Place,
+)
+from jobs.decoders.describe_owners import members_by_owner
+from jobs.decoders.describe_tables import (
+    LIST,
+    MEMBERS,
+    OFFSETS,
+    STATE,
+    TYPES_BY_STATE,
+    LostTopicNamesError,
+    Table,
+    begins_as_header,
+    find_table,
+    read_row,
+    resembles_row,
+)
+from jobs.decoders.log_lines import LONGEST_LINE, is_log_line
+from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
+
+
+def looks_like_describe(first_lines: str) -> bool:
+    """Return whether a header or notice of the tool is among the first lines of a file."""
+    lines = _lines(first_lines)
+    return any(_NOTICE.fullmatch(line.strip()) or find_table(lines, at) for at, line in enumerate(lines))
+
+
+def find_lost_topic_names(whole: str) -> str | None:
+    """Return the first line that the tools of Kafka 3.8 or 3.9 printed without topic names, and what to do; None where there is none.
+
+    Without them nothing can be made of a text: whoever takes it in asks this first. ``parse`` rejects such lines.
+    """
+    lines, table = _lines(whole), None
+    for at, line in enumerate(lines):
+        table = find_table(lines, at) or table
+        if table is not None and table.columns[-1] == "ASSIGNMENT" and line.rstrip().endswith(")"):
+            try:
+                read_row(table, line)
+            except LostTopicNamesError as error:
+                return f"line {at + 1}: {error}"
+            except ValueError:
+                continue
+    return None
+
+
+def parse(texts: Mapping[str, str], group_id: str | None = None) -> Description:
+    """Return what texts tell of each group; raises nothing, whatever they are.
+
+    They have to be one look, and so have several outputs in one text: of two tables of one kind about one group the fuller one
+    counts, then the earlier, and rows of the other that tell anything else are rejected.
+
+    Args:
+        texts: name -> what the tool printed, stderr too or not.
+        group_id: whose the tables of Kafka 2.0 to 2.2 are, which do not say; a command line with ``--group`` before them counts more.
+    """
+    reader = _Reader(group_id)
+    for name, whole in sorted(texts.items()):
+        reader.read(name, _lines(whole))
+    return reader.described()
+
+
+def _lines(whole: str) -> list[str]:
+    # Not splitlines(): ids may hold what Python, but not Java, takes for the end of a line.
+    return [line.rstrip("\r") for line in whole.removeprefix("\ufeff").split("\n")]
+
+
+_NOTICE = re.compile(
+    r"Consumer group '(?P<empty>.*)' has no active members\.|Warning: Consumer group '(?P<rebalancing>.*)' is rebalancing\."
+    r"|Error: (?:The c|C)onsumer group '(?P<absent>.*)' does not exist\.|Error: (?P<failed>.*)"
+)
+_COMMAND = re.compile(r".*\bkafka-consumer-groups\b.*|\[?[\w.-]+@[\w.-][^$#%>]*[$#%>](?: .*)?|[$#%>](?: .*)?|(?:PS )?[A-Z]:\\[^>]*>.*")
+_HALF = re.compile("[\ud800-\udfff]")
+_MOST_PIECES = 64
+"""Lines that a folded row may take."""
+_OF_GROUPS = {"group_type", "state", "strategy", "group_epoch", "target_epoch"}
+"""Facts of a whole group, which rows of several kinds tell."""
+_COMMIT = {"committed_offset", "leader_epoch"}
+
+
+class _Told(NamedTuple):
+    """A row that was understood; ``key`` is what it is about within its group and kind of table, ``header`` where its table begins."""
+
+    place: Place
+    text: str
+    table: Table
+    header: Place
+    group_id: str
+    key: Key
+    facts: Row
+
+
+class _Unfit(NamedTuple):
+    """A line that was not understood.
+
+    Attributes:
+        detail: what is wrong with it if it is a row.
+        table, header: in which it stands, and where that begins; None for no table.
+        has_end: it is not the last line of a text that may have been cut there.
+    """
+
+    place: Place
+    text: str
+    detail: str
+    table: Table | None
+    header: Place
+    has_end: bool = True
+
+
+class _Reader:
+    """Takes lines one by one; knows the table they stand in, and the pieces of a row that is not whole yet."""
+
+    def __init__(self, group_id: str | None) -> None:
+        self._default_group_id = self._group_id = group_id
+        self._table: Table | None = None
+        self._header = Place("", 0)
+        self._pieces: list[_Unfit] = []
+        self._unfit: list[_Unfit] = []
+        self._told: list[_Told] = []
+        self._noticed: dict[str, dict[str, Place]] = {}
+        self._skipped: list[Line] = []
+        self._rejects: list[Line] = []
+        self._damaged: set[Place] = set()
+
+    def read(self, name: str, lines: Sequence[str]) -> None:
+        """Take in all lines of a text."""
+        self._group_id, self._table = self._default_group_id, None
+        at = 0
+        while at < len(lines):
+            place, line = Place(name, at + 1), lines[at]
+            table = find_table(lines, at)
+            at += table.line_count if table is not None else 1
+            if table is not None:
+                self._give_up_pieces()
+                self._table, self._header = table, place
+            elif not line.strip():
+                self._give_up_pieces()
+            elif _HALF.search(line):
+                self._note(place, line, "it is not UTF-8")
+            elif begins_as_header(line):
+                self._give_up_pieces()
+                self._rejects.append(Line(place, line, MALFORMED_LINE, "it is no header of a table that is known"))
+                self._table = None
+            elif not self._is_notice(place, line):
+                self._take(place, line)
+        self._give_up_pieces()
+        if self._unfit and self._unfit[-1].place == Place(name, len(lines)):
+            self._unfit[-1] = self._unfit[-1]._replace(has_end=False)
+
+    def _is_notice(self, place: Place, line: str) -> bool:
+        match = _NOTICE.fullmatch(line.strip())
+        if match is None:
+            return False
+        self._give_up_pieces()
+        kind = str(match.lastgroup)
+        if kind == "absent":
+            self._skipped.append(Line(place, line, "absent_group", "the group does not exist"))
+        elif kind == "failed":
+            self._rejects.append(Line(place, line, FAILED_COMMAND, "the tool failed: what it did not print is missing"))
+        else:
+            self._noticed.setdefault(match[kind].rstrip(" "), {}).setdefault(kind, place)
+        return True
+
+    def _take(self, place: Place, line: str) -> None:
+        """Take a line for a row, or for the next piece of a folded one, else for something known, else note that it does not fit."""
+        table = self._table
+        if table is None:
+            if not self._is_aside(place, line):
+                self._note(place, line, "no header of a table of kafka-consumer-groups --describe stands before it")
+            return
+        if self._pieces and self._try(table, self._pieces[0].place, [*(piece.text for piece in self._pieces), line]) is None:
+            self._pieces.clear()
+            return
+        problem = self._try(table, place, [line])
+        if problem is None:
+            self._give_up_pieces()
+        elif not self._is_aside(place, line):
+            self._pieces.append(_Unfit(place, line, problem, table, self._header))
+            if table.is_aligned or len(self._pieces) == _MOST_PIECES:
+                self._give_up_pieces()
+
+    def _try(self, table: Table, place: Place, pieces: Sequence[str]) -> str | None:
+        """Return what is wrong with a row made of these pieces; where nothing is, the row is taken."""
+        try:
+            self._understand(table, place, " ".join(pieces))
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def _understand(self, table: Table, place: Place, line: str) -> None:
+        named, key, facts = read_row(table, line)
+        group_id = named if named is not None else self._group_id
+        if group_id is None:
+            raise ValueError("the tools before Kafka 2.3 do not print the group: put the command line, with --group, before its output")
+        self._told.append(_Told(place, line, table, self._header, group_id, key, facts))
+
+    def _is_aside(self, place: Place, line: str) -> bool:
+        """Return whether a line is known not to be the tool's, which is then skipped. No table goes on behind a command line."""
+        if is_log_line(line):
+            self._skipped.append(Line(place, line, "log_line", "a log line"))
+            return True
+        if len(line) > LONGEST_LINE or not _COMMAND.fullmatch(line):
+            return False
+        self._give_up_pieces()
+        self._skipped.append(Line(place, line, "command_line", "a command line"))
+        if "kafka-consumer-groups" in line:
+            named = _named_groups(line)
+            self._group_id = named[0] if len(named) == 1 else self._default_group_id
+        self._table = None
+        return True
+
+    def _give_up_pieces(self) -> None:
+        self._unfit += self._pieces
+        self._pieces.clear()
+
+    def _note(self, place: Place, line: str, detail: str) -> None:
+        self._unfit.append(_Unfit(place, line, detail, self._table, self._header))
+
+    def _judge_unfit(self) -> None:
+        """Reject the lines that resemble rows, and doubt their tables; skip the others. The groups of all rows are known by now."""
+        groups: dict[Place, set[str]] = {}
+        for row in self._told:
+            groups.setdefault(row.header, set()).add(row.group_id)
+        for line in self._unfit:
+            group_ids = groups.get(line.header, set()) if line.table is not None else set()
+            is_cut_in_group = not line.has_end and any(group_id.startswith(line.text.strip()) for group_id in group_ids)
+            if not is_cut_in_group and not resembles_row(line.text, line.table, group_ids):
+                self._skipped.append(Line(line.place, line.text, NOT_A_TABLE_LINE, "it resembles no row of a table"))
+                continue
+            self._rejects.append(Line(line.place, line.text, MALFORMED_LINE, line.detail))
+            if line.table is not None:
+                self._damaged.add(line.header)
+
+    def described(self) -> Description:
+        """Return what all lines tell together."""
+        self._judge_unfit()
+        by_group: dict[str, list[_Told]] = {group_id: [] for group_id in self._noticed}
+        for told in self._told:
+            by_group.setdefault(told.group_id, []).append(told)
+        groups = tuple(self._group(group_id, told) for group_id, told in sorted(by_group.items()))
+        return Description(groups, tuple(sorted(self._skipped)), tuple(sorted(self._rejects)), self._places())
+
+    def _places(self) -> dict[Key, Place]:
+        named = [((group_id,), place) for group_id, notices in self._noticed.items() for place in notices.values()]
+        named += [((row.group_id,), row.place) for row in self._told]
+        named += [((row.group_id, *row.key[:2]), row.place) for row in self._told if row.table.kind == OFFSETS]
+        return dict(sorted(named, key=lambda one: one[1], reverse=True))
+
+    def _group(self, group_id: str, told: Sequence[_Told]) -> Group:
+        known: dict[str, _Told] = {}
+        members, offsets, states, _ = (
+            self._agreeing([row for row in told if row.table.kind == kind], known) for kind in (MEMBERS, OFFSETS, STATE, LIST)
+        )
+
+        def fact(name: str) -> Any:
+            return known[name].facts[name] if name in known else None
+
+        by_owner = members_by_owner([row.facts for row in members], [row.facts for row in offsets])
+        found = tuple(Member._make(map(row.facts.get, Member._fields)) for row in members) if by_owner is None else by_owner[0]
+        noticed = self._noticed.get(group_id, {})
+        counts = {0 for _ in noticed.keys() & {"empty"}} | {row.facts["member_count"] for row in states}
+        state = fact("state") or (GroupState.EMPTY.value if "empty" in noticed and not found else None)
+        group_type = fact("group_type") or (TYPES_BY_STATE.get(state) if state else None)
+        strategy = fact("strategy")
+        if group_type == GroupType.CONSUMER:
+            strategy = SERVER_STRATEGIES_BY_NAME.get(strategy, strategy)
+        # Where no table names all members, there may be more of them, which hold nothing.
+        is_contradicted = state == GroupState.EMPTY or any(count < len(found) or (members and count > len(found)) for count in counts)
+        is_contradicted |= by_owner is not None and by_owner[1]
+        used = [rows for rows in (members, offsets if by_owner is not None else []) if rows]
+        return Group(
+            group_id=group_id,
+            group_type=group_type,
+            state=state,
+            is_rebalancing="rebalancing" in noticed or state in TYPES_BY_STATE,
+            strategy=strategy,
+            group_epoch=fact("group_epoch"),
+            target_epoch=fact("target_epoch"),
+            members=tuple(sorted(found)) if found or 0 in counts else None,
+            is_doubtful=bool(found) and (is_contradicted or any(rows[0].header in self._damaged for rows in used)),
+            offsets=tuple(sorted((Offset._make(map(row.facts.get, Offset._fields)) for row in offsets), key=_offset_order)),
+            is_by_owner=by_owner is not None,
+            member_count=states[0].facts["member_count"] if states else None,
+        )
+
+    def _agreeing(self, told: Sequence[_Told], known: dict[str, _Told]) -> list[_Told]:
+        """Return the rows of a group's fullest table, then earliest; the others repeat one of them, or are rejected.
+
+        Args:
+            told: rows of one kind of table.
+            known: what earlier kinds tell of the whole group, with the row that does; these rows' own is added.
+        """
+        found: dict[Key, _Told] = {}
+        commits: dict[Key, _Told] = {}
+        ordered = sorted(told, key=lambda row: (-len(row.table.columns), row.place))
+        for row in ordered:
+            before, other_owner = found.get(row.key), commits.get(row.key[:2])
+            compared = dict(known)
+            if other_owner is not None:  # a partition may have two, but has one commit
+                compared.update(dict.fromkeys(_COMMIT & other_owner.facts.keys(), other_owner))
+            if before is not None:
+                compared.update(dict.fromkeys(before.facts, before))
+            problem = _contradiction(row, compared)
+            if problem is None and before is None and row.header != ordered[0].header:
+                problem = f"the table at {ordered[0].header} tells of this group without it: they are two looks"
+            if problem is not None:
+                self._rejects.append(Line(row.place, row.text, TWO_LOOKS, problem))
+                self._damaged.update({row.header} & {ordered[0].header})
+            elif before is not None:
+                self._skipped.append(Line(row.place, row.text, "repetition", f"repeats {before.place}"))
+            else:
+                found[row.key] = commits[row.key[:2]] = row
+                known.update(dict.fromkeys(_OF_GROUPS & row.facts.keys(), row))
+        return list(found.values())
+
+
+def _contradiction(row: _Told, known: Mapping[str, _Told]) -> str | None:
+    for name, value in row.facts.items():
+        if name in known and known[name].facts[name] != value:
+            other = known[name]
+            return f"{name} is {str(value)[:100]} here and {str(other.facts[name])[:100]} in {other.place}: they are two looks"
+    return None
+
+
+def _offset_order(offset: Offset) -> tuple[str, int, str]:
+    return offset.topic, offset.partition, offset.owner or ""
+
+
+def _named_groups(command: str) -> list[str]:
+    """Return what ``--group`` names on a command line."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return []
+    named = [after for word, after in pairwise(words) if word == "--group"]
+    return named + [word.removeprefix("--group=") for word in words if word.startswith("--group=")]

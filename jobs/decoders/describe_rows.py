@@ -1,0 +1,132 @@
+"""One look with ``kafka-consumer-groups``, in one text or several, as decoded rows.
+
+A group gives one row, with what its members hold or with why that cannot be said; each partition with a committed offset one more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jobs.decoders.decoded import Row, landed, micros, quarantined, skipped
+from jobs.decoders.describe import parse
+from jobs.decoders.describe_model import Assignment, Group, Line, Member, Offset
+from schemas.vocabulary import GroupState, GroupType
+
+GROUP_KIND, LINE_KIND = "described_group", "described_line"
+_MEMBERS_NOT_TOLD, _ASSIGNMENTS_NOT_TOLD, _IDLE_MEMBERS_NOT_TOLD = "members_not_told", "assignments_not_told", "idle_members_not_told"
+WAYS_OUT = {
+    _MEMBERS_NOT_TOLD: "no partition has an owner, and no table names members: add the output of --describe --members --verbose",
+    _ASSIGNMENTS_NOT_TOLD: "no table says what members hold: add the output of --describe, or --members --verbose in place of --members",
+    _IDLE_MEMBERS_NOT_TOLD: "--state counts more members than own partitions: add the output of --describe --members",
+}
+"""Kind of groups that are skipped -> why, and what to add to the look."""
+
+
+def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None = None) -> Iterator[Row]:
+    """Yield the decoded rows of texts that are one look; raises nothing, whatever they are.
+
+    Lines that are neither blank, a header nor a notice and that tell of no group are skipped by kind, or quarantined.
+
+    Args:
+        texts: name of a file, as positions show it -> its content.
+        as_of_ms: when the look was taken, from 1970 to 2200: the tool does not print it.
+        group_id: whose the tables of Kafka 2.0 to 2.2 are, which do not say.
+    """
+    told = parse({name: content.decode(errors="surrogateescape") for name, content in texts.items()}, group_id)
+    for group in told.groups:
+        yield {**_group_row(group, as_of_ms), "source_position": str(told.places[(group.group_id,)])}
+        # A partition that two members hold has two rows, with one commit.
+        commits = {(one.topic, one.partition): one for one in group.offsets if one.committed_offset is not None}
+        for commit in commits.values():
+            place = told.places[group.group_id, commit.topic, commit.partition]
+            yield {**_offset_row(group.group_id, commit, as_of_ms), "source_position": str(place)}
+    yield from ({**skipped(line.kind), "source_position": str(line.place)} for line in told.skipped)
+    yield from map(_reject, told.rejects)
+
+
+def _offset_row(group_id: str, commit: Offset, as_of_ms: int) -> Row:
+    content = {
+        "group_id": group_id,
+        "topic": commit.topic,
+        "partition": commit.partition,
+        "position": as_of_ms,
+        "observed_at": micros(as_of_ms),
+        "committed_offset": commit.committed_offset,
+        "leader_epoch": commit.leader_epoch,
+        "is_deleted": False,
+        "fingerprint": _sha256([commit.committed_offset, commit.leader_epoch]),
+    }
+    return landed("offset_commit", "offset_commit", content)
+
+
+def _reject(line: Line) -> Row:
+    payload = line.text.encode(errors="surrogateescape")
+    return {**quarantined(LINE_KIND, line.kind, line.detail, payload), "source_position": str(line.place)}
+
+
+def _group_row(group: Group, as_of_ms: int) -> Row:
+    if group.members is None:
+        return skipped(_MEMBERS_NOT_TOLD)
+    if any(member.assigned is None for member in group.members):
+        return skipped(_ASSIGNMENTS_NOT_TOLD)
+    if _may_be_rebalancing(group):
+        return skipped("rebalancing_group")
+    if group.is_by_owner and not group.is_doubtful and len(group.members) < (group.member_count or 0):
+        return skipped(_IDLE_MEMBERS_NOT_TOLD)
+    # A consumer-protocol group that does not move has reached its target, which the owners do not tell.
+    holds_target = group.is_by_owner and group.group_type == GroupType.CONSUMER
+    members = [_member(member._replace(current=member.assigned) if holds_target else member) for member in group.members]
+    if group.is_doubtful:
+        detail = (
+            f"group '{group.group_id}': found {len(members)} members, and a row of their table rejected or another number in other tables"
+        )
+        return quarantined(GROUP_KIND, "members_in_doubt", f"{detail}; expected one whole look", json.dumps(members).encode())
+    content = {
+        "group_id": group.group_id,
+        # The target is of the epoch that it was made for; a group without members is given none.
+        "generation": group.target_epoch if members else group.group_epoch,
+        "observed_at": micros(as_of_ms),
+        "position": as_of_ms,
+        "group_type": group.group_type,
+        "protocol_type": "consumer",
+        "state": group.state,
+        "strategy": group.strategy if members else None,  # brokers name one for an empty consumer-protocol group, too
+        "members": members,
+        "fingerprint": _sha256(members),
+    }
+    return landed(GROUP_KIND, "snapshot", content)
+
+
+def _may_be_rebalancing(group: Group) -> bool:
+    """Return whether members may hold, or be on their way to, what is not told.
+
+    A broker tells the assignment of a stable classic group only; that the group rebalances is told on stderr, and by tables taken later.
+    Owners do not tell the target of a consumer-protocol group that moves.
+    """
+    if group.group_type == GroupType.CONSUMER:
+        return group.is_by_owner and group.is_rebalancing
+    has_nothing = bool(group.members) and not any(member.assigned for member in group.members or ())
+    is_stable = group.state == GroupState.STABLE and not any(offset.owner for offset in group.offsets)
+    return group.is_rebalancing or (has_nothing and not is_stable)
+
+
+def _member(member: Member) -> Row:
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "assigned": _entries(member.assigned or ()),
+        "current": _entries(member.current) if member.current is not None else None,
+    }
+
+
+def _entries(held: Assignment) -> list[Row]:
+    return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in held]
+
+
+def _sha256(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

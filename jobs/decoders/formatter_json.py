@@ -1,0 +1,79 @@
+"""What ``kafka-console-consumer`` prints of ``__consumer_offsets`` with its formatters (Kafka 4.0 and newer): one JSON object a record.
+
+The tool writes nothing between the objects. Where its stderr went to the same file, lines of that stand before, between and behind them,
+also right behind an object, and are passed over. It prints neither offset nor time: where a record stands is worked out of all the parts
+(``jobs.decoders.sequences``), and its time is what the value tells.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from jobs.decoders.consumer_offsets import decode_value
+from jobs.decoders.decoded import Row, quarantined
+from jobs.decoders.log_lines import is_log_line
+from schemas.wire import WireError, decode_key
+from schemas.wire.kafka_json import encode_key, encode_value
+from schemas.wire.record_fields import PRINTED_BY_FORMATTERS
+
+_BEGIN = re.compile(r"^[ \t]*(\{\s*\"key\"\s*:)\s*(?:null|\{\s*\"(?:type|version|data)\"\s*:)", re.MULTILINE)
+_DOCUMENT = re.compile(r"^\s*(?:#|```|~~~|<)", re.MULTILINE)
+"""How lines of Markdown, of scripts and of HTML begin, which may show an object as an example."""
+_OF_JSON = re.compile(r'[{}"]')
+_DECODER = json.JSONDecoder()
+_TYPE = ("type", "version")
+"""What the record's type is called: the tools of Kafka 4.0 print the key's version, which is the same number."""
+
+
+def find_separator(begin: str) -> str | None:
+    """Return the text with which each object of a file begins, and which stands nowhere else in it; None for a file of another kind.
+
+    Before the first object there may be lines of stderr.
+    """
+    match = _BEGIN.search(begin)
+    return match[1] if match is not None and not _DOCUMENT.search(begin, 0, match.start()) else None
+
+
+def decode_object(text: bytes, place: int) -> Row:
+    """Return the decoded row of one object; never raises, whatever the text is.
+
+    Args:
+        place: orders the records of one file; it stands for the offset until all parts are put together.
+    """
+    try:
+        record = _parse(text)
+        key_of, value_of = record["key"], record["value"]
+        record_type = next(key_of[name] for name in _TYPE if name in key_of)
+        if record_type not in PRINTED_BY_FORMATTERS:
+            raise ValueError(f"found record type {repr(record_type)[:100]}, expected one of {PRINTED_BY_FORMATTERS}")
+        key = encode_key(record_type, key_of["data"])
+        value = None if value_of is None else encode_value(record_type, value_of["version"], value_of["data"])
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+        detail = f"expected a record as Kafka's formatters print it, found {type(error).__name__}: {error}"
+        return quarantined("unreadable_object", "malformed_object", detail, text)
+    try:
+        parsed = decode_key(key)
+    except WireError as error:
+        return quarantined("unreadable_key", error.reason, f"key: {error.detail}", text)
+    row = decode_value(parsed, key, value, None, place, None)
+    for target, time in (("snapshot", "joined_at"), ("offset_commit", "committed_at")):
+        if target in row:
+            row[target]["observed_at"] = row[target].get(time)
+    return row
+
+
+def _parse(text: bytes) -> Any:
+    """Return the JSON value at the beginning of a text, behind which there may be lines of stderr.
+
+    Raises:
+        ValueError: it is no JSON in UTF-8, or what is behind it may be a part of an object.
+    """
+    whole = text.decode(errors="surrogateescape")
+    value, end = _DECODER.raw_decode(whole)
+    whole[:end].encode()  # what is behind may be in any encoding
+    for line in whole[end:].splitlines():
+        if _OF_JSON.search(line) and not is_log_line(line):
+            raise ValueError(f"text behind the object that is no line of stderr: {line.strip()[:100]!r}")
+    return value

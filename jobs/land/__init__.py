@@ -1,0 +1,1 @@
+"""Landing: captures and live clusters -> records, snapshots and quarantine."""

@@ -1,0 +1,181 @@
+"""Records of sources that tell no places, put in order with those that have landed before."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext
+from jobs.land import decode_udfs
+from jobs.land.decode_udfs import STORED
+from jobs.runtime.errors import InputError
+from jobs.storage.derived_results import results_of
+from jobs.storage.table_changes import TableChange, Tables
+from schemas.keys import GROUP
+from schemas.staging import ALIGNED_ROWS
+from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TableSpec
+from schemas.vocabulary import Source
+
+logger = logging.getLogger(__name__)
+
+OF_GROUP, OF_COMMITS = "group", "commits"
+"""A group's own records and its offset commits are printed by two tools: two sequences, that nothing brings together."""
+
+
+@dataclass(frozen=True)
+class _Target:
+    """How the records of one table take part; the columns are asked for by name, of a row or of a column that holds one.
+
+    Attributes:
+        sequence: which sequence they belong to.
+        position, time: the columns that say where and when a record was.
+        told: the column with the time that the record tells itself; None where it tells none, and ``time`` is that of another record.
+        token: the columns that are its content.
+        is_end: whether it is a tombstone.
+    """
+
+    spec: TableSpec
+    sequence: str
+    position: str
+    time: str
+    told: str | None
+    token: tuple[str, ...]
+    is_end: Callable[[Callable[[str], Column]], Column]
+
+    def event(self, field: Callable[[str], Column]) -> list[Column]:
+        """Return the columns that ``decode_udfs.align_groups`` wants, but for part and place."""
+        return [
+            field("group_id").alias("group_id"),
+            F.lit(self.sequence).alias("sequence"),
+            F.concat_ws(" ", *[field(name) for name in self.token]).alias("token"),
+            self.is_end(field).alias("is_end"),
+            F.unix_millis(self.told_time(field)).alias("time_ms"),
+        ]
+
+    def told_time(self, field: Callable[[str], Column]) -> Column:
+        """Return the time that a record tells itself; null for one that tells none."""
+        return F.lit(None).cast("timestamp") if self.told is None else field(self.told)
+
+
+_TARGETS = {
+    "group_record": _Target(GROUP_RECORDS, OF_GROUP, "offset", "timestamp", None, ("fingerprint",), lambda field: field("value").isNull()),
+    "snapshot": _Target(
+        SUBSCRIPTION_SNAPSHOTS, OF_GROUP, "position", "observed_at", "joined_at", ("fingerprint",), lambda field: F.lit(False)
+    ),
+    "offset_commit": _Target(
+        OFFSET_SNAPSHOTS,
+        OF_COMMITS,
+        "position",
+        "observed_at",
+        "committed_at",
+        ("partition", "topic", "fingerprint"),
+        lambda field: field("is_deleted"),
+    ),
+}
+
+
+def order_formatter_records(context: RunContext, tables: Tables, decoded: DataFrame) -> tuple[DataFrame, tuple[TableChange, ...]]:
+    """Return the decoded rows with positions and times, and what has to change where stored rows get others.
+
+    The columns ``part`` and ``place`` are gone, and ``placed_by`` is filled. A stored record keeps its position, unless older ones that
+    were not known turn up: then the group's rows get others, and all that was worked out of them goes. One that tells no time has that
+    of the last one before it that does, and gets another where that turns up.
+
+    Args:
+        decoded: staged rows of all sources; those with a ``part`` are to be placed. Without that column nothing has to be done.
+
+    Raises:
+        InputError: parts of a group's records do not fit together.
+    """
+    if "part" not in decoded.columns:
+        return decoded, ()
+    aligned = tables.stage("aligned", _aligned(context, tables, decoded))
+    is_problem = F.col("problem").isNotNull()
+    found = aligned.agg(F.count_if(is_problem).alias("problems"), F.count_if("is_moved").alias("moved")).collect()[0]
+    if found["problems"]:
+        first = aligned.where(is_problem).orderBy(*GROUP).limit(1).collect()[0]
+        where, files = f"cluster {first['cluster_id']}, group {first['group_id']}", first["part"]
+        raise InputError(
+            f"{where}: the records in {files} cannot be put in one order: {first['problem']}; land them into different warehouses, "
+            "or leave one out"
+        )
+    places = aligned.where(F.col("part") != STORED).select("part", "place", "position", "time_ms", "placed_by")
+    placed = decoded.drop("placed_by").join(places, ["part", "place"], "left")
+    time = F.coalesce(F.timestamp_millis("time_ms"), F.lit(context.as_of))
+    columns = {}
+    for name, target in _TARGETS.items():
+        row = F.col(name)
+        known = row.withField(target.position, F.col("position")).withField(target.time, F.coalesce(row[target.time], time))
+        columns[name] = F.when(F.col("position").isNotNull(), known).otherwise(row)
+    rows = placed.withColumns(columns).drop("part", "place", "position", "time_ms")
+    return rows, _move(context, tables, aligned.where("is_moved")) if found["moved"] else ()
+
+
+def _aligned(context: RunContext, tables: Tables, decoded: DataFrame) -> DataFrame:
+    new = [
+        decoded.where(F.col("part").isNotNull() & F.col(name).isNotNull()).select(
+            "cluster_id",
+            *target.event(F.col(name).__getitem__),
+            "part",
+            "place",
+            F.lit(None).cast("bigint").alias("stored_ms"),
+            F.lit(None).cast("string").alias("placed_by"),
+        )
+        for name, target in _TARGETS.items()
+    ]
+    events = reduce(DataFrame.unionByName, new)
+    groups = events.select(*GROUP).distinct()
+    stored = [
+        _stored(tables, target)
+        .join(groups, list(GROUP), "left_semi")
+        .select(
+            "cluster_id",
+            *target.event(F.col),
+            F.lit(STORED).alias("part"),
+            F.col(target.position).alias("place"),
+            F.when(target.told_time(F.col).isNull(), F.unix_millis(target.time)).alias("stored_ms"),
+            "placed_by",
+        )
+        for target in _TARGETS.values()
+        if not tables.is_empty(target.spec.name)
+    ]
+    together = reduce(DataFrame.unionByName, [events, *stored]).repartition(*GROUP)
+    in_order = together.sortWithinPartitions(*decode_udfs.SEQUENCE, "part", "place")
+    return in_order.mapInArrow(partial(decode_udfs.align_groups, limits=context.worker_limits), ALIGNED_ROWS)
+
+
+def _stored(tables: Tables, target: _Target) -> DataFrame:
+    return tables.read(target.spec.name).where(F.col("source") == str(Source.FORMATTER_JSON))
+
+
+def _move(context: RunContext, tables: Tables, moved: DataFrame) -> tuple[TableChange, ...]:
+    """Return the changes that give stored rows their new positions and times, as rows of this run, and delete the results of their groups.
+
+    A commit that moves changes nothing that was worked out of snapshots.
+    """
+    frames = []
+    for name, target in _TARGETS.items():
+        places = moved.where(F.col("sequence") == target.sequence).withColumnRenamed("position", "position_now")
+        places = places.select(*GROUP, "place", "position_now", "time_ms", "placed_by")
+        stored = _stored(tables, target).drop("placed_by").withColumn("place", F.col(target.position)).join(places, [*GROUP, "place"])
+        time = F.coalesce(target.told_time(F.col), F.timestamp_millis("time_ms"), target.time)
+        rows = stored.withColumns({target.time: time, target.position: F.col("position_now"), **context.run_columns})
+        rows = rows.withColumn("observed_month", F.trunc(target.time, "month"))
+        row = F.struct(*target.spec.schema.names).alias(name)
+        frames.append(rows.select(*GROUP, "place", F.lit(name).alias("target"), row))
+    rows = tables.stage("moved", reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames))
+    counts: dict[str, int] = {row["target"]: row["count"] for row in rows.groupBy("target").count().collect()}
+    logger.info("older records than the stored ones turned up: %d of these get other positions or times", sum(counts.values()))
+    changes: list[TableChange] = []
+    for name in counts:
+        target, of_target = _TARGETS[name], rows.where(F.col("target") == name)
+        keys = of_target.select(*GROUP, F.col("place").alias(target.position))
+        changes.append(TableChange(target.spec.name, keys, (*GROUP, target.position), of_target.select(f"{name}.*"), counts[name]))
+        if target.spec is SUBSCRIPTION_SNAPSHOTS:
+            changes += results_of(of_target.select(*GROUP), GROUP)
+    return tuple(changes)

@@ -1,0 +1,264 @@
+"""Which records of an input have to be compared: with each other, and with what has landed before.
+
+A record of a raw log can meet no other content where it is the only record of the input at its offset, where no earlier run has read the
+log that far, and where its group has records in no other partition. Such a record is neither hashed nor compared, and no stored row is
+read for it. All others are compared by ``settling``: with the stored rows at their own places, and with no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from datetime import date
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs.land.settling import OF_GROUPS, identified, is_of_log, is_older, known_places, quarantined_keys, settle_outcomes
+from jobs.storage.table_changes import Tables
+from schemas.keys import GROUP
+from schemas.staging import TARGETS
+from schemas.tables import QUARANTINE
+from schemas.vocabulary import EXPIRED, LOG_SOURCES, Outcome, Source
+
+MOST_OFFSET = 2**63 - 1
+"""A log that was read up to here has no next offset that fits: all its records are compared."""
+MOST_SET_APART = 1_000
+"""So many shared places, or groups in several partitions, are set apart one by one; where there are more, every raw record is compared."""
+
+
+def log_partition() -> Column:
+    """Return the partition of a raw record, from its ``source_position``; null for a line that is no record."""
+    return F.substring_index("source_position", "@", 1).try_cast("int")
+
+
+def log_offset() -> Column:
+    """Return the offset of a raw record, from its ``source_position``; null for a line that is no record."""
+    return F.substring_index("source_position", "@", -1).try_cast("bigint")
+
+
+def log_key(cluster_id: str, partition: int) -> str:
+    """Return how ``runs.landed_until`` names a partition of a cluster's ``__consumer_offsets``."""
+    return f"{cluster_id} {partition}"
+
+
+@dataclass(frozen=True)
+class LogSurvey:
+    """What the raw records of an input have in common.
+
+    Attributes:
+        read_until: partition, as ``log_key`` names it -> highest offset of the input + 1.
+        has_earlier: there are records at offsets that an earlier run has read up to.
+        shared_places: hashes of (cluster_id, source_position) with several records of the input; None for more than ``MOST_SET_APART``.
+        moved_groups: hashes of (cluster_id, group_id) with records in several partitions; None for more than ``MOST_SET_APART``.
+        quarantined_count: records that could not be read.
+        uncertain_count: commits of which the reader does not know whether they were aborted.
+    """
+
+    read_until: dict[str, int]
+    has_earlier: bool
+    shared_places: tuple[int, ...] | None
+    moved_groups: tuple[int, ...] | None
+    quarantined_count: int
+    uncertain_count: int
+
+
+def survey_log(tables: Tables, decoded: DataFrame, landed_until: Mapping[str, int]) -> LogSurvey:
+    """Look over the raw records of an input; with one pass where they share nothing.
+
+    Args:
+        decoded: staged rows.
+        landed_until: see ``runs.landed_until``.
+    """
+    raw = decoded.where(is_of_log())
+    commit = F.col("offset_commit")
+    facts = {
+        "place_hash": _place_hash(),
+        "partition": log_partition(),
+        "offset": log_offset(),
+        "is_quarantined": F.col("outcome") == str(Outcome.QUARANTINED),
+        "is_uncertain": commit.isNotNull() & commit["is_uncertain"].isNull(),
+    }
+    of_place = raw.select("cluster_id", *[column.alias(name) for name, column in facts.items()])
+    by_place = of_place.groupBy("cluster_id", "partition", "place_hash").agg(
+        F.count(F.lit(1)).alias("count"),
+        F.max("offset").alias("highest"),
+        F.min("offset").alias("lowest"),
+        *[F.count_if(name).alias(name) for name in ("is_quarantined", "is_uncertain")],
+    )
+    is_shared = F.col("count") > 1
+    partitions = (
+        by_place.groupBy("cluster_id", "partition")
+        .agg(
+            F.max("highest").alias("highest"),
+            F.min("lowest").alias("lowest"),
+            F.count_if(is_shared).alias("shared"),
+            *[F.sum(name).alias(name) for name in ("is_quarantined", "is_uncertain")],
+        )
+        .collect()
+    )
+    read = {log_key(row["cluster_id"], row["partition"]): row for row in partitions if row["highest"] is not None}
+    shared_count = sum(row["shared"] for row in partitions)
+    shared = [row["place_hash"] for row in by_place.where(is_shared).limit(MOST_SET_APART + 1).collect()] if shared_count else []
+    moved = _moved_groups(tables, raw) if partitions else []
+    return LogSurvey(
+        {key: min(row["highest"] + 1, MOST_OFFSET) for key, row in read.items()},
+        any(row["lowest"] < _compared_below(landed_until.get(key)) for key, row in read.items()),
+        None if len(shared) > MOST_SET_APART else tuple(shared),
+        None if len(moved) > MOST_SET_APART else tuple(moved),
+        sum(row["is_quarantined"] for row in partitions),
+        sum(row["is_uncertain"] for row in partitions),
+    )
+
+
+def _place_hash() -> Column:
+    return F.xxhash64("cluster_id", "source_position")
+
+
+def _group_id() -> Column:
+    """Return the group of a decoded row; null for one without."""
+    return F.coalesce(*[F.col(name)["group_id"] for name in OF_GROUPS])
+
+
+def _group_hash(group_id: Column) -> Column:
+    return F.xxhash64("cluster_id", group_id)
+
+
+def _compared_below(landed_until: int | None) -> float:
+    """Return the offset from which on no record of a partition has been read."""
+    if landed_until is None:
+        return float("-inf")
+    return float("inf") if landed_until == MOST_OFFSET else landed_until
+
+
+def _moved_groups(tables: Tables, raw: DataFrame) -> list[int]:
+    """Return hashes of groups with records in several partitions, landed ones counted; at most one more than are set apart."""
+    of_groups = raw.select("cluster_id", _group_id().alias("group_id"), log_partition().alias("partition"))
+    groups = _partitions_of(of_groups.where(F.col("group_id").isNotNull()), "")
+    is_moved = F.col("lowest") < F.col("highest")
+    stored = _stored_partitions(tables)
+    if stored is not None:
+        groups = groups.join(_partitions_of(stored, "stored_"), list(GROUP), "left")
+        is_moved |= (F.col("stored_lowest") != F.col("lowest")) | (F.col("stored_highest") != F.col("highest"))
+    moved = groups.where(F.coalesce(is_moved, F.lit(False))).select(_group_hash(F.col("group_id")).alias("hash"))
+    return [row["hash"] for row in moved.limit(MOST_SET_APART + 1).collect()]
+
+
+def _partitions_of(rows: DataFrame, prefix: str) -> DataFrame:
+    return rows.groupBy(*GROUP).agg(F.min("partition").alias(f"{prefix}lowest"), F.max("partition").alias(f"{prefix}highest"))
+
+
+def _stored_partitions(tables: Tables) -> DataFrame | None:
+    """Return cluster_id, group_id, partition of raw records that have landed, or lost to others; None where there are none."""
+    names = [TARGETS[name].name for name in OF_GROUPS]
+    frames = [
+        tables.read(name).where(is_of_log()).select(*GROUP, F.col("offsets_partition").alias("partition"))
+        for name in names
+        if not tables.is_empty(name)
+    ]
+    if not tables.is_empty(QUARANTINE.name):
+        lost = tables.read(QUARANTINE.name).where(is_of_log() & F.col("group_id").isNotNull())
+        frames.append(lost.select(*GROUP, log_partition().alias("partition")))
+    return reduce(DataFrame.unionByName, frames) if frames else None
+
+
+def landed_before(tables: Tables) -> dict[str, int]:
+    """Return what ``runs.landed_until`` is at least, out of the tables: for a warehouse whose runs have not noted it yet."""
+    stored = _stored_places(tables)
+    if stored is None:
+        return {}
+    rows = stored.groupBy("cluster_id", "partition").agg(F.max("offset").alias("highest")).where("highest IS NOT NULL").collect()
+    return {log_key(row["cluster_id"], row["partition"]): min(row["highest"] + 1, MOST_OFFSET) for row in rows}
+
+
+def _stored_places(tables: Tables) -> DataFrame | None:
+    names = [*(TARGETS[name].name for name in OF_GROUPS), QUARANTINE.name]
+    places = ("cluster_id", log_partition().alias("partition"), log_offset().alias("offset"))
+    frames = [tables.read(name).where(is_of_log()).select(*places) for name in names if not tables.is_empty(name)]
+    return reduce(DataFrame.unionByName, frames) if frames else None
+
+
+def resolve(
+    tables: Tables,
+    decoded: DataFrame,
+    sources: Set[Source],
+    survey: LogSurvey,
+    landed_until: Mapping[str, int],
+    retained_from: date | None = None,
+) -> DataFrame:
+    """Return what ``settling.settle_outcomes`` returns of an input, comparing only what has to be compared.
+
+    Args:
+        decoded: staged rows.
+        sources: of the input.
+        survey: of its raw records.
+        landed_until: see ``runs.landed_until``.
+        retained_from: first month that retention keeps; None before any.
+    """
+    quarantined = quarantined_keys(tables)
+    is_log_alone = not survey.has_earlier and survey.shared_places == survey.moved_groups == ()
+    if is_log_alone and sources <= set(LOG_SOURCES):
+        return _settled_alone(decoded, survey, quarantined, retained_from)
+    is_compared = _is_compared(survey, landed_until)
+    compared = decoded.where(is_compared)
+    known = known_places(tables, sources, partial(_concerned, identified(compared).select("cluster_id", "place"), survey))
+    settled = tables.stage("land", settle_outcomes(compared, known, quarantined, retained_from))
+    if sources.isdisjoint(LOG_SOURCES):
+        return settled
+    alone = _settled_alone(decoded.where(~is_compared), survey, quarantined, retained_from)
+    return settled.unionByName(alone, allowMissingColumns=True)
+
+
+def _is_compared(survey: LogSurvey, landed_until: Mapping[str, int]) -> Column:
+    """Return whether a decoded row has to be compared; never null."""
+    if survey.shared_places is None or survey.moved_groups is None:
+        return F.lit(True)
+    is_compared = ~is_of_log()
+    if survey.has_earlier:
+        until = [F.lit(value) for item in landed_until.items() for value in item]
+        mark = F.create_map(*until)[F.concat_ws(" ", "cluster_id", log_partition())]
+        is_compared |= F.coalesce((log_offset() < mark) | (mark == MOST_OFFSET), F.lit(False))
+    if survey.shared_places:
+        is_compared |= _place_hash().isin(*survey.shared_places)
+    if survey.moved_groups:
+        is_compared |= _group_hash(_group_id()).isin(*survey.moved_groups)
+    return is_compared
+
+
+def _concerned(places: DataFrame, survey: LogSurvey, rows: DataFrame) -> DataFrame:
+    """Return the rows at some places, and those of groups with records in several partitions.
+
+    Args:
+        places: (cluster_id, place).
+        rows: at least cluster_id, place; group_id where they are of groups.
+    """
+    at_places = rows.join(places, ["cluster_id", "place"], "left_semi")
+    if survey.moved_groups == () or "group_id" not in rows.columns:
+        return at_places
+    is_moved = F.lit(True) if survey.moved_groups is None else _group_hash(F.col("group_id")).isin(*survey.moved_groups)
+    return at_places.unionByName(rows.where(is_moved).join(places, ["cluster_id", "place"], "left_anti"))
+
+
+def _settled_alone(decoded: DataFrame, survey: LogSurvey, quarantined: DataFrame | None, retained_from: date | None) -> DataFrame:
+    """Return raw records that share their places with no others as ``settling.settle_outcomes`` would."""
+    is_landed = F.col("outcome") == str(Outcome.LANDED)
+    is_noted = ~is_landed & F.col("group_record").isNotNull()
+    is_expired = F.coalesce((is_landed | is_noted) & is_older(retained_from), F.lit(False))
+    is_quarantined = F.col("outcome") == str(Outcome.QUARANTINED)
+    target = F.coalesce(*[F.when(F.col(name).isNotNull(), F.lit(name)) for name in TARGETS], F.lit(QUARANTINE.name))
+    settled = decoded.withColumns(
+        {
+            "outcome": F.when(is_landed & is_expired, str(Outcome.SKIPPED)).otherwise(F.col("outcome")),
+            "kind": F.when(is_landed & is_expired, EXPIRED).otherwise(F.col("kind")),
+            "target": target,
+            "is_new": F.coalesce(((is_landed | is_noted) & ~is_expired) | is_quarantined, F.lit(False)),
+            "group_id": _group_id(),
+            **dict.fromkeys(("is_displaced", "is_contested"), F.lit(False)),
+        }
+    )
+    if quarantined is None or not survey.quarantined_count:
+        return settled
+    kept = quarantined.withColumn("is_kept", F.lit(True))
+    bad = settled.where(is_quarantined).join(kept, list(QUARANTINE.key), "left").withColumn("is_new", F.col("is_kept").isNull())
+    return settled.where(~is_quarantined).unionByName(bad.drop("is_kept"))

@@ -1,0 +1,335 @@
+"""Worker functions of landing: records decoded, and those of KIP-848 groups folded.
+
+Each is a module-level function over an iterator of batches. Workers import neither pydantic nor great_expectations.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
+from itertools import groupby
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from jobs.decoders import cluster_metadata, consumer_offsets, describe_rows, dump_log, formatter_json, snapshot_lines
+from jobs.decoders.commit_columns import RAW_COLUMNS, split_commits
+from jobs.decoders.consumer_group_fold import Record, fold
+from jobs.decoders.decoded import Row
+from jobs.decoders.sequences import ADRIFT, Event, UnalignableError, align, positions
+from jobs.decoders.text_pieces import Piece, read, read_whole
+from jobs.workers.batches import Batches, to_batches
+from jobs.workers.worker_guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
+from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, DUMPED_ROWS, FOLDED_ROWS, PART_ROWS
+from schemas.vocabulary import PlacedBy, Source
+
+_DECODED = to_arrow_schema(DECODED_ROWS)
+CHUNK_ROWS, CHUNK_BYTES = 50_000, 32 << 20
+"""Records decoded at once, however small the batches are in which they come: a column costs as much for one row as for a thousand, and
+the more records there are, the more of them share a key, which is decoded once."""
+TEXT_BYTES = 8 << 20
+"""Text whose rows are held at once, and one record more: rows take ten times as much memory as the text that they come from."""
+
+
+def decode_raw_records(batches: Batches) -> Batches:
+    """Decode ``__consumer_offsets`` records with the columns of ``commit_columns.RAW_COLUMNS``."""
+    for chunk in _chunks(batches):
+        commits, others = split_commits(chunk)
+        yield from commits
+        rows = map(consumer_offsets.decode_record, *(others[name].to_pylist() for name in RAW_COLUMNS))
+        yield from to_batches(rows, _DECODED, 2_000)
+
+
+def _chunks(batches: Batches) -> Iterator[pa.Table]:
+    """Yield the batches joined to larger tables."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def decode_raw_record_lines(batches: Batches) -> Batches:
+    """Decode ``__consumer_offsets`` records in NDJSON."""
+    return _decode_lines(batches, lambda line: (consumer_offsets.decode_line(line),), 2_000)
+
+
+def decode_look_lines(batches: Batches) -> Batches:
+    """Decode looks at the cluster in NDJSON, one row a topic."""
+    return _decode_lines(batches, cluster_metadata.decode_line, 500)
+
+
+def decode_snapshot_lines(batches: Batches) -> Batches:
+    """Decode snapshots of groups in NDJSON."""
+    return _decode_lines(batches, snapshot_lines.decode_line, 500)
+
+
+def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
+    """Decode the lines of pieces; a row without a position of its own gets its line's."""
+
+    def rows(records: Iterable[_Record]) -> Iterator[Row]:
+        for piece, number, line in records:
+            for row in decode(line):
+                yield row if "source_position" in row else {**row, "source_position": f"{piece['name']} line {number}"}
+
+    for records in _runs(_records(batches, None)):
+        yield from to_batches(rows(records), _DECODED, size)
+
+
+_Record = tuple[Row, int, bytes]
+"""The piece that a record is of, its number, and its text."""
+
+
+def _runs(records: Iterable[_Record]) -> Iterator[list[_Record]]:
+    """Yield the records in runs, each of which ends with the record that makes it ``TEXT_BYTES``."""
+    run: list[_Record] = []
+    size = 0
+    for record in records:
+        run.append(record)
+        size += len(record[2])
+        if size >= TEXT_BYTES:  # before the next is read: what follows must not be blamed for it
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
+
+
+def _records(batches: Batches, separator: str | None) -> Iterator[_Record]:
+    """Yield each record of the pieces with its piece and its number; ``batches`` has the columns of ``reading.PIECES``.
+
+    Raises:
+        DecodingFailedError: see ``_records_of``.
+    """
+    begin = None if separator is None else separator.encode()
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        for number, record in _records_of(row, begin):
+            yield row, number, record
+
+
+def _records_of(row: Row, separator: bytes | None) -> Iterator[tuple[int, bytes]]:
+    """Yield the records of one piece, each with its number.
+
+    Raises:
+        DecodingFailedError: this machine cannot read a file that the driver could.
+    """
+    try:
+        yield from read(row["path"], Piece(row["start"], row["end"], row["number"]), separator, is_gzip=row["is_gzip"])
+    except (OSError, EOFError, zlib.error) as error:
+        raise DecodingFailedError(f"input {row['path']}: cannot be read by a worker ({error}); it was there when the run began") from error
+
+
+def decode_live_look(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """Decode a look at a live cluster, which is the only value; one row a topic."""
+    lines = (line for batch in batches for line in batch.column("value").to_pylist())
+    rows = ({"source_position": "live look", **row} for line in lines for row in cluster_metadata.decode_line(line))
+    return to_batches(rows, _DECODED, 500)
+
+
+def decode_snapshot_rows(batches: Batches, folder: str) -> Batches:
+    """Decode snapshots of groups in Parquet, with columns value (a row as JSON), file_path (a URL) and row_index.
+
+    Args:
+        folder: the input that the files lie in.
+    """
+    rows = (
+        {"source_position": f"{_path_of(url).removeprefix(folder).lstrip('/')} row {index + 1}", **row}
+        for batch in batches
+        for line, url, index in zip(*(batch.column(name).to_pylist() for name in ("value", "file_path", "row_index")), strict=True)
+        for row in snapshot_lines.decode_line(line)
+    )
+    return to_batches(rows, _DECODED, 500)
+
+
+@lru_cache(maxsize=1)
+def _path_of(url: str) -> str:
+    return unquote(urlsplit(url).path)
+
+
+def decode_described_texts(batches: Batches, as_of_ms: int) -> Batches:
+    """Decode what ``kafka-consumer-groups`` prints; each row has the paths and names of texts that are one look, and whether packed."""
+    looks = (
+        {one["name"]: read_whole(one["path"], is_gzip=one["is_gzip"]) for one in row["files"]}
+        for batch in batches
+        for row in batch.to_pylist()
+    )
+    return to_batches((row for texts in looks for row in describe_rows.decode_texts(texts, as_of_ms)), _DECODED, 500)
+
+
+def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
+    """Decode what Kafka's formatters print, cut at the text with which each object begins; the place of a row is that in its part."""
+    schema = to_arrow_schema(PART_ROWS)
+    for records in _runs(_records(batches, separator)):
+        rows = (
+            {
+                **formatter_json.decode_object(text, number),
+                "source_position": f"{piece['name']} object {number}",
+                "part": piece["path"],
+                "place": number,
+            }
+            for piece, number, text in records
+        )
+        yield from to_batches(rows, schema, 2_000)
+
+
+def decode_dumped_lines(batches: Batches) -> Batches:
+    """Decode what ``kafka-dump-log`` prints of segments of the log."""
+
+    def rows() -> Iterator[Row]:
+        for piece in (row for batch in batches for row in batch.to_pylist()):
+            reader = dump_log.DumpReader(piece["offsets_partition"])
+            reader.skip(piece["heading"])
+            yield from reader.rows(_records_of(piece, None), piece["name"])
+
+    return to_batches(rows(), to_arrow_schema(DUMPED_ROWS), 2_000)
+
+
+LINE_DECODERS: dict[Source, Callable[[Batches], Batches]] = {
+    Source.CONSUMER_OFFSETS: decode_raw_record_lines,
+    Source.SNAPSHOT: decode_snapshot_lines,
+    Source.CLUSTER_METADATA: decode_look_lines,
+    Source.DUMP_LOG: decode_dumped_lines,
+}
+"""Kind of capture -> the worker function that decodes its lines."""
+
+
+def decode_within(batches: Batches, decode: Callable[[Batches], Batches], memory_mb: int) -> Batches:
+    """Decode with so many MiB beyond what the worker has, and no more.
+
+    Raises:
+        DecodingFailedError: that is not enough; says what it was decoding, or has decoded last.
+    """
+    where = "the first records of a task"
+
+    def watched() -> Batches:
+        nonlocal where
+        for batch in batches:
+            # A row that names files is a lot by itself, and the reader of the next one must not be blamed for it.
+            step = 1 if {"path", "files"} & set(batch.schema.names) else max(1, batch.num_rows)
+            for part in (batch.slice(start, step) for start in range(0, batch.num_rows, step)):
+                where = _span_of(part)
+                yield part
+
+    with limited_memory(memory_mb):
+        try:
+            yield from decode(watched())
+        except MemoryError as error:
+            raise DecodingFailedError(f"decoding {where}, or what follows: {out_of_memory(memory_mb)}") from error
+
+
+def _span_of(batch: pa.RecordBatch) -> str:
+    """Return which records a batch of undecoded ones has."""
+    columns, last = batch.schema.names, batch.num_rows - 1
+    if "name" in columns:
+        return str(batch.column("name")[last])
+    if "files" in columns:
+        return ", ".join(file["name"] for file in batch.column("files")[last].as_py())
+    if "file_path" in columns:
+        return _path_of(batch.column("file_path")[last].as_py())
+    first, end = (" ".join(f"{name} {batch.column(name)[row]}" for name in ("partition", "offset")) for row in (0, last))
+    return f"records from {first} to {end}"
+
+
+def fold_groups(batches: Batches, topic_names: Mapping[str, dict[str, str]], limits: WorkerLimits) -> Batches:
+    """Fold the records of KIP-848 groups; a group's records come one after another, by offset, in one partition.
+
+    Args:
+        topic_names: cluster id -> topic id -> name.
+        limits: what a worker may use.
+
+    Raises:
+        GroupFailedError: anything unexpected, with the cluster and group it happened in.
+    """
+
+    def folded(key: tuple[str, str, str], of_group: Iterable[Row]) -> Iterator[Row]:
+        cluster_id, group_id, source = key  # a group has one source
+        in_order = (Record(*(row[name] for name in Record._fields)) for row in of_group)
+        for snapshot in fold(group_id, in_order, topic_names.get(cluster_id, {})):
+            yield {"cluster_id": cluster_id, "source": source, **snapshot}
+
+    def rows(guard: Guard) -> Iterator[Row]:
+        records = (row for batch in batches for row in batch.to_pylist())
+        for key, of_group in groupby(records, key=lambda row: (row["cluster_id"], row["group_id"], row["source"])):
+            yield from guard.compute(_where(*key[:2]), of_group, partial(folded, key))
+
+    with Guard(limits) as guard:
+        yield from to_batches(rows(guard), to_arrow_schema(FOLDED_ROWS), 500)
+
+
+def _where(cluster_id: str, group_id: str) -> str:
+    return f"cluster {cluster_id}, group {group_id}"
+
+
+SEQUENCE = ("cluster_id", "group_id", "sequence")
+STORED = ""
+"""The part that a warehouse holds already."""
+
+
+def align_groups(batches: Batches, limits: WorkerLimits) -> Batches:
+    """Put the parts of groups together; records of one part come one after another, in order, and all of a group in one partition.
+
+    Columns: cluster_id, group_id, sequence, part, place, token, is_end, time_ms, and of stored records stored_ms and placed_by. A group has
+    several sequences, each on its own.
+
+    Args:
+        limits: what a worker may use.
+
+    Raises:
+        GroupFailedError: anything unexpected, with the cluster and group it happened in.
+    """
+
+    def rows(guard: Guard) -> Iterator[Row]:
+        records = (row for batch in batches for row in batch.to_pylist())
+        for key, of_sequence in groupby(records, key=lambda row: tuple(row[name] for name in SEQUENCE)):
+            yield from guard.compute(_where(*key[:2]), of_sequence, partial(_aligned, dict(zip(SEQUENCE, key, strict=True))))
+
+    with Guard(limits) as guard:
+        yield from to_batches(rows(guard), to_arrow_schema(ALIGNED_ROWS), 5_000)
+
+
+def _aligned(group: Row, of_sequence: Iterable[Row]) -> Iterator[Row]:
+    parts = {part: list(of_part) for part, of_part in groupby(of_sequence, key=lambda row: row["part"])}
+    told = {part: [(row, event) for row in rows for event in _events(row)] for part, rows in parts.items()}
+    try:
+        placed = align([[event for _, event in of_part] for of_part in told.values()])
+    except UnalignableError as error:
+        yield {**group, "problem": str(error), "part": ", ".join(part or "what has landed" for part in parts)}
+        return
+    # A tombstone that comes as two events and still is one has one place.
+    found = [
+        list({(row["place"], place): row for (row, _), place in zip(of_part, places, strict=True)}.items())
+        for of_part, places in zip(told.values(), placed, strict=True)
+    ]
+    kept = found[0] if STORED in parts else ()  # the empty name sorts first
+    stored = {place.index: row["place"] for (_, place), row in kept if not place.is_adrift and row["place"] < ADRIFT}
+    in_order = positions(stored, max((1 + place.index for of_part in placed for place in of_part if not place.is_adrift), default=0))
+    for part, rows in zip(parts, found, strict=True):
+        times_placed = Counter(row["place"] for _, row in rows)
+        for (_, place), row in rows:
+            position = ADRIFT + place.index if place.is_adrift else in_order[place.index]
+            now = {"position": position, "time_ms": place.time_ms, "placed_by": place.placed_by}
+            is_moved = part == STORED and (times_placed[row["place"]] > 1 or _is_moved(row, now))
+            yield {**group, "part": part, "place": row["place"], **now, "is_moved": is_moved}
+
+
+def _is_moved(row: Row, now: Row) -> bool:
+    """Return whether a stored record stands elsewhere now, by something else, or has another time of a neighbour."""
+    is_retimed = row["stored_ms"] is not None and now["time_ms"] not in (None, row["stored_ms"])
+    return is_retimed or (now["position"], now["placed_by"]) != (row["place"], row["placed_by"])
+
+
+def _events(row: Row) -> list[Event]:
+    """Return what a record tells: a stored tombstone that both its neighbours place is one by each of them.
+
+    Where it was stored before there was ``placed_by``, it is taken to have been told behind the record before.
+    """
+    is_adrift = row["part"] == STORED and row["place"] >= ADRIFT
+    leads = {PlacedBy.NEXT.value: [True], PlacedBy.BOTH.value: [False, True]}.get(row["placed_by"], [False])
+    return [Event(row["token"], row["is_end"], row["time_ms"], is_adrift, leads_so) for leads_so in leads]

@@ -1,0 +1,345 @@
+"""Each group's history out of what has landed: KIP-848 records folded into snapshots, incarnations named.
+
+Records may land in any order. A group that got any is worked out again from all its records, and what differs from the stored rows is
+written: so the tables come out as if everything had landed at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from assignors.replay import UNRESOLVED
+from jobs.context import RunContext
+from jobs.decoders.consumer_group_fold import WORKED_OUT
+from jobs.land import decode_udfs
+from jobs.land.settling import disputed_places, is_folded
+from jobs.storage.derived_results import results_of
+from jobs.storage.table_changes import ChangedTables, TableChange, Tables
+from schemas.keys import GROUP
+from schemas.staging import FOLDED_ROWS
+from schemas.tables import GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import GroupState, GroupType
+from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA, RECORD_TYPES
+
+logger = logging.getLogger(__name__)
+
+KEY = (*GROUP, "position")
+COMPARED = ("generation", "incarnation", "is_conversion", "is_disputed", *WORKED_OUT, "fingerprint")
+"""Columns by which a stored snapshot is told from what it should be now."""
+
+
+def ends_of_groups(records: DataFrame, classic: DataFrame) -> DataFrame:
+    """Return the tombstones that ended a group or its protocol: cluster_id, group_id, position, type, is_handover.
+
+    ``is_handover`` where the same batch goes on with a value of the other protocol: the coordinator turned the group over, and its
+    history goes on. A batch is what stands at consecutive offsets.
+
+    Args:
+        records: ``group_records``.
+        classic: snapshots of the classic protocol.
+    """
+    is_value = F.col("value").isNotNull()
+    words = records.select(*GROUP, "offset", "type", is_value.alias("is_value")).unionByName(
+        classic.select(
+            *GROUP, F.col("position").alias("offset"), F.lit(CLASSIC_GROUP_METADATA).alias("type"), F.lit(True).alias("is_value")
+        )
+    )
+    in_order = Window.partitionBy(*GROUP).orderBy("offset")
+    batches = words.withColumn("batch", F.col("offset") - F.row_number().over(in_order))
+    behind = Window.partitionBy(*GROUP, "batch").orderBy("offset").rowsBetween(1, Window.unboundedFollowing)
+    is_classic = F.col("type") == CLASSIC_GROUP_METADATA
+    has_classic = F.max(F.col("is_value") & is_classic).over(behind)
+    has_consumer = F.max(F.col("is_value") & ~is_classic).over(behind)
+    is_handover = F.coalesce(F.when(is_classic, has_consumer).otherwise(has_classic), F.lit(False))
+    is_end = ~F.col("is_value") & F.col("type").isin(CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)
+    ends = batches.withColumn("is_handover", is_handover).where(is_end)
+    return ends.select(*GROUP, F.col("offset").alias("position"), "type", "is_handover")
+
+
+def name_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: date | None = None) -> DataFrame:
+    """Return the snapshots with their ``incarnation`` and ``is_conversion``.
+
+    An incarnation ends with a tombstone that is no handover, or a generation id lower than the one before; it is named by the position
+    of its first known snapshot. Where the protocol changes, the coordinator wrote the first classic value with members itself, and the
+    first consumer-protocol snapshot too when it repeats the generation: no assignor made them.
+
+    Args:
+        snapshots: at least cluster_id, group_id, position, generation, state, group_type; all of the groups concerned.
+        ends: see ``ends_of_groups``.
+        retained_from: first month that retention keeps; snapshots before it keep what they have, since not all that told it is left.
+    """
+    events = snapshots.unionByName(ends.select(*GROUP, "position", F.col("type").alias("ended"), "is_handover"), allowMissingColumns=True)
+    in_order = Window.partitionBy(*GROUP).orderBy("position")
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    is_snapshot = F.col("ended").isNull()
+    is_end = ~is_snapshot & ~F.col("is_handover")
+
+    def last(condition: Column, value: str) -> Column:
+        return F.last(F.when(condition, F.col(value)), ignorenulls=True).over(before)
+
+    events = events.withColumns(
+        {
+            "generation_before": last(is_snapshot, "generation"),
+            "type_before": last(is_snapshot, "group_type"),
+            "has_ended": F.coalesce(last(is_end, "position") > F.coalesce(last(is_snapshot, "position"), F.lit(-1)), F.lit(False)),
+            "ended_before": F.lag("ended").over(in_order),
+            "handed_over": F.coalesce(F.lag("is_handover").over(in_order), F.lit(False)),
+        }
+    )
+    is_lower = F.col("generation_before").isNull() | (F.col("generation") < F.col("generation_before"))
+    starts = is_snapshot & (F.col("has_ended") | is_lower)
+    is_classic = F.col("group_type") == str(GroupType.CLASSIC)
+    was_consumer = F.when(starts, F.col("ended_before") == CONSUMER_GROUP_METADATA).otherwise(
+        F.col("type_before") == str(GroupType.CONSUMER)
+    )
+    turned_back = is_classic & was_consumer & (F.col("generation") > 1)
+    was_classic = F.when(starts, F.col("ended_before") == CLASSIC_GROUP_METADATA).otherwise(
+        (F.col("type_before") == str(GroupType.CLASSIC)) & (F.col("generation") == F.col("generation_before"))
+    )
+    turned_over = ~is_classic & was_classic & (~starts | (F.col("handed_over") & F.col("generation_before").isNull()))
+    is_conversion = is_snapshot & (F.col("state") != str(GroupState.EMPTY)) & (turned_back | turned_over)
+    start, is_conversion = F.when(starts, F.col("position")), F.coalesce(is_conversion, F.lit(False))
+    if retained_from is not None:
+        is_settled = F.coalesce(F.col("observed_month") < F.lit(retained_from), F.lit(False))
+        start = F.when(is_settled, F.col("incarnation")).otherwise(start)
+        is_conversion = F.when(is_settled, F.col("is_conversion")).otherwise(is_conversion)
+    marked = events.withColumns({"start": start, "is_conversion": is_conversion})
+    named = marked.withColumn("incarnation", F.last("start", ignorenulls=True).over(in_order))
+    return named.where(is_snapshot).drop(
+        "ended", "is_handover", "start", "generation_before", "type_before", "has_ended", "ended_before", "handed_over"
+    )
+
+
+def number_generations(snapshots: DataFrame, retained_from: date | None = None) -> DataFrame:
+    """Return the snapshots, those of a source without generations numbered from 1: each that differs from the one before counts one more.
+
+    Args:
+        snapshots: at least cluster_id, group_id, position, generation, fingerprint, is_numbered; all of the groups concerned.
+        retained_from: first month that retention keeps; snapshots before it, and the first that is left, keep the number they have.
+    """
+    in_order = Window.partitionBy(*GROUP, "is_numbered").orderBy("position")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
+    before = F.lag("fingerprint").over(in_order)
+    counted = snapshots.withColumn("is_other", F.coalesce(F.col("fingerprint") != before, F.lit(False)).cast("int"))
+    counted = counted.withColumn("others", F.sum("is_other").over(so_far))
+    first = F.lit(1)
+    if retained_from is not None:
+        is_settled = (F.col("observed_month") < F.lit(retained_from)) | (F.row_number().over(in_order) == 1)
+        counted = counted.withColumn("anchor", F.when(is_settled, F.col("generation") - F.col("others")))
+        first = F.coalesce(F.last("anchor", ignorenulls=True).over(so_far), first)
+    number = F.when(F.col("is_numbered"), first + F.col("others")).otherwise(F.col("generation"))
+    return counted.withColumn("generation", number.cast("int")).drop("is_other", "others", "anchor")
+
+
+def _fold(context: RunContext, tables: Tables, records: DataFrame) -> DataFrame:
+    """Return the snapshots of the KIP-848 groups among the records, from the first month on that retention keeps."""
+    looks = tables.read(TOPIC_SNAPSHOTS.name).where(F.col("topic_id").isNotNull())
+    names: dict[str, dict[str, str]] = {}
+    for cluster_id, topic_id, topic in looks.select("cluster_id", "topic_id", "topic").distinct().collect():
+        names.setdefault(cluster_id, {})[topic_id] = topic
+    of_protocol = records.where(F.col("type").isin(*RECORD_TYPES))
+    columns = (*GROUP, "source", "offsets_partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
+    in_order = of_protocol.select(*columns).repartition(*GROUP).sortWithinPartitions(*GROUP, "offset")
+    folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names, limits=context.worker_limits), FOLDED_ROWS)
+    added = {"observed_month": F.trunc("observed_at", "month")}
+    added |= {"is_numbered": F.lit(False), "has_subscriptions": F.lit(True), "placed_by": F.lit(None).cast("string")}
+    folded = folded.withColumns(added)
+    return folded if context.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.retained_from))
+
+
+@dataclass(frozen=True)
+class GroupHistories:
+    """What new records make of their groups' histories.
+
+    Attributes:
+        landed_count: how many of the new snapshots are among the rows that come; None where only the written table tells.
+    """
+
+    changes: tuple[TableChange, ...] = ()
+    landed_count: int | None = 0
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What a run lands of groups, beside what ``ChangedTables`` have of it.
+
+    Attributes:
+        snapshots: new ones as they landed; none of them is folded.
+        snapshot_count: how many there are.
+        displaced: cluster_id, group_id, position, target of stored records that have to make room; None when there are none.
+        touched: frames of further groups with stored snapshots that may change.
+        folded: frames of the groups whose KIP-848 records have to be folded.
+        has_looks: there are new looks, which may name topics.
+    """
+
+    snapshots: DataFrame
+    snapshot_count: int
+    displaced: DataFrame | None
+    touched: tuple[DataFrame, ...]
+    folded: tuple[DataFrame, ...]
+    has_looks: bool
+
+
+def freshly_recorded_groups(tables: ChangedTables) -> DataFrame:
+    """Return (cluster_id, group_id) of the KIP-848 groups with records of this run."""
+    records = tables.appended(GROUP_RECORDS.name)
+    assert records is not None, "asked only where there are some"
+    return records.where(F.col("type").isin(*RECORD_TYPES)).select(*GROUP)
+
+
+def _newly_named_groups(tables: ChangedTables, looks: DataFrame) -> DataFrame:
+    """Return (cluster_id, group_id) of snapshots with a topic id that some looks have a name for."""
+    named = looks.select("cluster_id", F.concat(F.lit(UNRESOLVED), "topic_id").alias("topic")).distinct()
+    members = F.col("members")
+    entries = F.flatten(F.concat(members["assigned"], members["current"], members["pending_revocation"]))
+    snapshots = tables.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
+    unresolved = snapshots.select(*GROUP, F.explode(entries["topic"]).alias("topic")).where(F.col("topic").startswith(UNRESOLVED))
+    return unresolved.join(named, ["cluster_id", "topic"], "left_semi").select(*GROUP)
+
+
+def groups_named_by(tables: Tables, looks: DataFrame) -> DataFrame:
+    """Return (cluster_id, group_id) of the snapshots whose topics may have got their names from looks that are gone."""
+    snapshots = tables.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
+    return snapshots.join(looks.select("cluster_id").distinct(), ["cluster_id"], "left_semi").select(*GROUP)
+
+
+def group_history(context: RunContext, tables: ChangedTables, landed: Landed) -> GroupHistories:
+    """Return the new snapshots with what only their neighbours tell, and what the new records change of those that are stored.
+
+    Args:
+        tables: as the run leaves them, but for snapshots.
+    """
+    name = SUBSCRIPTION_SNAPSHOTS.name
+    if tables.is_empty(name):
+        return _first_history(context, tables, landed)
+    looks = tables.appended(TOPIC_SNAPSHOTS.name) if landed.has_looks else None
+    groups, has_folds = _touched_groups(tables, landed, looks)
+    if groups is None:
+        return GroupHistories()
+    changed = _changed_snapshots(context, tables, landed, groups, has_folds)
+    is_new = F.col("old_fingerprint").isNull()
+    kinds = ("is_vanished", is_new.alias("is_new"), is_folded().alias("is_folded"))
+    counts: Counter[str] = Counter()
+    for row in changed.groupBy(*kinds).count().collect():
+        kind = "vanished" if row["is_vanished"] else "folded" if row["is_folded"] else "landed"
+        counts[kind if row["is_new"] or row["is_vanished"] else "rewritten"] += row["count"]
+    if counts["rewritten"]:
+        logger.info("late or conflicting records change %d stored snapshots: rewriting these", counts["rewritten"])
+    rows = changed.where(~F.col("is_vanished"))
+    has_stored = counts["rewritten"] + counts["vanished"] > 0
+    keys = changed.where(F.col("is_vanished") | ~is_new).select(*KEY) if has_stored else None
+    append = rows.select(*SUBSCRIPTION_SNAPSHOTS.schema.names)
+    changes = [TableChange(name, keys, KEY, append, counts["landed"] + counts["folded"] + counts["rewritten"])]
+    if counts["vanished"]:
+        logger.info("late records show that %d stored snapshots were none: taking them back", counts["vanished"])
+        changes += results_of(changed.where("is_vanished").select(*KEY), KEY)
+    return GroupHistories(tuple(changes), counts["landed"])
+
+
+def _first_history(context: RunContext, tables: ChangedTables, landed: Landed) -> GroupHistories:
+    """Return all snapshots as new ones: there are none to compare them with."""
+    records = tables.read(GROUP_RECORDS.name)
+    snapshots = landed.snapshots
+    if landed.folded:
+        snapshots = snapshots.unionByName(_fold(context, tables, records), allowMissingColumns=True)
+    elif not landed.snapshot_count:
+        return GroupHistories()
+    named = name_incarnations(number_generations(snapshots), ends_of_groups(records, landed.snapshots))
+    marked = mark_disputed(named, disputed_places(tables, landed.snapshots))
+    count = None if landed.folded else landed.snapshot_count
+    return GroupHistories(
+        (TableChange(SUBSCRIPTION_SNAPSHOTS.name, append=marked.withColumns(context.run_columns), append_count=count),), count
+    )
+
+
+def _touched_groups(tables: ChangedTables, landed: Landed, looks: DataFrame | None) -> tuple[DataFrame | None, bool]:
+    """Return the groups to be worked out again, with ``is_refolded`` where their records have to be folded; and whether some have to.
+
+    None when there is none.
+    """
+    moved = [rows for rows in map(tables.appended, (GROUP_RECORDS.name, SUBSCRIPTION_SNAPSHOTS.name)) if rows is not None]
+    others = [*landed.touched, *moved, *([landed.snapshots] if landed.snapshot_count else [])]
+    named = [_newly_named_groups(tables, looks)] if looks is not None else []
+    frames = [frame.select(*GROUP, F.lit(False).alias("is_refolded")) for frame in others]
+    frames += [frame.select(*GROUP, F.lit(True).alias("is_refolded")) for frame in (*landed.folded, *named)]
+    if not frames:
+        return None, False
+    together = reduce(DataFrame.unionByName, frames).groupBy(*GROUP)
+    groups = tables.stage("touched_groups", together.agg(F.bool_or("is_refolded").alias("is_refolded")))
+    if landed.folded or not named:
+        return groups, bool(landed.folded)
+    found = groups.agg(F.count(F.lit(1)).alias("groups"), F.count_if("is_refolded").alias("refolded")).collect()[0]
+    return groups if found["groups"] else None, bool(found["refolded"])
+
+
+def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Landed, groups: DataFrame, has_folds: bool) -> DataFrame:
+    """Return the snapshots of some groups that are new or not as they are stored; ``is_vanished`` of stored ones that are none any more.
+
+    Of the latter only the key is told.
+    """
+    records = tables.read(GROUP_RECORDS.name).join(groups.select(*GROUP), list(GROUP), "left_semi")
+    stored = tables.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP))
+    old = {column: f"old_{column}" for column in COMPARED}
+    stored = stored.withColumns({alias: F.col(column) for column, alias in old.items()})
+    stored = stored.withColumn("old_is_disputed", F.coalesce("old_is_disputed", F.lit(False)))  # of older releases
+    gone = [] if landed.displaced is None else [landed.displaced.select(*KEY, "target")]
+    if not has_folds:
+        events = stored.drop("is_refolded").unionByName(landed.snapshots, allowMissingColumns=True)
+    else:
+        is_stale = is_folded() & F.col("is_refolded")
+        if context.retained_from is not None:  # what maintenance has left of the records before it gives these no more
+            is_stale &= F.col("observed_month") >= F.lit(context.retained_from)
+        kept = stored.where(~is_stale).drop("is_refolded")
+        before = stored.where(is_stale).select(*KEY, *old.values())
+        of_folds = records.join(groups.where("is_refolded").select(*GROUP), list(GROUP), "left_semi")
+        folded = tables.stage("folded", _fold(context, tables, of_folds))
+        now = folded.join(before, list(KEY), "left")
+        events = kept.unionByName(landed.snapshots, allowMissingColumns=True).unionByName(now, allowMissingColumns=True)
+        gone.append(before.join(folded, list(KEY), "left_anti").select(*KEY, F.lit("snapshot").alias("target")))
+    numbered = number_generations(events, context.retained_from)
+    classic = numbered.where(F.col("group_type") == str(GroupType.CLASSIC))
+    named = name_incarnations(numbered, ends_of_groups(records, classic), context.retained_from)
+    named = mark_disputed(named, disputed_places(tables, landed.snapshots, groups.select(*GROUP)), context.retained_from)
+    is_changed = reduce(Column.__or__, [~F.col(column).eqNullSafe(F.col(then)) for column, then in old.items()])
+    if not gone:
+        changed = named.where(is_changed).withColumn("is_vanished", F.lit(False))
+        return tables.stage("snapshots", changed.withColumns(context.run_columns))
+    # Nothing tells later stages that something is gone: so the generation before it counts as written anew, and all behind it.
+    missing = reduce(DataFrame.unionByName, gone)
+    named = named.join(missing.groupBy(*GROUP).agg(F.min("position").alias("gone_from")), list(GROUP), "left")
+    is_before = F.col("position") < F.col("gone_from")
+    last_before = F.max(F.when(is_before, F.col("position"))).over(Window.partitionBy(*GROUP))
+    named = named.withColumn("redo_from", F.when(F.col("gone_from").isNotNull(), F.coalesce(last_before, F.lit(-1))))
+    is_changed |= F.coalesce(F.col("position") >= F.col("redo_from"), F.lit(False))
+    changed = named.where(is_changed).withColumns({"is_vanished": F.lit(False), **context.run_columns})
+    vanished = missing.where(F.col("target") == "snapshot").select(*KEY).distinct().join(events.select(*KEY), list(KEY), "left_anti")
+    vanished = vanished.withColumn("is_vanished", F.lit(True))
+    return tables.stage("snapshots", changed.unionByName(vanished, allowMissingColumns=True))
+
+
+def mark_disputed(snapshots: DataFrame, places: DataFrame | None, retained_from: date | None = None) -> DataFrame:
+    """Return the snapshots with ``is_disputed``: the first one at or behind a place where contents differed, else the group's last.
+
+    Args:
+        snapshots: all of the groups concerned.
+        places: as ``disputed_places`` returns them.
+        retained_from: first month that retention keeps; snapshots before it keep what they have, since quarantine may have lost its rows.
+    """
+    is_disputed = F.lit(False)
+    if places is not None:
+        in_order = Window.partitionBy(*GROUP).orderBy("position")
+        of_group = places.groupBy(*GROUP).agg(F.collect_set("position").alias("disputes"))
+        around = {"before": F.coalesce(F.lag("position").over(in_order), F.lit(-1)), "behind": F.lead("position").over(in_order)}
+        snapshots = snapshots.withColumns(around).join(of_group, list(GROUP), "left")
+        is_near = F.exists("disputes", lambda place: (place > F.col("before")) & ((place <= F.col("position")) | F.col("behind").isNull()))
+        is_disputed = F.coalesce(is_near, F.lit(False))
+    if retained_from is not None:
+        is_disputed = F.when(F.col("observed_month") < F.lit(retained_from), F.col("old_is_disputed")).otherwise(is_disputed)
+    return snapshots.withColumn("is_disputed", is_disputed).drop("before", "behind", "disputes")

@@ -1,0 +1,117 @@
+"""Files that earlier runs have read: their records are counted, and not decoded again.
+
+A run notes in ``runs`` which files it has decoded, and where their records ended. Where a later run is given all of them again, nothing new
+can come of them: what had landed is a duplicate now, all else ends where it did. Where some of them are missing, the others are decoded
+again, since the counts are of all together.
+
+Only raw logs and looks at a cluster are known so. What other sources tell of a group depends on what else there is of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from pyspark.sql import functions as F
+
+from jobs.decoders.captures import Capture
+from jobs.storage.warehouse import Warehouse
+from schemas.tables import CONTRACT_VERSION, RUNS
+from schemas.vocabulary import Outcome, RunStatus, Source
+
+logger = logging.getLogger(__name__)
+
+READ_ONCE = (Source.CONSUMER_OFFSETS, Source.CLUSTER_METADATA)
+DECODING = 1
+"""Goes up when a release makes other rows of the same records: it then decodes again what earlier ones have read."""
+
+
+@dataclass(frozen=True)
+class KnownFiles:
+    """What earlier runs know of the files of an input.
+
+    Attributes:
+        unread: those that have to be decoded.
+        keys: of the unread ones that can be known the next time.
+        counts: where the records of the others end, as ``runs.input_counts`` has it; empty where there are none.
+    """
+
+    unread: tuple[Capture, ...]
+    keys: tuple[str, ...]
+    counts: Mapping[str, int]
+
+
+def find_known(
+    warehouse: Warehouse, digests: Mapping[Capture, bytes], cluster_ids: Iterable[str | None], retained_from: date | None
+) -> KnownFiles:
+    """Return which captures have to be decoded, and what the others come to.
+
+    Args:
+        digests: by capture the SHA-256 of what it holds.
+        cluster_ids: the flag that beats the captures' own, and the name for captures without one.
+        retained_from: first month that retention keeps: what is older ends otherwise since.
+    """
+    context = (DECODING, CONTRACT_VERSION, retained_from, *cluster_ids)
+    keys = {capture: _key(capture, digest, context) for capture, digest in digests.items() if capture.source in READ_ONCE}
+    given = Counter(keys.values())
+    known: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for files, ended in _batches(warehouse, given):
+        batch = Counter(files)
+        if known + batch <= given:
+            known += batch
+            counts.update(landed_again(ended))
+    unread = []
+    for capture in digests:
+        key = keys.get(capture)
+        if key is None or not known[key]:
+            unread.append(capture)
+        else:
+            known[key] -= 1
+    if len(unread) < len(digests):
+        logger.info("%d of %d files were read by earlier runs: not decoded again", len(digests) - len(unread), len(digests))
+    return KnownFiles(tuple(unread), tuple(keys[capture] for capture in unread if capture in keys), dict(counts))
+
+
+def _key(capture: Capture, digest: bytes, context: tuple[object, ...]) -> str:
+    described = (digest.hex(), str(capture.source), capture.cluster_id, *context)
+    return hashlib.sha256(repr(described).encode()).hexdigest()
+
+
+def _batches(warehouse: Warehouse, keys: Iterable[str]) -> list[tuple[list[str], dict[str, int]]]:
+    """Return the files that each published run has decoded together, and where their records ended, newest first.
+
+    Only of runs that have some of these files, and that came behind the last one that does not say.
+    """
+    if not keys or warehouse.is_empty(RUNS.name):
+        return []
+    runs = warehouse.read(RUNS.name).where(F.col("status") == str(RunStatus.PUBLISHED))
+    silent = runs.agg(F.max(F.when(F.col("files").isNull(), F.col("run_sequence")))).collect()[0][0]
+    is_concerned = F.arrays_overlap("files", F.lit(sorted(keys)))
+    rows = runs.where(is_concerned & (F.col("run_sequence") > (silent or 0))).orderBy(F.desc("run_sequence"))
+    return [(row["files"], dict(row["file_counts"])) for row in rows.select("files", "file_counts").collect()]
+
+
+def counts_to_note(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return those of ``runs.input_counts`` that are of sources whose files can be known, without the totals of all sources."""
+    return {name: count for name, count in counts.items() if name.partition(".")[0] in READ_ONCE}
+
+
+def landed_again(noted: Mapping[str, int]) -> dict[str, int]:
+    """Return where records end that landed before, totals too, from where they ended then.
+
+    >>> landed_again({"cluster-metadata.read": 3, "cluster-metadata.landed": 3, "cluster-metadata.landed.look": 3})
+    {'cluster-metadata.read': 3, 'read': 3, 'cluster-metadata.duplicate': 3, 'duplicate': 3, 'cluster-metadata.duplicate.look': 3}
+    """
+    again: Counter[str] = Counter()
+    for name, count in noted.items():
+        source, word, *kind = name.split(".", 2)
+        word = str(Outcome.DUPLICATE) if word == str(Outcome.LANDED) else word
+        again[".".join((source, word, *kind))] += count
+        if not kind:
+            again[word] += count
+    return dict(again)

@@ -1,0 +1,305 @@
+"""Landing: captures and live clusters -> ``group_records``, the snapshots of subscriptions, topics and offsets, ``quarantine``.
+
+Every input record ends in exactly one of landed, duplicate, skipped, quarantined; the run stops when one is unaccounted
+for. Running it again on the same input adds nothing: a record is known by its cluster and its place in the log, or, for a
+look, by its topic and time.
+
+Landing decides first what to change, and changes tables after that. Each step returns its changes; the steps after it read the tables
+as these will be.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext
+from jobs.land.alignment import order_formatter_records
+from jobs.land.comparison import landed_before, resolve, survey_log
+from jobs.land.histories import GroupHistories, Landed, freshly_recorded_groups, group_history, groups_named_by
+from jobs.land.known_files import counts_to_note, find_known
+from jobs.land.reading import decode_captures, decode_log, decode_look, united
+from jobs.land.same_cluster import check_names
+from jobs.land.settling import (
+    CONFLICT,
+    OF_GROUPS,
+    conflict_columns,
+    is_folded,
+    is_of_log,
+    quarantined_keys,
+    stored_rows,
+    time_column,
+    told_members,
+)
+from jobs.land.superseding import keep_best_source
+from jobs.land.transactions import CommitCertainty, mark_dumped_commits, mark_uncertain_commits
+from jobs.storage.derived_results import forget_unnamed_topics
+from jobs.storage.table_changes import ChangedTables, TableChange, apply_changes, check_appended, check_balance
+from schemas.keys import GROUP
+from schemas.staging import TARGETS
+from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS
+from schemas.vocabulary import LOG_SOURCES, Outcome, Source
+
+logger = logging.getLogger(__name__)
+
+
+def first_of_month(moment: str) -> Column:
+    """Return the first day of the month of a timestamp column, as a date."""
+    return F.trunc(F.col(moment), "month")
+
+
+def _target_rows(resolved: DataFrame, target: str, context: RunContext) -> DataFrame:
+    """Return the new rows of one table, all but incarnations filled in."""
+    content = resolved.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
+    told = ("cluster_id", "source", "source_position", *(["placed_by"] if target in OF_GROUPS else []))
+    rows = content.select(*told, f"{target}.*")
+    added = {**context.run_columns, "observed_month": first_of_month(time_column(target))}
+    if target == "snapshot":
+        added |= {"is_numbered": F.col("generation").isNull(), **told_members(F.col("members"))}
+    return rows.withColumns(added)
+
+
+def _quarantine_rows(resolved: DataFrame, context: RunContext) -> DataFrame:
+    rows = resolved.where(F.col("is_new") & (F.col("outcome") == str(Outcome.QUARANTINED)))
+    rows = rows.withColumns(context.run_columns).select(*QUARANTINE.schema.names)
+    return rows.hint("rebalance")  # few rows in many partitions: Spark would write a file for the first one, even if it is empty
+
+
+@dataclass
+class _Tally:
+    """Where the records of a run ended, and what they ask for.
+
+    Attributes:
+        counts: as ``runs.input_counts`` has them.
+        origins: partitions of logs whose first record was read, as ``runs.origins`` names them.
+        to_write: rows by target; those for quarantine by that name.
+        displacing: (target, source) of stored rows that have to make room.
+        has_disputes: records of groups have lost their places to others.
+        has_folds: there are new records of consumer-protocol groups.
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    origins: set[str] = field(default_factory=set)
+    to_write: Counter[str] = field(default_factory=Counter)
+    displacing: set[tuple[str, str]] = field(default_factory=set)
+    has_disputes: bool = False
+    has_folds: bool = False
+
+
+def _is_dispute() -> Column:
+    """Return whether a settled row is of a group and was at one place with another."""
+    return F.col("group_id").isNotNull() & (F.col("is_contested") | F.col("reason").eqNullSafe(CONFLICT))
+
+
+def _count(resolved: DataFrame) -> _Tally:
+    """Return where every record ended, and what has to be written.
+
+    Raises:
+        CountsDoNotBalanceError: a record is unaccounted for.
+    """
+    # One that could not be read may have been a commit of any of the partition's groups.
+    is_read = is_of_log() & (F.col("outcome") != str(Outcome.QUARANTINED))
+    is_first = is_read & F.col("source_position").endswith("@0")
+    origin = F.when(is_first, F.concat_ws(" ", "cluster_id", F.substring_index("source_position", "@", 1))).alias("origin")
+    kinds = ("source", "kind", "outcome", "target", "is_new", "is_displaced", _is_dispute().alias("is_dispute"), origin)
+    tally = _Tally()
+    counts = tally.counts
+    for row in sorted(resolved.groupBy(*kinds).count().collect(), key=str):
+        tally.has_disputes |= row["is_dispute"]
+        if row["is_displaced"]:
+            tally.displacing.add((row["target"], row["source"]))
+        outcome, is_quarantined = row["outcome"], row["outcome"] == Outcome.QUARANTINED.value
+        if outcome is None:  # no record of the input
+            continue
+        for key in ("read", outcome, f"{row['source']}.read", f"{row['source']}.{outcome}", f"{row['source']}.{outcome}.{row['kind']}"):
+            counts[key] = counts.get(key, 0) + row["count"]
+        if row["is_new"]:
+            tally.to_write[QUARANTINE.name if is_quarantined else row["target"]] += row["count"]
+        if row["origin"] is not None:
+            tally.origins.add(row["origin"])
+        tally.has_folds |= row["is_new"] and row["target"] == "group_record" and row["kind"].startswith("consumer_group_")
+    check_balance("records read", counts.get("read", 0), sum(counts.get(str(outcome), 0) for outcome in Outcome))
+    return tally
+
+
+def run(context: RunContext) -> None:
+    """Land the captures of a run; tables that get nothing new are not touched."""
+    cluster_ids = (context.cluster_id_flag, context.settings.cluster_id)
+    known = find_known(context.warehouse, context.digests, cluster_ids, context.retained_from)
+    context.captures = known.unread
+    counts = Counter(dict.fromkeys(("read", *map(str, Outcome)), 0))
+    counts.update(known.counts)
+    if known.unread and not context.as_new_cluster:
+        check_names(context)
+    if known.unread or context.live is not None:
+        tally = _land(context)
+        counts.update(tally.counts)
+        context.origins_read |= dict.fromkeys(tally.origins, context.run_sequence)
+        if tally.displacing or tally.has_disputes:
+            # Whose record stays of several at one place may change with each run, and where the others end with it.
+            context.files = None
+        elif context.live is None:
+            context.files, context.file_counts = list(known.keys), counts_to_note(tally.counts)
+    context.input_counts |= counts
+
+
+def _land(context: RunContext) -> _Tally:
+    """Decide what the records that this run decodes change, and change it; return where every record ended."""
+    tables = ChangedTables(context.warehouse)
+    decoded = _decoded(context)
+    kept, changes = keep_best_source(context, tables, mark_dumped_commits(decoded))
+    tables = tables.after(changes)
+    ordered, changes = order_formatter_records(context, tables, kept)
+    tables = tables.after(changes)
+    has_log = not context.sources.isdisjoint(LOG_SOURCES)
+    if ordered is not decoded and has_log:  # what is not compared is asked for once a table
+        ordered = tables.stage("ordered", ordered)
+    if context.landed_until_before is None and has_log:  # the release before did not note it
+        context.landed_until_before = landed_before(tables)
+    landed_until = context.landed_until_before or {}
+    survey = survey_log(tables, ordered, landed_until)
+    context.read_until = survey.read_until
+    resolved = resolve(tables, ordered, context.sources, survey, landed_until, context.retained_from)
+    tally = _count(resolved)
+    tables = tables.after(_quarantined(context, resolved, tally))
+    displaced = _make_room(context, tables, resolved, tally.displacing) if tally.displacing else _Displaced()
+    tables = tables.after(displaced.changes)
+    certainty = mark_uncertain_commits(context, tables, resolved, survey) if has_log else CommitCertainty()
+    tables = tables.after(certainty.changes).after(_new_rows(context, resolved, tally, certainty))
+    history = group_history(context, tables, _landed(context, tables, resolved, tally, displaced))
+    _apply(context, tables.after(history.changes), tally, history)
+    return tally
+
+
+def _apply(context: RunContext, tables: ChangedTables, tally: _Tally, history: GroupHistories) -> None:
+    """Change the tables, and make sure that each new row was written.
+
+    Raises:
+        CountsDoNotBalanceError: one was not.
+    """
+    applied = apply_changes(context.warehouse, tables.changes)
+    check_appended(tables.changes, applied)
+    landed = history.landed_count
+    if landed is None:
+        landed = context.warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(~is_folded()).count()
+    check_balance("new snapshots", tally.to_write["snapshot"], landed)
+    if applied.deleted[SOLUTIONS.name]:
+        forget_unnamed_topics(context.warehouse)
+
+
+def _decoded(context: RunContext) -> DataFrame:
+    """Return the decoded rows of the inputs, written aside; a live one is read to its end, and looked at before and after."""
+    not_placed = F.lit(None).cast("string")
+    names, frames = (context.cluster_id_flag, context.settings.cluster_id), []
+    memory_mb = context.settings.workers.memory_mb
+    if context.captures:
+        frames.append(decode_captures(context.spark, context.captures, *names, context.as_of, memory_mb))
+    if context.live is None:
+        return context.warehouse.stage("decoded", united(frames)).withColumn("placed_by", not_placed)
+    reading = context.live.begin(context.positions_before, *names)
+    frames.append(decode_look(context.spark, reading))
+    if reading.work.spans:
+        frames.append(decode_log(context.spark, reading, memory_mb))
+    read = context.warehouse.stage("decoded", united(frames))
+    context.positions_read = reading.next_positions
+    return united([read, decode_look(context.spark, reading)]).withColumn("placed_by", not_placed)
+
+
+@dataclass(frozen=True)
+class _Displaced:
+    """Stored rows that have to make room for others.
+
+    Attributes:
+        rows: of ``quarantine``, with ``target``; written aside. None when there are none.
+        changes: what moves them from their tables to quarantine.
+    """
+
+    rows: DataFrame | None = None
+    changes: tuple[TableChange, ...] = ()
+
+    def of(self, target: str) -> DataFrame:
+        """Return those of one target."""
+        assert self.rows is not None
+        return self.rows.where(F.col("target") == target)
+
+
+def _at_places(places: DataFrame, rows: DataFrame) -> DataFrame:
+    return rows.join(places, places.columns, "left_semi")
+
+
+def _make_room(context: RunContext, tables: ChangedTables, resolved: DataFrame, displacing: set[tuple[str, str]]) -> _Displaced:
+    """Return the stored rows that have to make room for another content, which go into quarantine as if they had come second.
+
+    Args:
+        tables: with what else comes into quarantine.
+        displacing: (target, source) of these rows.
+    """
+    lost = resolved.where("is_displaced").select("cluster_id", "source", "target", "place", "content")
+    frames = []
+    for target, source in sorted(displacing):
+        of_target = F.broadcast(lost.where(F.col("target") == target).drop("target"))
+        stored = stored_rows(tables, target, Source(source), partial(_at_places, of_target.select("cluster_id", "place")))
+        stored = stored.join(of_target, of_target.columns, "left_semi")
+        key = F.struct(*TARGETS[target].key).alias(target)
+        quarantined = stored.select("*", key).withColumns({**conflict_columns(), **context.run_columns})
+        frames.append(quarantined.select(*QUARANTINE.schema.names, F.lit(target).alias("target"), target))
+    together = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+    quarantined_before = quarantined_keys(tables)
+    is_kept = F.lit(None).cast("boolean").alias("is_kept")
+    if quarantined_before is None:
+        together = together.select("*", is_kept)
+    else:
+        kept = quarantined_before.distinct().withColumn("is_kept", F.lit(True))
+        together = together.join(kept, list(QUARANTINE.key), "left")
+    rows = tables.stage("displaced", together)
+    counts: dict[tuple[str, bool], int] = {}
+    for row in rows.groupBy("target", F.col("is_kept").isNull().alias("comes")).count().collect():
+        counts[row["target"], row["comes"]] = row["count"]
+    changes = [
+        TableChange(TARGETS[target].name, rows.where(F.col("target") == target).select(f"{target}.*"), TARGETS[target].key)
+        for target in sorted({target for target, _ in counts})
+    ]
+    coming = sum(count for (_, comes), count in counts.items() if comes)
+    append = rows.where("is_kept IS NULL").select(*QUARANTINE.schema.names)
+    return _Displaced(rows, (*changes, TableChange(QUARANTINE.name, append=append, append_count=coming)))
+
+
+def _quarantined(context: RunContext, resolved: DataFrame, tally: _Tally) -> list[TableChange]:
+    """Return what brings records into quarantine that cannot be used."""
+    count = tally.to_write[QUARANTINE.name]
+    return [TableChange(QUARANTINE.name, append=_quarantine_rows(resolved, context), append_count=count)] if count else []
+
+
+def _new_rows(context: RunContext, resolved: DataFrame, tally: _Tally, certainty: CommitCertainty) -> list[TableChange]:
+    """Return what brings the new rows of all tables but ``subscription_snapshots``, whose rows their neighbours change."""
+    changes = []
+    for target, spec in TARGETS.items():
+        if tally.to_write[target] and spec is not SUBSCRIPTION_SNAPSHOTS:
+            rows = _target_rows(resolved, target, context)
+            rows = certainty.mark(rows) if spec is OFFSET_SNAPSHOTS else rows
+            changes.append(TableChange(spec.name, append=rows, append_count=tally.to_write[target]))
+    return changes
+
+
+def _landed(context: RunContext, tables: ChangedTables, resolved: DataFrame, tally: _Tally, displaced: _Displaced) -> Landed:
+    """Return what concerns the histories of groups: new snapshots, and what the other new records make of those that are stored."""
+    touched, folded = [], []
+    if tally.has_disputes:
+        touched.append(resolved.where(_is_dispute()).select(*GROUP))
+    if tally.has_folds:
+        folded.append(freshly_recorded_groups(tables))
+    targets = {target for target, _ in tally.displacing}
+    if "group_record" in targets:
+        folded.append(displaced.of("group_record").select(*GROUP))
+    if "look" in targets and not tables.is_empty(SUBSCRIPTION_SNAPSHOTS.name):
+        folded.append(groups_named_by(tables, displaced.of("look")))
+    gone = None
+    if targets & set(OF_GROUPS):
+        gone = resolved.where(F.col("is_displaced") & F.col("group_id").isNotNull()).select(*GROUP, "position", "target")
+    rows = _target_rows(resolved, "snapshot", context)
+    return Landed(rows, tally.to_write["snapshot"], gone, tuple(touched), tuple(folded), tally.to_write["look"] > 0)

@@ -1,0 +1,121 @@
+"""A cluster that comes again under another name: refused, since each of its records would count twice.
+
+Landing knows a record by the name of its cluster and its place. So a folder of which records have landed under one name must keep that
+name. A folder tells which cluster it is of: by the ids in its looks, by what ``collect`` notes in it, and by Kafka's ids of its topics,
+which no two clusters share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext
+from jobs.decoders import text_pieces
+from jobs.decoders.captures import LINES, Capture
+from jobs.runtime.errors import InputError
+from schemas.positions import POSITIONS, Positions
+from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import Source
+
+LOOKS_READ = 3
+"""Looks of a folder, the last ones by name, whose topic ids are asked for: topics come and go, so that one look may miss some."""
+_WITH_CLUSTERS = (TOPIC_SNAPSHOTS, GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, OFFSET_SNAPSHOTS)
+
+
+@dataclass
+class _Told:
+    """What captures tell of the cluster that lands under one name.
+
+    Attributes:
+        names: ids in its looks, and what ``collect`` calls it.
+        looks: files with looks.
+    """
+
+    names: set[str] = field(default_factory=set)
+    looks: list[Capture] = field(default_factory=list)
+
+
+def check_names(context: RunContext) -> None:
+    """Refuse captures that would bring records of a cluster which has landed under another name.
+
+    Names under which something has landed are not asked about: that was meant, or is what it is.
+
+    Raises:
+        InputError: with both names.
+    """
+    logs = {key.rpartition(" ")[0] for key in context.landed_until_before or {}}  # known without a look into the tables
+    for name, of_name in sorted(_told(context).items()):
+        if not (of_name.names or of_name.looks) or name in logs or _landed_names(context, {name}):
+            continue
+        others = _landed_names(context, of_name.names - {name}) or _named_by_topics(context, of_name.looks, name)
+        if others:
+            landed = ", ".join(sorted(others))
+            raise InputError(
+                f"cluster {name}: its captures are of the cluster that has landed as {landed}: each record would be there twice; land"
+                f" them with --cluster-id {min(others)}, or say with --as-new-cluster that another history is meant"
+            )
+
+
+def _told(context: RunContext) -> dict[str, _Told]:
+    """Return by the name under which captures land what they tell of their cluster."""
+    told: dict[str, _Told] = {}
+    folders: dict[Path, str] = {}
+    for capture in context.captures:
+        name = context.cluster_id_flag or capture.cluster_id or context.settings.cluster_id or "default"
+        of_name = told.setdefault(name, _Told())
+        folders[Path(capture.path).parent] = name
+        if capture.cluster_id is not None:
+            of_name.names.add(capture.cluster_id)
+        if capture.source is Source.CLUSTER_METADATA and capture.encoding == LINES:
+            of_name.looks.append(capture)
+    for folder, name in folders.items():
+        told[name].names |= _collected_names(folder)
+    return told
+
+
+def _collected_names(folder: Path) -> set[str]:
+    """Return what ``collect`` has noted in a folder of its cluster; nothing where it has not, or where that cannot be read."""
+    try:
+        positions = Positions.model_validate_json((folder / POSITIONS).read_bytes())
+    except (OSError, ValidationError):
+        return set()
+    return {name for name in (positions.cluster_id, positions.cluster_name) if name is not None}
+
+
+def _landed_names(context: RunContext, names: Iterable[str]) -> set[str]:
+    """Return those of some names under which records or looks have landed."""
+    wanted, found = set(names), set()
+    for spec in _WITH_CLUSTERS:
+        if wanted and not context.warehouse.is_empty(spec.name):
+            for name in sorted(wanted):
+                rows = context.warehouse.read(spec.name).where(F.col("cluster_id") == name)
+                if not rows.isEmpty():
+                    found.add(name)
+            wanted -= found
+    return found
+
+
+def _named_by_topics(context: RunContext, looks: list[Capture], name: str) -> set[str]:
+    """Return the other names under which looks have landed at topics with the ids that some looks tell."""
+    chosen = sorted(looks, key=lambda capture: capture.path)[-LOOKS_READ:]
+    ids = sorted({topic_id for capture in chosen for topic_id in _topic_ids(capture)})
+    if not ids or context.warehouse.is_empty(TOPIC_SNAPSHOTS.name):
+        return set()
+    rows = context.warehouse.read(TOPIC_SNAPSHOTS.name).where(F.col("topic_id").isin(ids) & (F.col("cluster_id") != name))
+    return {row["cluster_id"] for row in rows.select("cluster_id").distinct().collect()}
+
+
+def _topic_ids(capture: Capture) -> set[str]:
+    """Return the ids of the topics in the first look of a file; none where it cannot be read, which landing tells."""
+    try:
+        with text_pieces.opened(capture.path, is_gzip=capture.is_gzip) as content:
+            look = json.loads(content.readline())
+        return {topic["topic_id"] for topic in look["topics"] if topic.get("topic_id")}
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
+        return set()

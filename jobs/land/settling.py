@@ -1,0 +1,358 @@
+"""Settling: which records are new, which are there already, and which of different contents at one place stays.
+
+What is decided depends on the set of records only, not on the order in which they came: of the contents at one place the least stays, and
+of a raw log's records only one that is the least at each of its places. Those that lost are compared too, ever after: whether what they had
+lost to came before them or behind them, what they win over is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from datetime import date
+from functools import partial, reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.storage.table_changes import Tables
+from schemas.keys import GROUP
+from schemas.staging import TARGETS
+from schemas.tables import QUARANTINE, TOPIC_PARTITIONS
+from schemas.vocabulary import EXPIRED, LOG_SOURCES, GroupType, Outcome, Source
+
+CONFLICT = "conflicting_content"
+OF_GROUPS = tuple(name for name in TARGETS if name != "look")
+"""The targets that tell of groups."""
+
+Concerned = Callable[[DataFrame], DataFrame]
+"""Returns those of some rows that are asked for, by cluster_id, place and, where they are of groups, group_id."""
+Field = Callable[[str], Column]
+"""Gives a column of a table's row by its name: of the row itself, or of a column that holds one."""
+
+
+def is_of_log() -> Column:
+    """Return whether a row is a record with a place in the log: of a raw log, or of a dump of one."""
+    return F.col("source").isin(*map(str, LOG_SOURCES))
+
+
+def is_folded() -> Column:
+    """Return whether a snapshot was folded out of records; other sources tell a KIP-848 group's as a whole."""
+    return F.col("group_type").eqNullSafe(str(GroupType.CONSUMER)) & is_of_log()
+
+
+def time_column(target: str) -> str:
+    """Return the column with the time of a table's row."""
+    return "timestamp" if target == "group_record" else "observed_at"
+
+
+def position_column(target: str) -> str:
+    """Return the column that orders the rows of a group."""
+    return "offset" if target == "group_record" else "position"
+
+
+def place_of(target: str, field: Field) -> Column:
+    """Return where a row stands within its cluster, as one text: there is one content at one place.
+
+    In a raw log that is the place in the log, whatever the record tells; elsewhere the key of the table's row. Numbers come first there, so
+    that no name can imitate another key.
+    """
+    key = {
+        "group_record": (field("offset"), field("group_id")),
+        "snapshot": (field("position"), field("group_id")),
+        "offset_commit": (field("position"), field("partition"), F.length(field("topic")), field("topic"), field("group_id")),
+        "look": (F.unix_millis(field("observed_at")), field("topic")),
+    }
+    return F.when(is_of_log(), F.col("source_position")).otherwise(F.concat_ws(" ", F.lit(target), *key[target]))
+
+
+def _identity(target: str, field: Field) -> dict[str, Column]:
+    """Return what rows of a table are compared by.
+
+    ``group_place``: of a raw log one offset of a group is one place too, since a group's records are all of one partition. ``content``: a
+    hash of all that is stored of a record, but for what only its neighbours tell; of its time too, unless that is worked out
+    (formatter-json).
+    """
+    names = {"snapshot": ("group_id",), "offset_commit": ("partition", "topic", "group_id")}.get(target, ())
+    is_printed = F.col("source") == str(Source.FORMATTER_JSON)
+    told = F.concat_ws(
+        " ",
+        field("fingerprint"),
+        F.lit(target),
+        F.when(is_of_log(), F.col("source_position")),
+        F.when(~is_printed, F.unix_micros(field(time_column(target)))),
+        *([_told_as_a_whole(field)] if target == "snapshot" else []),
+        *map(field, names),
+    )
+    place, content = place_of(target, field), F.sha2(told, 256)
+    if target == "look":
+        of_nobody = {"group_id": F.lit(None).cast("string"), "position": F.lit(None).cast("bigint")}
+        return {**of_nobody, "place": place, "group_place": place, "content": content}
+    group_id, position = field("group_id"), field(position_column(target))
+    group_place = F.when(is_of_log(), _group_place(position, group_id)).otherwise(place)
+    return {"group_id": group_id, "position": position, "place": place, "group_place": group_place, "content": content}
+
+
+def _group_place(position: Column, group_id: Column) -> Column:
+    return F.concat_ws(" ", position, group_id)
+
+
+def _told_as_a_whole(field: Field) -> Column:
+    """Return a hash of a snapshot from a source that tells it itself; null for others, whose fingerprint is that of the bytes they had.
+
+    The fingerprint of these is of what members hold, in whatever order, since it numbers generations.
+    """
+    names = ("group_type", "protocol_type", "state", "strategy", "leader_member_id", "joined_at", "reconciled_at")
+    told = F.struct(*[field(name).alias(name) for name in names], field("members").alias("members"))
+    generation, has_subscriptions = (field(name).cast("string") for name in ("generation", "has_subscriptions"))
+    whole = F.sha2(F.concat_ws(" ", F.coalesce(generation, F.lit("-")), has_subscriptions, F.to_json(told)), 256)
+    return F.when(F.col("source").isin(str(Source.SNAPSHOT), str(Source.DESCRIBE)), whole)
+
+
+def told_members(members: Column) -> dict[str, Column]:
+    """Return ``members`` without nulls for lists, and ``has_subscriptions``.
+
+    Where a source does not tell what a member subscribes to, it gets all topics that any one of its group holds; and no claims where it
+    tells none, as a member whose subscription is too old for them.
+    """
+    is_whole = F.forall(members, lambda member: member["topics"].isNotNull() & member["owned"].isNotNull())
+    held = F.array_sort(F.array_distinct(F.flatten(members["assigned"])["topic"]))
+    none = F.array().cast(TOPIC_PARTITIONS)
+    filled = F.transform(
+        members,
+        lambda member: member.withField("topics", F.coalesce(member["topics"], held)).withField("owned", F.coalesce(member["owned"], none)),
+    )
+    return {
+        "members": F.when(is_whole, members).otherwise(filled),
+        "has_subscriptions": F.forall(members, lambda member: member["topics"].isNotNull()),
+    }
+
+
+def is_older(than: date | None) -> Column:
+    """Return whether a decoded row is from before a day; false for what has no time, and where there is no day."""
+    moment = F.coalesce(*[F.col(f"{name}.{time_column(name)}") for name in TARGETS])
+    return F.lit(False) if than is None else F.coalesce(moment < F.lit(than), F.lit(False))
+
+
+def _landed_rows(tables: Tables, target: str) -> DataFrame:
+    """Return the rows of a table but for snapshots that were folded out of records, which did not land."""
+    rows = tables.read(TARGETS[target].name)
+    return rows.where(~is_folded()) if target == "snapshot" else rows
+
+
+def stored_rows(tables: Tables, target: str, source: Source, concerned: Concerned) -> DataFrame:
+    """Return the rows of a table that landed from a source, with what they are compared by.
+
+    Args:
+        concerned: chooses those that are asked for, by their places: what others are compared by is not worked out.
+    """
+    rows = _landed_rows(tables, target).where(F.col("source") == str(source))
+    rows = concerned(rows.withColumn("place", place_of(target, F.col)))
+    told = {"generation": F.when(~F.coalesce("is_numbered", F.lit(False)), F.col("generation"))} if target == "snapshot" else {}
+    # The source as a literal, so that columns which only other sources are compared by are not read.
+    rows = rows.withColumn("source", F.lit(str(source)))
+    return rows.withColumns({**_identity(target, lambda name: told.get(name, F.col(name))), "target": F.lit(target)})
+
+
+def known_places(tables: Tables, sources: Set[Source], concerned: Concerned) -> DataFrame | None:
+    """Return what is compared of rows that landed from some sources, and of rows that lost their places; None in an empty warehouse.
+
+    ``is_known`` of the former, ``is_lost`` of the latter.
+
+    Args:
+        concerned: chooses those that are asked for, by their places.
+    """
+    columns = ("cluster_id", "source", "target", "group_id", "position", "place", "group_place", "content")
+    frames = [
+        stored_rows(tables, target, source, concerned).select(*columns, F.lit(True).alias("is_known"), F.lit(False).alias("is_lost"))
+        for target, spec in TARGETS.items()
+        for source in sorted(sources)
+        if (target == "look") == (source is Source.CLUSTER_METADATA) and not tables.is_empty(spec.name)
+    ]
+    if not sources.isdisjoint(LOG_SOURCES) and not tables.is_empty(QUARANTINE.name):
+        frames.append(concerned(_lost_places(tables)))
+    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames) if frames else None
+
+
+def _lost_places(tables: Tables) -> DataFrame:
+    """Return what is compared of the records of a raw log that lost their places; older releases have not noted of which group they were.
+
+    Nothing else is at two places, so that nothing else can have lost one of them and be less than what comes to the other.
+    """
+    place = F.col("source_position")
+    position = F.substring_index(place, "@", -1).cast("bigint")
+    compared = {
+        "position": position,
+        "place": place,
+        "group_place": _group_place(position, F.col("group_id")),
+        "content": F.col("payload_hash"),
+        "is_known": F.lit(False),
+        "is_lost": F.lit(True),
+    }
+    lost = tables.read(QUARANTINE.name).where((F.col("reason") == CONFLICT) & is_of_log() & F.col("group_id").isNotNull())
+    return lost.select("cluster_id", "source", "group_id", *[column.alias(name) for name, column in compared.items()])
+
+
+def quarantined_keys(tables: Tables) -> DataFrame | None:
+    """Return the keys of ``quarantine``; None when nothing was ever put there."""
+    return None if tables.is_empty(QUARANTINE.name) else tables.read(QUARANTINE.name).select(*QUARANTINE.key)
+
+
+def conflict_columns() -> dict[str, Column]:
+    """Return the columns of ``quarantine`` for a content that lost its place to another.
+
+    They do not tell which came first: a stored row that is displaced has no payload any more. ``source_position`` is the place itself, so
+    that the content that stayed is found by it; ``payload_hash`` is the content as it is compared.
+    """
+    other = "another content was found at the same place, and goes before this one, whose fingerprint is "
+    return {
+        "reason": F.lit(CONFLICT),
+        "detail": F.concat(F.lit(other), F.col("fingerprint")),
+        "payload_hash": F.col("content"),
+        "payload": F.lit(None).cast("binary"),
+        "source_position": F.col("place"),
+    }
+
+
+def _of_decoded(row: Column, told: Mapping[str, Column]) -> Field:
+    return lambda name: told[name] if name in told else row[name]
+
+
+def identified(decoded: DataFrame) -> DataFrame:
+    """Return the decoded rows with what they are compared by; those without content stand at places of their own."""
+    of_target: dict[str, dict[str, Column]] = {}
+    for name in TARGETS:
+        row = F.col(name)
+        told = told_members(row["members"]) if name == "snapshot" else {}
+        of_target[name] = _identity(name, _of_decoded(row, told))
+    first = {
+        column: F.coalesce(*[F.when(F.col(name).isNotNull(), identity[column]) for name, identity in of_target.items()])
+        for column in ("group_id", "position", "place", "group_place", "content")
+    }
+    is_target = [F.when(F.col(name).isNotNull(), F.lit(name)) for name in TARGETS]
+    nowhere = F.concat_ws(" ", F.lit(QUARANTINE.name), "source_position")
+    return decoded.withColumns(
+        {
+            **first,
+            "target": F.coalesce(*is_target, F.lit(QUARANTINE.name)),
+            "fingerprint": F.coalesce(*[F.col(f"{name}.fingerprint") for name in TARGETS]),
+            "place": F.coalesce(first["place"], nowhere),
+            "group_place": F.coalesce(first["group_place"], nowhere),
+            "content": F.coalesce(first["content"], F.concat_ws(" ", "reason", "payload_hash")),
+            "is_known": F.lit(False),
+            "is_lost": F.lit(False),
+        }
+    )
+
+
+def _compared(rows: DataFrame, retained_from: date | None) -> DataFrame:
+    """Return rows, new ones and known ones, with what the others at their places make of them; not those that lost before.
+
+    ``is_expired``: it is not there, and older than what retention keeps: it would come back with every capture that still has it.
+    ``is_conflict``: a less content is at the place, or was there. ``is_contested``: it is the least of several. ``repeat``: 1 for the
+    first of equal contents, which is the known one where there is one.
+    """
+    # One shuffle for all windows: a raw log's places and a group's places at one offset come together.
+    bucket = F.when(is_of_log(), F.substring_index("place", "@", -1)).otherwise(F.col("place"))
+    together = rows.withColumn("bucket", bucket).repartition("cluster_id", "bucket")
+    at_place, at_group_place = (Window.partitionBy("cluster_id", "bucket", name) for name in ("place", "group_place"))
+    equal = Window.partitionBy("cluster_id", "bucket", "place", "content").orderBy("is_lost", F.desc("is_known"), "source_position")
+    has_place = (F.col("outcome") == str(Outcome.LANDED)) | F.col("group_record").isNotNull()
+    is_expired = has_place & ~F.max("is_known").over(at_place) & is_older(retained_from)
+    repeats = together.withColumns({"repeat": F.row_number().over(equal), "is_expired": F.coalesce(is_expired, F.lit(False))})
+    competes = F.col("is_known") | F.coalesce(has_place & ~F.col("is_expired"), F.lit(False))
+    rivals = repeats.withColumn("competing", F.when(competes, F.col("content")))
+    compared = F.when(F.col("is_lost"), F.col("content")).otherwise(F.col("competing"))
+    windows = (at_place, at_group_place)
+    least = F.least(*[F.min(compared).over(window) for window in windows])
+    most = F.greatest(*[F.max("competing").over(window) for window in windows])  # what lost before has been told of already
+    marked = rivals.withColumns({"least": least, "most": most}).where(~F.col("is_lost"))
+    is_conflict, is_contested = F.col("competing") > F.col("least"), F.col("competing") < F.col("most")
+    return marked.withColumns(
+        {"is_conflict": F.coalesce(is_conflict, F.lit(False)), "is_contested": F.coalesce(is_contested & ~is_conflict, F.lit(False))}
+    ).drop("bucket", "competing", "least", "most", "is_lost")
+
+
+def settle_outcomes(
+    decoded: DataFrame, known: DataFrame | None, quarantined: DataFrame | None, retained_from: date | None = None
+) -> DataFrame:
+    """Return the decoded rows with their final ``outcome``, and ``is_new`` where the row has to be written.
+
+    A record that is there already, in the warehouse or earlier in the input, is a duplicate when its content is the same. Of different
+    contents at one place the least is kept and the others go to quarantine, so that it does not matter which came first. Quarantine
+    takes each content at each place once. Records that are skipped and noted all the same have their places like others.
+
+    Known rows come back where they matter, without an outcome: ``is_displaced`` where they have to go, ``is_contested`` where they stay and
+    others were found at their places; ``place`` and ``content`` are theirs.
+
+    Args:
+        known: as ``known_places`` returns it; None when the tables are empty.
+        quarantined: the keys of ``quarantine``; None when it is empty.
+        retained_from: first month that retention keeps; None before any.
+    """
+    rows = identified(decoded)
+    if known is not None:
+        rows = rows.unionByName(known, allowMissingColumns=True)
+    rows = _compared(rows, retained_from)
+    is_known, is_conflict, is_expired = F.col("is_known"), F.col("is_conflict"), F.col("is_expired")
+    rows = rows.where(~is_known | is_conflict | F.col("is_contested"))
+    is_landed = F.col("outcome") == str(Outcome.LANDED)
+    is_noted = ~is_landed & F.col("group_record").isNotNull() & ~is_conflict & ~is_expired & (F.col("repeat") == 1)
+    as_conflict = {name: F.when(is_conflict, column).otherwise(F.col(name)) for name, column in conflict_columns().items()}
+    settled = rows.withColumns(
+        {
+            **as_conflict,
+            "is_noted": is_noted,
+            "is_displaced": is_known & is_conflict,
+            "outcome": F.when(is_conflict & ~is_known, str(Outcome.QUARANTINED))
+            .when(is_landed & is_expired, str(Outcome.SKIPPED))
+            .when(is_landed & (F.col("repeat") > 1), str(Outcome.DUPLICATE))
+            .otherwise(F.col("outcome")),
+            "kind": F.when(is_landed & is_expired, EXPIRED).otherwise(F.col("kind")),
+            **{name: F.when(is_known, F.col(name)) for name in ("place", "content")},
+        }
+    )
+    if quarantined is None:
+        settled = settled.withColumn("is_kept", F.lit(None).cast("boolean"))
+    else:
+        settled = settled.join(quarantined.withColumn("is_kept", F.lit(True)), list(QUARANTINE.key), "left")
+    is_first = (F.col("repeat") == 1) & F.col("is_kept").isNull()
+    is_new = (
+        (F.col("outcome") == str(Outcome.LANDED))
+        | ((F.col("outcome") == str(Outcome.QUARANTINED)) & is_first)
+        | ((F.col("outcome") == str(Outcome.SKIPPED)) & F.col("is_noted"))
+    )
+    unused = ("repeat", "is_kept", "is_noted", "is_known", "is_conflict", "is_expired", "group_place")
+    return settled.withColumn("is_new", F.coalesce(is_new, F.lit(False))).drop(*unused)
+
+
+def disputed_places(tables: Tables, snapshots: DataFrame, groups: DataFrame | None = None) -> DataFrame | None:
+    """Return cluster_id, group_id, position of the records of groups at whose places several contents were found; None without any.
+
+    Of those that stayed, and of those of a raw log that are in quarantine.
+
+    Args:
+        snapshots: new ones, which are not stored yet.
+        groups: whose; None for all.
+    """
+    if tables.is_empty(QUARANTINE.name):
+        return None
+    lost = tables.read(QUARANTINE.name).where(F.col("reason") == CONFLICT)
+    conflicts = lost.select("cluster_id", "source", F.col("source_position").alias("place")).distinct()
+    if conflicts.isEmpty():
+        return None
+    frames = [_places(snapshots, "snapshot"), *[_places(_landed_rows(tables, name), name) for name in OF_GROUPS]]
+    kept = reduce(DataFrame.unionByName, frames).join(F.broadcast(conflicts), conflicts.columns, "left_semi")
+    found = kept.select(*GROUP, "position").unionByName(_lost_places(tables).select(*GROUP, "position"))
+    return found if groups is None else found.join(groups, list(GROUP), "left_semi")
+
+
+def conflict_places(tables: Tables, groups: DataFrame) -> DataFrame:
+    """Return cluster_id, source, source_position that conflicts with stored records of some groups have in ``quarantine``."""
+    frames = [_places(_landed_rows(tables, name).join(groups, list(GROUP), "left_semi"), name) for name in OF_GROUPS]
+    places = reduce(DataFrame.unionByName, frames)
+    return places.select("cluster_id", "source", F.col("place").alias("source_position")).distinct()
+
+
+def _places(rows: DataFrame, target: str) -> DataFrame:
+    position = F.col(position_column(target)).alias("position")
+    return rows.select(*GROUP, position, "source", place_of(target, F.col).alias("place"))

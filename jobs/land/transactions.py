@@ -1,0 +1,209 @@
+"""Transactions in captures of the log: which commits may have been taken back.
+
+A transaction ends with a marker, which takes an offset of ``__consumer_offsets`` and is no record. A capture that was not read with
+``read_committed`` has the commits of aborted transactions too, so that a commit with a missing offset behind it may be one of them.
+Compaction leaves offsets out as well, and nobody can tell the two apart. What is missing may arrive later, and a commit that was the last
+record may turn out to be followed by a gap: both change what is stored.
+
+A dump of the log has the markers: each of its commits is told to be certain or not, whatever is at the next offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext
+from jobs.decoders.dump_log import COMMITTED
+from jobs.land.comparison import LogSurvey, log_offset, log_partition
+from jobs.land.settling import is_of_log
+from jobs.storage.table_changes import TableChange, Tables
+from schemas.staging import TARGETS
+from schemas.tables import OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import Outcome, Source
+
+logger = logging.getLogger(__name__)
+
+PARTITION = ("cluster_id", "offsets_partition")
+PLACE = (*PARTITION, "position")
+"""A place in a log: ``position`` is the offset there."""
+_NAMES = ("group_id", "topic", "partition")
+"""What a commit is of."""
+
+
+def _places(rows: DataFrame, *others: Column) -> DataFrame:
+    """Return the places in the log of rows with a ``source_position``, without what has none."""
+    partition, offset = log_partition().alias("offsets_partition"), log_offset().alias("position")
+    places = rows.where(is_of_log()).select("cluster_id", partition, offset, *others)
+    return places.where(F.col("offsets_partition").isNotNull() & F.col("position").isNotNull())
+
+
+def _kept_rows(rows_of_input: DataFrame) -> DataFrame:
+    """Return the rows of a run's records that landed, then or before."""
+    is_kept = F.col("outcome").isin(str(Outcome.LANDED), str(Outcome.DUPLICATE)) | (F.col("group_record").isNotNull() & F.col("is_new"))
+    return rows_of_input.where(is_kept)
+
+
+def _stored_places(tables: Tables) -> DataFrame | None:
+    """Return the places of all records that landed, perhaps one more than once; None where there are none."""
+    names = [spec.name for spec in TARGETS.values() if spec is not TOPIC_SNAPSHOTS and not tables.is_empty(spec.name)]
+    frames = [_places(tables.read(name)) for name in names]
+    return reduce(DataFrame.unionByName, frames) if frames else None
+
+
+def mark_dumped_commits(decoded: DataFrame) -> DataFrame:
+    """Return decoded rows, the commits of transactions that a dump shows to have been committed as certain.
+
+    The next marker of its producer ends a commit's transaction. A commit without one stays uncertain, and so does one that was aborted.
+
+    Args:
+        decoded: rows of ``staging.DUMPED_ROWS`` among others; without any, nothing has to be done.
+    """
+    if "producer_id" not in decoded.columns:
+        return decoded
+    is_of_transaction = F.col("producer_id").isNotNull()
+    rows = decoded.where(is_of_transaction).withColumns({"offsets_partition": log_partition(), "log_offset": log_offset()})
+    from_the_end = Window.partitionBy("cluster_id", "offsets_partition", "producer_id").orderBy(F.desc("log_offset"))
+    end = F.last("transaction_end", ignorenulls=True).over(from_the_end)
+    commit = F.col("offset_commit")
+    is_uncertain = ~F.col("end").eqNullSafe(COMMITTED)
+    marked = F.when(commit.isNotNull(), commit.withField("is_uncertain", is_uncertain))
+    rows = rows.withColumn("end", end).withColumn("offset_commit", marked)
+    return decoded.where(~is_of_transaction).unionByName(rows.select(*decoded.columns)).drop("producer_id", "transaction_end")
+
+
+def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> DataFrame:
+    """Return commits with ``is_uncertain``: whether they may belong to a transaction that was aborted.
+
+    As the source tells it, where it does: a dump by its markers, a reader that left such commits out by false. Else false where the record
+    at the next offset landed; true where it did not, while one at a later offset did; null behind which nothing landed. Commits of one
+    group and one moment that follow each other were made together: each is as the one behind it.
+
+    Args:
+        commits: ``PLACE``, group_id, observed_at, ``told`` as stored and others; one a place.
+        read: ``PLACE``, ``told``: whether the source says that it is uncertain; null where it says nothing. Places may repeat: of what is
+            told of one place, false goes before true.
+        stored: places of other records; None where there are none, or none behind the first that was read.
+    """
+    others = [name for name in commits.columns if name not in (*PLACE, "told")]
+    made = commits.select(*PLACE, "told", F.struct(*others).alias("commit"))
+    events = made.unionByName(read.select(*PLACE, "told"), allowMissingColumns=True)
+    if stored is not None:
+        behind = commits.select(*PARTITION, F.try_add("position", F.lit(1).cast("bigint")).alias("position"))
+        near = stored.join(behind, list(PLACE), "left_semi").select(*PLACE)
+        lasts = stored.join(F.broadcast(read.select(*PARTITION).distinct()), list(PARTITION), "left_semi")
+        lasts = lasts.groupBy(*PARTITION).agg(F.max("position").alias("position"))
+        events = events.unionByName(near, allowMissingColumns=True).unionByName(lasts, allowMissingColumns=True)
+    # One shuffle for the places and for their order in the log.
+    places = events.repartition(*PARTITION).groupBy(*PLACE)
+    rows = places.agg(F.bool_and("told").alias("told"), F.first("commit", ignorenulls=True).alias("commit"))
+    from_the_end = Window.partitionBy(*PARTITION).orderBy(F.desc("position"))
+    is_told, commit = F.col("told").isNotNull(), F.col("commit")
+    is_next = F.coalesce(F.lag("position").over(from_the_end) == F.try_add("position", F.lit(1).cast("bigint")), F.lit(False))
+    together = F.struct(commit["group_id"], commit["observed_at"])
+    same = F.lag(together).over(from_the_end) == together
+    own = F.when(is_next, F.lit(False)).when(F.lag("position").over(from_the_end).isNotNull(), F.lit(True))
+    answered = rows.withColumns({"goes_on": F.coalesce(~is_told & is_next & same, F.lit(False)), "own": F.coalesce("told", own)})
+    so_far = from_the_end.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    last_of_them = F.last(F.when(~F.col("goes_on"), F.struct(F.col("own").alias("own"))), ignorenulls=True).over(so_far)
+    judgements = answered.withColumn("is_uncertain", last_of_them["own"]).where(commit.isNotNull())
+    columns = {name: F.col(name) for name in PLACE} | {name: commit[name].alias(name) for name in others}
+    return judgements.select(*columns.values(), "is_uncertain")
+
+
+@dataclass(frozen=True)
+class CommitCertainty:
+    """What a run's records say of its own commits and of stored ones.
+
+    Attributes:
+        open_commits: key of ``offset_snapshots`` and ``is_uncertain`` of the new commits that are not certain; None where all are as the
+            source tells.
+        changes: what has to change for stored commits of which the records tell otherwise.
+    """
+
+    open_commits: DataFrame | None = None
+    changes: tuple[TableChange, ...] = ()
+
+    def mark(self, rows: DataFrame) -> DataFrame:
+        """Return new rows of ``offset_snapshots`` with ``is_uncertain``.
+
+        Those behind which nothing has landed come in a partition of their own, which becomes a file of its own: they are written again when
+        something has, and their file with them.
+        """
+        if self.open_commits is None:
+            return rows
+        told = self.open_commits.select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("told"))
+        otherwise = F.when(is_of_log(), F.lit(False))
+        uncertain = F.when(F.col("told").isNotNull(), F.col("told")["is_uncertain"]).otherwise(otherwise)
+        known = rows.join(told, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("told")
+        is_open = is_of_log() & F.col("is_uncertain").isNull()
+        return known.where(~is_open).unionByName(known.where(is_open).coalesce(1))
+
+
+def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFrame, survey: LogSurvey) -> CommitCertainty:
+    """Return which new commits of a run are uncertain, and which stored ones of the partitions read its records tell more of.
+
+    Args:
+        tables: without the new rows, and without those that have to make room for them.
+        resolved: rows of ``comparison.resolve``.
+        survey: of the run's raw records.
+    """
+    is_told_all = not survey.uncertain_count
+    has_stored = bool(survey.read_until) and not tables.is_empty(OFFSET_SNAPSHOTS.name)
+    if not survey.read_until or (is_told_all and not has_stored):
+        return CommitCertainty()
+    read = _places(_kept_rows(resolved), F.col("offset_commit.is_uncertain").alias("told"))
+    is_commit = F.col("is_new") & (F.col("target") == "offset_commit") & (F.col("outcome") == str(Outcome.LANDED))
+    made = [F.col(f"offset_commit.{name}").alias(name) for name in (*_NAMES, "observed_at")]
+    nothing = F.lit(None).cast("boolean")
+    commits = _places(resolved.where(is_commit), *made, nothing.alias("told"))
+    if has_stored:
+        stored = _open_commits(tables, read, list(survey.read_until))
+        if is_told_all or survey.has_earlier:  # else they are asked for once
+            stored = tables.stage("open_commits", stored)
+        if is_told_all and stored.isEmpty():
+            return CommitCertainty()
+        commits = commits.unionByName(stored, allowMissingColumns=True)
+    else:
+        commits = commits.withColumn("stored", F.lit(None).cast(OFFSET_SNAPSHOTS.schema))
+    rows = judged(commits, read, _stored_places(tables) if survey.has_earlier else None)
+    was_uncertain, is_stored = F.col("stored.is_uncertain"), F.col("stored").isNotNull()
+    is_other = F.when(is_stored, ~F.col("is_uncertain").eqNullSafe(was_uncertain))
+    is_open = ~is_stored & F.coalesce("is_uncertain", F.lit(True))
+    rows = tables.stage("uncertain", rows.where(is_other | is_open))  # of new ones that are certain there are too many
+    open_commits = None if is_told_all else rows.where(~is_stored)
+    return CommitCertainty(open_commits, _told_otherwise(context, rows.where(is_stored)) if has_stored else ())
+
+
+def _open_commits(tables: Tables, read: DataFrame, partitions: list[str]) -> DataFrame:
+    """Return the stored commits that may be judged otherwise: beside what was read, the last of their log, and those made together.
+
+    ``stored`` is the whole row of each.
+    """
+    rows = tables.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
+    rows = rows.where(F.concat_ws(" ", *PARTITION).isin(partitions))
+    told = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain")).alias("told")
+    whole = F.struct(*OFFSET_SNAPSHOTS.schema.names).alias("stored")
+    rows = rows.select(*PLACE, *_NAMES, "observed_at", told, whole)
+    around = F.explode(F.array(*[F.try_add("position", F.lit(more).cast("bigint")) for more in (-1, 0, 1)]))
+    beside = read.select(*PARTITION, around.alias("position")).distinct()
+    uncertain, last = rows.where("stored.is_uncertain"), rows.where("stored.is_uncertain IS NULL")
+    touched = uncertain.join(beside, list(PLACE), "left_semi").unionByName(last)
+    together = (*PARTITION, "group_id", "observed_at")
+    return rows.join(touched.select(*together).distinct(), list(together), "left_semi")
+
+
+def _told_otherwise(context: RunContext, rows: DataFrame) -> tuple[TableChange, ...]:
+    """Return what writes stored commits again, as rows of this run, whose ``is_uncertain`` is now another."""
+    count = rows.count()
+    if not count:
+        return ()
+    logger.info("updating %d commits of earlier runs: newly read records tell whether they are certain", count)
+    again = rows.select("stored.*", F.col("is_uncertain").alias("is_uncertain_now"))
+    again = again.withColumns({**context.run_columns, "is_uncertain": F.col("is_uncertain_now")}).drop("is_uncertain_now")
+    keys = rows.select(*OFFSET_SNAPSHOTS.key)
+    return (TableChange(OFFSET_SNAPSHOTS.name, keys, OFFSET_SNAPSHOTS.key, again, count),)

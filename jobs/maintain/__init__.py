@@ -1,0 +1,1 @@
+"""Maintenance: retention, small files, and clusters that leave."""

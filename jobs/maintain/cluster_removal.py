@@ -1,0 +1,76 @@
+"""One cluster out of all tables: ``maintain --drop-cluster``.
+
+A run like any other: it deletes under the lock, its row in ``runs`` publishes, and a killed one is taken back. The row forgets what is
+noted of the cluster besides: how far its logs were read, and where reading of a live one goes on. What earlier runs noted of files is
+forgotten for all clusters, since files are noted by a hash. So the cluster's captures land anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext
+from jobs.runtime.errors import UsageError
+from jobs.storage.warehouse import Warehouse
+from schemas.tables import RUNS, TABLES
+
+logger = logging.getLogger(__name__)
+
+WITH_CLUSTERS = tuple(name for name in TABLES if name != RUNS.name)
+"""Each of these has a column cluster_id."""
+
+
+def row_counts(warehouse: Warehouse, cluster_id: str) -> dict[str, int]:
+    """Return how many rows each table has of a cluster, tables without any left out.
+
+    Raises:
+        UsageError: no table has any; names the clusters that there are.
+    """
+    frames = [
+        warehouse.read(name).groupBy("cluster_id").agg(F.count(F.lit(1)).alias("rows")).withColumn("table", F.lit(name))
+        for name in WITH_CLUSTERS
+        if not warehouse.is_empty(name)
+    ]
+    found = reduce(DataFrame.unionByName, frames).collect() if frames else []
+    counts = {row["table"]: row["rows"] for row in found if row["cluster_id"] == cluster_id}
+    if not counts:
+        names = sorted({str(row["cluster_id"]) for row in found})
+        raise UsageError(f"--drop-cluster {cluster_id}: no table has rows of this cluster; there are {', '.join(names) or 'none'}")
+    return {name: counts[name] for name in WITH_CLUSTERS if name in counts}
+
+
+def told_counts(cluster_id: str, counts: dict[str, int]) -> str:
+    """Return what would be dropped, a line a table."""
+    lines = [f"{name} {rows}" for name, rows in counts.items()]
+    return "\n".join([*lines, f"{sum(counts.values())} rows of cluster {cluster_id} in all; nothing was changed"])
+
+
+def run(context: RunContext, cluster_id: str) -> None:
+    """Delete the rows of a cluster from all tables, and forget what the run's row would carry over of it."""
+    keys = context.spark.createDataFrame(pa.table({"cluster_id": [cluster_id]}))
+    for name in WITH_CLUSTERS:
+        if context.warehouse.is_empty(name):
+            continue
+        rows = context.warehouse.delete(name, keys, ("cluster_id",))
+        if rows:
+            context.output_counts[f"{name}.dropped"] = rows
+            logger.info("%s: %d rows dropped", name, rows)
+    context.positions_before = _without(context.positions_before, cluster_id, 2)
+    context.origins_before = _without(context.origins_before, cluster_id, 1)
+    if context.landed_until_before is not None:
+        context.landed_until_before = _without(context.landed_until_before, cluster_id, 1)
+    context.files = None
+
+
+def _without(noted: dict[str, int], cluster_id: str, words: int) -> dict[str, int]:
+    """Return notes without those of a cluster, whose name may have spaces.
+
+    Args:
+        words: how many there are behind the name in each key.
+    """
+    return {key: value for key, value in noted.items() if key.rsplit(" ", words)[0] != cluster_id}

@@ -1,0 +1,216 @@
+"""Retention: which rows are old enough to go, and which of those stay because later runs go on from them.
+
+Whole months go, by ``observed_month``. A generation goes or stays in all its tables at once. However old, these stay:
+
+* of each group everything from the last generation on that tells all that later ones are compared with (``telling_generations``), which
+  is its last one or shortly before, and what has not been assigned or audited yet;
+* the first generation of each incarnation of which any stays, since it names it, and the tombstones behind those that went;
+* the last record of each group that is of another protocol type, by which its empty snapshots are known not to be of consumers;
+* the records that make up each KIP-848 group as it was when the first kept month began;
+* the last commit of each group on each partition; of each cluster the two looks before all that can still be resolved by looks, and the
+  last look at ``__consumer_offsets``.
+
+What arrives so late that no checkpoint before it is left, and ``assign --recompute``, play a group again from the first generation that
+stays: its movements and counterfactuals then begin there, as those of a group whose log was compacted, who left before it is not known
+to come back, and storms, restarts and flapping are counted from there.
+
+A generation from before the bound stays as it is: that its members reached their targets later is not noted any more, nor what commits and
+looks from behind the bound tell of where its partitions were read on.
+
+Rows in ``quarantine`` have no time of their own: they go by the time of the run that put them there. ``runs`` is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date, datetime, timedelta
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.audit.run import telling_generations
+from jobs.context import RunContext
+from jobs.storage.derived_results import forget_unnamed_topics
+from jobs.storage.warehouse import Warehouse
+from schemas.keys import GROUP, PLACE
+from schemas.tables import (
+    ASSIGNMENTS,
+    FINDINGS,
+    GENERATION_AUDITS,
+    GENERATION_TOPICS,
+    GROUP_RECORDS,
+    GROUP_STATES,
+    MOVEMENTS,
+    OFFSET_SNAPSHOTS,
+    QUARANTINE,
+    RUNS,
+    SOLUTIONS,
+    SUBSCRIPTION_SNAPSHOTS,
+    TOPIC_SNAPSHOTS,
+    TableSpec,
+)
+from schemas.vocabulary import Basis
+from schemas.wire.keys import CLASSIC_GROUP_METADATA, EPOCH, MEMBER, OFFSETS_TOPIC, TARGET_EPOCH
+
+OF_GENERATIONS = (FINDINGS, MOVEMENTS, GENERATION_AUDITS, ASSIGNMENTS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS)
+COMMIT_PLACE = (*GROUP, "topic", "partition")
+
+
+def first_kept_month(as_of: datetime, days: int) -> date:
+    """Return the first day of the month in which the kept days begin, UTC: older months go as a whole."""
+    return (as_of - timedelta(days=days)).date().replace(day=1)
+
+
+def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, month: date, counterfactual_month: date) -> DataFrame:
+    """Return what later runs need of each group.
+
+    Rows: (cluster_id, group_id). ``needed_from``: the position from which on everything is needed, -1 for all there is. ``named``:
+    positions of the generations that name an incarnation of which any stays. ``dropped_until``: the last position before all that stay,
+    null where there is none. ``states_from``: the first position from which on the audit lacks no counterfactual assignment.
+
+    Args:
+        unread: places that have not been assigned or audited yet.
+        month: generations before it go where they are not needed.
+        counterfactual_month: likewise what members hold in counterfactual solutions.
+    """
+    by_group, position = Window.partitionBy(*GROUP), F.col("position")
+    generations = (
+        snapshots.select(*PLACE, "incarnation", "observed_month")
+        .join(telling_generations(audits).withColumn("tells_all", F.lit(True)), list(PLACE), "left")
+        .join(audits.select(*GROUP).distinct().withColumn("is_audited", F.lit(True)), list(GROUP), "left")
+        .join(unread.groupBy(*GROUP).agg(F.min("position").alias("first_unread")), list(GROUP), "left")
+    )
+    is_read = F.col("first_unread").isNull()
+    last_telling = F.max(F.when(F.col("tells_all") & (is_read | (position < F.col("first_unread"))), position)).over(by_group)
+    # A group that has been read and not audited is not one of consumers, and never will be.
+    last_foreign = F.when(is_read & F.col("is_audited").isNull(), F.max("position").over(by_group))
+    old_until = F.max(F.when(F.col("observed_month") < F.lit(counterfactual_month), position)).over(by_group)
+    marked = generations.withColumns(
+        {"needed_from": F.coalesce(last_telling, last_foreign, F.lit(-1)), "old_until": F.coalesce(old_until, F.lit(-1))}
+    )
+    is_kept = (F.col("observed_month") >= F.lit(month)) | (position >= F.col("needed_from"))
+    any_kept = F.bool_or(is_kept).over(Window.partitionBy(*GROUP, "incarnation"))
+    named = marked.withColumn("named", F.when(any_kept & (position == F.col("incarnation")), position))
+    return (
+        named.withColumn("kept_from", F.min("named").over(by_group))
+        .groupBy(*GROUP, "needed_from")
+        .agg(
+            F.sort_array(F.collect_list("named")).alias("named"),
+            F.max(F.when(position < F.col("kept_from"), position)).alias("dropped_until"),
+            F.min(F.when(F.col("tells_all") & (position > F.col("old_until")), position)).alias("states_from"),
+        )
+        .withColumn("states_from", F.least(F.coalesce("states_from", "needed_from"), "needed_from"))
+    )
+
+
+def unread_places(context: RunContext) -> DataFrame:
+    """Return the places of what has landed and was not assigned, or was assigned and not audited."""
+    snapshots, solutions = (
+        context.warehouse.read(name).where(F.col("run_sequence") > context.consumed.get(name, 0)).select(*PLACE)
+        for name in (SUBSCRIPTION_SNAPSHOTS.name, SOLUTIONS.name)
+    )
+    return snapshots.unionByName(solutions)
+
+
+def kept_looks(looks: DataFrame, snapshots: DataFrame, month: date) -> DataFrame:
+    """Return what later runs need of the looks at each cluster.
+
+    Rows: cluster_id. ``needed_from``: time of the second last look before all that can still be resolved by looks; null where there are
+    not two. That is the first kept month, or, where a static member may come back to a generation that has been standing since before
+    it, that generation. ``offsets_look_at``: time of the newest look at ``__consumer_offsets``.
+    """
+    has_static_members = F.exists("members", lambda member: member["group_instance_id"].isNotNull())
+    last = F.max_by(
+        F.struct(F.coalesce("joined_at", "observed_at").alias("joined_at"), has_static_members.alias("has_static_members")), "position"
+    )
+    standing = snapshots.groupBy(*GROUP).agg(last.alias("last")).where("last.has_static_members")
+    since = standing.groupBy("cluster_id").agg(F.min("last.joined_at").alias("standing_since"))
+    start = F.lit(month).cast("timestamp")
+    is_before = F.col("observed_at") <= F.least(F.coalesce("standing_since", start), start)
+    times = F.sort_array(F.collect_set(F.when(is_before, F.col("observed_at"))), asc=False)
+    offsets_look_at = F.max(F.when(F.col("topic") == OFFSETS_TOPIC, F.col("observed_at")))
+    return (
+        looks.join(since, ["cluster_id"], "left")
+        .groupBy("cluster_id")
+        .agg(F.get(times, F.lit(1)).alias("needed_from"), offsets_look_at.alias("offsets_look_at"))
+    )
+
+
+def superseded_records(records: DataFrame, month: date) -> DataFrame:
+    """Return the places of the records with a value that nothing is worked out of any more.
+
+    As in a compacted log, the last one a key stays: of a group of another protocol type so that it is known for one, of a KIP-848 group so
+    that it can be folded from the first kept month on. Of a member's metadata all since it joined stay, since its place among the others is
+    that of the first; of group epochs all since the last target, which the next target may be for; and the record behind the end of a
+    classic group, which tells whether the coordinator turned it over.
+    """
+    of_key = Window.partitionBy(*GROUP, "key")
+    is_value = F.col("value").isNotNull()
+    last, last_value, last_end = (
+        F.max(offset).over(of_key) for offset in ("offset", F.when(is_value, F.col("offset")), F.when(~is_value, F.col("offset")))
+    )
+    last_target = F.max(F.when(F.col("type") == TARGET_EPOCH, F.col("offset"))).over(Window.partitionBy(*GROUP))
+    bound = (
+        F.when(F.col("type") == CLASSIC_GROUP_METADATA, last_value)
+        .when(F.col("type") == MEMBER, last_end)
+        .when(F.col("type") == EPOCH, F.least(last, F.coalesce(last_target, F.lit(0))))
+        .otherwise(last)
+    )
+    before = F.lag(F.when(F.col("value").isNull(), F.struct("type", "offset"))).over(Window.partitionBy(*GROUP).orderBy("offset"))
+    is_evidence = (before["type"] == CLASSIC_GROUP_METADATA) & (before["offset"] == F.col("offset") - 1)
+    old = records.where(F.col("observed_month") < F.lit(month))
+    old = old.withColumns({"bound": bound, "is_evidence": F.coalesce(is_evidence, F.lit(False))})
+    is_superseded = is_value & (F.col("offset") < F.col("bound")) & ~F.col("is_evidence")
+    return old.where(is_superseded).select(*GROUP_RECORDS.key)
+
+
+def drop_history(context: RunContext) -> dict[str, int]:
+    """Delete what is older than the settings keep and no later run needs; return by table the rows dropped.
+
+    ``context.retained_from`` becomes the first kept month: landing skips older records from now on. ``context.counterfactuals_from`` is
+    the same of counterfactual assignments, and never goes back: what was dropped once stays so, however long they are kept now.
+    """
+    warehouse, settings = context.warehouse, context.settings.maintain
+    month = first_kept_month(context.as_of, settings.retention_days)
+    counterfactual_month = max(month, first_kept_month(context.as_of, settings.counterfactual_days))
+    is_old = f"t.observed_month < DATE'{month}'"
+    context.retained_from = month
+    context.counterfactuals_from = max(counterfactual_month, context.counterfactuals_from or counterfactual_month)
+    dropped: Counter[str] = Counter()
+
+    def drop(spec: TableSpec, keys: DataFrame, columns: tuple[str, ...], condition: str) -> None:
+        dropped[spec.name] += warehouse.delete(spec.name, keys, columns, condition)
+
+    if _reaches_before(counterfactual_month, SUBSCRIPTION_SNAPSHOTS, warehouse):
+        snapshots, audits = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(GENERATION_AUDITS.name)
+        history = warehouse.stage("kept_history", kept_history(snapshots, audits, unread_places(context), month, counterfactual_month))
+        is_compared = f"t.basis = '{Basis.COUNTERFACTUAL}' AND t.observed_month < DATE'{counterfactual_month}'"
+        for spec in OF_GENERATIONS:
+            drop(spec, history, GROUP, f"t.position < d.needed_from AND NOT array_contains(d.named, t.position) AND {is_old}")
+        is_dropped = f"t.position < d.needed_from AND {is_compared}"
+        drop(ASSIGNMENTS, history, GROUP, is_dropped)
+        has_more = f"{is_dropped} AND t.holdings IS NOT NULL"
+        dropped[f"{SOLUTIONS.name}.holdings"] = warehouse.update(SOLUTIONS.name, history, GROUP, "t.holdings = NULL", has_more)
+        drop(GROUP_STATES, history, GROUP, "t.position < d.states_from")
+        drop(GROUP_RECORDS, history, GROUP, f"t.value IS NULL AND t.offset <= d.dropped_until AND {is_old}")
+        if dropped[SOLUTIONS.name]:
+            dropped[GENERATION_TOPICS.name] += forget_unnamed_topics(warehouse)
+    if _reaches_before(month, GROUP_RECORDS, warehouse):
+        records = warehouse.read(GROUP_RECORDS.name)
+        drop(GROUP_RECORDS, superseded_records(records, month), GROUP_RECORDS.key, is_old)
+    if _reaches_before(month, OFFSET_SNAPSHOTS, warehouse):
+        old = warehouse.read(OFFSET_SNAPSHOTS.name).where(F.col("observed_month") < F.lit(month))
+        last = old.groupBy(*COMMIT_PLACE).agg(F.max("position").alias("last_position"))
+        drop(OFFSET_SNAPSHOTS, last, COMMIT_PLACE, f"t.position < d.last_position AND {is_old}")
+    if _reaches_before(month, TOPIC_SNAPSHOTS, warehouse):
+        looks = kept_looks(warehouse.read(TOPIC_SNAPSHOTS.name), warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), month)
+        is_kept = f"t.topic = '{OFFSETS_TOPIC}' AND t.observed_at <=> d.offsets_look_at"
+        drop(TOPIC_SNAPSHOTS, looks, ("cluster_id",), f"t.observed_at < d.needed_from AND NOT ({is_kept}) AND {is_old}")
+    if not warehouse.is_empty(QUARANTINE.name):
+        runs = warehouse.read(RUNS.name).where(F.col("finished_at") < F.lit(month)).select("run_sequence")
+        drop(QUARANTINE, runs, ("run_sequence",), "TRUE")
+    return dict(+dropped)
+
+
+def _reaches_before(month: date, spec: TableSpec, warehouse: Warehouse) -> bool:
+    return not warehouse.read(spec.name).where(F.col("observed_month") < F.lit(month)).isEmpty()

@@ -1,0 +1,88 @@
+"""Maintenance: retention of the history, OPTIMIZE of tables in many small files, VACUUM of files that nobody can be using.
+
+A run like any other: it works on current versions under the lock, and its row in ``runs`` publishes them; what later runs go on from is
+carried over unchanged. Readers of the versions before lose nothing: VACUUM comes behind that row, and only removes files that no
+version has named for ``maintain.vacuum_hours``. Commits go likewise, where the log is a local folder.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from jobs.context import RunContext
+from jobs.maintain import cluster_removal
+from jobs.maintain.retention import drop_history
+from jobs.storage.delta_log import checkpoint_before, cut_before
+from jobs.verify.log import read_log
+from schemas.tables import TABLES
+
+logger = logging.getLogger(__name__)
+
+MANY_FILES = 8
+"""Files in one month, or in a table without months, from which on merging pays: each run adds one or two, and reads them all."""
+
+row_counts, told_counts = cluster_removal.row_counts, cluster_removal.told_counts
+"""What ``--drop-cluster`` would drop, for who only asks."""
+
+LOG_DAYS = 30
+"""How long Delta keeps commits by default (``delta.logRetentionDuration``)."""
+
+
+def run(context: RunContext, drop_cluster: str | None = None) -> None:
+    """Drop old history, then merge small files; tables that need neither are not touched.
+
+    Args:
+        drop_cluster: a cluster that is to go; nothing else is done then.
+    """
+    if drop_cluster is not None:
+        cluster_removal.run(context, drop_cluster)
+        return
+    for name, rows in drop_history(context).items():
+        context.output_counts[f"{name}.dropped"] = rows
+        logger.info("%s: %d rows dropped", name, rows)
+    for name in TABLES:
+        context.warehouse.keep_files(name, context.settings.maintain.vacuum_hours)
+        _merge_files(context, name)
+
+
+def _merge_files(context: RunContext, name: str) -> None:
+    warehouse = context.warehouse
+    before = warehouse.file_counts(name)
+    crowded = [folder for folder, count in before.items() if count >= MANY_FILES]
+    if not crowded:
+        return
+    version = warehouse.version(name)
+    warehouse.optimize(name, crowded)
+    if warehouse.version(name) > version:
+        counts = sum(before.values()), sum(warehouse.file_counts(name).values())
+        context.output_counts.update({f"{name}.files_before": counts[0], f"{name}.files_after": counts[1]})
+        logger.info("%s: %d files before, %d after", name, *counts)
+
+
+def vacuum(context: RunContext, now: datetime) -> None:
+    """Remove files that no version has named for long, and commits of versions as old; to call once the run is published."""
+    for name in TABLES:
+        context.warehouse.vacuum(name)
+        _cut_log(context, name, now)
+
+
+def _cut_log(context: RunContext, name: str, now: datetime) -> None:
+    """Remove the commits that a checkpoint has stood for since ``LOG_DAYS``, in a local folder, where the log is sound.
+
+    Delta would do so by itself and not mind which version readers follow, see ``warehouse.KEEP_THE_LOG``. They follow the newest here.
+    """
+    if context.warehouse.folder is None:
+        return
+    folder = context.warehouse.folder / name
+    hours = max(24 * LOG_DAYS, context.settings.maintain.vacuum_hours)
+    version = checkpoint_before(folder / "_delta_log", now.timestamp() - 3600 * hours)
+    if version is None:
+        return
+    damages = read_log(name, folder).damages
+    if damages:
+        logger.warning("%s: every commit is kept, since the log is damaged, at %s for one; see verify", name, damages[0].place)
+        return
+    removed = cut_before(folder / "_delta_log", version)
+    if removed:
+        logger.info("%s: %d commits removed, up to version %d", name, removed, version - 1)

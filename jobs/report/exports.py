@@ -1,0 +1,76 @@
+"""What the report writes for other programs: findings and audits as CSV and JSON, figures for Prometheus.
+
+Reads: findings, generation_audits.
+Writes: files; no table. Rows come one after the other, in the order of their key, so that tables of any size fit through the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
+
+from jobs.report.prometheus import clock_lines, to_prometheus
+from jobs.report.row_text import to_csv, to_json
+from jobs.report.view import ReportRows
+from jobs.runtime.output_files import PROMETHEUS_FILE, export_names, write_output
+from jobs.storage.warehouse import Warehouse
+from schemas.config import ExportFormat
+from schemas.tables import TABLES, TableSpec
+
+_WRITERS = {".csv": to_csv, ".json": to_json}
+_CONTROL = ("run_sequence", "observed_month")  # of the warehouse, not of a reader
+
+
+def write_exports(warehouse: Warehouse, formats: tuple[ExportFormat, ...], folder: Path, rows: ReportRows, as_of: datetime) -> list[Path]:
+    """Return the files written: ``findings`` and ``generation_audits`` by format, and ``PROMETHEUS_FILE``.
+
+    Args:
+        rows: what was collected for the page; Prometheus gets its figures.
+        as_of: the run's clock, with a time zone.
+
+    Raises:
+        EvenkeelError: a file cannot be written.
+    """
+    written = [folder / name for name in export_names(formats)]
+    for path in written:
+        write_output(to_prometheus(rows, as_of) if path.name == PROMETHEUS_FILE else _table(warehouse, path), path)
+    return written
+
+
+def set_clock(path: Path, as_of: datetime) -> None:
+    """Set the clock in a file for Prometheus, which says that a run has been there, and leave all figures.
+
+    Raises:
+        EvenkeelError: the file cannot be written.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    clock = "".join(clock_lines(as_of)).splitlines(keepends=True)
+    write_output([*clock, *lines[len(clock) :]], path)
+
+
+def _table(warehouse: Warehouse, path: Path) -> Iterator[str]:
+    """Return the text of the table, and in the format, that the file is named after."""
+    spec = TABLES[path.stem]
+    columns = exported_columns(spec)
+    return _WRITERS[path.suffix](columns, _rows(warehouse, spec, columns))
+
+
+def exported_columns(spec: TableSpec) -> list[str]:
+    """Return the columns of a table that a reader gets, in the order of the table."""
+    return [column for column in spec.schema.names if column not in _CONTROL]
+
+
+def _rows(warehouse: Warehouse, spec: TableSpec, columns: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield a table's rows in the order of its key; times as ISO 8601 in UTC, since a collected one would come in the driver's own zone."""
+    pattern = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
+    shown = [
+        F.date_format(name, pattern).alias(name) if isinstance(spec.schema[name].dataType, TimestampType) else F.col(name)
+        for name in columns
+    ]
+    for row in warehouse.read(spec.name).orderBy(*spec.key).select(*shown).toLocalIterator():
+        yield row.asDict(recursive=True)

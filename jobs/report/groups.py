@@ -1,0 +1,391 @@
+"""The groups: a line for each, and for the worst their history, their present assignment and what moved."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import overload
+
+from jobs.report.exchange import draw_exchange
+from jobs.report.figures import (
+    EN_DASH,
+    Figure,
+    Total,
+    condense,
+    count,
+    from_ms,
+    moment,
+    movement_words,
+    ratio,
+    seconds,
+    short_names,
+    words,
+)
+from jobs.report.heat import lay_out
+from jobs.report.ranking import GroupKey, Ranking, group_key
+from jobs.report.strategies import GROUP_COLUMNS, compare
+from jobs.report.timeline import KINDS, course, draw, moved, special
+from jobs.report.view import (
+    SETTLED_COLUMNS,
+    WEIGHTS,
+    WHY,
+    CauseLine,
+    FindingView,
+    Flow,
+    GenerationLine,
+    GroupLine,
+    GroupView,
+    ReportRows,
+    Row,
+)
+from schemas.vocabulary import Basis, Severity
+
+_ONLY_UNBROKEN = ("avoidable_movement_count",)  # not known where generations are missing in between
+
+_CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count")
+"""Audit columns that together count the partitions that changed owner; those handed over are gained ones."""
+
+MOST_DRAWN = 3
+"""Generations of a group whose movements are drawn: the newest in which something moved."""
+
+AT_MOST = "\N{LESS-THAN OR EQUAL TO}"
+
+_FIGURES = {
+    "member_count": "not known",
+    "idle_member_count": "not known",
+    "partition_count": "not known",
+    "movement_count": "its predecessor is not known",
+    "avoidable_movement_count": "no predecessor, or not settled",
+    "actual_revocation_count": "the members' claims cannot tell, or its predecessor is not known",
+    "eager_revocation_count": "its predecessor is not known",
+    "cooperative_revocation_count": "its predecessor is not known",
+}
+
+
+def anchor_digest(cluster_id: str, group_id: str) -> bytes:
+    """Return what a group's anchor is made of: eight bytes of a digest of its names."""
+    return hashlib.sha256(f"{len(cluster_id)} {cluster_id}{group_id}".encode()).digest()[:8]
+
+
+def anchor(cluster_id: str, group_id: str) -> str:
+    """Return a group's id on the page: a digest, since names may hold anything, so that a link holds from report to report."""
+    return f"group-{anchor_digest(cluster_id, group_id).hex()}"
+
+
+class GroupLines(Sequence[GroupLine]):
+    """A line of each group of a ranking, in its order; made when it is asked for, since few are shown as anything but packed data."""
+
+    def __init__(self, ranked: Ranking) -> None:
+        self._ranked = ranked
+
+    def __len__(self) -> int:
+        return len(self._ranked)
+
+    @overload
+    def __getitem__(self, index: int) -> GroupLine: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[GroupLine]: ...
+
+    def __getitem__(self, index: int | slice) -> GroupLine | list[GroupLine]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        row = self._ranked[index]
+        return GroupLine(
+            rank=range(1, len(self) + 1)[index],
+            anchor=anchor(*group_key(row)),
+            cluster_id=row["cluster_id"],
+            group_id=row["group_id"],
+            strategy=row["strategy"] or EN_DASH,
+            critical=count(row["critical_count"]),
+            warning=count(row["warning_count"]),
+            current=count(row["current_critical_count"] + row["current_warning_count"]),
+            avoidable=_sum(row, "avoidable_movement_count"),
+            movements=_sum(row, "movement_count"),
+            imbalance=ratio(row["imbalance_ratio"], WHY["imbalance_ratio"]),
+            members=count(row["member_count"], WHY["member_count"]),
+            generations=count(row["generation_count"]),
+            last_at=moment(from_ms(row["last_at_ms"])),
+        )
+
+
+def _sum(row: Row, measure: str) -> Figure:
+    return Total(row[measure] or 0, row[f"{measure}_known"], row["generation_count"]).figure(WHY[measure])
+
+
+def finding_views(findings: Iterable[Row], ranks: Mapping[GroupKey, int]) -> tuple[FindingView, ...]:
+    """Return all findings, worst severity first, of each those that hold now, then in the order of the ranking, most frequent first.
+
+    Args:
+        ranks: of the groups of these findings, as far as they have one.
+    """
+    ordered = sorted(
+        findings,
+        key=lambda row: (
+            -Severity(row["severity"]).rank,
+            not row["is_current"],
+            ranks.get(group_key(row), math.inf),
+            -row["finding_count"],
+            row["group_id"],
+            row["cluster_id"],
+            row["rule_id"],
+        ),
+    )
+    return tuple(
+        FindingView(
+            anchor=f"finding-{number}",
+            severity=row["severity"],
+            rule=words(row["rule_id"]),
+            cluster_id=row["cluster_id"],
+            group_id=row["group_id"],
+            group_anchor=anchor(*group_key(row)),
+            is_listed=group_key(row) in ranks,
+            times=count(row["finding_count"]),
+            generations=_span(row["first_generation"], row["last_generation"]),
+            last_at=moment(from_ms(row["observed_at_ms"])),
+            is_current=row["is_current"],
+            message=row["message"] or EN_DASH,
+            evidence=tuple(sorted((row["evidence"] or {}).items())),
+            advice=row["advice"] or "",
+        )
+        for number, row in enumerate(ordered, 1)
+    )
+
+
+def add_settled(groups: Iterable[Row], tallies: Iterable[Row]) -> list[Row]:
+    """Return the rows of groups with the columns that ``ReportRows.detailed`` has besides.
+
+    Args:
+        tallies: of these groups, the observed ones with ``settled`` as ``jobs.report.run.tally_groups`` returns it.
+    """
+    newest: dict[GroupKey, Row] = {}
+    for tally in tallies:
+        settled, key = tally["settled"], group_key(tally)
+        if settled is not None and (key not in newest or settled["position"] > newest[key]["position"]):
+            newest[key] = settled
+    columns = {"settled_generation": "generation", "settled_at_ms": "at_ms", **{name: name for name in SETTLED_COLUMNS}}
+    return [{**row, **{name: newest.get(group_key(row), {}).get(column) for name, column in columns.items()}} for row in groups]
+
+
+def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable[FindingView]) -> tuple[GroupView, ...]:
+    """Return the groups of ``rows.detailed`` with everything that sections show, in the order of ``lines``, which are theirs."""
+    detailed = {group_key(row): row for row in rows.detailed}
+    tallies, holdings, flows = _by_group(rows.tallies), _by_group(rows.holdings), _by_group(rows.flows)
+    found: dict[GroupKey, list[FindingView]] = {}
+    for finding in findings:
+        found.setdefault((finding.cluster_id, finding.group_id), []).append(finding)
+    return tuple(
+        _group_view(
+            detailed[key],
+            line,
+            tallies.get(key, []),
+            holdings.get(key, []),
+            flows.get(key, []),
+            tuple(sorted(found.get(key, ()), key=lambda finding: not finding.is_current)),
+        )
+        for line in lines
+        for key in [(line.cluster_id, line.group_id)]
+    )
+
+
+def _group_view(
+    row: Row,
+    line: GroupLine,
+    tallies: Sequence[Row],
+    holdings: Sequence[Row],
+    flows: Sequence[Row],
+    findings: tuple[FindingView, ...],
+) -> GroupView:
+    generations = _newest_generations(tallies)
+    smallest, largest = row["partitions_per_member_min"], row["partitions_per_member_max"]
+    return GroupView(
+        line=line,
+        loads=EN_DASH if largest is None else f"{largest:,}" if smallest == largest else f"{smallest:,} to {largest:,}",
+        weights={name: ratio(row[name], WHY[name]) for name in (*WEIGHTS, "rack_match_ratio")},
+        verdict=_verdict(row),
+        first_at=moment(from_ms(row["first_at_ms"])),
+        settled=_settled(row),
+        timeline=draw(generations),
+        causes=_cause_lines(generations),
+        lines=_generation_lines(generations, flows, holdings),
+        cuts=_cuts(len(generations), row["generation_count"], flows),
+        heat=lay_out(holdings, row["partitions_per_member_mean"]),
+        strategies=compare(tallies, GROUP_COLUMNS, own=row["strategy"]),
+        findings=findings,
+    )
+
+
+def _newest_generations(tallies: Sequence[Row]) -> list[Row]:
+    """Return the newest generations in the order of their position.
+
+    Each tally holds the newest of its own: before the newest generation that one of them had to leave out, the others
+    would be shown as if nothing had been between.
+    """
+    observed = [row for row in tallies if row["basis"] == Basis.OBSERVED]
+    oldest_kept = [row["generations"][-1]["position"] for row in observed if len(row["generations"]) < row["generation_count"]]
+    complete_from = max(oldest_kept, default=0)
+    kept = (generation for row in observed for generation in row["generations"] if generation["position"] >= complete_from)
+    return sorted(kept, key=lambda generation: generation["position"])
+
+
+def _settled(row: Row) -> str:
+    if row["settled_generation"] is None:
+        return EN_DASH
+    return f"generation {row['settled_generation']}, {moment(from_ms(row['settled_at_ms']))}"
+
+
+def _verdict(row: Row) -> Figure:
+    if row["verdict"] is None:
+        return Figure(EN_DASH, "no verdict: nothing settled, subscriptions not known, or no assignor to compare with")
+    gain = "" if row["better_gain"] is None else f", by {row['better_gain']:.2f}"
+    better = f" ({row['better_strategy']}{gain})" if row["better_strategy"] else ""
+    return Figure(words(row["verdict"]) + better)
+
+
+def _cause_lines(generations: Sequence[Row]) -> tuple[CauseLine, ...]:
+    """Return what each cause came to, the most frequent first. Causes that came together are one line: every generation counts once."""
+    grouped: dict[tuple[str, ...] | None, list[Row]] = {}
+    for row in generations:
+        grouped.setdefault(None if row["triggers"] is None else tuple(row["triggers"]), []).append(row)
+
+    def total(rows: Sequence[Row], measure: str) -> Figure:
+        known = [row[measure] for row in rows if row[measure] is not None and not (measure in _ONLY_UNBROKEN and row["generation_gap"])]
+        return Total(sum(known), len(known), len(rows)).figure(WHY[measure])
+
+    ordered = sorted(grouped.items(), key=lambda item: (item[0] is None, -len(item[1]), item[0] or ()))
+    return tuple(
+        CauseLine(
+            cause=_triggers(causes),
+            generations=count(len(rows)),
+            movements=total(rows, "movement_count"),
+            avoidable=total(rows, "avoidable_movement_count"),
+            revocations=total(rows, "actual_revocation_count"),
+        )
+        for causes, rows in ordered
+    )
+
+
+def _triggers(causes: Sequence[str] | None) -> Figure:
+    return Figure(EN_DASH, "its predecessor is not known") if causes is None else Figure(", ".join(map(words, causes)))
+
+
+def _generation_lines(generations: Sequence[Row], flows: Sequence[Row], holdings: Sequence[Row]) -> tuple[GenerationLine, ...]:
+    """Return the generations, newest first, each with what moved in it; static members by their instance ids, as far as these are known."""
+    names = short_names(name for flow in flows for name in (flow["previous_member_id"], flow["member_id"]) if name is not None)
+    names |= {row["member_id"]: row["group_instance_id"] for row in holdings if row["group_instance_id"] and row["member_id"] in names}
+    by_position: dict[int, list[Row]] = {}
+    for flow in flows:
+        by_position.setdefault(flow["position"], []).append(flow)
+    drawn = sorted(by_position, reverse=True)[:MOST_DRAWN]
+    return tuple(
+        _generation_line(row, by_position.get(row["position"], []), names, row["position"] in drawn) for row in reversed(generations)
+    )
+
+
+def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], is_drawn: bool) -> GenerationLine:
+    ordered = sorted(flows, key=_flow_order)
+    return GenerationLine(
+        name=str(row["generation"]),
+        at=moment(from_ms(row["observed_at_ms"])),
+        special=special(row) or ("" if row["is_settled"] in (None, True) else "not settled"),
+        start="" if row["previous_generation"] is not None else "first known",
+        gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
+        course=course(row),
+        triggers=_triggers(row["triggers"]),
+        figures={name: count(row[name], why) for name, why in _FIGURES.items()}
+        | _bounded(row)
+        | {
+            "imbalance_ratio": ratio(row["imbalance_ratio"], "no members, or no partitions"),
+            **{name: ratio(row[name], WHY[name]) for name in WEIGHTS},
+            "follow_up_ms": seconds(row["follow_up_ms"], "no follow-up came next"),
+            "pause_partition_ms": seconds(row["pause_partition_ms"], "no next generation tells how long"),
+        },
+        parts=_parts(row),
+        conformance=Figure(EN_DASH, WHY["none"]) if row["conformance"] is None else Figure(words(row["conformance"])),
+        mark=row["conformance"] or "none",
+        flows=tuple(_flow(flow, names) for flow in ordered),
+        exchange=draw_exchange(ordered, names, sum(row[name] or 0 for name in _CHANGES)) if is_drawn else None,
+    )
+
+
+def _bounded(row: Row) -> dict[str, Figure]:
+    """Return what stands in place of a number of which only a bound is known."""
+    avoidable = row["avoidable_movement_count"]
+    if not row["is_lower_bound"] or avoidable is None:
+        return {}
+    return {"avoidable_movement_count": Figure(f"{AT_MOST} {avoidable:,}", "subscriptions differ too much to tell exactly", avoidable)}
+
+
+def _parts(row: Row) -> str:
+    """Return what changed owner by kind, in words; partitions handed over are counted once, though they are also gained."""
+    movements = moved(row)
+    if movements is None:
+        return "what moved is not known"
+    withheld = row["withheld_count"] or 0
+    others = {"gained": row["gained_count"] - movements["handed_over"], "withheld": withheld}
+    others |= {"no_longer_owned": row["lost_count"] - withheld, "orphaned": row["orphaned_count"]}
+    return ", ".join(f"{number:,} {words(kind)}" for kind, number in (movements | others).items() if number)
+
+
+def _flow_order(flow: Row) -> tuple[int | str, ...]:
+    kind = flow["kind"]
+    return (
+        KINDS.index(kind) if kind in KINDS else len(KINDS),
+        kind,
+        flow["topic"],
+        flow["previous_member_id"] or "",
+        flow["member_id"] or "",
+        flow["cause"] or "",
+    )
+
+
+def _flow(flow: Row, names: Mapping[str, str]) -> Flow:
+    source, target = flow["previous_member_id"], flow["member_id"]
+    left_out = flow["partition_count"] - len(set(flow["partitions"]))
+    return Flow(
+        source=source or "",
+        source_short="nobody" if source is None else names[source],
+        target=target or "",
+        target_short="nobody" if target is None else names[target],
+        topic=flow["topic"],
+        partitions=condense(flow["partitions"]) + (f" and {left_out:,} more" if left_out > 0 else ""),
+        partition_count=count(flow["partition_count"]),
+        kind=movement_words(flow["kind"], None if flow["kind"] == "gained" else flow["cause"]),
+        cause="" if flow["cause"] == "withheld" else words(flow["cause"] or ""),
+        resume=_resume(flow),
+    )
+
+
+def _resume(flow: Row) -> Figure:
+    """Return what the new owner finds: messages still to read, and how many partitions it starts anew."""
+    if flow["member_id"] is None:
+        return Figure(EN_DASH, "nobody reads on")
+    if not flow["resume_known"]:
+        return Figure(EN_DASH, "no commit or look at the log tells where it resumes")
+    most = f"{AT_MOST} " if flow["lag_is_upper_bound"] else ""
+    parts = [] if flow["lag"] is None else [f"{most}{flow['lag']:,} messages"]
+    parts += [f"{flow['reset_count']:,} reset"] if flow["reset_count"] else []
+    known, number = flow["resume_known"], flow["partition_count"]
+    note = "" if known == number else f"known for {known:,} of {number:,} partitions"
+    return Figure(", ".join(parts) or "lag not known", note, flow["lag"], known if note else None)
+
+
+def _cuts(generations_shown: int, generation_count: int, flows: Sequence[Row]) -> tuple[str, ...]:
+    """Return what the section leaves out, in words; a page that cuts in silence would be believed."""
+    shown = (
+        (generations_shown, generation_count, "generations"),
+        (len(flows), flows[0]["flow_total"] if flows else 0, "lines of what moved"),
+    )
+    return tuple(f"the newest {number:,} of {total:,} {name} are shown" for number, total, name in shown if number < total)
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _by_group(rows: Iterable[Row]) -> dict[GroupKey, list[Row]]:
+    grouped: dict[GroupKey, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(group_key(row), []).append(row)
+    return grouped

@@ -1,0 +1,149 @@
+"""The lines of the groups as packed data: an array a group, which the script of a page makes a row of when it is looked at."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.report.groups import anchor_digest
+from jobs.report.ranking import Ranking
+
+_COLUMNS = (
+    "cluster_id",
+    "group_id",
+    "strategy",
+    "critical_count",
+    "warning_count",
+    "current_critical_count",
+    "current_warning_count",
+    "avoidable_movement_count",
+    "avoidable_movement_count_known",
+    "movement_count",
+    "movement_count_known",
+    "imbalance_ratio",
+    "member_count",
+    "generation_count",
+    "last_at_ms",
+)
+
+PACKED = (
+    *("group", "cluster", "strategy", "critical", "warning", "current", "avoidable", "avoidable_unknown", "movements", "movements_unknown"),
+    *("imbalance", "members", "generations", "seconds_ago", "anchor"),
+)
+"""What the members of a line's array are.
+
+A cluster or strategy is a text where it comes first in a file, and from then on its number among the texts that came before. ``unknown``
+counts the generations that do not know the measure. ``seconds_ago`` is counted from ``PackedLines.newest``. ``anchor`` is the digest in
+the group's anchor, as base64 with the alphabet of addresses. What is not known is null."""
+
+
+@dataclass(frozen=True)
+class PackedLines:
+    """The lines of one file.
+
+    Attributes:
+        first: rank of the first of them.
+        count: how many there are.
+        newest: when the group was seen that was seen last of all, in seconds since 1970.
+        lines: JSON arrays, one after the other, with a comma and a line's end between them. No ``<`` is in them, so that no name ends
+            the element that they are in.
+    """
+
+    first: int
+    count: int
+    newest: int
+    lines: str
+
+    @property
+    def last(self) -> int:
+        """Rank of the last line."""
+        return self.first + self.count - 1
+
+
+def pack_lines(ranked: Ranking, first_room: int, further_room: int) -> Iterator[PackedLines]:
+    """Yield the lines file by file; each holds as many as fit, and at least one.
+
+    Args:
+        ranked: groups with printable names.
+        first_room: bytes that lines may take in the first file; a line counts with its separator.
+        further_room: the same for each other file.
+    """
+    newest = max((at_ms for (at_ms,) in ranked.values("last_at_ms")), default=0) // 1000
+    packer, room, first = _Packer(newest), first_room, 1
+    lines: list[str] = []
+    for values in ranked.values(*_COLUMNS):
+        line = packer.pack(*values)
+        room -= len(line.encode()) + 2
+        if room < 0 and lines:
+            yield PackedLines(first, len(lines), newest, ",\n".join(lines))
+            first += len(lines)
+            packer = _Packer(newest)
+            line = packer.pack(*values)
+            lines, room = [], further_room - len(line.encode()) - 2
+        lines.append(line)
+    yield PackedLines(first, len(lines), newest, ",\n".join(lines))
+
+
+class _Packer:
+    """Packs lines of one file; a text that comes again is a number from then on."""
+
+    def __init__(self, newest: int) -> None:
+        self._newest = newest
+        self._clusters: dict[str | None, int] = {}
+        self._strategies: dict[str | None, int] = {}
+
+    def pack(
+        self,
+        cluster_id: str,
+        group_id: str,
+        strategy: str | None,
+        critical: int,
+        warning: int,
+        current_critical: int,
+        current_warning: int,
+        avoidable: int | None,
+        avoidable_known: int,
+        movements: int | None,
+        movements_known: int,
+        imbalance: float | None,
+        members: int | None,
+        generations: int,
+        last_at_ms: int,
+    ) -> str:
+        """Return one line."""
+        digest = base64.urlsafe_b64encode(anchor_digest(cluster_id, group_id)).decode().rstrip("=")
+        figures = [
+            critical,
+            warning,
+            current_critical + current_warning,
+            _or_null(avoidable),
+            generations - avoidable_known,
+            _or_null(movements),
+            generations - movements_known,
+            "null" if imbalance is None else f"{imbalance:.2f}",
+            _or_null(members),
+            generations,
+            self._newest - last_at_ms // 1000,
+        ]
+        names = f"{as_script_data(group_id)},{_once(self._clusters, cluster_id)},{_once(self._strategies, strategy or None)}"
+        return f'[{names},{",".join(map(str, figures))},"{digest}"]'
+
+
+def _or_null(value: Any) -> Any:
+    return "null" if value is None else value
+
+
+def _once(known: dict[str | None, int], text: str | None) -> str:
+    """Return a text, or its number where it is one of the texts that came before."""
+    if text in known:
+        return str(known[text])
+    known[text] = len(known)
+    return "null" if text is None else as_script_data(text)
+
+
+def as_script_data(value: Any) -> str:
+    """Return JSON that no browser takes for markup inside of a script element."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")

@@ -1,0 +1,332 @@
+"""The report as text: rows -> view model -> a self-contained HTML page, and a summary for the terminal. Pure Python.
+
+Whatever the size of the fleet, the page stays below ``MOST_BYTES``: first come the fleet's figures, then a line for every group,
+then the details of the worst groups as far as they fit. It says what it leaves out. Lines that do not fit go into further files.
+
+Lines are packed data, of which the script makes rows. The first ones are rows already, for those who have no script.
+
+No file loads anything, and a policy in it forbids that it could: styles and the one script are inline and named by their hash, so that
+markup in a group's name, if it ever got through the escaping, could not run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from jobs.report import fleet
+from jobs.report.figures import EN_DASH, Figure, count, cut, moment, noun, visible, words
+from jobs.report.groups import GroupLines, finding_views, group_views
+from jobs.report.note import Note
+from jobs.report.packed import PACKED, PackedLines, as_script_data, pack_lines
+from jobs.report.ranking import group_key
+from jobs.report.strategies import FLEET_COLUMNS, compare
+from jobs.report.timeline import CONFORMANCE_MARKS
+from jobs.report.view import Count, GroupLine, GroupView, Page, ReportRows, reasons
+from jobs.runtime.output_files import further_page
+from schemas.tables import CONTRACT_VERSION
+from schemas.vocabulary import Outcome
+
+MOST_BYTES = 8_000_000
+"""Of a page: beyond it, browsers take seconds to open one, and mail does not carry it."""
+
+FINDINGS_SHARE, DETAILS_SHARE, ROWS_SHARE = 3 / 16, 3 / 16, 1 / 16
+"""Of that: at most for the list of findings; for details, as far as there are any, before lines get it; at most for lines that are rows."""
+
+MOST_ROWS = 1_000
+"""Lines of a file that are rows already. They open with the file and need no script, so that a small fleet has all of its lines there."""
+
+TEXT_GROUPS, LONGEST_TEXT_NAME = 10, 48
+"""What the summary for the terminal shows: so many groups, names cut to so many characters."""
+
+_LINK_BYTES = 100  # what a row grows by, and its end, when the group's details are on the page
+_FILES_BYTES = 10_000  # for the names of the other files
+
+_TEMPLATES = files("jobs.report").joinpath("templates")
+
+
+@dataclass(frozen=True)
+class Document:
+    """The report as files, and what is in them.
+
+    Attributes:
+        html: the page.
+        further: files with the lines that the page has no room for, in the order of the ranking.
+        detailed: anchors of the groups whose details are in the page.
+    """
+
+    html: str
+    further: tuple[str, ...]
+    detailed: frozenset[str]
+
+
+def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | None = None) -> Page:
+    """Return everything that the report says about these rows; their order does not matter.
+
+    Args:
+        rows: what was collected.
+        as_of: the run's clock, with a time zone.
+        summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
+    """
+    rows = _all_printable(rows)
+    summary = _printable(summary or {})
+    groups = GroupLines(rows.ranked)
+    ranks = rows.ranked.ranks_of({group_key(row) for row in (*rows.findings, *rows.detailed)})
+    findings = finding_views(rows.findings, ranks)
+    worst = [groups[rank - 1] for rank in sorted(ranks[group_key(row)] for row in rows.detailed)]
+    rules = fleet.rule_lines(rows.findings)
+    return Page(
+        as_of=moment(as_of),
+        run_id=summary.get("run_id") or EN_DASH,
+        clusters=tuple(sorted({cluster for (cluster,) in rows.ranked.values("cluster_id")})),
+        inputs=_inputs(summary),
+        input_kinds=_input_kinds(summary),
+        headline=fleet.headline(rows),
+        conformance=fleet.conformance(rows.tallies),
+        statuses=fleet.statuses(rows.tallies),
+        severities=fleet.severities(rules),
+        rules=rules,
+        imbalance=fleet.imbalance(rows.ranked),
+        strategies=compare(rows.tallies, FLEET_COLUMNS),
+        groups=groups,
+        ranked=rows.ranked,
+        worst=group_views(rows, worst, findings),
+        findings=findings,
+        finding_total=sum(int(line.groups.value or 0) for line in rules),
+    )
+
+
+def build_views(rows: ReportRows, lines: Sequence[GroupLine]) -> tuple[GroupView, ...]:
+    """Return everything about the groups of ``rows`` that have details; ``lines`` are these groups as the page lists them, in its order."""
+    rows = _all_printable(rows)
+    ranks = {(line.cluster_id, line.group_id): line.rank for line in lines}
+    return group_views(rows, lines, finding_views(rows.findings, ranks))
+
+
+def _inputs(summary: Mapping[str, Any]) -> tuple[Count, ...]:
+    """Return the records read and where they ended, in the order in which that happens."""
+    counts = summary.get("input_counts") or {}
+    return tuple(Count(name, count(counts[name])) for name in ("read", *(str(word) for word in Outcome)) if name in counts)
+
+
+def _input_kinds(summary: Mapping[str, Any]) -> tuple[Count, ...]:
+    """Return the same by source and kind: the counts whose names have dots."""
+    counts = summary.get("input_counts") or {}
+    return tuple(Count(name.replace(".", " \N{MIDDLE DOT} "), count(counts[name])) for name in sorted(counts) if "." in name)
+
+
+def _all_printable(rows: ReportRows) -> ReportRows:
+    """Return the rows with everything in them printable, the groups in the order of their real names."""
+    lists = {field.name: _printable(getattr(rows, field.name)) for field in fields(rows) if field.name != "ranked"}
+    return ReportRows(ranked=rows.ranked.with_texts(visible), **lists)
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_printable(item) for item in value]
+    return value
+
+
+def render(page: Page, details: str = "", name: str = "report.html", most_bytes: int = MOST_BYTES, note: Note | None = None) -> Document:
+    """Return the page, and the files that its lines need besides, as HTML documents.
+
+    Args:
+        page: what it can say; details and findings are left out from where they do not fit.
+        details: address, from the page, of the folder in which groups have pages of their own; empty when they have none.
+        name: of the page's file.
+        most_bytes: of each file.
+        note: what the page is to say of itself; how many files there are is filled in.
+    """
+    found, section, row, frame, further = map(_template, ("finding", "group", "line", "report", "further"))
+    shared = {"page": page, "has_clusters": len(page.clusters) > 1, "details": details, "report": quote(name)}
+    noted = {"note": note}
+    findings = [found.render(shared, finding=finding) for finding in page.findings]
+    del findings[_fitting(findings, int(FINDINGS_SHARE * most_bytes)) :]
+    shared |= {"findings": _joined(findings), "finding_count": len(findings)}
+    texts = {view.line: section.render(shared, group=view, back="#groups") for view in page.worst}
+    rows_room = int(ROWS_SHARE * most_bytes)
+    rows = _rows(shared, page.groups[:MOST_ROWS], rows_room)
+
+    left = most_bytes - _size(frame.render(shared, **_EMPTY, **noted, sections="", detailed=0)) - _size(_joined(rows)) - _FILES_BYTES
+    kept = min(int(DETAILS_SHARE * most_bytes), sum(_size(text) + _LINK_BYTES for text in texts.values()))
+    further_room = most_bytes - _size(further.render(shared, **_EMPTY)) - rows_room - _FILES_BYTES
+    parts = list(pack_lines(page.ranked, left - kept, further_room))
+    del rows[parts[0].count :]
+    left -= _size(parts[0].lines)
+    sections: dict[str, str] = {}
+    for line, text in texts.items():
+        if _size(text) + _LINK_BYTES <= left:
+            left -= _size(text) + _LINK_BYTES
+            sections[line.anchor] = text
+            if line.rank <= len(rows):
+                rows[line.rank - 1] = row.render(shared, group=line, is_below=True)
+
+    names = [further_page(Path(name), number).name if number > 1 else name for number in range(1, len(parts) + 1)]
+    shared |= {"files": [(quote(file), file, part) for file, part in zip(names, parts, strict=True)]}
+    noted = {"note": None if note is None else replace(note, file_count=len(parts))}
+    html = frame.render(shared, **_lines(shared, 0, rows), **noted, sections=_joined(sections.values()), detailed=len(sections))
+    others = (
+        further.render(shared, **_lines(shared, number, _rows(shared, page.groups[part.first - 1 : part.first - 1 + MOST_ROWS], rows_room)))
+        for number, part in enumerate(parts)
+        if number > 0
+    )
+    return Document(html, tuple(others), frozenset(sections))
+
+
+_EMPTY: Mapping[str, Any] = {"part": PackedLines(1, 0, 0, ""), "packed": "", "rows": "", "drawn": 0, "files": ()}
+"""What a file's template gets to see how large it is without lines."""
+
+
+def _rows(shared: Mapping[str, Any], lines: Iterable[GroupLine], room: int) -> list[str]:
+    """Return the first lines as rows of a table, as many as fit."""
+    rows = []
+    for line in lines:
+        rows.append(_template("line").render(shared, group=line, is_below=False))
+        room -= _size(rows[-1]) + 1
+        if room < 0:
+            del rows[-1]
+            break
+    return rows
+
+
+def _lines(shared: Mapping[str, Any], number: int, rows: Sequence[str]) -> dict[str, Any]:
+    """Return what the template of a file needs to show its lines; ``number`` is 0 for the page."""
+    files, details = shared["files"], shared["details"]
+    _, _, part = files[number]
+    following = files[number + 1][0] if number + 1 < len(files) else ""
+    head = {"columns": PACKED, "first": part.first, "newest": part.newest, "details": details, "next": following}
+    drawn = rows[: part.count]
+    packed = f'{as_script_data(head)[:-1]}, "lines": [\n{part.lines}\n]}}'
+    return {"part": part, "packed": Markup(packed), "rows": _joined(drawn), "drawn": len(drawn)}
+
+
+def render_group(page: Page, view: GroupView, report: str) -> str:
+    """Return a page of its own for one group; ``report`` is the address from there of the page that lists them all."""
+    return _template("single").render(page=page, group=view, has_clusters=True, back=f"{report}#{view.line.anchor}")
+
+
+def _fitting(texts: Iterable[str], most: int) -> int:
+    """Return how many of the first texts have at most so many bytes together, each with the end of its line."""
+    number = 0
+    for text in texts:
+        most -= _size(text) + 1
+        if most < 0:
+            break
+        number += 1
+    return number
+
+
+def _joined(texts: Iterable[str]) -> Markup:
+    return Markup("\n").join(map(Markup, texts))
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _template(name: str) -> Template:
+    return _environment().get_template(f"{name}.html.j2")
+
+
+@cache
+def _environment() -> Environment:
+    """Return the templates: compiled once, since a fleet has thousands of pages."""
+    environment = Environment(
+        loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, auto_reload=False
+    )
+    style, script = _source("report.css"), _source("report.js")
+    environment.globals |= {
+        "style": Markup(style),
+        "script": Markup(script),
+        "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'",
+        "conformances": fleet.CONFORMANCES,
+        "marks": CONFORMANCE_MARKS,
+        "dash": EN_DASH,
+        "words": words,
+        "noun": noun,
+        "cut": cut,
+        "reasons": reasons,
+    }
+    return environment
+
+
+def _source(name: str) -> str:
+    return _TEMPLATES.joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return the policy's name for an inline block: it covers every character between the tags."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def design_digest() -> str:
+    """Return what tells releases of the page apart: its templates, and the contract of the tables."""
+    digest = hashlib.sha256(str(CONTRACT_VERSION).encode())
+    for path in sorted(_TEMPLATES.iterdir(), key=lambda path: path.name):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def to_text(page: Page) -> str:
+    """Return the summary for the terminal: the fleet, and the worst groups as a table; it ends with an empty line."""
+    totals = {figure.name: figure.figure for figure in page.headline}
+    noted = {name: figure.text + (f" ({figure.note})" if figure.note else "") for name, figure in totals.items()}
+    noted |= {name: f"{noted[name]} {noun(totals[name], name[:-1])}" for name in ("members", "generations")}
+    lines = [
+        f"Evenkeel report as of {page.as_of} UTC, run {page.run_id}",
+        f"  groups       {noted['groups']} with {noted['members']} now and {noted['generations']}; "
+        f"clusters {', '.join(page.clusters) or EN_DASH}",
+        f"  movements    {noted['movements']}; avoidable {noted['avoidable']}",
+        f"  revocations  {noted['revocations']}; if eager {totals['if eager'].text}, if cooperative {totals['if cooperative'].text}",
+        f"  conformance  {_conformance_text(page)}",
+        f"  findings     {', '.join(f'{severity.figure.text} {severity.name}' for severity in page.severities)}",
+        "",
+        *_table(page.groups[:TEXT_GROUPS]),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _conformance_text(page: Page) -> str:
+    totals = {name: 0 for name in fleet.CONFORMANCES}
+    for line in page.conformance:
+        for part in line.counts:
+            totals[part.name] += int(part.figure.value or 0)
+    return ", ".join(f"{number:,} {words(name)}" for name, number in totals.items() if number) or "nothing compared"
+
+
+def _table(worst: Sequence[GroupLine]) -> list[str]:
+    """Return the ranking with columns aligned; numbers to the right, names cut."""
+    if not worst:
+        return ["  no groups"]
+    header = ["#", "group", "cluster", "strategy", "critical", "warning", "avoidable", "movements", "imbalance"]
+    cells = [header]
+    for group in worst:
+        figures: list[Figure] = [group.critical, group.warning, group.avoidable, group.movements, group.imbalance]
+        names = [group.group_id, group.cluster_id, group.strategy]
+        cells.append([str(group.rank), *(cut(name, LONGEST_TEXT_NAME) for name in names), *(figure.text for figure in figures)])
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    is_name = [1 <= column <= 3 for column in range(len(header))]
+    return [
+        "  "
+        + "  ".join(
+            cell.ljust(width) if left else cell.rjust(width) for cell, width, left in zip(row, widths, is_name, strict=True)
+        ).rstrip()
+        for row in cells
+    ]

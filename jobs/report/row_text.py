@@ -1,0 +1,47 @@
+"""Rows of a table as text that other programs read: CSV and JSON, one row after the other, whatever their number."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jobs.report.view import Row
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula begins with, or what is dropped before one; the wide forms are the same to spreadsheets with some East Asian settings."""
+
+
+def to_csv(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    """Yield a heading and a line a row, as RFC 4180 has it: null is empty, arrays and maps are JSON.
+
+    A text that a spreadsheet would run as a formula begins with an apostrophe here, since a member can call itself anything.
+    """
+    line = io.StringIO()
+    writer = csv.writer(line)
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_cell(row[name]) for name in names])
+        yield line.getvalue()
+        line.seek(0)
+        line.truncate()
+    yield line.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return json.dumps(value, sort_keys=True) if isinstance(value, (list, dict)) else value
+
+
+def to_json(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
+    """Yield one JSON array, an object a line, in ASCII."""
+    separator = "[\n"
+    for row in rows:
+        yield separator + json.dumps({name: row[name] for name in names}, sort_keys=True)
+        separator = ",\n"
+    yield "\n]\n" if separator == ",\n" else "[]\n"

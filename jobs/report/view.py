@@ -1,0 +1,353 @@
+"""Shapes of the report: the plain rows that go in, and the views that the page and the text summary show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.report.exchange import Exchange
+from jobs.report.figures import Figure
+from jobs.report.heat import Heat
+from jobs.report.ranking import Ranking
+from jobs.report.timeline import Timeline
+
+Row = Mapping[str, Any]
+
+MEASURES = (
+    "movement_count",
+    "avoidable_movement_count",
+    "eager_revocation_count",
+    "cooperative_revocation_count",
+    "actual_revocation_count",
+)
+"""Audit columns that the report sums: a row has ``<measure>_sum`` and ``<measure>_known``, the rows that know it."""
+
+WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio")
+"""Audit columns that weigh members by what their partitions carry."""
+
+SETTLED_COLUMNS = (
+    "strategy",
+    "imbalance_ratio",
+    *WEIGHTS,
+    "rack_match_ratio",
+    "partitions_per_member_min",
+    "partitions_per_member_max",
+    "partitions_per_member_mean",
+    "verdict",
+    "better_strategy",
+    "better_gain",
+)
+"""Audit columns of a group's last settled generation with members that its details show."""
+
+IMBALANCE_BOUNDS = (1.0, 1.1, 1.25, 1.5, 2.0)
+"""Upper bounds of the classes of ``imbalance_ratio``; class 0 is up to 1.0, the last one is open."""
+
+WHY = {
+    "movement_count": "no generation with a known predecessor",
+    "avoidable_movement_count": "no settled generation whose predecessor is known",
+    "eager_revocation_count": "no generation with a known predecessor",
+    "cooperative_revocation_count": "no generation with a known predecessor",
+    "actual_revocation_count": "the members' claims cannot tell, or nothing came before",
+    "member_count": "nothing but the group's commits has landed",
+    "imbalance_ratio": "no settled generation with members and partitions",
+    "lag_imbalance_ratio": "no commit with a later look tells a lag, or nothing waits",
+    "throughput_imbalance_ratio": "no looks before and after tell what comes in, or nothing does",
+    "rack_match_ratio": "members name no racks, or those of the replicas are not known",
+    "none": "nothing to compare: a first known generation, or one without members",
+}
+"""Why a figure can be unknown, by column."""
+
+_HEADINGS = {
+    "movement_count": "movements",
+    "avoidable_movement_count": "avoidable movements",
+    "actual_revocation_count": "actual revocations",
+    "eager_revocation_count": "eager",
+    "cooperative_revocation_count": "cooperative",
+    "imbalance_ratio": "imbalance by count",
+    "lag_imbalance_ratio": "by lag",
+    "throughput_imbalance_ratio": "by throughput",
+    "follow_up_ms": "seconds to follow-up",
+    "pause_partition_ms": "seconds unowned",
+    "rebalance_count": "calls",
+    "imbalance_ratio_mean": "mean imbalance",
+    "imbalance_ratio_max": "worst imbalance",
+    "spread_max": "largest spread",
+}
+"""What the page calls a column of figures; others by their own name."""
+
+Cell = tuple[str, Figure]
+"""A figure, and what the page calls it."""
+
+
+def _cells(figures: Mapping[str, Figure]) -> Iterator[Cell]:
+    return ((_HEADINGS.get(name, name), figure) for name, figure in figures.items())
+
+
+@dataclass(frozen=True)
+class ReportRows:
+    """What the report is made of, as the stage collected it: rows are mappings, each list but ``ranked`` in any order.
+
+    Attributes:
+        ranked: every group, those with nothing but commits last, per (cluster_id, group_id): critical_count, warning_count, info_count, and
+            of these current_critical_count, current_warning_count, current_info_count, at the group's newest generation; movement_count
+            and avoidable_movement_count (sums over observed rows, null when none knows), each with <name>_known, the rows that know it;
+            generation_count, member_count (last snapshot; null of a group with nothing but commits), first_at_ms, last_at_ms,
+            newest_position; of the last settled generation with members, null without one: settled_position, strategy, imbalance_ratio,
+            partitions_per_member_min, partitions_per_member_max.
+        detailed: the rows of the groups that have details, with more columns of that settled generation: settled_generation,
+            settled_at_ms and ``SETTLED_COLUMNS``.
+        tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
+            are null for all groups together that are shown without details: generation_count, of these covered_count, which have
+            members, and coverage (a sum that is equal for equal sets of these only, null without any), the MEASURES,
+            rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations, the
+            newest observed audit rows of a group with details, newest first, with observed_at_ms (of a group's rows only).
+        holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and
+            topic_partition_count (null for a member without partitions), member_total and topic_total of the group.
+        flows: per (cluster_id, group_id, position, previous_member_id, member_id, kind, cause, topic): partitions,
+            partition_count (partitions may be cut), lag (sum, null when none is known), lag_is_upper_bound (one of them is), reset_count
+            and resume_known (partitions whose reader starts anew, and of which it is known where it resumes), and flow_total of the group.
+        findings: per (cluster_id, group_id, rule_id, severity): finding_count, first_generation, last_generation, is_current
+            (whether it is found in the group's newest generation), and of the last one observed_at_ms, message, evidence, advice;
+            rule_finding_count, rule_group_count and rule_current_count (groups in which it is current) of all groups. Not all
+            groups of a rule need be there, but one of each rule.
+    """
+
+    ranked: Ranking = field(default_factory=Ranking)
+    detailed: Sequence[Row] = ()
+    tallies: Sequence[Row] = ()
+    holdings: Sequence[Row] = ()
+    flows: Sequence[Row] = ()
+    findings: Sequence[Row] = ()
+
+
+@dataclass(frozen=True)
+class Count:
+    """A named figure; ``share`` is its length as a bar, 0 to 100."""
+
+    name: str
+    figure: Figure
+    share: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ConformanceLine:
+    """How generations of one assignor and leader flavour compare with what the assignor gives."""
+
+    strategy: str
+    flavour: Figure
+    total: int
+    counts: tuple[Count, ...]
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the figures that may not be known."""
+        yield "leader", self.flavour
+
+
+@dataclass(frozen=True)
+class StatusLine:
+    """What became of the computations of one basis and strategy."""
+
+    basis: str
+    strategy: str
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True)
+class RuleLine:
+    """How often one rule found something, in how many groups, and in how many of them at their newest generation."""
+
+    severity: str
+    rule: str
+    findings: Figure
+    groups: Figure
+    current: Figure
+
+
+@dataclass(frozen=True)
+class StrategyLine:
+    """What one strategy cost, or would have cost, over a history.
+
+    Attributes:
+        generations: number of those with members.
+        is_apart: whether there are other strategies, and none of them covers the same generations.
+        least: columns in which it does best of those that cover the same generations.
+    """
+
+    name: str
+    is_observed: bool
+    is_own: bool
+    is_cooperative: bool
+    is_apart: bool
+    generations: Figure
+    figures: Mapping[str, Figure]
+    least: frozenset[str]
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the figures that may not be known."""
+        return _cells(self.figures)
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """A rule that found something in a group, shown with its last occurrence; ``is_current``: which is of the newest generation.
+
+    ``is_listed``: whether the group has a line.
+    """
+
+    anchor: str
+    severity: str
+    rule: str
+    cluster_id: str
+    group_id: str
+    group_anchor: str
+    is_listed: bool
+    times: Figure
+    generations: str
+    last_at: str
+    is_current: bool
+    message: str
+    evidence: tuple[tuple[str, str], ...]
+    advice: str
+
+
+@dataclass(frozen=True)
+class CauseLine:
+    """What rebalances of one cause, or of the same causes together, cost."""
+
+    cause: Figure
+    generations: Figure
+    movements: Figure
+    avoidable: Figure
+    revocations: Figure
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the figures that may not be known."""
+        yield "what changed", self.cause
+        yield "movements", self.movements
+        yield "avoidable", self.avoidable
+        yield "actual revocations", self.revocations
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Partitions of one topic that went from one owner to another for the same reason; an empty owner is nobody."""
+
+    source: str
+    source_short: str
+    target: str
+    target_short: str
+    topic: str
+    partitions: str
+    partition_count: Figure
+    kind: str
+    cause: str
+    resume: Figure
+
+
+@dataclass(frozen=True)
+class GenerationLine:
+    """One generation in figures, and what moved in it; ``course``: how the target of a consumer-protocol group came about."""
+
+    name: str
+    at: str
+    special: str
+    start: str
+    gap: int
+    course: str
+    triggers: Figure
+    figures: Mapping[str, Figure]
+    parts: str
+    conformance: Figure
+    mark: str
+    flows: tuple[Flow, ...]
+    exchange: Exchange | None
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the figures that may not be known, also of what moved."""
+        yield "what changed", self.triggers
+        yield from _cells(self.figures)
+        yield "conformance", self.conformance
+        yield from (("still to read", flow.resume) for flow in self.flows)
+
+
+@dataclass(frozen=True)
+class GroupLine:
+    """A group in the table of groups. ``anchor`` is its id in every report: it is made of the names alone.
+
+    ``current`` is how many of the critical findings and warnings are of the newest generation.
+    """
+
+    rank: int
+    anchor: str
+    cluster_id: str
+    group_id: str
+    strategy: str
+    critical: Figure
+    warning: Figure
+    current: Figure
+    avoidable: Figure
+    movements: Figure
+    imbalance: Figure
+    members: Figure
+    generations: Figure
+    last_at: str
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """Everything that the section of one group shows."""
+
+    line: GroupLine
+    loads: str
+    weights: Mapping[str, Figure]
+    verdict: Figure
+    first_at: str
+    settled: str
+    timeline: Timeline
+    causes: tuple[CauseLine, ...]
+    lines: tuple[GenerationLine, ...]
+    cuts: tuple[str, ...]
+    heat: Heat | None
+    strategies: tuple[StrategyLine, ...]
+    findings: tuple[FindingView, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that the report can say.
+
+    Attributes:
+        groups: a line of each group, worst first.
+        ranked: the figures of the same groups in the same order.
+        worst: those of them whose details were collected, in the same order.
+        finding_total: counts findings as ``findings`` does, shown or not.
+    """
+
+    as_of: str
+    run_id: str
+    clusters: tuple[str, ...]
+    inputs: tuple[Count, ...]
+    input_kinds: tuple[Count, ...]
+    headline: tuple[Count, ...]
+    conformance: tuple[ConformanceLine, ...]
+    statuses: tuple[StatusLine, ...]
+    severities: tuple[Count, ...]
+    rules: tuple[RuleLine, ...]
+    imbalance: tuple[Count, ...]
+    strategies: tuple[StrategyLine, ...]
+    groups: Sequence[GroupLine]
+    ranked: Ranking
+    worst: tuple[GroupView, ...]
+    findings: tuple[FindingView, ...]
+    finding_total: int
+
+
+def reasons(lines: Iterable[ConformanceLine | StrategyLine | CauseLine | GenerationLine]) -> str:
+    """Return why figures of a table are not known, or only nearly, each reason once: their notes show only to those who point at them."""
+    told: dict[str, dict[str, None]] = {}
+    for name, figure in (cell for line in lines for cell in line.cells()):
+        if figure.note and figure.known is None:
+            told.setdefault(figure.note, {})[name] = None
+    return "; ".join(f"{', '.join(names)} ({note})" for note, names in told.items())

@@ -1,0 +1,296 @@
+"""The files of a report: their names, which files they may replace, and how they are written. Needs no Spark.
+
+A report replaces files of its own and no others. A file's content shows whether a report wrote it. Files of earlier releases pass, too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import stat
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO, get_args
+
+from jobs.runtime.atomic_file import remove_unfinished, write_file
+from jobs.runtime.errors import EvenkeelError, UsageError
+from jobs.runtime.location import OTHER_ENTRIES, is_shared, is_warehouse, local_folder, on_one_line, table_around
+from schemas.config import ExportFormat, ReportSettings, Settings
+
+logger = logging.getLogger(__name__)
+
+PROMETHEUS_FILE = "evenkeel.prom"
+"""The ending is what node_exporter's textfile collector asks for."""
+
+EXPORTED_KEYS = {
+    "findings": ("cluster_id", "group_id", "generation", "observed_at", "position", "rule_id"),
+    "generation_audits": ("cluster_id", "group_id", "generation", "observed_at", "position", "basis", "strategy"),
+}
+"""Exported table -> its key: the first columns of its CSV file, and members of each object in its JSON file."""
+
+PAGE = "page"
+"""Kind of the report's pages. The other kinds are the names of exported files."""
+
+_PAGE_BEGINS = re.compile(rb'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n.{,2000}?\n<title>Evenkeel: ', re.DOTALL)
+_METRICS_BEGIN = b"# HELP evenkeel_report_timestamp_seconds "
+_HEADINGS = {table: re.compile(rf"{','.join(key)}(,[a-z_]+)*\r\n".encode()) for table, key in EXPORTED_KEYS.items()}
+_HEAD_BYTES, _LONGEST_ROW = 1 << 12, 1 << 24
+_GROUP_PAGE = re.compile("group-[0-9a-f]{16}[.]html")
+_LOCKS_BEGIN = ".evenkeel"  # locks are empty while nobody holds them, and an empty file may be replaced
+
+
+def page_file(settings: ReportSettings) -> Path:
+    """Return where the report's page goes."""
+    return Path(settings.output or "report.html")
+
+
+def further_page(page: Path, number: int) -> Path:
+    """Return where lines go that the page has no room for; ``number`` counts the files with lines, of which the page is the first."""
+    return page.with_name(f"{page.stem}-groups-{number}{page.suffix}")
+
+
+def exports_folder(settings: ReportSettings) -> Path:
+    """Return where the files for other programs go."""
+    return page_file(settings).parent if settings.export_dir is None else Path(settings.export_dir)
+
+
+def export_names(formats: Collection[ExportFormat]) -> tuple[str, ...]:
+    """Return the names of the files for other programs."""
+    names = [f"{table}.{name}" for name in ("csv", "json") if name in formats for table in EXPORTED_KEYS]
+    return (*names, *([PROMETHEUS_FILE] if "prometheus" in formats else []))
+
+
+def write_output(parts: Iterable[str], path: Path) -> None:
+    """Replace one of the files of a report, or the file that a link of this name leads to; its folder is made where there is none.
+
+    What UTF-8 cannot hold, a lone surrogate, is written as an escape.
+
+    Raises:
+        EvenkeelError: the file cannot be written.
+    """
+    target = _target(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_file(target, (part.encode(errors="backslashreplace") for part in parts))
+    except OSError as error:
+        raise EvenkeelError(f"report: cannot write {path}: {error.strerror}; name another place for it") from error
+
+
+def remove_unfinished_outputs(settings: ReportSettings) -> None:
+    """Remove what killed processes left in the folders of a report; not where locks do not reach the other machines that may write."""
+    details = [] if settings.details is None else [Path(settings.details)]
+    for folder in {_target(page_file(settings)).parent, exports_folder(settings), *details}:
+        if not is_shared(folder):
+            remove_unfinished(folder)
+
+
+# -- whose file it is
+
+
+def is_report_file(path: Path, kinds: Iterable[str]) -> bool:
+    """Return whether a file begins as those begin that a report writes as one of these kinds.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+        return any(_begins_as(kind, head, file) for kind in kinds)
+
+
+def _begins_as(kind: str, head: bytes, file: BinaryIO) -> bool:
+    if kind == PAGE:
+        return _PAGE_BEGINS.match(head) is not None
+    if kind == PROMETHEUS_FILE:
+        return head.startswith(_METRICS_BEGIN)
+    table, _, ending = kind.partition(".")
+    if ending == "csv":
+        return _HEADINGS[table].match(head) is not None
+    if not head.startswith(b"[\n{"):
+        return head == b"[]\n"
+    file.seek(2)
+    return _is_row(file.readline(_LONGEST_ROW), EXPORTED_KEYS[table])
+
+
+def _is_row(line: bytes, key: Collection[str]) -> bool:
+    """Return whether a line of a JSON file is a row of the table that has this key."""
+    try:
+        row = json.loads(line.rstrip(b",\n"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and row.keys() >= set(key) and list(row) == sorted(row)
+
+
+def without_report_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the paths but those of files that a report wrote: a name in such a file could make it pass for a capture.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    kinds = (PAGE, *export_names(get_args(ExportFormat)))
+    found: list[Path] = []
+    for path in paths:
+        if is_report_file(path, kinds):
+            found.append(path)
+        else:
+            yield path
+    if found:
+        logger.info("passed over files that a report wrote: %d, such as %s", len(found), found[0])
+
+
+# -- where it must not go
+
+
+@dataclass(frozen=True)
+class _Output:
+    """A file that a report is going to write.
+
+    Attributes:
+        setting: the one that names the file or its folder.
+        target: the file itself, where a link was named.
+    """
+
+    setting: str
+    target: Path
+    kind: str
+
+
+class _Inputs:
+    """Files that are read, and folders that hold such files."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._files: set[tuple[int, int]] = set()
+        self._folders: set[Path] = set()
+        for path in paths:
+            try:
+                about = path.stat()
+            except (OSError, ValueError):  # no input of this command, which would have refused it
+                continue
+            if stat.S_ISDIR(about.st_mode):
+                self._folders.add(path.resolve())
+            else:
+                self._files.add((about.st_dev, about.st_ino))
+
+    def has(self, about: os.stat_result) -> bool:
+        """Return whether a file is an input, by whatever name."""
+        return (about.st_dev, about.st_ino) in self._files
+
+    def folder_around(self, target: Path) -> Path | None:
+        """Return the folder of inputs in which a file lies."""
+        return next((folder for folder in target.parents if folder in self._folders), None)
+
+
+def check_outputs(settings: Settings, inputs: Iterable[Path], *, overwrite: bool) -> None:
+    """Refuse what a report must not replace.
+
+    Args:
+        inputs: files that are read, and folders of such files.
+        overwrite: whether other files than those of a report may be replaced; inputs and tables never are.
+
+    Raises:
+        UsageError: naming the setting, the file, and why.
+    """
+    read = _Inputs(inputs)
+    warehouse = local_folder(settings.warehouse)
+    own = None if warehouse is None else warehouse.resolve()
+    planned: dict[Path, str] = {}
+    for output in _outputs(settings.report):
+        problem = _table_problem(output.target, own) or _file_problem(output, read, overwrite=overwrite)
+        other = planned.setdefault(output.target, output.setting)
+        if other != output.setting:
+            problem = f"is where report.{other} writes, too; name another place for one of them"
+        if problem is not None:
+            raise UsageError(f"report.{output.setting}: {on_one_line(str(output.target))} {problem}")
+
+
+def check_new_file(path: Path, warehouse: str) -> None:
+    """Refuse a file that is there, and one among tables.
+
+    Args:
+        warehouse: the one that is read.
+
+    Raises:
+        UsageError: naming the file, and why.
+    """
+    target, folder = _target(path), local_folder(warehouse)
+    problem = _table_problem(target, None if folder is None else folder.resolve())
+    if problem is None and target.exists():
+        problem = "is there already; name a file that is not"
+    if problem is not None:
+        raise UsageError(f"--output: {on_one_line(str(target))} {problem}")
+
+
+def _outputs(settings: ReportSettings) -> Iterator[_Output]:
+    """Yield what a report is going to write; of further pages those that are there, and a name for those to come."""
+    page = page_file(settings)
+    yield _Output("output", _target(page), PAGE)
+    for number in count(2):
+        further = _target(further_page(page, number))
+        yield _Output("output", further, PAGE)
+        if not os.path.exists(further):
+            break
+    names = export_names(settings.export)
+    yield from (_Output("export_dir", _target(exports_folder(settings) / name), name) for name in names)
+    if settings.details is not None:
+        folder = Path(settings.details)
+        try:
+            pages = sorted(filter(_GROUP_PAGE.fullmatch, os.listdir(folder)))
+        except FileNotFoundError:
+            pages = []
+        except OSError as error:
+            raise UsageError(f"report.details: {on_one_line(str(folder))} cannot be read ({error.strerror}); name another folder") from None
+        yield from (_Output("details", _target(folder / name), PAGE) for name in (*pages, f"group-{0:016}.html"))
+
+
+def _target(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _table_problem(target: Path, warehouse: Path | None) -> str | None:
+    """Return why a file cannot lie where it is named, because of tables and locks.
+
+    Args:
+        warehouse: the run's own, whose tables may be still to come.
+    """
+    remedy = "name a file outside of it"
+    table = table_around(target)
+    if table is not None:
+        return f"lies in the Delta table {on_one_line(str(table))}; {remedy}"
+    if target.name.startswith(_LOCKS_BEGIN):
+        return f"has a name that Evenkeel's locks have ({_LOCKS_BEGIN}*); name another file"
+    for folder in target.parents:
+        entry = target.relative_to(folder).parts[0]
+        if (folder == warehouse or is_warehouse(folder)) and "." not in entry:  # no table has a dot; Spark takes long to import
+            from schemas.tables import TABLES
+
+            if entry in {*TABLES, *OTHER_ENTRIES}:
+                return f"lies in {entry} of the warehouse {on_one_line(str(folder))}; {remedy}"
+    return None
+
+
+def _file_problem(output: _Output, inputs: _Inputs, *, overwrite: bool) -> str | None:
+    """Return why the file that is there cannot be replaced; None when it can, or when there is none."""
+    try:
+        about = output.target.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(about.st_mode):
+        return "is a folder or a device; expected the name of a file"
+    if inputs.has(about):
+        return "is an input; name another file"
+    if about.st_size == 0:
+        return None
+    try:
+        if is_report_file(output.target, (output.kind,)):
+            return None
+        found = f"found one that does not begin as {'the pages' if output.kind == PAGE else output.kind} of a report"
+    except OSError as error:
+        found = f"it cannot be read ({error.strerror})"
+    folder = inputs.folder_around(output.target)
+    if folder is not None:
+        return f"is a file of the input {on_one_line(str(folder))}; name another file"
+    return None if overwrite else f"is a file that no report wrote ({found}); name another file, or replace it with --overwrite"

@@ -1,0 +1,442 @@
+"""The only place that makes a Spark session."""
+
+from __future__ import annotations
+
+import atexit
+import codecs
+import logging
+import os
+import re
+import shlex
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, is_remote
+
+from jobs.launcher import (
+    NOTICE_VARIABLE,
+    PROFILE_VARIABLE,
+    PROFILES,
+    Refusal,
+    Workload,
+    check_open_files,
+    choose_locale,
+    choose_profile,
+    clean_search_path,
+    find_machine,
+    hard_limit_of_open_files,
+    own_settings,
+    parse,
+    read_settings,
+)
+from jobs.runtime.errors import PlatformError, explain
+from jobs.runtime.installation import zip_packages
+
+try:
+    from py4j.protocol import Py4JError
+except ImportError:  # Spark Connect does without
+    SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    SPARK_ERRORS = (PySparkException, Py4JError)
+"""What Spark raises; the second where PySpark has no class for what happened in the JVM, such as a full disk, or where the JVM is gone."""
+STORAGE_ERRORS: tuple[type[Exception], ...] = (*SPARK_ERRORS, OSError)
+"""What reading or writing a store can raise, through Spark or without it."""
+
+logger = logging.getLogger(__name__)
+
+SUPPORTED_SPARK = ("4.0", "4.1")
+DELTA_VERSION = "4.4.0"
+CLIENT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
+"""What PySpark needs as a client of a Spark Connect server, beyond what we need in any case."""
+CONNECT_SECONDS = 30.0
+_LOCAL_WITHOUT_RETRIES = re.compile(r"local(?:\[([0-9]+|\*)\])?")
+"""Local masters with no number of tries; no setting adds one."""
+SCRATCH_BYTES = 1 << 20
+"""Without as much as that left Spark does not get far."""
+UMASK = "fs.permissions.umask-mode"
+CODE_GENERATION = "spark.sql.codegen.factoryMode"
+_HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
+
+
+def open_session(conf_folder: Path, extra_jars: Path | None = None, workload: Workload | None = None) -> SparkSession:
+    """Return the session to run in.
+
+    ``SPARK_REMOTE``, which is Spark's own variable, names a Spark Connect server. Under spark-submit or on a platform that brings its
+    own session, jars, extensions and master belong to the launcher: only runtime SQL settings are added. Without a launcher the same
+    ``conf/`` files make a local session.
+
+    Args:
+        conf_folder: holds ``spark-defaults.conf``, and for a local session ``spark-local.conf`` and ``spark-local-large.conf``.
+        extra_jars: folder of Delta's jars; without it those that the launcher has fetched into the checkout, else Spark resolves them
+            by name, which needs the network once.
+        workload: what the session is for, by which the settings of a local one are chosen; None for a small run's, as they are written.
+
+    Raises:
+        PlatformError: there is no session, it is of a Spark that is not supported, or lacks Delta.
+    """
+    address = os.environ.get("SPARK_REMOTE")
+    if address and SparkSession.getActiveSession() is None:
+        spark = _open_remote(address, read_conf_file(conf_folder / "spark-defaults.conf"))
+    else:
+        spark = _open_classic(conf_folder, extra_jars, workload)
+    _check(spark)
+    _check_arguments(spark)
+    advice = advice_on_master(_setting(spark, "spark.master"))
+    if advice is not None:
+        logger.warning("%s", advice)
+    if is_of_one_machine(spark):
+        follow_umask(spark)
+    mend_interrupt(spark)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    return spark
+
+
+def check_scratch(environ: Mapping[str, str]) -> None:
+    """Refuse a scratch folder of Spark's in which nothing can be written: Spark tells that in a hundred lines and more.
+
+    Raises:
+        PlatformError: naming the folder.
+    """
+    for folder in (environ.get("SPARK_LOCAL_DIRS") or "/tmp").split(","):  # Java's own default does not follow TMPDIR on Linux
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(SCRATCH_BYTES))
+        except OSError as error:
+            raise PlatformError(
+                f"Spark's scratch folder {folder} cannot be written ({error.strerror}); free some space, or name another one by "
+                "SPARK_LOCAL_DIRS"
+            ) from None
+
+
+def _open_classic(conf_folder: Path, extra_jars: Path | None, workload: Workload | None) -> SparkSession:
+    notice = os.environ.pop(NOTICE_VARIABLE, "")
+    if notice:
+        logger.info("%s", notice)
+    if SparkSession.getActiveSession() is None:
+        check_scratch(os.environ)
+        try:
+            check_open_files(hard_limit_of_open_files())
+        except Refusal as refusal:
+            raise PlatformError(str(refusal)) from None
+    if not _is_launched():
+        settings = _local_settings(conf_folder, extra_jars, workload)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name that resolves to nothing would end the start
+        os.environ.setdefault("SPARK_CONF_DIR", str(conf_folder.absolute()))  # its log4j2.properties keeps Spark quiet
+        _set_variables(conf_folder.absolute().parent)
+    builder = SparkSession.builder.appName("evenkeel")
+    if not _is_launched():
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+    try:
+        # A JVM that is started here starts its Python workers by -m, which puts its current folder before every other on their path.
+        with nullcontext() if _is_launched() else _current_folder(conf_folder):
+            return builder.getOrCreate()
+    except SPARK_ERRORS as error:
+        raise PlatformError(f"Spark does not start ({explain(error)}); its own messages stand above") from error
+
+
+def _set_variables(root: Path) -> None:
+    """Set what a JVM that is started here hands to its Python workers: no search in the current folder, our packages, UTF-8.
+
+    Args:
+        root: the checkout; the packages of an installed wheel are on every worker's path.
+    """
+    paths = [str(root)] if (root / "jobs" / "launcher.py").is_file() else []
+    paths += filter(None, [clean_search_path(os.environ.pop("PYTHONPATH", ""), os.getcwd())])
+    if paths:
+        os.environ["PYTHONPATH"] = ":".join(paths)
+    locale = choose_locale()
+    if locale:
+        os.environ["LC_ALL"] = locale
+
+
+@contextmanager
+def _current_folder(folder: Path) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _open_remote(address: str, wanted: Mapping[str, str]) -> SparkSession:
+    """Return a session of its own on a Spark Connect server, with what spark-submit brings along elsewhere: settings, and our code.
+
+    Args:
+        address: ``sc://host:port``.
+        wanted: settings; those that a session may not choose are left to the server.
+
+    Raises:
+        PlatformError: the client's packages are missing, or the server does not answer.
+    """
+    if not all(map(_is_there, CLIENT_PACKAGES)):
+        remedy = f"{sys.executable} -m pip install 'pyspark[connect]'"
+        raise PlatformError(f"Spark Connect needs packages that are missing, Evenkeel's extra connect; install them: {remedy}")
+    try:
+        _check_reachable(address)
+        spark = SparkSession.builder.remote(address).getOrCreate()
+        atexit.register(spark.stop)  # else the server keeps the session for an hour
+        with tempfile.TemporaryDirectory(prefix="evenkeel-") as folder:
+            spark.addArtifacts(str(zip_packages(Path(folder))), pyfile=True)
+        for key, value in wanted.items():
+            if spark.conf.isModifiable(key):
+                spark.conf.set(key, value)
+    except PySparkException as error:
+        raise PlatformError(f"the Spark Connect server cannot be used: {explain(error)}") from error
+    return spark
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address at which nobody listens: PySpark would go on trying for more than ten minutes.
+
+    Raises:
+        PlatformError: naming host and port only, since an address may hold a token; nothing of one that cannot be taken apart.
+    """
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    try:
+        host, _, port = DefaultChannelBuilder(address).endpoint.rpartition(":")
+    except (PySparkException, ValueError):
+        host = ""
+    if not _HOST.fullmatch(host):
+        raise PlatformError(
+            "the address of the Spark Connect server (--remote, or SPARK_REMOTE) cannot be read, and is not repeated, since it may hold "
+            "a token; expected sc://HOST:PORT, behind it perhaps /;NAME=VALUE;NAME=VALUE with %3D for an = in a value"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    except (OSError, UnicodeError) as error:
+        told = getattr(error, "strerror", None) or error
+        raise PlatformError(f"no Spark Connect server at {host}:{port} ({told}); correct the address") from None
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it would be in
+        return False
+
+
+def _setting(spark: SparkSession, key: str) -> str:
+    """Return the value of one of the session's settings, empty where it has none."""
+    return spark.conf.get(key, "") or ""
+
+
+@contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Set SQL settings for the length of the block; the session may be somebody else's too, so that each is put back."""
+    before = {key: spark.conf.get(key, None) for key in values}
+    for key, value in values.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, earlier in before.items():
+            spark.conf.unset(key) if earlier is None else spark.conf.set(key, earlier)
+
+
+def compiled_queries(spark: SparkSession) -> AbstractContextManager[None]:
+    """Compile the queries of the block to code also where conf/spark-local.conf has them interpreted, which pays for small tables.
+
+    A session with another setting keeps it, since not every platform lets it be changed.
+    """
+    interprets = _setting(spark, CODE_GENERATION) == "NO_CODEGEN"
+    return settings(spark, {CODE_GENERATION: "FALLBACK"} if interprets else {})
+
+
+def read_conf_file(path: Path) -> dict[str, str]:
+    """Return the settings of one ``spark-defaults.conf``-style file: ``key value`` lines, ``#`` starts a comment line."""
+    return read_settings(path.read_text(encoding="utf-8"))
+
+
+def _is_launched() -> bool:
+    # Databricks has a session for us, but it need not be the active one of the thread that asks.
+    is_launched = "PYSPARK_GATEWAY_PORT" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ
+    return is_launched or SparkSession.getActiveSession() is not None
+
+
+def _local_settings(conf_folder: Path, extra_jars: Path | None, workload: Workload | None) -> dict[str, str]:
+    # Nothing of ours is kept in Spark's own warehouse, but it would leave a folder of that name where it is started.
+    settings = {"spark.master": "local[*,4]", "spark.sql.warehouse.dir": tempfile.gettempdir()}
+    settings.update(read_conf_file(conf_folder / "spark-defaults.conf"))
+    if workload is None:
+        settings.update(read_conf_file(conf_folder / PROFILES["small"]))
+    else:
+        try:
+            options = parse(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))).spark_options
+            # Spark itself reads no file of ours here.
+            own = own_settings(options, os.environ)._replace(replaces_file=True)
+            profile = choose_profile(workload, str(conf_folder), os.environ.get(PROFILE_VARIABLE, ""), find_machine(), own)
+        except Refusal as refusal:
+            raise PlatformError(str(refusal)) from None
+        logger.info("%s", profile.notice)
+        settings.update(profile.settings)
+    if extra_jars is None:
+        extra_jars = next(iter(conf_folder.parent.glob(f".evenkeel/jars/spark-{_spark_minor()}")), None)
+    if extra_jars is not None:
+        settings["spark.jars"] = ",".join(sorted(str(jar.absolute()) for jar in extra_jars.glob("*.jar")))
+    else:
+        settings["spark.jars.packages"] = f"io.delta:delta-spark_{_spark_minor()}_2.13:{DELTA_VERSION}"
+    return settings
+
+
+def _spark_minor() -> str:
+    return ".".join(pyspark.__version__.split(".")[:2])
+
+
+def _check(spark: SparkSession) -> None:
+    if ".".join(spark.version.split(".")[:2]) not in SUPPORTED_SPARK:
+        raise PlatformError(f"this is Spark {spark.version}; Evenkeel runs on Spark {' and '.join(SUPPORTED_SPARK)}")
+    if "delta" not in _setting(spark, "spark.sql.extensions").lower() and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+        raise PlatformError(
+            "Spark was started without Delta: pass --jars with Delta's jars and "
+            "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, or use ./spark-submit.sh"
+        )
+
+
+def _check_arguments(spark: SparkSession) -> None:
+    """Refuse arguments that came through the session's JVM and may have lost characters there; the launcher's are encoded.
+
+    Raises:
+        PlatformError: the JVM has another encoding than UTF-8, and an argument has what stands for a lost character.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return
+    doubtful = next((word for word in sys.argv[1:] if "?" in word or "\ufffd" in word), None)
+    encoding = jvm_encoding(spark)
+    if doubtful is not None and encoding is not None and not is_utf8(encoding):
+        raise PlatformError(
+            f"found a question mark in the argument {doubtful!r}, which may stand for a lost character: Java's encoding is {encoding}; "
+            "start by ./spark-submit.sh, or set LC_ALL=C.UTF-8"
+        )
+
+
+def advice_on_master(master: str) -> str | None:
+    """Return what to choose in place of a local master on which nothing is tried again; None for any other.
+
+    >>> advice_on_master("local[2]")
+    'master local[2] gives up when one worker is killed, and cannot tell which group it was at; local[2,4] tries again'
+    >>> advice_on_master("local[*,4]"), advice_on_master("yarn")
+    (None, None)
+    """
+    match = _LOCAL_WITHOUT_RETRIES.fullmatch(master)
+    if match is None:
+        return None
+    return (
+        f"master {master} gives up when one worker is killed, and cannot tell which group it was at; local[{match[1] or 1},4] tries again"
+    )
+
+
+def jvm_pid(spark: SparkSession) -> int | None:
+    """Return the process id of the session's JVM; None over Spark Connect, where it is another machine's."""
+    try:
+        jvm: Any = spark._jvm  # has whatever Java has
+        return int(jvm.java.lang.ProcessHandle.current().pid())
+    except PySparkException:
+        return None
+
+
+def jvm_encoding(spark: SparkSession) -> str | None:
+    """Return in which encoding the session's JVM writes the names of files; None over Spark Connect, where it is another machine's."""
+    try:
+        jvm: Any = spark._jvm  # has whatever Java has
+        return str(jvm.java.lang.System.getProperty("sun.jnu.encoding"))
+    except PySparkException:
+        return None
+
+
+def jvm_versions(spark: SparkSession) -> dict[str, str]:
+    """Return the versions of the driver's Java and Delta; nothing over Spark Connect, where they are another machine's.
+
+    Without Delta's where a platform brings a Delta of its own that does not tell it.
+    """
+    try:
+        jvm: Any = spark._jvm  # has whatever Java has
+    except PySparkException:
+        return {}
+    versions = {"java": str(jvm.java.lang.System.getProperty("java.version"))}
+    with suppress(TypeError):  # what Py4J raises where there is no such class
+        versions["delta"] = str(jvm.io.delta.package.VERSION())
+    return versions
+
+
+def is_utf8(encoding: str) -> bool:
+    """Return whether this name, of Java's or Python's, means UTF-8.
+
+    >>> is_utf8("UTF-8"), is_utf8("utf8"), is_utf8("ANSI_X3.4-1968"), is_utf8("unheard-of")
+    (True, True, False, False)
+    """
+    try:
+        return codecs.lookup(encoding).name == "utf-8"
+    except LookupError:
+        return False
+
+
+def hurry(spark: SparkSession) -> None:
+    """Give this thread's jobs the next slot that gets free, before the tasks that wait already; over Spark Connect they wait behind them.
+
+    Takes effect where ``spark.scheduler.mode`` is FAIR: then each pool has its turn, and this thread's is one of its own.
+    """
+    try:
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"evenkeel-{threading.get_ident()}")
+    except SPARK_ERRORS as error:
+        logger.debug("no pool of its own: %s", error)
+
+
+def mend_interrupt(spark: SparkSession) -> None:
+    """Have Ctrl-C end the running jobs and raise ``KeyboardInterrupt``, where PySpark has taken that signal for the same.
+
+    PySpark's own handler asks the JVM on the connection of the call that it interrupts. That fails, so that the jobs go on, and the call
+    ends with an error of Py4J instead. Py4J then has the JVM close that connection by its port, which is the port of all: whatever is
+    asked next may find its connection closed.
+    """
+    if not getattr(signal.getsignal(signal.SIGINT), "__module__", "").startswith("pyspark."):
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        gateway: Any = spark.sparkContext._gateway  # Py4J has whatever Java has
+        client: Any = gateway._gateway_client
+        connection = client.get_thread_connection() if hasattr(client, "get_thread_connection") else None
+        if connection is not None:
+            connection.socket = None  # an answer is still to come on it: this thread gets a new one, and Py4J leaves the others alone
+        with suppress(*SPARK_ERRORS, OSError):  # the JVM may have been interrupted as well
+            spark.sparkContext.cancelAllJobs()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+
+
+def follow_umask(spark: SparkSession) -> None:
+    """Have Spark give its files and folders the modes that this process gives, unless the session's settings name a umask.
+
+    Hadoop has a umask of its own, 022 by default, which file systems that are open already ask at each file; Delta asks the other one.
+    """
+    if _setting(spark, f"spark.hadoop.{UMASK}"):
+        return
+    umask = os.umask(0o077)  # there is no other way to read it
+    os.umask(umask)
+    jvm: Any = spark._jvm  # has whatever Java has
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI.create("file:///"), configuration)
+    for conf in (configuration, local.getConf()):
+        conf.set(UMASK, f"{umask:03o}")
+
+
+def is_of_one_machine(spark: SparkSession) -> bool:
+    """Return whether the workers run where this process does; where a Spark Connect server runs, cannot be told."""
+    return not is_remote() and _setting(spark, "spark.master").startswith("local")

@@ -1,0 +1,110 @@
+"""Who may take a lease next, where a store's log may let two commits believe that they made the same version.
+
+A claim is a file that can be made once: ``5.0`` lets its maker take the lease under token 5, and ``0.0`` make its table. One whose maker
+died before it took the lease counts for nothing after a while; ``5.1`` is then the next to be made.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pyspark.errors import PySparkAttributeError
+from pyspark.sql import SparkSession
+
+from jobs.runtime.errors import explain
+from jobs.runtime.location import address, local_folder
+from jobs.runtime.session import STORAGE_ERRORS
+from jobs.storage.stored import remove_stored, store_once, stored_names
+
+logger = logging.getLogger(__name__)
+
+_NAME = re.compile(r"(\d+)\.(\d+)")
+
+
+class Claims:
+    """The claims to one lease, as one run sees them.
+
+    Where no file can be made, over Spark Connect for one, every claim is granted, and the log of the lease decides alone.
+    """
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        local = local_folder(folder)
+        self._place = _StoredPlace(spark, folder) if local is None else _LocalPlace(local)
+        self._mine: str | None = None
+
+    def make(self, token: int, ended: datetime) -> bool:
+        """Return whether this run, and no other, may go on under a token; removes claims to earlier tokens.
+
+        Args:
+            ended: a claim made before that counts for nothing.
+        """
+        try:
+            tries: dict[int, datetime] = {}
+            for name, made_at in self._place.names().items():
+                match = _NAME.fullmatch(name)
+                if match is not None and int(match[1]) < token:
+                    self._place.remove(name)
+                elif match is not None and int(match[1]) == token:
+                    tries[int(match[2])] = made_at
+            newest = max(tries, default=-1)
+            if tries and tries[newest] >= ended:
+                return False
+            name = f"{token}.{newest + 1}"
+            is_made = self._place.make(name)
+        except PySparkAttributeError:  # there is no JVM over Spark Connect
+            return True
+        except STORAGE_ERRORS as error:
+            logger.warning("the lease is taken without a claim, as another run may do at this moment: %s", explain(error))
+            return True
+        self._mine = name if is_made else None
+        return is_made
+
+    def give_up(self) -> None:
+        """Take the newest claim of this run back, so that the next need not wait until it has ended."""
+        if self._mine is not None:
+            self._place.remove(self._mine)
+            self._mine = None
+
+
+class _LocalPlace:
+    """A folder of a file system that several machines mount; NFS and FUSE make a file once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def names(self) -> dict[str, datetime]:
+        found = {}
+        for path in self._folder.iterdir() if self._folder.exists() else ():
+            with suppress(FileNotFoundError):  # it has just been removed
+                found[path.name] = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+        return found
+
+    def make(self, name: str) -> bool:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            os.close(os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+        except FileExistsError:
+            return False
+        return True
+
+    def remove(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
+
+class _StoredPlace:
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self._spark, self._folder = spark, address(folder)
+
+    def names(self) -> dict[str, datetime]:
+        return stored_names(self._spark, self._folder)
+
+    def make(self, name: str) -> bool:
+        return store_once(self._spark, f"{self._folder}/{name}")
+
+    def remove(self, name: str) -> None:
+        remove_stored(self._spark, f"{self._folder}/{name}")

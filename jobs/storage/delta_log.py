@@ -1,0 +1,140 @@
+"""A table's log where it lies in a local folder, read and cut without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jobs.runtime.errors import WarehouseDamagedError
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_FILE_OF_VERSIONS = re.compile(r"\.?(\d{20})\.(?:(\d{20})\.)?.+")
+"""A commit, checksum or checkpoint of one version, or the commits from one to another in one file; with a dot in front its checksums."""
+
+
+def local_properties(log: Path, version: int) -> dict[str, str]:
+    """Return the properties that a table has at a version: from the newest checksum, or commit, that tells them.
+
+    Spark writes a checksum with every commit, so that this reads one file; other writers need not, and nothing depends on one: where it
+    cannot be read the commit is.
+
+    Raises:
+        WarehouseDamagedError: a commit cannot be read, is no log's, or none of those left tells the properties.
+    """
+    for number in range(version, -1, -1):
+        noted = _noted_metadata(log / f"{number:020}.crc")
+        metadata = noted or next((action["metaData"] for action in _actions(log / f"{number:020}.json") if "metaData" in action), None)
+        if metadata is not None:
+            properties: dict[str, str] = metadata.get("configuration", {})
+            return properties
+    raise WarehouseDamagedError(f"{log}: no commit tells the table's properties; restore the folder from a copy, or rebuild the warehouse")
+
+
+def files_of(log: Path, version: int) -> list[Path] | None:
+    """Return the files that hold the rows of a table at a version; no order.
+
+    Reads the newest checkpoint up to the version, and the commits behind it. None where that does not tell: a file of the log is missing
+    or damaged, a checkpoint has several parts, or the table has something that only Delta knows how to read, such as deletion vectors.
+    """
+    try:
+        base = max(
+            (int(match[1]) for name in os.listdir(log) if (match := _CHECKPOINT.fullmatch(name)) and int(match[1]) <= version), default=-1
+        )
+        actions = _checkpoint_actions(log / f"{base:020}.checkpoint.parquet") if base >= 0 else []
+        for number in range(base + 1, version + 1):
+            committed = [json.loads(line) for line in (log / f"{number:020}.json").read_text(encoding="utf-8").splitlines() if line]
+            if not committed:
+                return None
+            actions += committed
+        return _live_files(log.parent, actions)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
+        return None
+
+
+def _checkpoint_actions(path: Path) -> list[dict[str, Any]]:
+    """Return the actions of a checkpoint that say where rows are and how to read them."""
+    file = pq.ParquetFile(path)
+    rows = file.read(columns=[name for name in ("add", "protocol", "sidecar") if name in file.schema_arrow.names]).to_pylist()
+    return [{kind: content for kind, content in row.items() if content is not None} for row in rows]
+
+
+def _live_files(table: Path, actions: list[dict[str, Any]]) -> list[Path] | None:
+    """Return the files that actions add up to; None where these say something else than adding, or removing, whole files of the table."""
+    paths: set[str] = set()
+    reader_version = None
+    for action in actions:
+        if not isinstance(action, dict):
+            return None
+        if "add" in action:
+            if action["add"].get("deletionVector") or urlsplit(action["add"]["path"]).scheme:
+                return None
+            paths.add(action["add"]["path"])
+        elif "remove" in action:
+            paths.discard(action["remove"]["path"])
+        elif "protocol" in action:
+            reader_version = action["protocol"]["minReaderVersion"]
+        elif "sidecar" in action:
+            return None
+    return [table / unquote(path) for path in paths] if reader_version == 1 else None
+
+
+def checkpoint_before(log: Path, moment: float) -> int | None:
+    """Return the newest version that has a checkpoint and was committed before a moment, None where there is none.
+
+    Args:
+        moment: seconds since 1970, compared with the time of the commit's file, as Delta does.
+    """
+    versions = (int(match[1]) for path in log.iterdir() if (match := _CHECKPOINT.fullmatch(path.name)))
+    old = (version for version in versions if (commit := log / f"{version:020}.json").exists() and commit.stat().st_mtime < moment)
+    return max(old, default=None)
+
+
+def cut_before(log: Path, version: int) -> int:
+    """Remove everything about versions before one that has a checkpoint; return how many commits went.
+
+    Oldest first, and of each version the commit last: wherever this is interrupted, what is left is the end of the log, with the checkpoint
+    in it, and there is no trace of a commit that is gone.
+    """
+    doomed = []
+    for path in log.iterdir():
+        match = _FILE_OF_VERSIONS.fullmatch(path.name)
+        if match and int(match[2] or match[1]) < version:
+            doomed.append((int(match[1]), path.name.endswith(".json"), path.name, path))
+    for *_, path in sorted(doomed):
+        path.unlink()
+    return sum(path.name == f"{number:020}.json" for number, _, _, path in doomed)
+
+
+def _noted_metadata(path: Path) -> dict[str, Any] | None:
+    """Return the table's metadata as a version's checksum tells it, None where there is none that can be read."""
+    try:
+        noted = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    metadata = noted.get("metadata") if isinstance(noted, dict) else None
+    return metadata if isinstance(metadata, dict) else None
+
+
+def _actions(path: Path) -> list[dict[str, Any]]:
+    try:
+        actions = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except FileNotFoundError:
+        return []
+    except ValueError as error:
+        raise _damaged(path, f"not JSON ({error})") from None
+    except OSError as error:
+        raise _damaged(path, f"cannot be read ({error.strerror})") from None
+    if not all(isinstance(action, dict) and isinstance(action.get("metaData", {}), dict) for action in actions):
+        raise _damaged(path, "a line is no action of a Delta log")
+    return actions
+
+
+def _damaged(path: Path, problem: str) -> WarehouseDamagedError:
+    return WarehouseDamagedError(f"{path}: {problem}; restore the folder from a copy, or rebuild the warehouse")

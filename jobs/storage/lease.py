@@ -1,0 +1,293 @@
+"""One writer at a time where file locks do not reach: object stores, catalogs, shared file systems.
+
+A Delta table of one row, made once, says who holds the warehouse. It is changed only by a conditional UPDATE, which Delta lets one of
+two contenders do; an appended row would exclude nobody. Where the log itself may let two commits pass as the same version, on S3 or NFS,
+a claim comes before: a file that only one of them can make. The holder renews the lease while it runs, so that that of a dead run ends
+by itself; machines have to agree on the time within minutes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from pyspark.sql import Row, SparkSession
+
+from jobs.runtime.errors import LeaseLostError, NotAWarehouseError, WarehouseBusyError, explain
+from jobs.runtime.location import LEASE, address, is_path
+from jobs.runtime.lock import Holder
+from jobs.runtime.session import hurry
+from jobs.storage.catalog_tables import make_table
+from jobs.storage.claims import Claims
+from jobs.storage.sql_text import literal
+
+logger = logging.getLogger(__name__)
+
+CLAIMS = "_claims"
+HEARTBEAT_SECONDS = 60.0
+EXPIRY = timedelta(minutes=10)
+POLL_SECONDS = 5.0
+CREATE_TRIES = 20
+CREATE_WAIT_SECONDS = 0.5
+TAKING_SECONDS = 60.0
+"""How long another run may be about to take a free lease: what it does before it has is done within seconds."""
+_FREE = (
+    "CAST(NULL AS STRING) AS nonce, 0L AS token, '' AS run_id, '' AS host, 0 AS pid, '' AS started_at, TIMESTAMP '1970-01-01' AS renewed_at"
+)
+
+
+def lease_table(location: str) -> str:
+    """Return the SQL name of a warehouse's lease."""
+    return f"delta.`{address(location)}/{LEASE}`" if is_path(location) else f"{location}.evenkeel_lease"
+
+
+class Lease:
+    """The lease of one warehouse, as one run sees it.
+
+    Attributes:
+        table: SQL name of the lease's table.
+        nonce: tells this run from another of the same name.
+    """
+
+    def __init__(self, spark: SparkSession, location: str, holder: Holder, now: Callable[[], datetime]) -> None:
+        self.spark = spark
+        self.location = location
+        self.table = lease_table(location)
+        self.nonce = uuid.uuid4().hex
+        self._holder = holder
+        self._now = now
+        self._claims = Claims(spark, f"{location}/{LEASE}/{CLAIMS}") if is_path(location) else None
+        self._lost: str | None = None
+        self._renewed_at = now()
+        self._ended = threading.Event()
+        self._renewing = threading.Lock()
+        self._heart = threading.Thread(target=self._beat, name="evenkeel-lease", daemon=True)
+
+    def acquire(self, wait_seconds: float) -> None:
+        """Take the lease and keep renewing it.
+
+        Raises:
+            WarehouseBusyError: somebody else has it and still does after ``wait_seconds``.
+            NotAWarehouseError: there is no place for it, such as a schema that does not exist.
+        """
+        waited = 0.0
+        while not (self._ensure_made() and self._take()):
+            row = self._held()
+            limit = max(wait_seconds, TAKING_SECONDS) if row is None else wait_seconds
+            if waited >= limit:
+                raise _busy(self.location, row, self._now())
+            pause = min(CREATE_WAIT_SECONDS if row is None else POLL_SECONDS, limit - waited)
+            time.sleep(pause)
+            waited += pause
+        self._heart.start()
+
+    def check(self) -> None:
+        """Make sure that the lease is still ours: renew it.
+
+        Raises:
+            LeaseLostError: another run has taken it since this one failed to renew it in time.
+        """
+        if self._lost is None:
+            self._renew()
+        self._refuse_if_lost()
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Refuse the block when the lease is lost; asks nobody while the heart beats, so that it can stand before every commit.
+
+        A machine that was suspended may be back before its heart beats again, and the lease be another's by then.
+
+        Raises:
+            LeaseLostError: see ``check``.
+        """
+        if self._now() - self._renewed_at > EXPIRY / 2:
+            self.check()
+        self._refuse_if_lost()
+        yield
+
+    def _refuse_if_lost(self) -> None:
+        if self._lost is not None:
+            raise LeaseLostError(f"warehouse {self.location}: {self._lost}; nothing was published, run again")
+
+    def release(self) -> None:
+        """Give the lease back; one that is not ours any more stays as it is."""
+        self._ended.set()
+        if self._heart.is_alive():
+            self._heart.join()
+        try:
+            self._update("nonce = NULL", f"nonce = {literal(self.nonce)}")
+        except Exception as error:  # what the block ended with counts more, and the lease ends by itself
+            logger.warning("the lease could not be given back: %s", explain(error))
+
+    def _ensure_made(self) -> bool:
+        """Return whether the lease's table is there, made now if need be; False while another run is making it."""
+        for tries_left in reversed(range(CREATE_TRIES)):
+            if self._row() is not None:
+                return True
+            if not self._claim(0):
+                return False
+            try:
+                self._make()
+                return True
+            except Exception as error:  # in a catalog another run may be making it at this moment
+                self._give_up()
+                if not tries_left:
+                    raise NotAWarehouseError(f"warehouse {self.location}: cannot be opened: {explain(error)}") from error
+                time.sleep(CREATE_WAIT_SECONDS)
+        return False
+
+    def _make(self) -> None:
+        if is_path(self.location):  # CREATE TABLE would take a log without a commit, which a run leaves that died, for a table
+            path = f"{address(self.location)}/{LEASE}"
+            self.spark.sql(f"SELECT {_FREE}").write.format("delta").mode("ignore").save(path)
+        else:
+            make_table(self.spark, self.table, f"CREATE TABLE IF NOT EXISTS {self.table} USING delta AS SELECT {_FREE}")
+
+    def _claim(self, token: int) -> bool:
+        return self._claims is None or self._claims.make(token, self._now() - EXPIRY)
+
+    def _give_up(self) -> None:
+        if self._claims is not None:
+            self._claims.give_up()
+
+    def _take(self) -> bool:
+        row, holder, now = self._read(), self._holder, self._now()
+        token = row["token"] + 1
+        if row["is_held"] or not self._claim(token):
+            return False
+        values = {
+            "token": token,
+            "nonce": self.nonce,
+            "run_id": holder.run_id,
+            "host": holder.host,
+            "pid": holder.pid,
+            "started_at": holder.started_at,
+            "renewed_at": now,
+        }
+        assignments = ", ".join(f"{name} = {literal(value)}" for name, value in values.items())
+        is_taken = False
+        try:
+            self._update(assignments, f"token = {row['token']} AND NOT ({_is_held(now)})")
+            after = self._read()
+            is_taken = (after["nonce"], after["token"]) == (self.nonce, token)
+        finally:
+            if not is_taken:
+                self._give_up()
+        if is_taken:
+            self._renewed_at = now
+        return is_taken
+
+    def _beat(self) -> None:
+        hurry(self.spark)
+        pause = HEARTBEAT_SECONDS
+        while not self._ended.wait(pause):
+            began_at = self._now()
+            self._renew()
+            if self._lost is not None:
+                logger.error("%s", self._lost)
+                return
+            # One that had to wait has written the time at which it began, which may be long ago by now.
+            pause = max(0.0, HEARTBEAT_SECONDS - (self._now() - began_at).total_seconds())
+
+    def _renew(self) -> None:
+        with self._renewing:
+            now = self._now()
+            has_ended = now - self._renewed_at > EXPIRY
+            try:
+                if has_ended:  # another run may be taking it at this moment
+                    is_ours = self._take()
+                else:
+                    self._update(f"renewed_at = {literal(now)}", f"nonce = {literal(self.nonce)}")
+                    is_ours = self._read()["nonce"] == self.nonce
+                if is_ours:
+                    self._renewed_at = now
+                    return
+                row = self._read()
+            except Exception as error:  # the store may be away for a moment; what counts is whether the lease has run out
+                logger.warning("the lease could not be renewed: %s", str(error).splitlines()[0])
+                if has_ended:
+                    self._lost = f"the lease could not be renewed for {(now - self._renewed_at).total_seconds():.0f} s"
+                return
+            if row["nonce"] == self.nonce:
+                self._lost = "the lease had ended, and another run is taking it"
+            else:
+                self._lost = f"run {row['run_id']} on {row['host']} has taken the lease"
+
+    def _update(self, assignments: str, condition: str) -> None:
+        try:
+            self.spark.sql(f"UPDATE {self.table} SET {assignments} WHERE {condition}")
+        except Exception as error:  # Delta's conflicts come as whatever Py4J or Connect makes of them
+            if "Concurrent" not in str(error):
+                raise
+            logger.debug("another run changed the lease at the same moment: %s", error)
+
+    def _read(self) -> Row:
+        return self.spark.table(self.table).selectExpr("*", f"{_is_held(self._now())} AS is_held").collect()[0]
+
+    def _row(self) -> Row | None:
+        """Return the row, None where it cannot be read, be it that there is no table yet."""
+        try:
+            return self._read()
+        except Exception as error:  # the class differs between classic Spark, Connect and file systems
+            logger.debug("no lease at %s: %s", self.location, error)
+            return None
+
+    def _held(self) -> Row | None:
+        """Return the row of the run that holds the lease, None when nobody does."""
+        row = self._row()
+        return row if row is not None and row["is_held"] else None
+
+
+def _is_held(now: datetime) -> str:
+    return f"nonce IS NOT NULL AND renewed_at >= {literal(now - EXPIRY)}"
+
+
+def outwait(spark: SparkSession, location: str, wait_seconds: float, now: Callable[[], datetime]) -> None:
+    """Return when no run holds the lease of a warehouse; changes nothing.
+
+    Raises:
+        WarehouseBusyError: a run still does after ``wait_seconds``.
+    """
+    waited = 0.0
+    while True:
+        try:
+            rows = spark.table(lease_table(location)).where(_is_held(now())).collect()
+        except Exception as error:  # the class differs between classic Spark, Connect and file systems
+            logger.debug("no lease at %s: %s", location, error)
+            return
+        if not rows:
+            return
+        if waited >= wait_seconds:
+            raise _busy(location, rows[0], now())
+        time.sleep(min(POLL_SECONDS, wait_seconds - waited))
+        waited += POLL_SECONDS
+
+
+def _busy(location: str, row: Row | None, now: datetime) -> WarehouseBusyError:
+    minutes = EXPIRY.seconds // 60
+    if row is None:
+        return WarehouseBusyError(
+            f"warehouse {location}: another run has been about to take it for {TAKING_SECONDS:.0f} s, and may have died at that; wait for "
+            f"it with --wait SECONDS. What such a run has left counts for nothing after {minutes} minutes"
+        )
+    holder = Holder(row["run_id"], row["host"], row["pid"], row["started_at"] or now.isoformat())
+    return WarehouseBusyError(
+        f"warehouse {location} is held by {holder.told(now)}; wait for it with --wait SECONDS. The lease of a run that died ends "
+        f"{minutes} minutes after its last sign of life"
+    )
+
+
+@contextmanager
+def leased(spark: SparkSession, location: str, holder: Holder, wait_seconds: float, now: Callable[[], datetime]) -> Iterator[Lease]:
+    """Hold the lease of a warehouse for the length of the block; see ``Lease.acquire`` for what it raises."""
+    lease = Lease(spark, location, holder, now)
+    lease.acquire(wait_seconds)
+    try:
+        yield lease
+    finally:
+        lease.release()

@@ -1,0 +1,64 @@
+"""Solutions as rows: what the members of each hold, unpacked from ``solutions.holdings`` into the shape of ``assignments``."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.storage.warehouse import Warehouse
+from jobs.workers import holdings_udfs
+from schemas.keys import PLACE
+from schemas.staging import PACKED_ROWS, UNPACKED_ROWS
+from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS
+from schemas.vocabulary import WITH_RESULT
+
+
+def expand(solutions: DataFrame, snapshots: DataFrame, generation_topics: DataFrame, *, passes_over_torn: bool = False) -> DataFrame:
+    """Return a row a member of each solution whose holdings are stored, as ``assignments`` has them.
+
+    Args:
+        solutions: those that are wanted.
+        snapshots: rows of ``subscription_snapshots``: at least those of these solutions.
+        generation_topics: all.
+        passes_over_torn: leave out solutions whose holdings cannot be read; else the worker that meets one fails.
+    """
+    members = snapshots.select(
+        *PLACE, F.col("members.member_id").alias("member_ids"), F.col("members.group_instance_id").alias("group_instance_ids")
+    )
+    topics = generation_topics.select("cluster_id", "topics_hash", F.col("topics.topic").alias("listed_topics"))
+    packed = solutions.where(F.col("holdings").isNotNull()).join(topics, ["cluster_id", "topics_hash"]).join(members, list(PLACE))
+    names = [name for name in UNPACKED_ROWS.names if name not in ("held_topics", "held_partitions")]
+    unpack = partial(holdings_udfs.unpack_solutions, passes_over_torn=passes_over_torn)
+    return explode_members(packed.select(*names, "holdings", "listed_topics").mapInArrow(unpack, UNPACKED_ROWS))
+
+
+def holdings_of_rows(warehouse: Warehouse) -> DataFrame:
+    """Return the key and the holdings of every solution with a result, packed from the rows of ``assignments``.
+
+    For a warehouse of before there were holdings. Solutions whose rows maintenance has dropped are not among them.
+    """
+    solutions = warehouse.read(SOLUTIONS.name).where(F.col("status").isin(*map(str, WITH_RESULT)))
+    topics = warehouse.read(GENERATION_TOPICS.name).select("cluster_id", "topics_hash", F.col("topics.topic").alias("listed_topics"))
+    members = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).select(*PLACE, F.col("members.member_id").alias("member_ids"))
+    entry = F.struct("member_id", F.col("partitions.topic").alias("topics"), F.col("partitions.partitions").alias("lists"))
+    held = warehouse.read(ASSIGNMENTS.name).groupBy(*SOLUTIONS.key).agg(F.collect_list(entry).alias("held"))
+    wanted = solutions.select(*SOLUTIONS.key, "topics_hash").join(topics, ["cluster_id", "topics_hash"]).join(members, list(PLACE))
+    rows = wanted.join(held, list(SOLUTIONS.key), "left").where(F.col("held").isNotNull() | (F.size("member_ids") == 0))
+    return rows.select(*SOLUTIONS.key, "member_ids", "listed_topics", "held").mapInArrow(holdings_udfs.pack_solutions, PACKED_ROWS)
+
+
+def explode_members(solutions: DataFrame) -> DataFrame:
+    """Return one row a member of each solution that has its members' partitions as lists."""
+    members = F.arrays_zip("member_ids", "group_instance_ids", "held_topics", "held_partitions")
+    rows = solutions.where(F.col("held_topics").isNotNull()).withColumn("member", F.explode(members))
+    entry_type = ASSIGNMENTS.schema["partitions"].dataType
+    return rows.withColumns(
+        {
+            "member_id": F.col("member.member_ids"),
+            "group_instance_id": F.col("member.group_instance_ids"),
+            "partitions": F.arrays_zip("member.held_topics", "member.held_partitions").cast(entry_type),
+            "partition_count": F.size(F.flatten("member.held_partitions")),
+        }
+    ).select(*ASSIGNMENTS.schema.names)

@@ -1,0 +1,32 @@
+"""Findings that are worked out anew with each run: only what changed is written."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.storage.warehouse import Warehouse
+from schemas.tables import FINDINGS
+
+
+def replace_findings(warehouse: Warehouse, stored: DataFrame | None, found: DataFrame, name: str) -> None:
+    """Write the findings that are not stored yet, and delete the stored ones that were not found again.
+
+    A finding that says something else is another one.
+
+    Args:
+        stored: the stored findings of these rules; None where there are none.
+        found: staged rows of ``findings``.
+        name: of these findings, in the names of what is staged.
+    """
+    new = found
+    if stored is not None:
+        said = {"said": F.to_json(F.struct("severity", "message", "evidence", "advice"))}
+        same = [*FINDINGS.key, "said"]
+        before, now = stored.withColumns(said), found.withColumns(said)
+        gone = warehouse.stage(f"past_{name}", before.join(now.select(*same), same, "left_anti").select(*FINDINGS.key))
+        new = warehouse.stage(f"new_{name}", now.join(before.select(*same), same, "left_anti").drop("said"))
+        if not gone.isEmpty():
+            warehouse.delete(FINDINGS.name, gone, FINDINGS.key)
+    if not new.isEmpty():
+        warehouse.append(FINDINGS.name, new)

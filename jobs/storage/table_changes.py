@@ -1,0 +1,190 @@
+"""What a stage decides to change, the tables as they will be then, and the one place where it is done.
+
+A stage decides everything first. Each step reads the tables as the changes of the steps before it will leave them. Then all changes are
+made at once, in one fixed order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.runtime.errors import CountsDoNotBalanceError
+from schemas.tables import SUBSCRIPTION_SNAPSHOTS, TABLES
+
+ORDER = (SUBSCRIPTION_SNAPSHOTS.name, *(name for name in TABLES if name != SUBSCRIPTION_SNAPSHOTS.name))
+"""The tables in the order in which they are changed.
+
+Snapshots are worked out of the other landed tables, and new rows are compared with quarantine. Outside a local folder a frame reads the
+newest version of a table at the moment it is computed. So snapshots come before what they are worked out of, and quarantine comes last.
+"""
+
+
+class Tables(Protocol):
+    """What a step asks of the tables: the warehouse answers as it is, ``ChangedTables`` as it will be."""
+
+    def is_empty(self, name: str) -> bool:
+        """Return True when nothing was ever written to a table."""
+
+    def read(self, name: str) -> DataFrame:
+        """Return the rows of a table."""
+
+    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+        """Write rows aside once and return them read back."""
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """Rows of one table that go and rows that come; nothing has been changed yet.
+
+    Its frames read no stored table that comes earlier in ``ORDER``, unless what they read was written aside.
+
+    Attributes:
+        delete_keys: values of ``delete_columns``; rows with equal ones go, null equals null. None where no row goes.
+        append: the rows that come, with all columns of the table. None where none comes.
+        append_count: how many rows that has to be; None where only the written table tells.
+    """
+
+    table: str
+    delete_keys: DataFrame | None = None
+    delete_columns: tuple[str, ...] = ()
+    append: DataFrame | None = None
+    append_count: int | None = None
+
+
+@dataclass(frozen=True)
+class ChangedTables:
+    """Tables as some changes will leave them.
+
+    Attributes:
+        tables: as they are.
+        changes: in the order in which they were decided: a later one deletes also what an earlier one appends.
+    """
+
+    tables: Tables
+    changes: tuple[TableChange, ...] = ()
+
+    def after(self, changes: Iterable[TableChange]) -> ChangedTables:
+        """Return the tables as further changes will leave them."""
+        return ChangedTables(self.tables, (*self.changes, *changes))
+
+    def is_empty(self, name: str) -> bool:
+        """Return True when nothing was ever written to a table, and nothing will be."""
+        return self.tables.is_empty(name) and self.appended(name) is None
+
+    def read(self, name: str) -> DataFrame:
+        """Return the rows of a table as the changes will leave it."""
+        of_table = [change for change in self.changes if change.table == name]
+        appended = _appended(of_table)
+        if appended is not None and self.tables.is_empty(name):
+            return appended
+        kept = _without(self.tables.read(name), of_table)
+        return kept if appended is None else kept.unionByName(appended)
+
+    def appended(self, name: str) -> DataFrame | None:
+        """Return the rows that the changes append to a table; None where there are none."""
+        return _appended([change for change in self.changes if change.table == name])
+
+    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+        """Write rows aside once and return them read back."""
+        return self.tables.stage(name, rows)
+
+
+def _without(rows: DataFrame, changes: Sequence[TableChange]) -> DataFrame:
+    """Return the rows that no change deletes."""
+    for change in changes:
+        if change.delete_keys is not None:
+            keys = change.delete_keys.select(*[F.col(name).alias(f"deleted_{name}") for name in change.delete_columns])
+            is_equal = [F.col(name).eqNullSafe(F.col(f"deleted_{name}")) for name in change.delete_columns]
+            rows = rows.join(keys, is_equal, "left_anti")
+    return rows
+
+
+def _appended(changes: Sequence[TableChange]) -> DataFrame | None:
+    """Return what changes of one table append, but for what a later one deletes again; None where they append nothing."""
+    together: DataFrame | None = None
+    for number, change in enumerate(changes):
+        if change.append is not None:
+            rows = _without(change.append.select(*TABLES[change.table].schema.names), changes[number + 1 :])
+            together = rows if together is None else together.unionByName(rows)
+    return together
+
+
+class Writer(Protocol):
+    """What changes tables: the warehouse."""
+
+    def is_empty(self, name: str) -> bool:
+        """Return True when nothing was ever written to a table."""
+
+    def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...]) -> int:
+        """Delete the rows whose columns equal one of the keys; return how many."""
+
+    def append(self, name: str, rows: DataFrame) -> int:
+        """Append rows and return how many."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What changes have done.
+
+    Attributes:
+        deleted, appended: rows by table.
+    """
+
+    deleted: Counter[str] = field(default_factory=Counter)
+    appended: Counter[str] = field(default_factory=Counter)
+
+
+def apply_changes(warehouse: Writer, changes: Sequence[TableChange]) -> Applied:
+    """Make all changes, table by table in ``ORDER``; of each table first all that goes, then all that comes, in one commit.
+
+    A run that dies in between leaves versions that no row of ``runs`` names, and the next run takes them back.
+
+    Args:
+        changes: in the order in which they were decided.
+    """
+    applied = Applied()
+    for name in ORDER:
+        of_table = [change for change in changes if change.table == name]
+        for change in of_table:
+            if change.delete_keys is not None and not warehouse.is_empty(name):
+                applied.deleted[name] += warehouse.delete(name, change.delete_keys, change.delete_columns)
+        appended = _appended(of_table)
+        if appended is not None:
+            applied.appended[name] = warehouse.append(name, appended)
+    return applied
+
+
+def check_balance(what: str, expected: int, found: int) -> None:
+    """Make sure that two counts of the same rows are equal.
+
+    Raises:
+        CountsDoNotBalanceError: they are not.
+    """
+    if expected != found:
+        raise CountsDoNotBalanceError(f"land: {expected} {what}, {found} accounted for; this is a defect of Evenkeel, please report it")
+
+
+def check_appended(changes: Iterable[TableChange], applied: Applied) -> None:
+    """Make sure that each table got as many rows as its changes were to append.
+
+    Not where that was not known before, nor where a later change deletes again some of what an earlier one appends.
+
+    Raises:
+        CountsDoNotBalanceError: one did not.
+    """
+    expected: dict[str, int | None] = {}
+    for change in changes:
+        if change.delete_keys is not None and change.table in expected:
+            expected[change.table] = None
+        if change.append is not None:
+            before = expected.setdefault(change.table, 0)
+            expected[change.table] = None if before is None or change.append_count is None else before + change.append_count
+    for name, count in expected.items():
+        if count is not None:
+            check_balance(f"rows for {name}", count, applied.appended[name])

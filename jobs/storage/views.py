@@ -1,0 +1,52 @@
+"""Views of what is published, ``<table>_published``, for warehouses that are a schema of a catalog; a path has none.
+
+One commit, that of the row in ``runs``, makes all of them show another run: before it each is prepared to look for that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jobs.runtime.location import is_path
+from jobs.storage.sql_text import quoted
+from jobs.storage.warehouse import Warehouse
+from schemas.tables import RUNS, TABLES
+from schemas.vocabulary import RunStatus
+
+
+def prepare_views(warehouse: Warehouse, versions: Mapping[str, int]) -> None:
+    """Make every view show these versions as soon as the row of the run in progress is there, and until then what was published before."""
+    if is_path(warehouse.location):
+        return
+    newest = warehouse.newest_run(RunStatus.PUBLISHED)
+    left = dict(newest["table_versions"]) if newest is not None else {}
+    row = f"run_sequence = {warehouse.run_sequence} AND run_id = {quoted(warehouse.run_id)} AND status = {quoted(str(RunStatus.PUBLISHED))}"
+    is_there = f"EXISTS (SELECT 1 FROM {warehouse.identifier(RUNS.name)} WHERE {row})"
+    for name, version in versions.items():
+        before = left.get(name, 0)
+        if version == before:
+            warehouse.replace_view(name, query_at(warehouse, name, version))
+        else:
+            new = f"{query_at(warehouse, name, version)} WHERE {is_there}"
+            warehouse.replace_view(name, f"{new} UNION ALL {query_at(warehouse, name, before)} WHERE NOT {is_there}")
+
+
+def settle_views(warehouse: Warehouse) -> None:
+    """Make every view read the version that is published, and no other besides; for a warehouse in which a run is."""
+    if is_path(warehouse.location):
+        return
+    newest = warehouse.newest_run(RunStatus.PUBLISHED)
+    assert newest is not None
+    for name, version in dict(newest["table_versions"]).items():
+        warehouse.replace_view(name, query_at(warehouse, name, version))
+
+
+def query_at(warehouse: Warehouse, name: str, version: int) -> str:
+    """Return the SQL of a table at a version, with null for columns that it got since."""
+    at = f"{warehouse.identifier(name)} VERSION AS OF {version}"
+    known = warehouse.spark.sql(f"SELECT * FROM {at}").columns
+    columns = (
+        f"`{column.name}`" if column.name in known else f"CAST(NULL AS {column.dataType.simpleString()}) AS `{column.name}`"
+        for column in TABLES[name].schema
+    )
+    return f"SELECT {', '.join(columns)} FROM {at}"

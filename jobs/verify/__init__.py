@@ -1,0 +1,1 @@
+"""Verification: log and files of each table without Spark, then what its rows say about each other."""

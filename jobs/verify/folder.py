@@ -1,0 +1,137 @@
+"""All that can be checked of a warehouse in a local folder without Spark: logs, files, shapes, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+
+from jobs.runtime.sidecars import has_checksums
+from jobs.verify.damage import Code, Damage, unreadable
+from jobs.verify.files import check_file
+from jobs.verify.log import TableLog, read_log
+from jobs.verify.shape import Shape, check_shape, shape_of
+from jobs.verify.state import TableState
+from jobs.verify.versions import LastRun, check_identity, check_signatures, check_versions
+from schemas.tables import IDENTITY_PROPERTY, RUNS, TABLES, TableSpec
+from schemas.vocabulary import RunStatus
+
+RUN_AGAIN = "no run has ended here: run, which makes the tables that are missing"
+
+
+@dataclass
+class Checked:
+    """What was looked at, and what is wrong.
+
+    Attributes:
+        counts: by what was counted, for the summary.
+        skipped: what was not checked, each with its reason.
+        contracts: the contract versions of the tables.
+        unsummed_count: Parquet files without checksums beside them.
+    """
+
+    damages: list[Damage] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+    contracts: set[str] = field(default_factory=set)
+    unsummed_count: int = 0
+
+    def check_shape(self, spec: TableSpec, version: int, shape: Shape | None) -> None:
+        """Take note of what is wrong with the shape of a table, where its log tells it."""
+        if shape is not None:
+            self.contracts.add(shape.contract)
+            self.damages += check_shape(spec, version, shape)
+
+    def count(self, what: str, more: int = 1) -> None:
+        """Add to what was looked at."""
+        self.counts[what] = self.counts.get(what, 0) + more
+
+
+def check_folder(folder: Path) -> Checked:
+    """Return what is wrong with the logs and files of a warehouse; reads every file that readers or the next run need."""
+    checked = Checked()
+    logs = {RUNS.name: _check_table(RUNS, folder / RUNS.name, None, checked)}
+    last = published = None
+    if not checked.damages:
+        with _told(checked, RUNS.name, logs[RUNS.name].newest):
+            newest = logs[RUNS.name].newest
+            state = logs[RUNS.name].states[newest]
+            runs = _runs(folder / RUNS.name, state)
+            last = runs[-1] if runs else None
+            published = next((run for run in reversed(runs) if run.status == RunStatus.PUBLISHED.value), None)
+            checked.damages += check_identity(newest, runs, (state.metadata or {}).get("configuration", {}).get(IDENTITY_PROPERTY))
+    is_told = not checked.damages
+    if not is_told:
+        checked.skipped.append(f"the tables' versions against {RUNS.name}, which is damaged")
+    for spec in TABLES.values():
+        if spec is not RUNS:
+            wanted = published.table_versions.get(spec.name, 0) if published is not None else None
+            logs[spec.name] = _check_table(spec, folder / spec.name, wanted, checked)
+    if is_told:
+        checked.damages += check_versions({name: log.newest for name, log in logs.items() if log.newest >= 0}, last)
+        checked.damages += strange_commits(logs, last)
+    if checked.unsummed_count:
+        checked.skipped.append(
+            f"Parquet files to the last byte: the hidden checksums beside {checked.unsummed_count:,} of them are missing"
+        )
+    if all(log.newest <= 0 for log in logs.values()):
+        checked.damages = [replace(damage, advice=RUN_AGAIN) if damage.code is Code.MISSING_TABLE else damage for damage in checked.damages]
+    return checked
+
+
+@contextmanager
+def _told(checked: Checked, table: str, version: int, place: str = "") -> Iterator[None]:
+    """Make a finding of whatever error nobody has foreseen, so that what else is wrong with the warehouse is still told."""
+    try:
+        yield
+    except Exception as error:  # what a damaged file makes a library raise may be of any class
+        checked.damages.append(unreadable(table, version, place, error))
+
+
+def strange_commits(logs: dict[str, TableLog], last: LastRun | None) -> Iterator[Damage]:
+    """Yield the tables with commits of runs that are none of this warehouse; nothing where the log of ``runs`` does not name all."""
+    if logs[RUNS.name].oldest != 0 or last is None:
+        return
+    known = set(logs[RUNS.name].signatures.values())
+    for name, log in logs.items():
+        yield from check_signatures(name, log.signatures, log.restores, known, last.table_versions.get(name, 0))
+
+
+def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Checked) -> TableLog:
+    """Check one table as it is at its newest version and at the one wanted; files that both have are read once."""
+    log = read_log(spec.name, folder, wanted)
+    checked.damages += log.damages
+    checked.count("tables")
+    checked.count("commits", log.commit_count)
+    checked.count("checkpoints", log.checkpoint_count)
+    checked.unsummed_count += sum(not has_checksums(path) for path in (folder / "_delta_log").glob("*.parquet"))
+    seen: set[str] = set()
+    for version, state in sorted(log.states.items(), reverse=True):
+        with _told(checked, spec.name, version):
+            checked.check_shape(spec, version, shape_of(state))
+        for path in sorted(state.files.keys() - seen):
+            seen.add(path)
+            checked.count("files")
+            checked.count("bytes", state.files[path]["size"])
+            checked.unsummed_count += not has_checksums(folder / unquote(path))
+            with _told(checked, spec.name, version, path):
+                damage = check_file(spec, folder, version, state.files[path])
+                checked.damages += [damage] if damage is not None else []
+    return log
+
+
+def _runs(folder: Path, state: TableState) -> list[LastRun]:
+    """Return the runs that have ended, of any status, in their order."""
+    return [run for _, run in sorted(_run_rows(folder, state), key=lambda run: run[0])]
+
+
+def _run_rows(folder: Path, state: TableState) -> Iterator[tuple[tuple[int, datetime], LastRun]]:
+    for path in state.files:
+        for row in pq.read_table(folder / unquote(path), partitioning=None).to_pylist():
+            run = LastRun(row["run_id"], row["run_sequence"], row["status"], dict(row["table_versions"]), row.get("warehouse_id"))
+            yield (row["run_sequence"], row["finished_at"]), run

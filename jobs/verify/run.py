@@ -1,0 +1,101 @@
+"""Verification: log, files and rows of a warehouse -> what is wrong with them. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
+from jobs.runtime.location import RUN_LOCK
+from jobs.runtime.lock import shared
+from jobs.storage.lease import outwait
+from jobs.storage.warehouse import Warehouse
+from jobs.verify.damage import LEAVES_ROWS_READABLE, in_order, unreadable
+from jobs.verify.folder import Checked, check_folder
+from jobs.verify.invariants import MOST_GROUPS, check_rows
+from jobs.verify.remote import check_tables
+from schemas.tables import CONTRACT_VERSION, RUNS, TABLES
+from schemas.vocabulary import RunStatus
+
+ADVICE_PAGE = "docs/recovery.md"
+
+
+def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float, *, all_groups: bool = False) -> str:
+    """Return the summary of a sound warehouse.
+
+    Args:
+        all_groups: look into the holdings of every group, not of a sample.
+
+    Raises:
+        NotAWarehouseError: there is none.
+        WarehouseBusyError: a run is in progress, so that the tables are on their way.
+        WarehouseDamagedError: the findings have been printed, one a line.
+    """
+    if not _is_there(warehouse):
+        raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; name another with --warehouse")
+    with _undisturbed(warehouse, now, wait_seconds):
+        checked = check_folder(warehouse.folder) if warehouse.folder is not None else check_tables(warehouse)
+        _check_invariants(warehouse, checked, None if all_groups else MOST_GROUPS)
+    damages = in_order(checked.damages)
+    for damage in damages:
+        print(damage)
+    summary = summary_of(checked)
+    if damages:
+        print(summary)
+        where = ", ".join(sorted({damage.table for damage in damages}))
+        raise WarehouseDamagedError(f"{warehouse.location}: {len(damages)} findings in {where}; {ADVICE_PAGE} tells what to do about each")
+    return summary
+
+
+@contextmanager
+def _undisturbed(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float) -> Iterator[None]:
+    """Keep runs out, or, where there is only a lease, which reading cannot take, make sure that none was there before or after."""
+    folder = warehouse.lockable_folder
+    if folder is not None:
+        with shared(folder, RUN_LOCK, wait_seconds, now):
+            yield
+        return
+    outwait(warehouse.spark, warehouse.location, wait_seconds, now)
+    yield
+    outwait(warehouse.spark, warehouse.location, 0, now)
+
+
+def _is_there(warehouse: Warehouse) -> bool:
+    """Return whether any table is there: one that lost its table ``runs`` is damaged, not missing."""
+    folder: Path | None = warehouse.folder
+    if folder is not None:
+        return any((folder / name / "_delta_log").is_dir() for name in TABLES)
+    return warehouse.exists() or any(warehouse.known_version(name) is not None for name in TABLES)
+
+
+def _check_invariants(warehouse: Warehouse, checked: Checked, most_groups: int | None) -> None:
+    what = "what the rows say about each other"
+    others = sorted(checked.contracts - {str(CONTRACT_VERSION)})
+    if any(damage.code not in LEAVES_ROWS_READABLE for damage in checked.damages):
+        checked.skipped.append(f"{what}: log or files are damaged, mend these first")
+        return
+    if others:
+        migrated = "; the next run brings older ones up to it" if all(map(str.isdecimal, others)) else ""
+        checked.skipped.append(f"{what}: tables of contract version {', '.join(others)}, this release has {CONTRACT_VERSION}{migrated}")
+        return
+    try:
+        published = None if warehouse.newest_run(RunStatus.PUBLISHED) is None else warehouse.read_published()
+    except Exception as error:  # as above
+        checked.damages.append(unreadable(RUNS.name, None, "", error))
+        checked.skipped.append(f"{what}: {RUNS.name} cannot be read")
+        return
+    if published is None:
+        checked.skipped.append(f"{what}: nothing is published yet")
+        return
+    damages, count = check_rows(warehouse, published, most_groups)
+    checked.damages += damages
+    checked.count("invariants", count)
+
+
+def summary_of(checked: Checked) -> str:
+    """Return what was checked, in one line, after a line for each thing that was not."""
+    counts = ", ".join(f"{count:,} {what}" for what, count in checked.counts.items())
+    verdict = "sound" if not checked.damages else f"{len(checked.damages)} findings"
+    return "\n".join([*(f"not checked: {what}" for what in checked.skipped), f"checked {counts}: {verdict}"])

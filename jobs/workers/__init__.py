@@ -1,0 +1,1 @@
+"""What crosses to Spark's Python workers, and what guards them there."""

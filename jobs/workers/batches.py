@@ -1,0 +1,60 @@
+"""Rows and the Arrow batches in which workers get them and hand them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from jobs.workers.worker_guard import GroupFailedError
+
+Batches = Iterator[pa.RecordBatch]
+Table = TypeVar("Table")
+Rows = list[dict[str, Any]]
+
+_PLACE = ("cluster_id", "group_id", "generation", "position", "source_position")
+
+
+def to_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema, size: int) -> Batches:
+    """Yield record batches of at most ``size`` rows; an absent key is a null.
+
+    Raises:
+        GroupFailedError: a row does not fit the schema.
+    """
+
+    def made(batch: Rows) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist(batch, schema=schema)
+
+    batch: Rows = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == size:
+            yield table_of(batch, made)
+            batch = []
+    if batch:
+        yield table_of(batch, made)
+
+
+def table_of(rows: Rows, make: Callable[[Rows], Table]) -> Table:
+    """Return what ``make`` makes of rows.
+
+    Raises:
+        GroupFailedError: it cannot, for one of them; says which, since rows of many groups go into one table.
+    """
+    try:
+        return make(rows)
+    except (ArithmeticError, TypeError, ValueError):
+        for row in rows:
+            try:
+                make([row])
+            except (ArithmeticError, TypeError, ValueError) as error:
+                raise GroupFailedError(f"{_place(row)}: a row does not fit its columns ({type(error).__name__}: {error})") from error
+        raise
+
+
+def _place(row: dict[str, Any]) -> str:
+    """Return where a row belongs, which it tells itself, or a row within it."""
+    inner = [value for value in row.values() if isinstance(value, dict)]
+    told = {name: one[name] for one in (*inner, row) for name in _PLACE if one.get(name) is not None}
+    return ", ".join(f"{name.removesuffix('_id')} {told[name]}" for name in _PLACE if name in told) or "a row without a place"

@@ -1,0 +1,341 @@
+"""Rows <-> problems: a group's pending generations as chunks of parallel arrays, and back.
+
+Arrays are flat: a count says how many of the following values belong to a generation, a member, a topic. Nested structs cost the
+workers several times as much to read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from assignors.auditing import AuditedGeneration, AuditedSolution
+from assignors.conformance import Conformance
+from assignors.generations import SERVER_SIDE
+from assignors.holdings import Holdings
+from assignors.model import GroupProblem, Member, Topic, TopicPartition
+from assignors.passages import participants_of
+from assignors.replay import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapshot
+from assignors.topic_looks import TopicRun
+from assignors.triggers import Evidence
+from jobs.workers.holdings_column import TornHoldingsError, unpack_holdings
+from schemas.keys import GROUP
+from schemas.vocabulary import GroupType
+
+GENERATION_FIELDS = (
+    "position",
+    "generation",
+    "observed_at_ms",
+    "joined_at_ms",
+    "incarnation",
+    "strategy",
+    "leader_member_id",
+    "is_conversion",
+    "has_subscriptions",
+    "is_numbered",
+    "batched_epoch_count",
+    "member_count",
+)
+MEMBER_FIELDS = (
+    "member_id",
+    "group_instance_id",
+    "client_id",
+    "rack",
+    "subscription_version",
+    "owned_generation",
+    "user_data",
+    "client_host",
+)
+NULLABLE_NUMBERS = ("subscription_version", "owned_generation")
+ABSENT = -1
+SNAPSHOT_FIELDS = (
+    *GENERATION_FIELDS,
+    *(f"members_{name}" for name in MEMBER_FIELDS),
+    "members_topics_count",
+    "topics",
+    *(f"{name}{part}" for name in ("owned", "assigned") for part in ("_entry_counts", "_topics", "_counts", "_partitions")),
+)
+"""Columns of a packed chunk that hold its snapshots; one value a generation, a member, a list entry, or a partition."""
+
+
+def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
+    """Return one row a snapshot with its members as parallel arrays, and the other columns named."""
+    member = F.col("members")
+    columns: dict[str, Column] = {
+        "observed_at_ms": F.unix_millis("observed_at"),
+        "joined_at_ms": F.coalesce(F.unix_millis("joined_at"), F.unix_millis("observed_at")),
+        "member_count": F.size("members"),
+        "has_subscriptions": F.coalesce("has_subscriptions", F.lit(True)),  # rows of before there was such a source
+        "is_numbered": F.coalesce("is_numbered", F.lit(False)),
+        "batched_epoch_count": F.coalesce("batched_epoch_count", F.lit(0)),
+        **{f"members_{name}": member[name] for name in MEMBER_FIELDS},
+        # A null among integers would turn a numpy array, and every other value with it, into floats.
+        **{f"members_{name}": F.transform(member[name], lambda number: F.coalesce(number, F.lit(ABSENT))) for name in NULLABLE_NUMBERS},
+        "members_topics_count": F.transform(member["topics"], F.size),
+        "topics": F.flatten(member["topics"]),
+    }
+    for name in ("owned", "assigned"):
+        entries = F.flatten(member[name])
+        columns[f"{name}_entry_counts"] = F.transform(member[name], F.size)
+        columns[f"{name}_topics"] = entries["topic"]
+        columns[f"{name}_counts"] = F.transform(entries["partitions"], F.size)
+        columns[f"{name}_partitions"] = F.flatten(entries["partitions"])
+    return snapshots.withColumns(columns).select(*GROUP, *SNAPSHOT_FIELDS, *others)
+
+
+FEWEST_SPREAD, MOST_SPREAD = 3, 64
+"""Partitions of a shuffle that ``spread_groups`` keeps apart: two are a small run's, and hundreds cost more than they save."""
+
+
+def spread_groups(rows: DataFrame) -> DataFrame:
+    """Return rows with each group's in one partition, for workers: in as many as a shuffle has, where these are some dozens.
+
+    Adaptive execution would merge them by their bytes. What a worker does with a group takes far longer than to send it there, so that the
+    last partition would keep one core busy while the others wait.
+    """
+    count = rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    is_kept = count.isdecimal() and FEWEST_SPREAD <= int(count) <= MOST_SPREAD  # some platforms choose the number themselves
+    return rows.repartition(int(count), *GROUP) if is_kept else rows.repartition(*GROUP)
+
+
+def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> DataFrame:
+    """Return one row a chunk: consecutive snapshots of one group, at most so many and about so many bytes.
+
+    Rows: (cluster_id, group_id, chunk); ``ordinal`` counts the group's snapshots before the chunk. Chunks of one group lie in one
+    partition. A worker carries the open group from row to row.
+    """
+    in_order = Window.partitionBy(*GROUP).orderBy("position")
+    size = 64 + F.size("members_member_id") * 200 + (F.size("topics") + F.size("owned_topics") + F.size("assigned_topics")) * 40
+    size = size + (F.size("owned_partitions") + F.size("assigned_partitions")) * 4
+    numbered = (
+        flatten_snapshots(snapshots)
+        .repartition(*GROUP)
+        .withColumns({"ordinal": F.row_number().over(in_order) - 1, "bytes_before": F.sum(size).over(in_order) - size})
+        .withColumn("chunk", F.floor(F.col("ordinal") / max_generations) + F.floor(F.col("bytes_before") / max_bytes))
+    )
+    rows = F.sort_array(F.collect_list(F.struct("ordinal", *SNAPSHOT_FIELDS)))
+    chunks = numbered.groupBy(*GROUP, "chunk").agg(rows.alias("rows"))
+    return chunks.select(
+        *GROUP,
+        "chunk",
+        F.col("rows")["ordinal"][0].alias("ordinal"),
+        *[F.col("rows")[name].alias(name) for name in GENERATION_FIELDS],
+        *[F.flatten(F.col("rows")[name]).alias(name) for name in SNAPSHOT_FIELDS if name not in GENERATION_FIELDS],
+    )
+
+
+def topic_runs(looks: DataFrame) -> DataFrame:
+    """Return one row a topic and run of consecutive looks that show it unchanged.
+
+    Rows: (cluster_id, topic, first_look); looks are numbered by time over the whole cluster, so that a gap is a look without the topic.
+    """
+    times = looks.select("cluster_id", "observed_at").distinct()
+    numbered = times.withColumn("look", F.row_number().over(Window.partitionBy("cluster_id").orderBy("observed_at")) - 1)
+    content = looks.select(
+        "cluster_id", "topic", "observed_at", "topic_id", "partition_count", F.to_json("partitions.replica_racks").alias("racks")
+    ).join(numbered, ["cluster_id", "observed_at"])
+    by_time = Window.partitionBy("cluster_id", "topic").orderBy("look")
+    same = [F.lag(name).over(by_time).eqNullSafe(F.col(name)) for name in ("topic_id", "partition_count", "racks")]
+    follows = (F.lag("look").over(by_time) == F.col("look") - 1) & same[0] & same[1] & same[2]
+    marked = content.withColumn("start", F.when(~F.coalesce(follows, F.lit(False)), F.col("look")))
+    runs = marked.withColumn("first_look", F.last("start", ignorenulls=True).over(by_time))
+    return runs.groupBy("cluster_id", "topic", "first_look").agg(
+        F.max("look").alias("last_look"), *[F.first(name).alias(name) for name in ("topic_id", "partition_count", "racks")]
+    )
+
+
+RUN_FIELDS = ("topic", "first_look", "last_look", "partition_count", "topic_id", "racks")
+
+
+def runs_by_group(snapshots: DataFrame, runs: DataFrame, held_before: DataFrame | None = None) -> DataFrame:
+    """Return one row a group with the runs of all topics its snapshots name, as parallel arrays ``run_*``.
+
+    Args:
+        held_before: (cluster_id, group_id, topics) that were held in the generation before the snapshots; None when there was none.
+    """
+    entries = F.flatten(F.col("members.assigned"))
+    names = F.array_union(F.flatten(F.col("members.topics")), entries["topic"])
+    topics = snapshots.select(*GROUP, F.explode(names).alias("topic"))
+    if held_before is not None:
+        topics = topics.unionByName(held_before.select(*GROUP, F.explode("topics").alias("topic")))
+    topics = topics.distinct()
+    rows = F.sort_array(F.collect_list(F.struct(*RUN_FIELDS)))
+    packed = topics.join(runs, ["cluster_id", "topic"]).groupBy(*GROUP).agg(rows.alias("runs"))
+    return packed.select(*GROUP, *[F.col("runs")[name].alias(f"run_{name}") for name in RUN_FIELDS])
+
+
+def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snapshot, int]]:
+    """Yield each snapshot of a chunk, with the time of its record in milliseconds."""
+    members = zip(
+        *(iter(_values(chunk[f"members_{name}"])) for name in MEMBER_FIELDS),
+        _lists(chunk["members_topics_count"], chunk["topics"]),
+        _partition_lists(chunk, "owned"),
+        _partition_lists(chunk, "assigned"),
+        strict=True,
+    )
+    generations = zip(*(_values(chunk[name]) for name in GENERATION_FIELDS), strict=True)
+    for position, generation, observed_at_ms, joined_at_ms, incarnation, strategy, leader, *flags, count in generations:
+        is_conversion, has_subscriptions, is_numbered, batched_epoch_count = flags
+        rows = [next(members) for _ in range(count)]
+        yield (
+            Snapshot(
+                position,
+                generation,
+                joined_at_ms,
+                incarnation,
+                strategy,
+                leader,
+                is_conversion,
+                tuple(
+                    Member(member_id, topics, instance_id, rack, owned, owned_generation, user_data)
+                    for member_id, instance_id, _, rack, _, owned_generation, user_data, _, topics, owned, _ in rows
+                ),
+                {row[0]: row[10] for row in rows},
+                {row[0]: row[4] for row in rows},
+                {row[0]: row[2] for row in rows},
+                has_subscriptions,
+                is_numbered,
+                batched_epoch_count,
+                {row[0]: row[7] for row in rows},
+            ),
+            observed_at_ms,
+        )
+
+
+def unpack_snapshot_row(row: Mapping[str, Any]) -> Snapshot:
+    """Return the snapshot in one row of ``flatten_snapshots``, whose strategy is called ``own_strategy``."""
+    chunk = {**row, **{name: [row[name]] for name in GENERATION_FIELDS}, "strategy": [row["own_strategy"]]}
+    return next(unpack_snapshots(chunk))[0]
+
+
+def unpack_generation(stored: Mapping[str, Any], snapshot: Snapshot, solved: Sequence[Mapping[str, Any]]) -> AuditedGeneration:
+    """Return a snapshot with its stored solutions, in their order.
+
+    Args:
+        stored: row of the snapshot; it tells what replaying needs not know.
+        solved: rows of its solutions; the observed one has the topics.
+
+    Raises:
+        TornHoldingsError: what the members of a solution hold is missing, or cannot be read.
+    """
+    observed = next(row for row in solved if row["basis"] == OBSERVED)
+    racks = _racks_by_topic(observed["topic_racks"]) if observed["topic_racks"] else ()
+    topics, gone = {}, []
+    for place, (name, topic_id, count) in enumerate(
+        zip(observed["topic_topic"], observed["topic_topic_id"], observed["topic_partition_count"], strict=True)
+    ):
+        partition_racks = racks[place] if place < len(racks) else None
+        if count:
+            topics[name] = Topic(count, partition_racks, topic_id)
+        elif name not in observed["uncertain_topics"]:  # of others no look tells that they are gone
+            gone.append(name)
+    problem = GroupProblem(topics, snapshot.members)
+    held = _held(solved, [member.member_id for member in snapshot.members], observed["topic_topic"])
+    return AuditedGeneration(
+        snapshot.generation,
+        snapshot.incarnation,
+        problem,
+        gone,
+        _tells_claims(snapshot),
+        observed["has_predecessor"],
+        observed["is_rewrite"],
+        observed["is_follow_up"],
+        _evidence(stored, snapshot, observed, problem, gone),
+        [
+            AuditedSolution(row["basis"], row["strategy"], assignment, row["cooperative_revocation_count"])
+            for row, assignment in zip(solved, held, strict=True)
+        ],
+        snapshot.batched_epoch_count,
+    )
+
+
+@lru_cache(maxsize=1)
+def _racks_by_topic(text: str) -> tuple[tuple[tuple[str | None, ...], ...] | None, ...]:
+    """Return the racks of each topic's partitions; most generations of a group have those of the generation before, and share them."""
+    return tuple(None if racks is None else tuple(map(tuple, racks)) for racks in json.loads(text))
+
+
+def _held(solved: Iterable[Mapping[str, Any]], member_ids: Sequence[str], listed_topics: Sequence[str]) -> Iterator[Holdings | None]:
+    """Yield what the members hold by each solution, None where it has no result; solutions that are alike share theirs."""
+    known: dict[bytes, Holdings] = {}
+    for row in solved:
+        packed = row["holdings"] if row["status"] in (SOLVED, CARRIED) else None
+        if packed is None and row["status"] in (SOLVED, CARRIED):
+            raise TornHoldingsError(f"{row['basis']} {row['strategy']}: expected solutions.holdings beside the status {row['status']}")
+        if packed is not None and packed not in known:
+            known[packed] = unpack_holdings(packed, member_ids, listed_topics)
+        yield None if packed is None else known[packed]
+
+
+def _tells_claims(snapshot: Snapshot) -> bool:
+    """Return whether members that claim nothing are known to have given up what they held."""
+    versions = snapshot.subscription_versions.values()
+    return not snapshot.is_look and (snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in versions))
+
+
+def _evidence(
+    stored: Mapping[str, Any], snapshot: Snapshot, observed: Mapping[str, Any], problem: GroupProblem, gone: Iterable[str]
+) -> Evidence:
+    topics = {**problem.topics, **dict.fromkeys(gone, Topic(0))}
+    return Evidence(
+        snapshot.generation,
+        stored["observed_at_ms"],
+        stored["group_type"] == str(GroupType.CONSUMER),
+        snapshot.is_conversion,
+        snapshot.is_look,
+        observed["is_follow_up"],
+        snapshot.has_subscriptions,
+        snapshot.strategy,
+        participants_of(snapshot),
+        {name: topic for name, topic in topics.items() if name not in observed["uncertain_topics"]},
+        observed["is_rewrite"],
+    )
+
+
+def unpack_runs(row: Mapping[str, Any]) -> dict[str, list[TopicRun]]:
+    """Return the runs of each topic in a packed row; empty where the group's topics are in no look."""
+    by_topic: dict[str, list[TopicRun]] = {}
+    if row["run_topic"] is None:
+        return by_topic
+    columns = (_values(row[f"run_{name}"]) for name in RUN_FIELDS)
+    for topic, first_look, last_look, partition_count, topic_id, racks in zip(*columns, strict=True):
+        partition_racks = tuple(map(tuple, json.loads(racks))) if racks else None
+        by_topic.setdefault(topic, []).append(TopicRun(first_look, last_look, partition_count, topic_id, partition_racks))
+    return by_topic
+
+
+def _values(column: Sequence[Any]) -> Sequence[Any]:
+    """Return a column of a pandas row as plain Python values: Spark hands arrays over as numpy's."""
+    return column.tolist() if hasattr(column, "tolist") else column
+
+
+def _lists(counts: Sequence[int], values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    at, plain = 0, _values(values)
+    for count in _values(counts):
+        yield tuple(plain[at : at + count])
+        at += count
+
+
+def _partition_lists(chunk: Mapping[str, Any], name: str) -> Iterator[tuple[TopicPartition, ...]]:
+    entries = zip(_values(chunk[f"{name}_topics"]), _lists(chunk[f"{name}_counts"], chunk[f"{name}_partitions"]), strict=True)
+    for count in _values(chunk[f"{name}_entry_counts"]):
+        yield tuple(place for _ in range(count) for topic, numbers in (next(entries),) for place in zip(repeat(topic), numbers))
+
+
+def group_by_topic(held: Iterable[TopicPartition]) -> tuple[list[str], list[list[int]]]:
+    """Return partitions as tables store them: topics by first appearance, and for each its partitions in list order."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in held:
+        by_topic.setdefault(topic, []).append(partition)
+    return list(by_topic), list(by_topic.values())
+
+
+def is_fact_of_its_own(basis: str, conformance: str | None) -> bool:
+    """Return whether a solution tells of what happened: what the group had, or what its assignor would have given instead."""
+    return basis == OBSERVED or (basis == RECOMPUTED and conformance != Conformance.EXACT.value)
