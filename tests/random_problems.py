@@ -9,7 +9,7 @@ from dataclasses import replace
 from random import Random
 
 from assignors import GroupProblem, Member, Topic, TopicPartition
-from assignors.sticky.user_data import write_sticky_user_data
+from assignors.algorithms.sticky.user_data import write_sticky_user_data
 
 RACKS = ("r1", "r2", "r3")
 TABLE_SIZES = (11, 12, 13, 24, 25, 48)

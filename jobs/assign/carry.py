@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from assignors.chains import Settled
-from assignors.conformance import Conformance
 from assignors.model import Assignment, Member
-from assignors.recurrence import Recurrence
-from assignors.replay import Snapshot, Solution, State, Step
-from assignors.topic_looks import LookBasis, ResolvedTopic
+from assignors.replay.chains import Settled
+from assignors.replay.conformance import Conformance
+from assignors.replay.recurrence import Recurrence
+from assignors.replay.replay import Snapshot, Solution, State, Step
+from assignors.replay.topic_looks import LookBasis, ResolvedTopic
 from jobs.workers.packing import group_by_topic
 
 FORMAT = 2

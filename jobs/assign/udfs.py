@@ -17,10 +17,10 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.types import StructType
 
-from assignors.passages import follow
-from assignors.recurrence import Recurrences
-from assignors.replay import OBSERVED, Replay, Solution, State, Step
-from assignors.topic_looks import ClusterLooks, ResolvedTopic
+from assignors.audit.passages import follow
+from assignors.replay.recurrence import Recurrences
+from assignors.replay.replay import OBSERVED, Replay, Solution, State, Step
+from assignors.replay.topic_looks import ClusterLooks, ResolvedTopic
 from jobs.assign.carry import decode_state, encode_state
 from jobs.assign.time_limit import TimeLimit
 from jobs.workers.batches import table_of

@@ -12,7 +12,7 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from assignors.triggers import RETURN_MS
+from assignors.audit.triggers import RETURN_MS
 from jobs.audit import commit_findings, coordinators, look_findings, resumption, weights
 from jobs.audit import udfs as audit_udfs
 from jobs.context import RunContext

@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from assignors.auditing import Audit, AuditedGeneration, GroupAudit
-from assignors.ordering import coordinator_partition
-from assignors.replay import COUNTERFACTUAL, OBSERVED
-from assignors.verdicts import Alternative, judge
+from assignors.audit.auditing import Audit, AuditedGeneration, GroupAudit
+from assignors.audit.verdicts import Alternative, judge
+from assignors.java.ordering import coordinator_partition
+from assignors.replay.replay import COUNTERFACTUAL, OBSERVED
 from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
 from jobs.findings.looks import GrownTopic, GrowthFacts

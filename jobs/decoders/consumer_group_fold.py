@@ -18,8 +18,8 @@ from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assignors.ordering import string_hash
-from assignors.replay import UNRESOLVED
+from assignors.java.ordering import string_hash
+from assignors.replay.replay import UNRESOLVED
 from jobs.decoders.decoded import Row, micros
 from jobs.decoders.versioned_table import VersionedTable
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME, GroupState, GroupType

@@ -1,6 +1,7 @@
 """Rules on what groups commit: on the newest generation of each group, by all commits and looks there are.
 
-``jobs/audit/commit_findings.py`` finds in Spark what breaks a rule; here it is put into words. A newer generation of the group takes its place.
+``jobs/audit/commit_findings.py`` finds in Spark what breaks a rule; here it is put into words. A newer generation of the group takes its
+place.
 """
 
 from __future__ import annotations

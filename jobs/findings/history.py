@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from assignors.auditing import Audit, AuditedGeneration
-from assignors.generations import COOPERATIVE, Generation, Owner
+from assignors.algorithms.sticky.user_data import read_cooperative_user_data, read_sticky_user_data
+from assignors.audit.auditing import Audit, AuditedGeneration
+from assignors.audit.movement import HANDED_OVER, REASSIGNED, RETURNED, REVOKED, WITHHELD, Difference
+from assignors.audit.passages import seat_of
+from assignors.audit.triggers import RETURN_MS, Evidence, Participant, Trigger
+from assignors.generation.generations import COOPERATIVE, Generation, Owner
 from assignors.model import Member, TopicPartition
-from assignors.movement import HANDED_OVER, REASSIGNED, RETURNED, REVOKED, WITHHELD, Difference
-from assignors.passages import seat_of
-from assignors.recurrence import Seat
-from assignors.sticky.user_data import read_cooperative_user_data, read_sticky_user_data
-from assignors.triggers import RETURN_MS, Evidence, Participant, Trigger
+from assignors.replay.recurrence import Seat
 
 WINDOW_MS = RETURN_MS
 """How far rules look back, by the records' times: as far as triggers do, so that an audit need not read more for either."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignors.generations import STREAMS
-from assignors.holdings import Holdings
-from assignors.replay import UNRESOLVED
-from assignors.subscriptions import existing_partition_counts, layout_of, subscribers_of
+from assignors.generation.generations import STREAMS
+from assignors.generation.holdings import Holdings
+from assignors.generation.subscriptions import existing_partition_counts, layout_of, subscribers_of
+from assignors.replay.replay import UNRESOLVED
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from jobs.findings.streams import idle_instances

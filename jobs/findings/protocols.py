@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from assignors.generations import COOPERATIVE, STREAMS
+from assignors.algorithms.sticky.user_data import read_sticky_user_data
+from assignors.generation.generations import COOPERATIVE, STREAMS
 from assignors.model import Member, TopicPartition
 from assignors.registry import BUILT_IN
-from assignors.sticky.user_data import read_sticky_user_data
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity

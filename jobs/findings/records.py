@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assignors.conformance import Divergence, divergences
 from assignors.model import AssignmentMapping
 from assignors.registry import BUILT_IN
+from assignors.replay.conformance import Divergence, divergences
 from jobs.findings.facts import SnapshotFacts, SolutionFacts
 from jobs.findings.rule import LISTED, Found, counted, figures, listed, rule
 from schemas.vocabulary import WITHOUT_RESULT, Basis, Conformance, Rule, Severity, Status

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from assignors.generations import Owner
+from assignors.generation.generations import Owner
 from assignors.model import TopicPartition
-from assignors.recurrence import (
+from assignors.replay.recurrence import (
     FEWEST_DAYS,
     MOST_DAYS,
     RETURNS_A_DAY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from assignors.holdings import Holdings
+from assignors.generation.holdings import Holdings
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed
 from schemas.vocabulary import Severity

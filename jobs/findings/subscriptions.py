@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from assignors.sticky.claims import first_differing_member
-from assignors.subscriptions import existing_partition_counts, subscribed_topics, subscribers_of, subscriptions_of
+from assignors.algorithms.sticky.claims import first_differing_member
+from assignors.generation.subscriptions import existing_partition_counts, subscribed_topics, subscribers_of, subscriptions_of
 from jobs.findings.facts import SnapshotFacts
 from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity

@@ -15,7 +15,7 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from assignors.replay import UNRESOLVED
+from assignors.replay.replay import UNRESOLVED
 from jobs.context import RunContext
 from jobs.decoders.consumer_group_fold import WORKED_OUT
 from jobs.land import decode_udfs

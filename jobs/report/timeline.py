@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assignors.triggers import Trigger
+from assignors.audit.triggers import Trigger
 from jobs.report.figures import EN_DASH, from_ms, moment, words
 
 Row = Mapping[str, Any]

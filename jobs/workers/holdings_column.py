@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from assignors.holdings import Holdings
+from assignors.generation.holdings import Holdings
 
 _HEADER = struct.Struct("<BIII")
 _WIDTHS = ((1, 2**7), (2, 2**15), (4, 2**31))

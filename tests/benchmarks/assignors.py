@@ -34,7 +34,7 @@ from peer_assignors import digest  # noqa: E402
 from rivals import PEERS, peers_python  # noqa: E402
 
 from assignors import Assignment, GroupProblem, Member, Topic, assign  # noqa: E402
-from assignors.sticky.user_data import write_sticky_user_data  # noqa: E402
+from assignors.algorithms.sticky.user_data import write_sticky_user_data  # noqa: E402
 from tests.kafka_classes import KafkaClasses, kafka_classes  # noqa: E402
 from tests.maven_jars import JarsNotThereError  # noqa: E402
 

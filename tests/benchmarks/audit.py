@@ -46,13 +46,13 @@ def main() -> int:
 def measure(group_count: int, topic_count: int, partition_count: int, member_count: int, rounds: int) -> float:
     """Print what a shape costs; return how many times as fast as the set difference the slower one of diff and audit is."""
     from assignors import GroupProblem, Member, Topic
-    from assignors.auditing import AuditedGeneration, AuditedSolution, GroupAudit
-    from assignors.comparison import Comparison
-    from assignors.generations import Generation, owner_of
-    from assignors.holdings import Holdings
-    from assignors.movement import diff_generations
-    from assignors.subscriptions import subscriptions_of
-    from assignors.triggers import Evidence, Participant
+    from assignors.audit.auditing import AuditedGeneration, AuditedSolution, GroupAudit
+    from assignors.audit.comparison import Comparison
+    from assignors.audit.movement import diff_generations
+    from assignors.audit.triggers import Evidence, Participant
+    from assignors.generation.generations import Generation, owner_of
+    from assignors.generation.holdings import Holdings
+    from assignors.generation.subscriptions import subscriptions_of
 
     topics = {f"topic-{number}": Topic(partition_count) for number in range(topic_count)}
     places = [(name, number) for name in topics for number in range(partition_count)]

@@ -15,8 +15,8 @@ from random import Random
 from statistics import NormalDist
 
 from assignors import Assignment, GroupProblem, Member, NoResultError, Topic, TopicPartition, assign
-from assignors.ordering import coordinator_partition
-from assignors.sticky.user_data import write_sticky_user_data
+from assignors.algorithms.sticky.user_data import write_sticky_user_data
+from assignors.java.ordering import coordinator_partition
 
 OFFSETS_PARTITION_COUNT = 50
 MEAN_MEMBERS, MOST_MEMBERS, MEMBER_SIGMA = 8, 200, 1.1

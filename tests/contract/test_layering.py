@@ -49,10 +49,11 @@ ONLY_IN = {
     "yaml": {"jobs.cli", "jobs.gates"},
     # Columns of what is audited, where a benchmark shows that they pay; an assignor has none.
     "numpy": {
-        *("assignors.holdings", "assignors.comparison", "assignors.balance", "assignors.optimum", "assignors.flow"),
+        *("assignors.generation.holdings", "assignors.generation.balance"),
+        *("assignors.audit.comparison", "assignors.audit.optimum", "assignors.audit.flow"),
         *("jobs.workers.holdings_column", "jobs.decoders.commit_columns"),
     },
-    "scipy": {"assignors.flow"},
+    "scipy": {"assignors.audit.flow"},
 }
 ARROW = {"pandas", "pyarrow"}
 SESSION = "jobs.runtime.session"
@@ -78,6 +79,13 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "verify": ("storage", "runtime"),
     # The two exceptions among siblings: what goes by age is what audits would find again, and nothing goes from a damaged warehouse.
     "maintain": ("context", "storage", "workers", "audit", "verify", "runtime"),
+}
+MAY_IMPORT_OF_ASSIGNORS: dict[str, tuple[str, ...]] = {
+    "java": ("model",),
+    "generation": ("model", "java"),
+    "algorithms": ("model", "registry", "generation", "java"),
+    "replay": ("assign", "model", "registry", "algorithms", "generation", "java"),
+    "audit": ("model", "registry", "algorithms", "generation", "java", "replay"),
 }
 STAGES = ("collect", "land", "assign", "audit", "report", "verify", "maintain")
 PIPELINE = "jobs.pipeline"
@@ -162,11 +170,12 @@ def imports_behind_one_file(source: Source) -> Iterator[str]:
 
 
 def rooms_import_what_lies_below(source: Source) -> Iterator[str]:
-    allowed = MAY_IMPORT.get(source.room)
-    if source.package != "jobs" or allowed is None:
+    rooms = {"jobs": MAY_IMPORT, "assignors": MAY_IMPORT_OF_ASSIGNORS}.get(source.package, {})
+    allowed = rooms.get(source.room)
+    if allowed is None:
         return
     for line, name in source.imports():
-        if name.startswith("jobs.") and _room(name) not in (source.room, *allowed):
+        if name.startswith(f"{source.package}.") and _room(name) not in (source.room, *allowed):
             yield f"{source.module}:{line} imports {name}"
 
 
@@ -270,6 +279,7 @@ BROKEN: list[tuple[Callable[[Source], Iterator[str]], str, str]] = [
         if room != "maintain"
     ],
     (rooms_import_what_lies_below, "jobs.maintain.a", "from jobs.land import run"),
+    *[(rooms_import_what_lies_below, f"assignors.{room}.a", "from assignors import scenario") for room in MAY_IMPORT_OF_ASSIGNORS],
     (the_pipeline_enters_by_the_door, PIPELINE, "from jobs.audit import weights"),
     (launcher_needs_no_packages, LAUNCHER, "from jobs import errors"),
     (launcher_needs_no_packages, LAUNCHER, "def f():\n    import yaml"),

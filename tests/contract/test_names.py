@@ -26,6 +26,7 @@ PATHS = re.compile(
 )
 FILE_ENDINGS = {"csv", "html", "json", "py", "md", "yaml"}
 """What is behind the last dot of a name that is a file's."""
+OF_JAVA = ("java.lang.", "java.util.")
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -69,7 +70,7 @@ def attributes(node: ast.AST) -> set[str]:
 def problem(name: str) -> str | None:
     """Return what a dotted name lacks; None where it is there, or is none of ours."""
     first, *rest = name.split(".")
-    if rest[-1] in FILE_ENDINGS:
+    if rest[-1] in FILE_ENDINGS or name.startswith(OF_JAVA):
         return None
     if first in TABLES:
         return None if rest[0] in TABLES[first].schema.names else f"no column {rest[0]} in {first}"

@@ -90,12 +90,9 @@ class Part:
     with_spark: bool = False
 
 
-JUDGING = (
-    *("movement", "comparison", "holdings", "subscriptions", "triggers", "verdicts", "auditing", "balance", "revocation", "optimum"),
-    *("flow", "verification", "generations", "passages", "recurrence"),
-)
+JUDGING = ("assignors/audit/*.py", "assignors/generation/*.py", "assignors/replay/recurrence.py")
 PARTS = (
-    Part("movement and audit", 30, tuple(f"assignors/{name}.py" for name in JUDGING), JUDGING_TESTS),
+    Part("movement and audit", 30, JUDGING, JUDGING_TESTS),
     Part("assignors", 57, ("assignors/**/*.py",), ASSIGNOR_TESTS),
     Part("locks", 7, ("jobs/runtime/lock.py", "jobs/storage/lease.py", "jobs/storage/claims.py"), LOCK_TESTS, with_spark=True),
     Part("publishing", 6, ("jobs/pipeline.py", "jobs/storage/warehouse.py", "jobs/storage/views.py"), PUBLISHING_TESTS, with_spark=True),

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assignors import Member
-from assignors.auditing import GroupAudit
-from assignors.replay import Replay, Snapshot, Step
-from assignors.topic_looks import ClusterLooks, TopicRun
+from assignors.audit.auditing import GroupAudit
+from assignors.replay.replay import Replay, Snapshot, Step
+from assignors.replay.topic_looks import ClusterLooks, TopicRun
 from jobs.workers.holdings_column import TornHoldingsError, pack_holdings
 from jobs.workers.packing import (
     SNAPSHOT_FIELDS,

@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from assignors import GroupProblem, Member, NoResultError, Topic, assign, violations
+from assignors.generation.verification import CODES
 from assignors.registry import BUILT_IN
-from assignors.verification import CODES
 from jobs.verify.recount import wrong_violations
 
 KEY = "cluster_id string, group_id string, position bigint, "

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from assignors import Assignment
-from assignors.replay import Replay, State
+from assignors.replay.replay import Replay, State
 from jobs.assign import run as assign
 from jobs.assign import udfs
 from jobs.assign.carry import decode_state

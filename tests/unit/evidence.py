@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from assignors import Topic
-from assignors.triggers import Evidence, Participant, Trigger, find_triggers
+from assignors.audit.triggers import Evidence, Participant, Trigger, find_triggers
 
 TOPICS = {"t": Topic(2, None, "id of t")}
 

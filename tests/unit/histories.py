@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignors import Assignment, Member, TopicPartition
-from assignors.replay import Replay, Snapshot, Solution, State, Step
-from assignors.topic_looks import ClusterLooks, TopicRun
+from assignors.replay.replay import Replay, Snapshot, Solution, State, Step
+from assignors.replay.topic_looks import ClusterLooks, TopicRun
 
 
 def held(text: str) -> tuple[TopicPartition, ...]:

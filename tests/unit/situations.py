@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from assignors import Member
-from assignors.passages import follow
-from assignors.replay import Replay, Snapshot
+from assignors.audit.passages import follow
+from assignors.replay.replay import Replay, Snapshot
 from jobs.decoders.consumer_offsets import decode_line
 from tests.unit.histories import looks
 from tests.unit.snapshots_of import Stored, stored

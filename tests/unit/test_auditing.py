@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors import GroupProblem, Member, Topic
-from assignors.auditing import Audit, AuditedGeneration, AuditedSolution, GroupAudit
-from assignors.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED
+from assignors.audit.auditing import Audit, AuditedGeneration, AuditedSolution, GroupAudit
+from assignors.replay.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED
 from tests.unit.evidence import evidence
 from tests.unit.histories import held, member
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors import GroupProblem, Member, Topic
-from assignors.balance import Balance, measure_balance
+from assignors.generation.balance import Balance, measure_balance
 from tests.unit.groups import broken_assignments, problems, sound_assignments
 
 

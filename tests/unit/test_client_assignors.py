@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignors import Assignment, GroupProblem, MalformedProblemError, Member, Topic, assign
-from assignors.sticky.user_data import write_sticky_user_data
+from assignors.algorithms.sticky.user_data import write_sticky_user_data
 
 NAMES = tuple("orders payments clicks users carts items stock prices taxes refunds returns shipments audit".split())
 

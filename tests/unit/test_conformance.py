@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.conformance import compare_assignments
+from assignors.replay.conformance import compare_assignments
 from tests.unit.histories import held
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from assignors.ordering import coordinator_partition
+from assignors.java.ordering import coordinator_partition
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "partitioning.jsonl"
 

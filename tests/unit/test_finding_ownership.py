@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.replay import UNRESOLVED
+from assignors.replay.replay import UNRESOLVED
 from schemas.vocabulary import Rule
 from tests.unit.histories import member
 from tests.unit.snapshots_of import Stored, found, last, places, stored

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from assignors.sticky.user_data import write_sticky_user_data
+from assignors.algorithms.sticky.user_data import write_sticky_user_data
 from schemas.vocabulary import Rule
 from tests.unit.histories import held, member
 from tests.unit.snapshots_of import Stored, last, stored

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.recurrence import Recurrences, Storm
+from assignors.replay.recurrence import Recurrences, Storm
 from jobs.findings import Finding
 from jobs.findings.history import WINDOW_MS
 from schemas.vocabulary import Rule

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assignors import GroupProblem, Member, Topic, assign
-from assignors.ordering import coordinator_partition
+from assignors.java.ordering import coordinator_partition
 from jobs.decoders import cluster_metadata
 from jobs.decoders.consumer_offsets import decode_record
 from tests.benchmarks.fleet_groups import OFFSETS_PARTITION_COUNT, GroupPlan, every_nth, plan_fleet

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from assignors import GroupProblem, KafkaAssignorError, Member, NoResultError, Topic, assign
-from assignors.ordering import string_hash
+from assignors.java.ordering import string_hash
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 NEWEST = "4.3.1"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors import Assignment, GroupProblem, Topic, TopicPartition
-from assignors.holdings import NOBODY, Holdings, Layout
+from assignors.generation.holdings import NOBODY, Holdings, Layout
 from tests.unit.groups import broken_assignments, places, problems, topic_maps
 
 

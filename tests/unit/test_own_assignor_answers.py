@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from assignors import GroupProblem, Member, Topic, violations
-from assignors.auditing import AuditedGeneration, AuditedSolution, GroupAudit
-from assignors.own_assignor import OwnAssignorError, as_assignment
-from assignors.replay import Replay, Step
+from assignors.algorithms.own_assignor import OwnAssignorError, as_assignment
+from assignors.audit.auditing import AuditedGeneration, AuditedSolution, GroupAudit
+from assignors.replay.replay import Replay, Step
 from jobs.assign.time_limit import TimeLimit
 from tests.unit import plug_ins
 from tests.unit.evidence import evidence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from assignors.passages import happening
-from assignors.recurrence import Happening
-from assignors.replay import Replay
+from assignors.audit.passages import happening
+from assignors.replay.recurrence import Happening
+from assignors.replay.replay import Replay
 from tests.unit.histories import looks, member, play, snapshot
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.recurrence import Happening, Recurrence, Recurrences, Seat
+from assignors.replay.recurrence import Happening, Recurrence, Recurrences, Seat
 
 MINUTE_MS, DAY_MINUTES = 60_000, 24 * 60
 B: Seat = ("app", "/10.0.0.2")

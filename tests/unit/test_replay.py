@@ -19,15 +19,15 @@ from assignors import (
     Topic,
     UnknownStrategyError,
     assign,
-    replay,
 )
-from assignors.conformance import Conformance
-from assignors.generations import WITHOUT_CLAIMS
+from assignors.algorithms.sticky.user_data import write_sticky_user_data
+from assignors.generation.generations import WITHOUT_CLAIMS
+from assignors.generation.subscriptions import with_claims
 from assignors.registry import BUILT_IN
-from assignors.replay import NEWEST_KAFKA, Replay, Snapshot
-from assignors.sticky.user_data import write_sticky_user_data
-from assignors.subscriptions import with_claims
-from assignors.topic_looks import ClusterLooks, LookBasis, TopicRun
+from assignors.replay import replay
+from assignors.replay.conformance import Conformance
+from assignors.replay.replay import NEWEST_KAFKA, Replay, Snapshot
+from assignors.replay.topic_looks import ClusterLooks, LookBasis, TopicRun
 from tests.unit import recording
 from tests.unit.histories import counterfactual, held, looks, member, of_basis, play, short, snapshot, statuses
 from tests.unit.recording import RECORDING

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from assignors.triggers import Trigger
+from assignors.audit.triggers import Trigger
 from jobs.report.exchange import MOST_OWNERS, draw_exchange
 from jobs.report.figures import Total, condense, short_names, visible
 from jobs.report.fleet import MOST_ASSIGNORS

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors import Assignment, AssignorError, GroupProblem, MalformedProblemError, Member, NoResultError, Topic, assign
-from assignors.releases import client_behaviour
-from assignors.sticky.small_groups import assign_small_group
-from assignors.sticky.small_topics import SmallTopics
-from assignors.sticky.user_data import write_sticky_user_data
+from assignors.algorithms.releases import client_behaviour
+from assignors.algorithms.sticky.small_groups import assign_small_group
+from assignors.algorithms.sticky.small_topics import SmallTopics
+from assignors.algorithms.sticky.user_data import write_sticky_user_data
 
 NEWEST = client_behaviour(None)
 
@@ -29,7 +29,7 @@ def outcome(problem: GroupProblem) -> list | str:
 
 
 def plain_outcome(problem: GroupProblem) -> list | str:
-    with mock.patch("assignors.sticky.entry.assign_small_group", return_value=None):
+    with mock.patch("assignors.algorithms.sticky.entry.assign_small_group", return_value=None):
         return outcome(problem)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors import Topic
-from assignors.triggers import RETURN_MS, Evidence, Participant, Trigger
+from assignors.audit.triggers import RETURN_MS, Evidence, Participant, Trigger
 from tests.unit.evidence import TOPICS, evidence, participant, play
 
 ELSEWHERE = ("app", "/10.0.0.2")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assignors import GroupProblem, Member, Topic
-from assignors.balance import Balance, measure_balance
-from assignors.verdicts import Alternative, Cause, Verdict, judge
+from assignors.audit.verdicts import Alternative, Cause, Verdict, judge
+from assignors.generation.balance import Balance, measure_balance
 
 
 def loads(*counts: int) -> Balance:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assignors import conformance, replay, topic_looks
 from assignors.registry import BUILT_IN
+from assignors.replay import conformance, replay, topic_looks
 from schemas.vocabulary import STRATEGIES, Basis, Conformance, Severity, Status, TopicBasis
 
 

@@ -1,0 +1,1 @@
+"""Kafka's assignors, and those that a user brings."""

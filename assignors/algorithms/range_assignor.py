@@ -1,0 +1,183 @@
+"""Kafka's RangeAssignor."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+
+from assignors.algorithms.budget import StepBudget
+from assignors.algorithms.racks import is_rack_aware, partition_racks
+from assignors.algorithms.releases import ClientBehaviour, client_behaviour
+from assignors.algorithms.subscribers import freeze, members_in_map_order, result_order, subscribers_of_topics
+from assignors.generation.subscriptions import distinct_subscriptions, existing_partition_counts
+from assignors.java.ordering import computed_hash_map_order, hash_map_order, java_order, member_order, partition_order
+from assignors.java.remembering import partitions_of
+from assignors.model import Assignment, GroupProblem, Member, Topic, TopicPartition
+
+
+def assign_range(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return what ``RangeAssignor`` gives each member: of every topic a contiguous range.
+
+    The first ``p % c`` of a topic's c subscribers get one partition more than the others, topic after topic the same ones.
+    Where some topic's partitions are not in all racks, ranges give way to racks, and topics with as many partitions and the same
+    subscribers are kept together (KIP-881).
+
+    Worked example: ``t0p0..t0p2 t1p0..t1p2``, a and b subscribe to both: a gets t0p0 t0p1 t1p0 t1p1, b t0p2 t1p2.
+
+    Order: subscribers as static members by instance id, then the others by member id. Each list's topics come in hash map order,
+    not by name; with racks they are sorted.
+    Complexity: O(p + s) for p partitions and s subscriptions; with racks O(p * m) looks for m members.
+    Source: ``RangeAssignor``. Differs from source: nothing. Before 3.5 a topic that a member lists twice counts twice.
+
+    Raises:
+        NoResultError: the budget ran out.
+        KafkaVersionError: the release is no version.
+
+    >>> from assignors.model import Member
+    >>> members = (Member("a", ("t0", "t1")), Member("b", ("t0", "t1")))
+    >>> assign_range(GroupProblem({"t0": Topic(3), "t1": Topic(3)}, members))
+    {'a': (('t0', 0), ('t0', 1), ('t1', 0), ('t1', 1)), 'b': (('t0', 2), ('t1', 2))}
+    """
+    behaviour = client_behaviour(kafka_version)
+    budget = StepBudget(step_budget)
+    members, is_stable = members_in_map_order(problem)
+    counts = existing_partition_counts(problem)
+    budget.spend(sum(counts.values()))
+    ranked = sorted(members, key=member_order if behaviour.orders_static_members_first else lambda member: java_order(member.member_id))
+    subscribers = subscribers_of_topics(ranked, counts, keeps_duplicates=not behaviour.is_rack_aware)
+    held: list[list[TopicPartition]] = [[] for _ in ranked]
+    racks = {position: member.rack for position, member in enumerate(ranked) if member.rack} if behaviour.is_rack_aware else {}
+    states = [
+        _TopicState(topic, problem.topics[topic], counts[topic], subscribers[topic], racks)
+        for topic in _topic_order(members, counts, behaviour)
+    ]
+    uses_racks = any(state.needs_racks for state in states)
+    if uses_racks:
+        _deal_by_rack(states, held, budget)
+    for state in states:
+        state.deal_ranges(held)
+    if uses_racks:
+        for partitions in held:
+            partitions.sort(key=partition_order(counts))
+    by_id = {member.member_id: partitions for member, partitions in zip(ranked, freeze(held), strict=True)}
+    return {member_id: by_id[member_id] for member_id in result_order(members, is_stable)}
+
+
+def _topic_order(members: Sequence[Member], topics: Collection[str], behaviour: ClientBehaviour) -> list[str]:
+    """Return the existing topics in the order in which Kafka goes through them."""
+    calls = [topic for subscription in distinct_subscriptions(members) for topic in subscription]
+    if behaviour.is_rack_aware:
+        # A set of names, of which those with metadata are put into a map.
+        return hash_map_order(topic for topic in hash_map_order(calls) if topic in topics)
+    # A list that an earlier member has too adds nothing new, but Kafka's map grows at the entry of a call, also of the very last one.
+    last = next((position for position in range(len(members) - 1, -1, -1) if members[position].topics), 0)
+    if any(member.topics == members[last].topics for member in members[:last]):
+        calls.append(members[last].topics[-1])
+    order = computed_hash_map_order(calls) if behaviour.inserts_topics_at_head else hash_map_order(calls)
+    return [topic for topic in order if topic in topics]
+
+
+class _TopicState:
+    """What is left to deal out of one topic."""
+
+    def __init__(self, name: str, topic: Topic, count: int, consumers: Sequence[int], racks: Mapping[int, str]) -> None:
+        """Set up a topic of which nothing is given yet.
+
+        Args:
+            name: the topic's name.
+            topic: its metadata.
+            count: the number of its partitions.
+            consumers: its subscribers in order.
+            racks: the rack of every member that has one.
+        """
+        self.name = name
+        self.count = count
+        self.consumers = consumers
+        self.share, self._extra = divmod(self.count, len(consumers))
+        self._given: dict[int, int] = {}
+        self._left = dict.fromkeys(range(self.count)) if racks else {}
+        self.racks = {consumer: racks[consumer] for consumer in consumers if consumer in racks} if racks else {}
+        self.partition_racks = partition_racks(topic) if self.racks else []
+        self.needs_racks = bool(self.racks) and is_rack_aware(self.racks.values(), self.partition_racks)
+
+    def room(self, consumer: int) -> int:
+        """Return how many more partitions the consumer can get; the extra ones go to whoever comes first."""
+        return self.share + (self._extra > 0) - self._given.get(consumer, 0)
+
+    def shares_rack(self, consumer: int, partition: int) -> bool:
+        """Return whether the consumer has no rack, or one that holds the partition."""
+        return consumer not in self.racks or self.racks[consumer] in self.partition_racks[partition]
+
+    def give(self, consumer: int, partitions: Sequence[int], held: Sequence[list[TopicPartition]]) -> None:
+        """Give partitions to a consumer."""
+        held[consumer] += zip((self.name,) * len(partitions), partitions, strict=True)
+        self._given[consumer] = self._given.get(consumer, 0) + len(partitions)
+        if self._given[consumer] > self.share:
+            self._extra -= 1
+        for partition in partitions:
+            del self._left[partition]
+
+    def deal_in_rack(self, held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:
+        """Give every consumer in turn what it has room for out of its rack."""
+        for consumer in self.consumers:
+            budget.spend(len(self._left))
+            near = (partition for partition in self._left if self.shares_rack(consumer, partition))
+            if partitions := list(islice(near, max(0, self.room(consumer)))):
+                self.give(consumer, partitions, held)
+
+    def deal_ranges(self, held: Sequence[list[TopicPartition]]) -> None:
+        """Give every consumer in turn what it has room for."""
+        if not self._given:
+            self._deal_closed_form(held)
+            return
+        for consumer in self.consumers:
+            if partitions := list(islice(self._left, max(0, self.room(consumer)))):
+                self.give(consumer, partitions, held)
+
+    def _deal_closed_form(self, held: Sequence[list[TopicPartition]]) -> None:
+        partitions = partitions_of(self.name, self.count)
+        if not self.share:
+            for consumer, partition in zip(self.consumers, partitions, strict=False):
+                held[consumer].append(partition)
+            return
+        start = 0
+        for place, consumer in enumerate(self.consumers):
+            end = start + self.share + (place < self._extra)
+            held[consumer] += partitions[start:end]
+            start = end
+
+
+def _deal_by_rack(states: Sequence[_TopicState], held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:
+    """Deal out what can go to consumers in its own rack.
+
+    Topics with the same consumers and as many partitions are dealt out together, also where racks would not matter to one of
+    them. A topic without consumer racks counts as having no partitions here.
+    """
+    groups: defaultdict[tuple[tuple[int, ...], int], list[_TopicState]] = defaultdict(list)
+    for state in states:
+        groups[tuple(state.consumers), len(state.partition_racks)].append(state)
+    for (_, partition_count), group in groups.items():
+        if len(group) > 1:
+            _deal_together(group, partition_count, held, budget)
+        elif group[0].needs_racks:
+            group[0].deal_in_rack(held, budget)
+
+
+def _deal_together(group: Sequence[_TopicState], partition_count: int, held: Sequence[list[TopicPartition]], budget: StepBudget) -> None:
+    """Give a partition number of all topics to the first consumer that has room and the right rack for each of them."""
+    remaining = list(group[0].consumers)
+    for partition in range(partition_count):
+        fits = (
+            (looks, consumer)
+            for looks, consumer in enumerate(remaining, start=1)
+            if all(state.room(consumer) > 0 and state.shares_rack(consumer, partition) for state in group)
+        )
+        looks, consumer = next(fits, (len(remaining), None))
+        budget.spend(looks)
+        if consumer is None:
+            continue
+        for state in group:
+            state.give(consumer, [partition], held)
+        if not any(state.room(consumer) > 0 for state in group):
+            remaining.remove(consumer)

@@ -1,0 +1,307 @@
+"""The broker's assignors of the consumer group protocol (KIP-848): ``uniform`` and ``server-range``.
+
+Both see topics by id. A subscribed name that is not among the topics does not resolve and is skipped; an id without metadata is an error;
+names with one id are one topic. A member's ``owned`` is its current target assignment. Racks are accepted and ignored.
+
+Order: members as Kafka's result map has them. What a member is given is a set in Kafka; here it is listed by topic name and partition.
+
+Source: ``UniformAssignor``, ``UniformHomogeneousAssignmentBuilder`` and ``RangeAssignor`` of
+``org.apache.kafka.coordinator.group.assignor``, release 4.3.1 (``uniform_heterogeneous`` has the second builder). Differs from source: the
+restriction to assignable partitions, which share groups use, is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from assignors.algorithms.releases import Release, parse_release
+from assignors.algorithms.subscribers import members_in_map_order, result_order
+from assignors.algorithms.uniform_heterogeneous import place_partitions
+from assignors.generation.subscriptions import distinct_subscriptions
+from assignors.java.ordering import DEFAULT_CAPACITY, hash_map_order, java_order, member_order, uuid_hash, uuid_order
+from assignors.model import Assignment, GroupProblem, KafkaAssignorError, KafkaVersionError, MalformedProblemError, Member, TopicPartition
+
+_OLDEST: Release = (3, 9)
+_HETEROGENEOUS_SINCE: Release = (4, 0)
+_EXTRAS_STAY_SINCE: Release = (4, 1)
+
+
+def assign_uniform(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return the target assignment of the broker's ``uniform`` assignor.
+
+    Worked example: a has t0p0 t0p1 t0p2, b is new. One of them may have 2, and a has them already: a keeps t0p0 t0p1, b gets t0p2.
+
+    Equal subscriptions: every member keeps what it has up to its quota, the rest fills up the others in map order. With different
+    subscriptions partitions go to the least loaded subscriber, then each topic is evened out, see ``uniform_heterogeneous``.
+
+    Complexity: linear for equal subscriptions; else O(members log members + partitions) per topic and round, at most 16 rounds.
+
+    Args:
+        problem: every topic with its ``topic_id``; ``owned`` is each member's current target.
+        kafka_version: release of the broker. Up to 4.0 the first members in map order may have one more, whoever has it already.
+        step_budget: not needed, the assignor always ends soon.
+
+    Raises:
+        KafkaAssignorError: ``PartitionAssignorException`` for a topic id without metadata, or when partitions are left over because a
+            target names one that does not exist; ``ArrayIndexOutOfBoundsException`` for such a target when subscriptions differ.
+        KafkaVersionError: release before 3.9, or before 4.0 when subscriptions differ.
+        MalformedProblemError: a subscribed topic is there without its ``topic_id``, or two members have the same id.
+
+    >>> from assignors.model import Topic
+    >>> topics = {"t0": Topic(3, topic_id="AAAAAAAAAAEAAAAAAAAAAg")}
+    >>> a = Member("a", ("t0",), owned=(("t0", 0), ("t0", 1), ("t0", 2)))
+    >>> assign_uniform(GroupProblem(topics, (a, Member("b", ("t0",)))))
+    {'a': (('t0', 0), ('t0', 1)), 'b': (('t0', 2),)}
+    """
+    release = _release(kafka_version, _OLDEST)
+    _require_topic_ids(problem)
+    members, is_stable = members_in_map_order(problem)
+    if not members:
+        return {}
+    if _has_equal_subscriptions(members):
+        given = _assign_homogeneous(_Topics(problem), members, extras_stay=release >= _EXTRAS_STAY_SINCE)
+    else:
+        _release(kafka_version, _HETEROGENEOUS_SINCE)
+        given = _assign_heterogeneous(_Topics(problem), members)
+    return _listed(given, result_order(members, is_stable, copies=0) if given else ())
+
+
+def assign_server_range(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return the target assignment of the broker's ``range`` assignor: contiguous ranges per topic, even but for one.
+
+    Worked example: t0 has 5 partitions, a and b read it: a gets t0p0 t0p1 t0p2, b gets t0p3 t0p4.
+
+    Order: static members by instance id, then the others by member id; the first ones get one more. In that order Kafka fills the map of
+    its result, whose table is as large as that takes, and smaller than 16 buckets for a few members.
+    Complexity: linear, apart from sorting the members.
+
+    Args:
+        problem: every topic with its ``topic_id``; targets do not matter.
+        kafka_version: release of the broker; all give the same.
+        step_budget: not needed, the assignor always ends soon.
+
+    Raises:
+        KafkaAssignorError: ``PartitionAssignorException`` for a topic id without metadata.
+        KafkaVersionError: release before 3.9.
+        MalformedProblemError: as ``assign_uniform``.
+
+    >>> from assignors.model import Topic
+    >>> topics = {"t0": Topic(5, topic_id="AAAAAAAAAAEAAAAAAAAAAg")}
+    >>> assign_server_range(GroupProblem(topics, (Member("b", ("t0",)), Member("a", ("t0",)))))
+    {'a': (('t0', 0), ('t0', 1), ('t0', 2)), 'b': (('t0', 3), ('t0', 4))}
+    """
+    _release(kafka_version, _OLDEST)
+    _require_topic_ids(problem)
+    members = sorted(members_in_map_order(problem)[0], key=member_order)
+    topics = _Topics(problem)
+    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    for topic, subscribers in _subscribers_by_topic(topics, members).items():
+        share, extra = divmod(topics.partition_count(topic), len(subscribers))
+        start = 0
+        for place, member in enumerate(subscribers):
+            end = start + share + (place < extra)
+            given[member.member_id] += ((topic, partition) for partition in range(start, end))
+            start = end
+    capacity = 1
+    while capacity < 4 * len(members) // 3 + 1:
+        capacity *= 2
+    return _listed(given, hash_map_order(given, initial_capacity=capacity))
+
+
+def _assign_homogeneous(topics: _Topics, members: Sequence[Member], *, extras_stay: bool) -> dict[str, list[TopicPartition]]:
+    """Return what each member is given when all subscribe to the same topics.
+
+    Every member may have ``total // members`` partitions, ``total % members`` of them one more. Walking the members in map order, each
+    has the extra one in hand while there are any. Since 4.1 (KAFKA-18688) a member that could not fill it with partitions of its own has
+    to hand it back, as long as more members follow than extras are left: who has one more keeps it.
+    """
+    # A hash set of ids, copied from the set of names; its capacity follows the number of names, those that do not resolve included.
+    names = hash_map_order(members[0].topics, initial_capacity=_copied_set_capacity(len(members[0].topics)))
+    subscribed = topics.in_map_order(topics.resolve(names), initial_capacity=_copied_set_capacity(len(names)))
+    if not subscribed:
+        return {}
+    counts = {topic: topics.partition_count(topic) for topic in subscribed}
+    targets = [_target_by_topic(topics, member) for member in members]
+    owned = {(topic, partition) for target in targets for topic, partitions in target for partition in partitions}
+    unassigned = [(topic, partition) for topic in subscribed for partition in range(counts[topic]) if (topic, partition) not in owned]
+    share, extra_count = divmod(sum(counts.values()), len(members))
+    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    unfilled: list[tuple[str, int]] = []
+    for place, member in enumerate(members):
+        quota = share + (extra_count > 0)
+        for topic, partitions in targets[place]:
+            if topic in counts:
+                kept = partitions[:quota]
+                given[member.member_id] += ((topic, partition) for partition in kept)
+                unassigned += ((topic, partition) for partition in partitions[len(kept) :])
+                quota -= len(kept)
+        if extra_count > 0:
+            if extras_stay and quota > 0 and len(members) - place > extra_count:
+                quota -= 1
+            else:
+                extra_count -= 1
+        if quota > 0:
+            unfilled.append((member.member_id, quota))
+    start = 0
+    for member_id, quota in unfilled:
+        given[member_id] += unassigned[start : start + quota]
+        start += quota
+    if start < len(unassigned):
+        raise KafkaAssignorError(
+            "PartitionAssignorException",
+            f"{len(unassigned) - start} partitions are left unassigned, the first is {unassigned[start]}; some member's target names "
+            "partitions that do not exist",
+        )
+    return given
+
+
+def _assign_heterogeneous(topics: _Topics, members: Sequence[Member]) -> dict[str, list[TopicPartition]]:
+    """Return what each member is given when subscriptions differ: names become numbers and back."""
+    numbers = {member.member_id: number for number, member in enumerate(members)}
+    subscribers = {
+        topic: [numbers[member.member_id] for member in readers] for topic, readers in _subscribers_by_topic(topics, members).items()
+    }
+    if not subscribers:
+        return {}
+    owners: dict[str, list[int | None]] = {topic: [None] * topics.partition_count(topic) for topic in subscribers}
+    sharers: dict[str, dict[int, set[int]]] = {}
+    for member in members:
+        subscribed = set(topics.resolve(member.topics))
+        for topic, partitions in _target_by_topic(topics, member):
+            if topic in subscribed:
+                _take_over(owners[topic], sharers, topic, partitions, numbers[member.member_id])
+    topic_order = sorted(
+        owners,
+        key=lambda topic: (-len(owners[topic]) / len(subscribers[topic]), len(subscribers[topic]), topics.order_of(topic)),
+    )
+    placed = place_partitions(topic_order, subscribers, owners, len(members), sharers)
+    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    for topic, owner_numbers in placed.items():
+        for partition, number in enumerate(owner_numbers):
+            given[members[number].member_id].append((topic, partition))
+    for topic, sharers_of_partition in sharers.items():
+        for partition, sharing in sharers_of_partition.items():
+            for number in sharing:
+                given[members[number].member_id].append((topic, partition))
+    return given
+
+
+def _take_over(
+    owners: list[int | None], sharers: dict[str, dict[int, set[int]]], topic: str, partitions: Iterable[int], number: int
+) -> None:
+    """Enter a member as the owner of the partitions of its target; who had one before shares it."""
+    for partition in partitions:
+        if not 0 <= partition < len(owners):
+            raise KafkaAssignorError(
+                "ArrayIndexOutOfBoundsException", f"a target names {topic}-{partition}, but the topic has {len(owners)} partitions"
+            )
+        before = owners[partition]
+        if before is not None:
+            sharers.setdefault(topic, {}).setdefault(partition, set()).add(before)
+        owners[partition] = number
+
+
+def _release(kafka_version: str | None, since: Release) -> Release:
+    release = parse_release(kafka_version)
+    if release < since:
+        oldest = ".".join(map(str, since))
+        raise KafkaVersionError(f"release {kafka_version} of the broker is older than {oldest}, the first one whose assignor is known here")
+    return release
+
+
+def _require_topic_ids(problem: GroupProblem) -> None:
+    """Refuse a subscribed topic without an id: the broker would not see it, so that the answer would be that of another group.
+
+    Raises:
+        MalformedProblemError: there is one.
+    """
+    for subscription in distinct_subscriptions(problem.members):
+        for name in subscription:
+            topic = problem.topics.get(name)
+            if topic is not None and topic.topic_id is None:
+                member = next(member for member in problem.members if member.topics == subscription)
+                raise MalformedProblemError(
+                    f"member {member.member_id} subscribes to topic {name}, which has no topic_id; expected the 22 characters by which "
+                    "the broker's assignors know a topic"
+                )
+
+
+def _has_equal_subscriptions(members: Sequence[Member]) -> bool:
+    """Return whether Kafka calls the group homogeneous: every name, resolved or not, has as many subscribers as there are members."""
+    subscriber_counts = Counter(topic for member in members for topic in set(member.topics))
+    return all(count == len(members) for count in subscriber_counts.values())
+
+
+class _Topics:
+    """The topics as the broker resolves them: names to ids, ids to metadata."""
+
+    def __init__(self, problem: GroupProblem) -> None:
+        self._topics = problem.topics
+        self._ids = {name: topic.topic_id for name, topic in problem.topics.items() if topic.topic_id is not None}
+        self._names_by_id = {topic_id: name for name, topic_id in self._ids.items()}
+
+    def resolve(self, names: Iterable[str]) -> list[str]:
+        """Return the distinct topics behind the names, in their order; names without an id are skipped."""
+        return list(dict.fromkeys(self._names_by_id[self._ids[name]] for name in names if name in self._ids))
+
+    def partition_count(self, topic: str) -> int:
+        """Return the number of partitions; Kafka throws where there is no metadata."""
+        count = self._topics[topic].partition_count
+        if count is None:
+            raise KafkaAssignorError(
+                "PartitionAssignorException", f"members subscribe to topic {topic}, whose id {self._ids[topic]} has no metadata"
+            )
+        return count
+
+    def order_of(self, topic: str) -> tuple[int, int]:
+        """Return a sort key with the order of the topic ids."""
+        return uuid_order(self._ids[topic])
+
+    def in_map_order(self, topics: Iterable[str], *, initial_capacity: int = DEFAULT_CAPACITY, largest_size: int = 0) -> list[str]:
+        """Return the topics in the order of a hash map or set of their ids; it may hold other ids too, which the size counts."""
+        return hash_map_order(
+            topics,
+            lambda topic: uuid_hash(self._ids[topic]),
+            self.order_of,
+            initial_capacity=initial_capacity,
+            largest_size=largest_size,
+        )
+
+
+def _subscribers_by_topic(topics: _Topics, members: Iterable[Member]) -> dict[str, list[Member]]:
+    """Return the subscribers of every topic that resolves, in the order of the members."""
+    subscribers: dict[str, list[Member]] = defaultdict(list)
+    for member in members:
+        for topic in topics.resolve(member.topics):
+            subscribers[topic].append(member)
+    return subscribers
+
+
+def _target_by_topic(topics: _Topics, member: Member) -> list[tuple[str, list[int]]]:
+    """Return the member's target in map order: topics of a ``HashMap`` by id, partitions of a ``HashSet`` copied from the record."""
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    deleted: set[str] = set()
+    for name, partition in member.owned:
+        resolved = topics.resolve([name])
+        if not resolved:
+            deleted.add(name)
+        for topic in resolved:
+            by_topic[topic].append(partition)
+    # The map has the deleted topics too, so its table is larger for them.
+    return [
+        (topic, hash_map_order(by_topic[topic], int, int, initial_capacity=_copied_set_capacity(len(by_topic[topic]))))
+        for topic in topics.in_map_order(by_topic, largest_size=len(by_topic) + len(deleted))
+    ]
+
+
+def _copied_set_capacity(size: int) -> int:
+    """Return the number of buckets of ``new HashSet(collection)`` up to JDK 18: it has room for one more than it needs."""
+    capacity = DEFAULT_CAPACITY
+    while capacity < 4 * size // 3 + 1:
+        capacity *= 2
+    return capacity
+
+
+def _listed(given: Mapping[str, Sequence[TopicPartition]], member_ids: Iterable[str]) -> Assignment:
+    return {member_id: tuple(sorted(given[member_id], key=lambda place: (java_order(place[0]), place[1]))) for member_id in member_ids}

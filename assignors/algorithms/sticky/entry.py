@@ -1,0 +1,165 @@
+"""The two sticky assignors, from a group problem to an assignment.
+
+Source: ``AbstractStickyAssignor.assignPartitions``, ``StickyAssignor``, ``CooperativeStickyAssignor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from assignors.algorithms.budget import StepBudget
+from assignors.algorithms.releases import ClientBehaviour, client_behaviour, parse_release
+from assignors.algorithms.sticky.claims import (
+    COOPERATIVE_READER,
+    STICKY_READER,
+    MemberDataReader,
+    first_differing_member,
+    read_members,
+    settle_claims,
+)
+from assignors.algorithms.sticky.constrained import assign_constrained, constrained_orders, map_walk
+from assignors.algorithms.sticky.cooperative import find_transfers, withhold
+from assignors.algorithms.sticky.early_constrained import assign_early_constrained
+from assignors.algorithms.sticky.early_general import state_early_general_problem
+from assignors.algorithms.sticky.general import GeneralRebalance, Rebalance
+from assignors.algorithms.sticky.general_problem import GeneralProblem, state_general_problem
+from assignors.algorithms.sticky.irregular import IrregularRebalance
+from assignors.algorithms.sticky.rack_info import RackInfo
+from assignors.algorithms.sticky.small_groups import assign_small_group
+from assignors.algorithms.subscribers import members_in_map_order
+from assignors.generation.subscriptions import distinct_subscriptions, existing_partition_counts
+from assignors.java.ordering import DEFAULT_CAPACITY, filled_map, has_crowded_bucket, hash_map_order, put_all
+from assignors.model import Assignment, GroupProblem, KafkaVersionError, TopicPartition
+
+_rack = attrgetter("rack")
+
+
+def assign_sticky(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return what ``StickyAssignor`` gives each member: balanced first, then as little moved as possible.
+
+    Previous assignments count as the members' user data states them; their ``owned`` claims do not count. The algorithm for equal
+    subscriptions is in ``constrained``, the one for differing ones in ``general``.
+
+    Order: members as Kafka's result map has them; each member's kept partitions first.
+    Source: ``StickyAssignor``, KIP-54, KIP-341. Differs from source: nothing known; a call that Kafka would never finish raises.
+
+    Raises:
+        NoResultError: Kafka never returns, or the budget ran out.
+        KafkaAssignorError: what Kafka throws: ``ArithmeticException`` without members, others on claims of partitions that do not
+            exist or of topics no longer subscribed to.
+        KafkaVersionError: a release before 0.11.
+    """
+    assignment = assign_small_group(problem, client_behaviour(kafka_version), step_budget)
+    if assignment is not None:
+        return assignment
+    if parse_release(kafka_version) < (0, 11):
+        raise KafkaVersionError(f"sticky exists since Kafka 0.11, so not in {kafka_version}")
+    solution = _solve(problem, STICKY_READER, kafka_version, step_budget)
+    return solution.assignment(solution.partitions)
+
+
+def assign_cooperative_sticky(problem: GroupProblem, *, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
+    """Return what ``CooperativeStickyAssignor`` gives each member, without the partitions that must be revoked first.
+
+    Same algorithm as ``sticky`` on the members' ``owned`` claims. A partition that goes from one member to another is given to
+    nobody in this rebalance; the old owner revokes it, rejoins, and the next rebalance hands it over.
+
+    Source: ``CooperativeStickyAssignor``, KIP-429. Differs from source: as ``assign_sticky``.
+
+    Raises:
+        NoResultError: Kafka never returns, or the budget ran out.
+        KafkaAssignorError: as ``assign_sticky``.
+        KafkaVersionError: a release before 2.4.
+    """
+    if parse_release(kafka_version) < (2, 4):
+        raise KafkaVersionError(f"cooperative-sticky exists since Kafka 2.4, so not in {kafka_version}")
+    solution = _solve(problem, COOPERATIVE_READER, kafka_version, step_budget)
+    return solution.assignment(solution.without_transfers())
+
+
+@dataclass(slots=True)  # freezing it would take a twentieth of the time of a small group
+class _Solution:
+    """A sticky result before cooperation.
+
+    Attributes:
+        member_ids: the members in map order.
+        partitions: each member's partitions.
+        without_transfers: gives the same without what was taken from one member for another.
+        result_order: the member ids in the order of Kafka's result.
+    """
+
+    member_ids: Sequence[str]
+    partitions: Sequence[Sequence[TopicPartition]]
+    without_transfers: Callable[[], Sequence[Sequence[TopicPartition]]]
+    result_order: Sequence[str]
+
+    def assignment(self, partitions: Iterable[Sequence[TopicPartition]]) -> Assignment:
+        """Return the partitions by member id in result order."""
+        by_id = dict(zip(self.member_ids, map(tuple, partitions), strict=True))
+        return by_id if self.result_order is self.member_ids else {member_id: by_id[member_id] for member_id in self.result_order}
+
+
+def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str | None, step_budget: int | None) -> _Solution:
+    """Return the result of the algorithm that fits the subscriptions and the release."""
+    behaviour = client_behaviour(kafka_version)
+    members, is_stable = members_in_map_order(problem)
+    member_ids = [member.member_id for member in members]
+    counts = existing_partition_counts(problem)
+    budget = StepBudget(step_budget)
+    budget.spend(sum(counts.values()))
+    has_racks = behaviour.is_rack_aware and any(map(_rack, members))
+    racks = RackInfo(members, {name: problem.topics[name] for name in counts} if has_racks else {})
+    differing = first_differing_member(members) if behaviour.has_constrained_path else 0
+    if differing is None:
+        claims = settle_claims(members, read_members(members, reader, behaviour), counts, behaviour)
+        constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
+        walk, result_order = constrained_orders(member_ids, is_stable)
+        partitions, without_transfers = constrain(member_ids, walk, counts, claims, racks, behaviour, budget)
+        return _Solution(member_ids, partitions, without_transfers, result_order)
+    if behaviour.works_on_topics:
+        data = read_members(members, reader, behaviour)
+        walk = map_walk(member_ids, is_stable)
+        general = state_general_problem(members, walk, data, counts, settle_claims(members, data, counts, behaviour), racks)
+    else:
+        data = read_members(members, reader, behaviour, already_read=differing)
+        subscriptions = distinct_subscriptions(members)
+        names = hash_map_order(topic for subscription in subscriptions for topic in subscription)
+        # The set of names has all that are subscribed to, the map filled from it has those that exist: their tables differ in size.
+        topics = hash_map_order(topic for topic in names if topic in counts)
+        general = state_early_general_problem(members, data, {topic: counts[topic] for topic in topics}, behaviour)
+    rebalance = (Rebalance if general.is_regular() else IrregularRebalance)(general, racks, behaviour, budget, member_ids)
+    partitions = rebalance.solve()
+    return _Solution(
+        member_ids,
+        partitions,
+        lambda: withhold(partitions, find_transfers(members, partitions)),
+        _general_result_order(member_ids, is_stable, general, rebalance, behaviour),
+    )
+
+
+def _general_result_order(
+    member_ids: Sequence[str], is_stable: bool, general: GeneralProblem, rebalance: GeneralRebalance[Any], behaviour: ClientBehaviour
+) -> Sequence[str]:
+    """Return the order of a map filled from another one, out of which the fixed members were taken, and put in again at the end."""
+    if is_stable and behaviour.works_on_topics and not rebalance.fixed_members:
+        return member_ids
+    walk = [member_ids[number] for number in general.walk]
+    fixed = {member_ids[number] for number in rebalance.fixed_members}
+    if not (has_crowded_bucket(member_ids) or has_crowded_bucket(walk)):
+        movable = [member_id for member_id in walk if member_id not in fixed]
+        return hash_map_order(movable + [member_id for member_id in member_ids if member_id in fixed])
+    # Trees: what is removed and put in again changes their order.
+    current = filled_map(map(member_ids.__getitem__, general.claimants), map(member_ids.__getitem__, general.returning), member_ids)
+    capacity = 1 << (len(member_ids) - 1).bit_length() if behaviour.works_on_topics else DEFAULT_CAPACITY
+    leaving = [member_id for member_id in hash_map_order(member_ids, initial_capacity=capacity) if member_id in fixed]
+    for member_id in leaving:
+        current.remove(member_id)
+    if rebalance.is_reverted:
+        before = hash_map_order(current.keys())
+        current.clear()
+        put_all(current, before)
+    put_all(current, hash_map_order(leaving))
+    return hash_map_order(current.keys())

@@ -1,0 +1,152 @@
+"""The partitions of a small sticky group, dealt out afresh or as its members claim them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import compress
+
+from assignors.algorithms.sticky.partitions import deal_hands
+from assignors.java.remembering import Memory
+from assignors.model import Topic, TopicPartition
+
+_LARGEST = 4096  # places: beyond, what is done here once for a group does not show in its time any more
+_LONGEST_NAME = 249  # as Kafka lets topics be named
+_MOST_TOPICS = 255  # a byte of a set of places counts to that, should a topic come again and again
+_HANDS_PER_PARTITION = 4
+_REMEMBERED_BYTES = 1 << 16  # of a group's claims
+_REMEMBERED_NUMBERS = 1 << 18  # bytes, for each number of topics
+_GENERATION_BYTES = 4
+
+Places = int
+"""A set of partitions: a byte of 1 for each, at its place by number, then topic, which is the order in which claims are kept.
+
+Bytes, and not bits, since ``compress`` takes them as they are. Sets that have nothing in common can be added up.
+"""
+
+Claim = tuple[tuple[TopicPartition, ...], Places]
+"""The partitions that a member states to have held, in the order in which they are kept; and the same as a set."""
+
+_NO_CLAIM: Claim = ((), 0)
+
+
+class SmallTopics:
+    """The topics of a small group in which everybody subscribes to all of them.
+
+    Attributes:
+        partition_count: how many partitions they have.
+    """
+
+    __slots__ = ("_by_number", "_counts", "_every", "_hands", "_known_claims", "_places_of", "partition_count")
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        """Take the partition count of each topic; topics with ASCII names, which Java orders as Python does."""
+        self._counts = sorted(counts.items())
+        self.partition_count = sum(counts.values())
+        # Made when they are needed: a group either claims something or does not. The partitions are not those that all assignors share: of
+        # topics that are seen once nothing is to be kept, else the garbage collector would take half of the time.
+        self._hands: Memory[int, Sequence[tuple[TopicPartition, ...]]] = Memory(_HANDS_PER_PARTITION * self.partition_count)
+        self._by_number: list[TopicPartition | None] = []
+
+    def hands(self, member_count: int) -> Sequence[tuple[TopicPartition, ...]]:
+        """Return what members get, by member id, when nobody keeps anything."""
+        known = self._hands.find(member_count)
+        if known is not None:
+            return known
+        every = tuple([(topic, number) for topic, count in self._counts for number in range(count)])
+        return self._hands.keep(member_count, deal_hands(every, member_count), self.partition_count + member_count)
+
+    def claims(self, user_data: Sequence[bytes | None]) -> list[Claim | None]:
+        """Return what each member claims by its sticky user data.
+
+        None stands for data that is damaged, has no generation, or claims a partition twice or one that does not exist.
+        """
+        if not self._by_number:
+            self._prepare_claims()
+        # The generation comes last, and matters for contested claims only. A member sends the same bytes otherwise until something moves.
+        known, read = self._known_claims.find, self._read
+        return [(known(data[:-_GENERATION_BYTES]) or read(data)) if data else _NO_CLAIM for data in user_data]
+
+    def others(self, places: Places) -> list[TopicPartition]:
+        """Return the partitions that are not in a set of existing ones, by topic and number."""
+        return sorted(self._partitions(self._every - places)) if places != self._every else []
+
+    def _partitions(self, places: Places) -> tuple[TopicPartition, ...]:
+        chosen = compress(self._by_number, places.to_bytes(len(self._by_number), "little"))
+        return tuple(chosen)  # type: ignore[arg-type]  # no set of existing partitions has a place where there is none
+
+    def _prepare_claims(self) -> None:
+        most = max([count for _, count in self._counts])
+        self._by_number = [(topic, number) if number < count else None for number in range(most) for topic, count in self._counts]
+        self._every: Places = int.from_bytes(bytes(map(bool, self._by_number)), "little")
+        # By the name of each topic, with its length in front, by how many bits its partitions are behind those of the first topic.
+        self._places_of = {len(topic).to_bytes(2, "big") + topic.encode(): 8 * place for place, (topic, _) in enumerate(self._counts)}
+        self._known_claims: Memory[bytes, Claim] = Memory(_REMEMBERED_BYTES)
+
+    def _read(self, data: bytes) -> Claim | None:
+        """Return what ``read_previous_assignment`` reads, a topic at a time, without decoding a name or making a list.
+
+        Of lengths and counts only the last byte is looked at before the bytes are looked up, all together.
+        """
+        places_of, numbers = self._places_of, _numbers_of(len(self._counts))
+        known = numbers.find
+        places: Places = 0
+        at = 4
+        topic_count = int.from_bytes(data[:at], "big")
+        if topic_count > len(self._counts):
+            return None
+        try:
+            for _ in range(topic_count):
+                name_end = at + 2 + data[at + 1]
+                shift = places_of[data[at:name_end]]
+                at = name_end + 4 + 4 * data[name_end + 3]
+                listed = data[name_end:at]
+                places += (known(listed) or _read_numbers(listed, numbers, len(self._counts))) << shift
+        except LookupError:
+            return None
+        if at != len(data) - _GENERATION_BYTES or places & self._every != places:
+            return None
+        return self._known_claims.keep(data[:at], (self._partitions(places), places), at)
+
+
+def _read_numbers(listed: bytes, known: Memory[bytes, Places], topic_count: int) -> Places:
+    """Return the places of partitions of the first topic, whose numbers are listed behind their count.
+
+    Raises:
+        LookupError: these are more or fewer bytes than the count says, or a number comes twice, or is too large for any small group.
+    """
+    count, *numbers = struct.unpack(f">{len(listed) // 4}I", listed[: len(listed) // 4 * 4])
+    if count != len(numbers) or len(set(numbers)) < count or max(numbers, default=0) * topic_count >= _LARGEST:
+        raise LookupError
+    places = sum([1 << 8 * topic_count * number for number in numbers])
+    return known.keep(listed, places, len(listed) + places.bit_length() // 8)
+
+
+@lru_cache(maxsize=64)
+def _numbers_of(topic_count: int) -> Memory[bytes, Places]:
+    """Return what is remembered of lists of numbers, for groups with that many topics."""
+    return Memory(_REMEMBERED_NUMBERS)
+
+
+def find_small_topics(subscription: tuple[str, ...], topics: Mapping[str, Topic]) -> SmallTopics | None:
+    """Return the topics of a group in which everybody subscribes to these; None unless the group is small and each topic is listed once,
+    exists with partitions and has a name as Kafka lets anybody make.
+    """
+    try:
+        counts = tuple([topics[topic].partition_count or 0 for topic in subscription])
+    except KeyError:
+        return None
+    return _small_topics(subscription, counts)
+
+
+@lru_cache(maxsize=64)  # a group's strategies and generations follow one another
+def _small_topics(subscription: tuple[str, ...], counts: tuple[int, ...]) -> SmallTopics | None:
+    by_topic = dict(zip(subscription, counts, strict=True))
+    if isinstance(subscription, str) or not all(counts) or not len(by_topic) == len(subscription) <= _MOST_TOPICS:
+        return None
+    if not 0 < len(counts) * max(counts, default=0) <= _LARGEST:
+        return None
+    if not "".join(subscription).isascii() or max(map(len, subscription)) > _LONGEST_NAME:
+        return None
+    return SmallTopics(by_topic)

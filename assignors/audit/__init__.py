@@ -1,0 +1,1 @@
+"""Generations compared: movements, revocations, reasons and verdicts."""

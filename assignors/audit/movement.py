@@ -1,0 +1,263 @@
+"""The difference between two generations of a group: which partitions changed owner, how, why, and what consumers had to give up.
+
+Movements compare a generation with the one before it; ``withheld`` carries across generations who last owned a partition that a
+cooperative assignor keeps back, so that its hand-over is seen as the movement it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter
+from typing import NamedTuple
+
+from assignors.audit.comparison import Comparison, Several
+from assignors.audit.revocation import actual_revocations, revocations
+from assignors.generation.generations import COOPERATIVE, Owner, owner_of
+from assignors.generation.holdings import NOBODY
+from assignors.generation.subscriptions import existing_partition_counts, subscribed_topics
+from assignors.generation.verification import withheld_partitions
+from assignors.java.ordering import java_order
+from assignors.model import TopicPartition
+
+REVOKED, REASSIGNED, GAINED, LOST, ORPHANED = "revoked", "reassigned", "gained", "lost", "orphaned"
+TOPIC_DELETED, UNSUBSCRIBED, WITHHELD, LEFT_OUT = "topic_deleted", "unsubscribed", "withheld", "left_out"
+HANDED_OVER, RETURNED, TOPIC_RECREATED = "handed_over", "returned", "topic_recreated"
+
+
+@dataclass(frozen=True, slots=True)
+class LastOwner:
+    """Who held a withheld partition last.
+
+    Attributes:
+        owner: its identity.
+        member_id: its member id at that time.
+        generation: the last generation in which it held the partition; None where only its claim tells and names none.
+    """
+
+    owner: Owner
+    member_id: str
+    generation: int | None
+
+
+Withheld = Mapping[TopicPartition, LastOwner]
+
+
+class Movement(NamedTuple):
+    """One partition whose owner changed.
+
+    Attributes:
+        previous_member_id: the owner before, its first in record order; None when it had none.
+        member_id: the owner now, likewise.
+        kind: revoked, reassigned, gained, lost or orphaned.
+        cause: for lost and orphaned topic_deleted, unsubscribed, withheld or left_out; for gained handed_over, returned,
+            topic_recreated or None; else None.
+        previous_generation: the generation in which the previous owner held it; for gained without one, the previous generation;
+            None when there is none.
+    """
+
+    topic: str
+    partition: int
+    previous_member_id: str | None
+    member_id: str | None
+    kind: str
+    cause: str | None
+    previous_generation: int | None
+
+
+_KIND = attrgetter("kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What changed between two generations.
+
+    Attributes:
+        movements: a row per partition whose owner changed, by topic and partition in Java's order.
+        withheld: partitions that are kept back now, with their last owners: the ``withheld`` of the next comparison.
+        withheld_count: those of ``lost_count`` with cause withheld.
+        handed_over_count, returned_count: those of ``gained_count`` with that cause.
+        eager_revocation_count, cooperative_revocation_count: what the result costs under either protocol, see ``revocation``.
+        actual_revocation_count, is_eager: what it did cost, see ``revocation.actual_revocations``; None where
+            claims cannot tell.
+    """
+
+    retained_count: int
+    revoked_count: int
+    reassigned_count: int
+    gained_count: int
+    lost_count: int
+    orphaned_count: int
+    withheld_count: int
+    handed_over_count: int
+    returned_count: int
+    eager_revocation_count: int
+    cooperative_revocation_count: int
+    actual_revocation_count: int | None
+    is_eager: bool | None
+    movements: tuple[Movement, ...]
+    withheld: Withheld
+
+    @property
+    def movement_count(self) -> int:
+        """Return how many partitions went from one owner to another: revoked, reassigned and handed over."""
+        return self.revoked_count + self.reassigned_count + self.handed_over_count
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether nothing is withheld, so that the assignment is the one its assignor wants."""
+        return not self.withheld
+
+
+def diff_generations(
+    comparison: Comparison,
+    withheld: Withheld | None = None,
+    *,
+    is_follow_up: bool = False,
+    has_claims: bool = False,
+    deleted_topics: Collection[str] = (),
+) -> Difference:
+    """Return what changed from the previous generation to the current one.
+
+    A partition's owners are a set. Where the sets before and after meet, it is retained; otherwise the first of each in record order
+    are named, and the kind follows from them:
+
+    ======== ========= =========================== ==========
+    before   now       previous owner a member now kind
+    ======== ========= =========================== ==========
+    a        b         yes                         revoked
+    a        b         no                          reassigned
+    none     b         -                           gained
+    a        none      yes                         lost
+    a        none      no                          orphaned
+    ======== ========= =========================== ==========
+
+    Lost and orphaned have the first cause that holds: ``topic_deleted``, ``unsubscribed`` (no member subscribes to the topic any more),
+    ``withheld`` (see ``verification.withheld_partitions``), ``left_out``. A partition gained after it was withheld is ``handed_over``
+    to another owner, or ``returned`` to its last one. A topic with another id than before has no previous owners
+    (``topic_recreated``).
+
+    Complexity: linear; whole arrays are compared, only what moves is looked at one by one.
+
+    Args:
+        comparison: the generation that is explained, and the one before; without one before everything is gained.
+        withheld: ``Difference.withheld`` of the last comparison of this chain.
+        is_follow_up: the generation only completes a cooperative hand-over; under an eager protocol it would not exist, so its eager
+            revocations are 0.
+        has_claims: the members' claims are known: an observed generation whose subscriptions are all version 1 or newer, or of the
+            consumer protocol.
+        deleted_topics: topics known to be gone to which no member subscribes any more. A subscribed topic that is not in
+            ``comparison.current.problem.topics`` is gone anyway.
+
+    >>> from assignors.generation.generations import Generation, is_follow_up
+    >>> from assignors.model import GroupProblem, Member, Topic
+    >>> topics = {"t": Topic(2)}
+    >>> one = GroupProblem(topics, (Member("a", ("t",)),))
+    >>> two = GroupProblem(topics, (Member("a", ("t",), owned=(("t", 0), ("t", 1))), Member("b", ("t",))))
+    >>> first = Generation(1, "cooperative-sticky", one, {"a": (("t", 0), ("t", 1))})
+    >>> second = Generation(2, "cooperative-sticky", two, {"a": (("t", 0),), "b": ()})
+    >>> third = Generation(3, "cooperative-sticky", two, {"a": (("t", 0),), "b": (("t", 1),)})
+    >>> lost = diff_generations(Comparison(first, second))
+    >>> [(row.kind, row.cause) for row in lost.movements], lost.movement_count
+    ([('lost', 'withheld')], 0)
+    >>> gained = diff_generations(Comparison(second, third), lost.withheld, is_follow_up=is_follow_up(second, third))
+    >>> [(row.cause, row.previous_member_id, row.previous_generation, row.member_id) for row in gained.movements]
+    [('handed_over', 'a', 1, 'b')]
+    """
+    current = comparison.current
+    kept_back = withheld_partitions(current.problem, comparison.held) if current.strategy in COOPERATIVE else frozenset()
+    carried = {place: last for place, last in (withheld or {}).items() if place[0] not in comparison.recreated}
+    movements = _movements(comparison, carried, kept_back, deleted_topics)
+    kinds = Counter(map(_KIND, movements))
+    causes = Counter((row.kind, row.cause) for row in movements if row.cause is not None)
+    eager, cooperative = revocations(comparison)
+    actual, is_eager = actual_revocations(comparison) if has_claims else (None, None)
+    return Difference(
+        retained_count=comparison.retained_count,
+        revoked_count=kinds[REVOKED],
+        reassigned_count=kinds[REASSIGNED],
+        gained_count=kinds[GAINED],
+        lost_count=kinds[LOST],
+        orphaned_count=kinds[ORPHANED],
+        withheld_count=causes[LOST, WITHHELD],
+        handed_over_count=causes[GAINED, HANDED_OVER],
+        returned_count=causes[GAINED, RETURNED],
+        eager_revocation_count=0 if is_follow_up else eager,
+        cooperative_revocation_count=cooperative,
+        actual_revocation_count=actual,
+        is_eager=is_eager,
+        movements=tuple(movements),
+        withheld={place: _last_owner(place, comparison, carried) for place in kept_back},
+    )
+
+
+def _movements(
+    comparison: Comparison, carried: Withheld, kept_back: Collection[TopicPartition], deleted_topics: Collection[str]
+) -> list[Movement]:
+    """Return a row for each partition whose owner changed, by topic and partition in Java's order."""
+    ids_before, ids_now = (list(map(ids.get, comparison.owners)) for ids in (comparison.previous_member_ids, comparison.member_ids))
+    previous_generation = comparison.previous_generation
+    problem = comparison.current.problem
+    members = {comparison.places[owner_of(member)] for member in problem.members}
+    subscribed = subscribed_topics(problem)
+    counts = existing_partition_counts(problem)
+
+    def loss(topic: str, partition: int, before: int) -> Movement:
+        is_subscribed = topic in subscribed
+        if topic in deleted_topics or (is_subscribed and partition >= counts.get(topic, 0)):
+            cause = TOPIC_DELETED
+        elif not is_subscribed:
+            cause = UNSUBSCRIBED
+        else:
+            cause = WITHHELD if (topic, partition) in kept_back else LEFT_OUT
+        return Movement(topic, partition, ids_before[before], None, LOST if before in members else ORPHANED, cause, previous_generation)
+
+    def gain(topic: str, partition: int, now: Several) -> Movement:
+        last = carried.get((topic, partition))
+        if last is None:
+            cause = TOPIC_RECREATED if topic in comparison.recreated else None
+            return Movement(topic, partition, None, ids_now[now[0]], GAINED, cause, previous_generation)
+        is_returned = comparison.places.get(last.owner) in now
+        member_id = comparison.member_ids[last.owner] if is_returned else ids_now[now[0]]
+        return Movement(topic, partition, last.member_id, member_id, GAINED, RETURNED if is_returned else HANDED_OVER, last.generation)
+
+    def change(place: TopicPartition, before: Several, now: Several) -> Movement:
+        if not now:
+            return loss(*place, before[0])
+        if not before:
+            return gain(*place, now)
+        return Movement(*place, ids_before[before[0]], ids_now[now[0]], kinds[before[0]], None, previous_generation)
+
+    # From one owner to another, the usual case, by whole columns: there may be as many rows as partitions.
+    kinds = [REVOKED if owner in members else REASSIGNED for owner in range(len(comparison.owners))]
+    changed = comparison.changed
+    last, now = comparison.last[changed], comparison.now[changed]
+    is_handed_on = (last != NOBODY) & (now != NOBODY)
+    losers, winners = last[is_handed_on].tolist(), now[is_handed_on].tolist()
+    of_losers, of_winners = ([column[owner] for owner in owners] for column, owners in ((ids_before, losers), (ids_now, winners)))
+    of_all = (repeat(value, len(losers)) for value in (None, previous_generation))
+    columns = (*comparison.layout.columns(changed[is_handed_on]), of_losers, of_winners, map(kinds.__getitem__, losers), *of_all)
+    movements = list(map(Movement._make, zip(*columns, strict=True)))
+    others = list(comparison.irregular_changes())
+    if len(losers) < len(changed):
+        rest = ~is_handed_on
+        owners = ([(owner,) if owner != NOBODY else () for owner in side[rest].tolist()] for side in (last, now))
+        others += zip(comparison.layout.partitions(changed[rest]), *owners, strict=True)
+    if others:
+        movements += [change(*other) for other in others]
+        movements.sort(key=lambda row: (java_order(row.topic), row.partition))
+    return movements
+
+
+def _last_owner(place: TopicPartition, comparison: Comparison, carried: Withheld) -> LastOwner:
+    """Return who last held a partition that is kept back: the owner before, else the one carried on, else who claims it."""
+    before = comparison.last_owners_of(place)
+    if before:
+        owner = comparison.owners[before[0]]
+        return LastOwner(owner, comparison.previous_member_ids[owner], comparison.previous_generation)
+    if place in carried:
+        return carried[place]
+    claimant = next(member for member in comparison.current.problem.members if place in member.owned)
+    return LastOwner(owner_of(claimant), claimant.member_id, claimant.owned_generation)

@@ -1,0 +1,230 @@
+"""The best that any assignor could have done: the fewest movements for a given balance, the smallest spread of loads.
+
+Both are bounds for judging a result, not assignors: they look at counts and never build an assignment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignors.audit.comparison import Comparison
+from assignors.audit.flow import Supply, most_kept, most_placed
+from assignors.audit.movement import Withheld
+from assignors.generation.generations import COOPERATIVE, owner_of
+from assignors.generation.holdings import NOBODY
+from assignors.generation.subscriptions import (
+    Subscriptions,
+    existing_partition_counts,
+    foreign_entries,
+    owners_by_topics,
+    subscribers_of,
+    subscriptions_of,
+)
+from assignors.generation.verification import withheld_partitions
+from assignors.model import GroupProblem
+
+MOST_EDGES = 20_000
+"""Size of the largest flow that is worth its while: pairs of topics with equal subscribers and a subscription that names them, and pairs of
+topics and members that held them. Only groups of hundreds of members with as many different subscriptions come near it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """A smallest number.
+
+    Attributes:
+        is_exact: some assignment reaches it; else none goes below it, and the flow that would tell more is too large.
+    """
+
+    count: int
+    is_exact: bool = True
+
+
+def least_movements(comparison: Comparison, withheld: Withheld | None = None, most_edges: int = MOST_EDGES) -> Least | None:
+    """Return how many partitions had to change owner at least, given the balance that the generation reached.
+
+    Compared are all ways to give the same partitions to subscribed members with every load between the smallest and the largest
+    load that a member has now; members that subscribe to nothing existing do not count. The generation's own assignment
+    is one of them, so its movements less this number are the avoidable ones.
+
+    Worked example: a held t0p0 t0p1 t0p2 and b, c, d are new. Someone must take two of them when loads have to be 1, 1, 1, 0.
+
+    Complexity: linear for equal subscriptions (a closed form), and where an assignment keeps all that this form allows; else one cheapest
+    flow through a network of topics that have the same subscribers and members that have the same subscription.
+
+    Args:
+        comparison: the generation to judge, and the one before.
+        withheld: who had what was kept back in the generation before, see ``movement.Difference``.
+        most_edges: size of the largest flow to send. Beyond it the closed form, which lets every member have everything, gives a number
+            that no assignment goes below.
+
+    Returns:
+        None when there is no generation before or no member, and where the assignment is not a whole one: a partition is withheld,
+        multiply owned now or before, or given to somebody who does not subscribe to its topic.
+
+    >>> from assignors.generation.generations import Generation
+    >>> from assignors.model import Member, Topic
+    >>> problem = GroupProblem({"t0": Topic(3)}, tuple(Member(name, ("t0",)) for name in "abcd"))
+    >>> before = Generation(1, "range", problem, {"a": (("t0", 0), ("t0", 1), ("t0", 2))})
+    >>> now = Generation(2, "range", problem, {"a": (), "b": (("t0", 0),), "c": (("t0", 1),), "d": (("t0", 2),)})
+    >>> least_movements(Comparison(before, now))
+    Least(count=2, is_exact=True)
+    """
+    current = comparison.current
+    if comparison.previous is None or not current.problem.members or not _is_whole(comparison):
+        return None
+    given = comparison.held.topic_counts()
+    subscriptions, existing = subscriptions_of(current.problem), existing_partition_counts(current.problem)
+    is_known = given.keys() <= existing.keys()
+    subscribers = subscribers_of(current.problem) if is_known else owners_by_topics(subscriptions, {**existing, **given})
+    member_ids = [member_id for members in subscribers.values() for member_id in members]
+    if not member_ids:
+        return Least(0)
+    loads = list(map(comparison.held.load, member_ids))
+    low, high = min(loads), max(loads)
+
+    stays = _Stays(comparison, withheld or {}, subscriptions)
+    kept = _most_kept_by_equals(stays.by_member(), member_ids, sum(given.values()), low, high)
+    is_exact = len(subscribers) == 1 or kept == stays.kept_count
+    if not is_exact:
+        supplies, supply_of = _supplies(subscribers, given)
+        class_of = {member_id: number for number, members in enumerate(subscribers.values()) for member_id in members}
+        keepable: Counter[tuple[int, int, str]] = Counter()
+        for (topic, member_id), count in stays.by_topic().items():
+            keepable[supply_of[topic], class_of[member_id], member_id] += count
+        is_exact = sum(len(supply.classes) for supply in supplies) + len(keepable) <= most_edges
+        if is_exact:
+            kept = most_kept(supplies, list(map(len, subscribers.values())), keepable, low, high)
+    return Least(stays.owned_count - kept, is_exact)
+
+
+def least_spread(problem: GroupProblem, most_edges: int = MOST_EDGES) -> Least | None:
+    """Return the difference of the largest and the smallest load when partitions are spread as evenly as subscriptions allow.
+
+    The most even spread (the least majorised load vector) has both the smallest possible maximum and the largest possible minimum, so two
+    searches by flow find its ends. Members that subscribe to nothing existing do not count.
+
+    Worked example: t0 has 5 partitions and a reads it, t1 has 1 partition and a, b read it. a keeps 5, b gets 1: the spread is 4.
+
+    Args:
+        most_edges: size of the largest flow to send. Beyond it the spread is told as if all members could have everything, which no
+            assignment goes below.
+
+    Returns:
+        None without members; 0 when no member subscribes to anything existing.
+
+    >>> from assignors.model import Member, Topic
+    >>> least_spread(GroupProblem({"t0": Topic(5), "t1": Topic(1)}, (Member("a", ("t0", "t1")), Member("b", ("t1",)))))
+    Least(count=4, is_exact=True)
+    """
+    if not problem.members:
+        return None
+    counts = existing_partition_counts(problem)
+    subscribers = subscribers_of(problem)
+    if not subscribers:
+        return Least(0)
+    sizes = [len(members) for members in subscribers.values()]
+    total, member_count = sum(counts.values()), sum(sizes)
+    supplies, _ = _supplies(subscribers, counts) if len(sizes) > 1 else ([], {})
+    is_exact = sum(len(supply.classes) for supply in supplies) <= most_edges
+    if len(sizes) == 1 or not is_exact:
+        return Least(1 if total % member_count else 0, is_exact)
+    even = total // member_count
+    largest = bisect_left(range(total), True, lo=even, key=lambda load: most_placed(supplies, sizes, load) == total)
+    smallest = bisect_left(range(even + 1), True, lo=1, key=lambda load: most_placed(supplies, sizes, load) < member_count * load) - 1
+    return Least(largest - smallest)
+
+
+def _is_whole(comparison: Comparison) -> bool:
+    """Return whether every partition given has one owner, one that subscribes to it, and nothing is withheld."""
+    current, held = comparison.current, comparison.held
+    if comparison.has_repeats or any(len(before) > 1 for before, now in comparison.irregular.values() if now):
+        return False
+    if current.strategy in COOPERATIVE and withheld_partitions(current.problem, held):
+        return False
+    return not any(foreign_entries(held, subscriptions_of(current.problem)))
+
+
+class _Stays:
+    """The partitions given that had an owner before.
+
+    Attributes:
+        owned_count: how many these are.
+        kept_count: how many of them still have the same owner.
+    """
+
+    def __init__(self, comparison: Comparison, withheld: Withheld, subscriptions: Subscriptions) -> None:
+        self._comparison = comparison
+        self._subscriptions = subscriptions
+        self._counts = comparison.last_counts - comparison.let_go_counts
+        self._singles: list[tuple[str, int]] = []  # topics and last owners of what the arrays do not tell
+        self.kept_count = comparison.retained_count
+        for place in {**withheld, **comparison.irregular}:
+            last, now = comparison.last_owners_of(place), comparison.owners_of(place)
+            is_carried = not last and place in withheld and place[0] not in comparison.recreated
+            if is_carried:
+                last = (comparison.places.get(withheld[place].owner, len(comparison.owners)),)
+                self.kept_count += last == now
+            if last and now and (is_carried or place in comparison.irregular):
+                self._singles.append((place[0], last[0]))
+        self.owned_count = int(self._counts.sum()) + len(self._singles)
+
+    def by_topic(self) -> Counter[tuple[str, str]]:
+        """Return how many partitions of each topic every member had that subscribes to it now."""
+        comparison, member_ids, names = self._comparison, self._member_ids(), list(self._comparison.layout.sizes)
+        numbers = np.flatnonzero((comparison.last != NOBODY) & (comparison.now != NOBODY))
+        keys, counts = np.unique(comparison.layout.topic_places(numbers) * len(member_ids) + comparison.last[numbers], return_counts=True)
+        topics, owners = np.divmod(keys, len(member_ids))
+        held: Counter[tuple[str, int]] = Counter(self._singles)
+        held.update(dict(zip(zip(map(names.__getitem__, topics.tolist()), owners.tolist(), strict=True), counts.tolist(), strict=True)))
+        named = ((topic, member_ids[owner], count) for (topic, owner), count in held.items())
+        return Counter(
+            {(topic, name): count for topic, name, count in named if name is not None and topic in self._subscriptions.get(name, ())}
+        )
+
+    def by_member(self) -> Mapping[str | None, int]:
+        """Return how many partitions every member had of topics to which it subscribes now; under None may be those of owners that left."""
+        held: Counter[str | None] = Counter()
+        given = frozenset(self._comparison.held.topics)
+        if all(subscribed >= given for subscribed in set(self._subscriptions.values())):
+            member_ids = self._member_ids()
+            held.update(dict(zip(member_ids, self._counts.tolist(), strict=False)))
+            held.update(member_ids[owner] for _, owner in self._singles)
+        else:
+            for (_, member_id), count in self.by_topic().items():
+                held[member_id] += count
+        return held
+
+    def _member_ids(self) -> list[str | None]:
+        """Return the member of each owner now, None for those that left; and behind them None for any that is in neither generation."""
+        members = {owner_of(member): member.member_id for member in self._comparison.current.problem.members}
+        return [*map(members.get, self._comparison.owners), None]
+
+
+def _most_kept_by_equals(held_by: Mapping[str | None, int], member_ids: Sequence[str], total: int, low: int, high: int) -> int:
+    """Return how many partitions can stay when every member may have every partition; no fewer than when subscriptions differ.
+
+    A member keeps at most ``high``; and every member below ``low`` needs that many of the others' partitions.
+    """
+    within_high = sum(min(held_by.get(member_id, 0), high) for member_id in member_ids)
+    needed_below_low = sum(max(0, low - held_by.get(member_id, 0)) for member_id in member_ids)
+    return min(within_high, total - needed_below_low)
+
+
+def _supplies(subscribers: Mapping[frozenset[str], Sequence[str]], counts: Mapping[str, int]) -> tuple[list[Supply], dict[str, int]]:
+    """Return the partitions by who may have them, and the place of each topic among them."""
+    classes_of: dict[str, list[int]] = {topic: [] for topic in counts}
+    for number, topics in enumerate(subscribers):
+        for topic in topics & counts.keys():
+            classes_of[topic].append(number)
+    together: dict[tuple[int, ...], int] = {}
+    supply_of = {topic: together.setdefault(tuple(classes), len(together)) for topic, classes in classes_of.items()}
+    supplied: Counter[int] = Counter()
+    for topic, count in counts.items():
+        supplied[supply_of[topic]] += count
+    return [Supply(classes, supplied[place]) for classes, place in together.items()], supply_of

@@ -1,0 +1,107 @@
+"""Who left a group and who came to it from one generation to the next, and whether anything shows why its assignor ran."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from assignors.audit.triggers import Evidence, Origin, Participant, Past, Trigger, find_triggers
+from assignors.generation.generations import Owner, owner_of
+from assignors.model import Member, Topic
+from assignors.replay.recurrence import Happening, Recurrence, Recurrences, Seat
+from assignors.replay.replay import Snapshot, Step
+
+
+def origin_of(snapshot: Snapshot, member_id: str) -> Origin | None:
+    """Return a member's client id and host; None where the source does not tell both."""
+    client_id, host = snapshot.client_ids.get(member_id), snapshot.client_hosts.get(member_id)
+    return None if client_id is None or host is None else (client_id, host)
+
+
+def participants_of(snapshot: Snapshot) -> list[Participant]:
+    """Return the members as triggers compare them; equal subscriptions are one set."""
+    sets: dict[tuple[str, ...], frozenset[str]] = {}
+    return [
+        Participant(
+            owner_of(member),
+            member.member_id,
+            origin_of(snapshot, member.member_id),
+            member.rack,
+            sets.setdefault(member.topics, frozenset(member.topics)),
+        )
+        for member in snapshot.members
+    ]
+
+
+def seat_of(owner: Owner, origin: Origin | None) -> Seat | None:
+    """Return where a member comes back to; None where that is not known."""
+    is_static, name = owner
+    return (name,) if is_static else origin
+
+
+def happening(before: Step, step: Step, at_ms: int) -> Happening:
+    """Return what happened from one generation of an incarnation to the next, as far as it may recur."""
+    earlier, now = before.snapshot, step.snapshot
+    owners_before, owners_now = ({owner_of(one): one.member_id for one in side.members} for side in (earlier, now))
+    if owners_before == owners_now:
+        return Happening(at_ms, is_unexplained=_is_unexplained(before, step, at_ms))
+    seats = Counter(_seat(earlier, member) for member in earlier.members)
+    left = [_seat(earlier, one) for one in earlier.members if _has_gone(one, owners_now)]
+    came = [_seat(now, one) for one in now.members if _has_gone(one, owners_before)]
+    return Happening(
+        at_ms,
+        [(seat, seats[seat]) for seat in left if seat is not None],
+        [seat for seat in came if seat is not None],
+    )
+
+
+def follow(recurrence: Recurrence | None, before: Step | None, step: Step, at_ms: int) -> tuple[Recurrence, Recurrences | None]:
+    """Return the state of what recurs behind one more generation, and what recurs in it.
+
+    A first known generation begins anew, and so does each look: what happened between two of them is not known, nor when.
+    """
+    if before is None or recurrence is None or before.snapshot.incarnation != step.snapshot.incarnation:
+        return Recurrence.begin(at_ms), None
+    if step.snapshot.is_look or not step.has_predecessor:
+        return Recurrence.begin(at_ms), None
+    return recurrence, recurrence.advance(happening(before, step, at_ms))
+
+
+def _seat(snapshot: Snapshot, member: Member) -> Seat | None:
+    return seat_of(owner_of(member), origin_of(snapshot, member.member_id))
+
+
+def _has_gone(member: Member, others: Mapping[Owner, str]) -> bool:
+    return others.get(owner_of(member)) != member.member_id
+
+
+def _is_unexplained(before: Step, step: Step, at_ms: int) -> bool:
+    """Return whether the assignor ran anew without a visible reason, in a generation that follows the one before at once."""
+    now = step.snapshot
+    gap = now.generation - before.snapshot.generation - 1 - now.batched_epoch_count
+    if gap or step.is_follow_up or step.is_rewrite or now.is_conversion or not now.members:
+        return False
+    past = Past(_evidence(before, at_ms), before.snapshot.strategy, ())
+    return find_triggers(past, _evidence(step, at_ms))[0] == (Trigger.NONE_VISIBLE,)
+
+
+def _evidence(step: Step, at_ms: int) -> Evidence:
+    """Return what a generation shows but for its protocol: where that changes, the coordinator writes a conversion or nobody is left."""
+    snapshot = step.snapshot
+    return Evidence(
+        snapshot.generation,
+        at_ms,
+        is_consumer_protocol=False,
+        is_conversion=snapshot.is_conversion,
+        is_look=snapshot.is_look,
+        is_follow_up=step.is_follow_up,
+        has_subscriptions=snapshot.has_subscriptions,
+        strategy=snapshot.strategy,
+        participants=participants_of(snapshot),
+        topics={
+            topic.topic: Topic(topic.partition_count, topic.partition_racks, topic.topic_id) if topic.partition_count else Topic(0)
+            for topic in step.topics
+            if not topic.is_uncertain
+        },
+        is_rewrite=step.is_rewrite,
+    )

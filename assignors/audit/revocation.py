@@ -1,0 +1,66 @@
+"""What a rebalance takes away from consumers that stay: by protocol, and by what their claims tell.
+
+Counted are partitions held in the previous generation by owners that are members in both; owners that left are counted nowhere. A topic
+made anew counts like any other: its consumers do not look at topic ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from assignors.audit.comparison import Comparison
+from assignors.generation.generations import SERVER_SIDE, owner_of
+from assignors.model import Member
+
+
+def revocations(comparison: Comparison) -> tuple[int, int]:
+    """Return how many partitions are given up under the eager and under the cooperative protocol.
+
+    Under the eager protocol all that were held, under the cooperative one those that are not given to the same owner again, withheld
+    ones included. Both are costs of this result, whatever protocol its strategy speaks.
+    """
+    eager = cooperative = 0
+    for _, _, held_count, given_up_count in _live_members(comparison):
+        eager += held_count
+        cooperative += given_up_count
+    return eager, cooperative
+
+
+def actual_revocations(comparison: Comparison) -> tuple[int | None, bool | None]:
+    """Return how many partitions were given up by what the members claim, and whether all that could claim did so eagerly.
+
+    A member that claims nothing under the member id it had before gave up everything before it joined; for the others the cooperative
+    figure counts. None, None for ``sticky``, whose claims are in its user data; the flag is None where nobody had anything to claim,
+    as in a first generation, which takes nothing away. The consumer protocol takes from a member only what its target lacks.
+    """
+    if comparison.current.strategy == "sticky":
+        return None, None
+    if comparison.current.strategy in SERVER_SIDE:
+        live = list(_live_members(comparison))
+        return sum(given_up_count for *_, given_up_count in live), False if any(held_count for _, _, held_count, _ in live) else None
+    count = 0
+    claims_nothing = set()
+    for earlier, member, held_count, given_up_count in _live_members(comparison):
+        is_same = earlier.member_id == member.member_id
+        count += held_count if is_same and not member.owned else given_up_count
+        if is_same and held_count:
+            claims_nothing.add(not member.owned)
+    return count, (claims_nothing == {True} if claims_nothing else None)
+
+
+def _live_members(comparison: Comparison) -> Iterator[tuple[Member, Member, int, int]]:
+    """Yield for each owner that is a member in both generations: it before, it now, how many it held, and how many of these it gave up."""
+    if comparison.previous is None:
+        return
+    earlier_members = {owner_of(member): member for member in comparison.previous.problem.members}
+    held, given_up = comparison.held_counts.tolist(), comparison.given_up_counts.tolist()
+    for before, now in comparison.irregular.values():
+        for place in before:
+            held[place] += 1
+            given_up[place] += place not in now
+    for member in comparison.current.problem.members:
+        owner = owner_of(member)
+        earlier = earlier_members.get(owner)
+        if earlier is not None:
+            place = comparison.places[owner]
+            yield earlier, member, held[place], given_up[place]

@@ -1,0 +1,285 @@
+"""Why a generation came about: what differs from the one before, as far as records and looks at the cluster show it.
+
+A record tells who is in a group and never why: who asked for a rebalance, whose session expired and that a leader joined again stand in no
+record. So a trigger names a difference that can be seen, every one of them, and ``none_visible`` where there is none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from assignors.generation.generations import Owner
+from assignors.model import Topic
+
+RETURN_MS = 10 * 60_000
+"""A member that comes back within this time of its leaving was restarted; the times are the records'."""
+
+Origin = tuple[str, str]
+"""Where a member runs: its client id and host."""
+
+
+class Trigger(str, Enum):
+    """What a generation shows, in the order in which rows list it. A member that is new in it is named by exactly one of the words.
+
+    ``member_replaced``: one left and one joined from the same client id and host. ``member_returned``: another client of its id and host
+    left within ``RETURN_MS``. ``static_member_returned``: an instance id (KIP-345) under a new member id, or back within that time.
+    """
+
+    GROUP_CREATED = "group_created"
+    GROUP_EMPTIED = "group_emptied"
+    MEMBER_JOINED = "member_joined"
+    MEMBER_LEFT = "member_left"
+    MEMBER_REPLACED = "member_replaced"
+    MEMBER_RETURNED = "member_returned"
+    STATIC_MEMBER_RETURNED = "static_member_returned"
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    TOPIC_CREATED = "topic_created"
+    TOPIC_DELETED = "topic_deleted"
+    PARTITIONS_ADDED = "partitions_added"
+    STRATEGY_CHANGED = "strategy_changed"
+    RACK_CHANGED = "rack_changed"
+    COOPERATIVE_FOLLOW_UP = "cooperative_follow_up"
+    UPGRADED_TO_CONSUMER = "upgraded_to_consumer"
+    DOWNGRADED_TO_CLASSIC = "downgraded_to_classic"
+    GENERATION_REWRITTEN = "generation_rewritten"
+    NONE_VISIBLE = "none_visible"
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """A member as triggers compare it.
+
+    Attributes:
+        owner: who it is across generations.
+        origin: None where the source does not tell both parts: what is not known equals nothing.
+    """
+
+    owner: Owner
+    member_id: str
+    origin: Origin | None
+    rack: str | None
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What record and looks show of one generation.
+
+    Attributes:
+        observed_at_ms: the record's time.
+        is_consumer_protocol: KIP-848.
+        is_conversion: the coordinator wrote it when it turned the group to the other protocol.
+        is_look: the source shows what a group is at a moment, and not what happened to it.
+        has_subscriptions: whether the source tells what members subscribe to.
+        strategy: None without members.
+        topics: subscribed topics, and those held in the generation before; ``partition_count`` 0 where there is none. Without those
+            that no look fits: what a generation saw of them is a guess.
+        is_rewrite: it repeats the generation before, and who holds what.
+    """
+
+    generation: int
+    observed_at_ms: int
+    is_consumer_protocol: bool
+    is_conversion: bool
+    is_look: bool
+    is_follow_up: bool
+    has_subscriptions: bool
+    strategy: str | None
+    participants: Sequence[Participant]
+    topics: Mapping[str, Topic]
+    is_rewrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A member that left, until it is back or ``RETURN_MS`` are over."""
+
+    owner: Owner
+    origin: Origin | None
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What telling the triggers of a generation needs of the incarnation before it.
+
+    Attributes:
+        strategy: of the last generation with members.
+        departures: in the order of their generations.
+    """
+
+    last: Evidence
+    strategy: str | None
+    departures: tuple[Departure, ...]
+
+
+def find_triggers(past: Past | None, current: Evidence) -> tuple[tuple[Trigger, ...] | None, Past]:
+    """Return the triggers of a generation, and the past of the next one.
+
+    They are in the order of ``Trigger`` and at least one; None for a first known generation that does not show itself to be the group's
+    beginning. Departures are forgotten newest first, so that what is left of those since any moment does not depend on older ones: an
+    audit that begins ``RETURN_MS`` earlier finds what an audit of everything finds.
+
+    Args:
+        past: None when nothing of the incarnation is known yet.
+    """
+    departures: tuple[Departure, ...] = ()
+    found: set[Trigger] | None
+    if past is None:
+        found = _beginning(current)
+    else:
+        found, departures = _of_members(past.last, current, past.departures)
+        found |= _of_participants(past.last, current) | _of_topics(past.last, current) | _of_group(past, current)
+        found = found or {Trigger.NONE_VISIBLE}
+    goes_on = past is not None and past.last.is_consumer_protocol == current.is_consumer_protocol
+    strategy = current.strategy or (past.strategy if past is not None and goes_on else None)
+    triggers = None if found is None else tuple(trigger for trigger in Trigger if trigger in found)
+    return triggers, Past(current, strategy, departures)
+
+
+def _beginning(current: Evidence) -> set[Trigger] | None:
+    # A broker's first target is of epoch 1 or 2, by its release; a classic group begins empty, with generation 0.
+    if current.is_look or current.is_conversion or current.generation > (2 if current.is_consumer_protocol else 1):
+        return None
+    return {Trigger.GROUP_CREATED, Trigger.MEMBER_JOINED} if current.participants else {Trigger.GROUP_CREATED}
+
+
+# -- who is in the group
+
+
+def _of_members(before: Evidence, current: Evidence, departures: Iterable[Departure]) -> tuple[set[Trigger], tuple[Departure, ...]]:
+    found = set()
+    owners_before, owners_now = ({one.owner for one in side.participants} for side in (before, current))
+    left = [one for one in before.participants if one.owner not in owners_now]
+    joined = [one for one in current.participants if one.owner not in owners_before]
+    if left and not current.participants:
+        found.add(Trigger.GROUP_EMPTIED)
+    replaced = _replaced_origins(left, joined)
+    if replaced:
+        found.add(Trigger.MEMBER_REPLACED)
+        left = [one for one in left if one.origin not in replaced]
+        joined = [one for one in joined if one.origin not in replaced]
+    if left:
+        found.add(Trigger.MEMBER_LEFT)
+    recent = [one for one in departures if current.observed_at_ms - one.at_ms <= RETURN_MS]
+    arrivals, recent = _arrivals(joined, recent)
+    gone = (Departure(one.owner, one.origin, current.observed_at_ms) for one in left)
+    return found | arrivals, (*recent, *gone)
+
+
+def _replaced_origins(left: Iterable[Participant], joined: Iterable[Participant]) -> set[Origin]:
+    """Return the origins from which as many members left as joined. Where the numbers differ nobody can tell who replaced whom."""
+    before, now = (Counter(one.origin for one in side if one.origin is not None) for side in (left, joined))
+    return {origin for origin, count in before.items() if now[origin] == count}
+
+
+def _arrivals(joined: Iterable[Participant], recent: Sequence[Departure]) -> tuple[set[Trigger], list[Departure]]:
+    """Return what those that joined are, and the departures of those that did not come back.
+
+    A dynamic member is anonymous: it takes the newest departure from its origin. A static one has a name: it takes its own only.
+    """
+    found = set()
+    instances = {one.owner for one in recent}
+    origins = {one.origin for one in recent if one.origin is not None}
+    anonymous: Counter[Origin | None] = Counter()
+    named = set()
+    for one in joined:
+        is_static, _ = one.owner
+        if not is_static:
+            anonymous[one.origin] += 1
+            continue
+        named.add(one.owner)
+        if one.owner in instances:
+            found.add(Trigger.STATIC_MEMBER_RETURNED)
+        else:
+            found.add(Trigger.MEMBER_RETURNED if one.origin in origins else Trigger.MEMBER_JOINED)
+    left_over = []
+    for departure in reversed(recent):
+        if departure.owner in named:
+            continue
+        if departure.origin is not None and anonymous[departure.origin] > 0:
+            anonymous[departure.origin] -= 1
+            found.add(Trigger.MEMBER_RETURNED)
+        else:
+            left_over.append(departure)
+    if any(anonymous.values()):
+        found.add(Trigger.MEMBER_JOINED)
+    return found, left_over[::-1]
+
+
+def _of_participants(before: Evidence, current: Evidence) -> set[Trigger]:
+    """Return what changed about members that are in both generations."""
+    found = set()
+    earlier = {one.owner: one for one in before.participants}
+    subscriptions: set[tuple[frozenset[str], frozenset[str]]] = set()
+    tells_topics = before.has_subscriptions and current.has_subscriptions
+    for now in current.participants:
+        then = earlier.get(now.owner)
+        if then is None:
+            continue
+        if then.member_id != now.member_id:
+            found.add(Trigger.STATIC_MEMBER_RETURNED)
+        subscriptions.add((then.topics, now.topics))
+        if then.rack != now.rack:
+            found.add(Trigger.RACK_CHANGED)
+    if tells_topics and any(old != new for old, new in subscriptions):
+        found.add(Trigger.SUBSCRIPTION_CHANGED)
+    return found
+
+
+# -- what it reads
+
+
+def _of_topics(before: Evidence, current: Evidence) -> set[Trigger]:
+    found = set()
+    subscribed_before, subscribed_now = (frozenset().union(*{one.topics for one in side.participants}) for side in (before, current))
+    has_racks = any(one.rack is not None for one in current.participants)
+    for name in subscribed_before:
+        then, now = before.topics.get(name), current.topics.get(name)
+        if then is None or now is None:
+            continue
+        is_recreated = None not in (then.topic_id, now.topic_id) and then.topic_id != now.topic_id
+        if then.partition_count and (is_recreated or not now.partition_count):
+            found.add(Trigger.TOPIC_DELETED)
+        if name not in subscribed_now or not now.partition_count:
+            continue
+        if is_recreated or not then.partition_count:
+            found.add(Trigger.TOPIC_CREATED)
+        elif now.partition_count > then.partition_count:
+            found.add(Trigger.PARTITIONS_ADDED)
+        if has_racks and not is_recreated and _has_other_racks(then, now):
+            found.add(Trigger.RACK_CHANGED)
+    return found
+
+
+def _has_other_racks(then: Topic, now: Topic) -> bool:
+    """Return whether replicas of a partition moved to other racks: with racks of their own, members rebalance then (KIP-881)."""
+    return any(set(old) != set(new) for old, new in zip(then.partition_racks or (), now.partition_racks or (), strict=False))
+
+
+# -- how it is assigned
+
+
+def _of_group(past: Past, current: Evidence) -> set[Trigger]:
+    found = set()
+    before = past.last
+    if current.is_follow_up:
+        found.add(Trigger.COOPERATIVE_FOLLOW_UP)
+    if before.is_consumer_protocol != current.is_consumer_protocol:
+        # The strategies of clients and brokers are different ones, and the first generation may keep its number.
+        found.add(Trigger.UPGRADED_TO_CONSUMER if current.is_consumer_protocol else Trigger.DOWNGRADED_TO_CLASSIC)
+        return found
+    if past.strategy and current.strategy and past.strategy != current.strategy:
+        found.add(Trigger.STRATEGY_CHANGED)
+    if before.generation == current.generation and not (current.is_rewrite and _has_renamed(before, current)):
+        found.add(Trigger.GENERATION_REWRITTEN)
+    return found
+
+
+def _has_renamed(before: Evidence, current: Evidence) -> bool:
+    """Return whether a static member came back under another member id: where nothing else changed, that alone rewrote the generation."""
+    earlier = {one.owner: one.member_id for one in before.participants}
+    return any(earlier.get(one.owner, one.member_id) != one.member_id for one in current.participants)

@@ -1,0 +1,1 @@
+"""Facts about one generation: who may be given what, who holds what, how evenly."""

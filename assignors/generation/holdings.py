@@ -1,0 +1,257 @@
+"""Who holds which partitions, in columns: what makes audits of large groups quick.
+
+An assignment of tuples costs a hash of every partition each time it is looked at. In columns it is looked at as a whole: partitions have
+numbers (``Layout``), and an array tells for each of them who owns it (``Owners``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assignors.java.ordering import sort_strings
+from assignors.model import Topic, TopicPartition
+
+NOBODY = -1
+"""Stands for an owner where there is none."""
+
+Integers = NDArray[np.signedinteger[Any]]
+"""Whole numbers, of 32 bits where they come out of a table, else of 64."""
+
+
+class Layout:
+    """Numbers for the partitions of topics, from 0 on: by topic in Java's order, then by partition.
+
+    Attributes:
+        sizes: topic -> the number of its partitions, at least 1; in that order.
+        places: topic -> its place among the topics.
+        starts: the number of each topic's first partition, and the number of all at the end; shape (topics + 1,).
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = {topic: sizes[topic] for topic in sort_strings(sizes)}
+        self.places = {topic: place for place, topic in enumerate(self.sizes)}
+        self.starts = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(self.sizes.values(), np.int64, len(sizes)), out=self.starts[1:])
+
+    @classmethod
+    def of(cls, *topics: Mapping[str, Topic]) -> Layout:
+        """Return a layout of the topics that exist with partitions on any side; of a topic on several, the larger number counts."""
+        sizes: dict[str, int] = {}
+        for side in topics:
+            for name, topic in side.items():
+                count = topic.partition_count or 0
+                if count > sizes.get(name, 0):
+                    sizes[name] = count
+        return cls(sizes)
+
+    @property
+    def size(self) -> int:
+        """Return the number of partitions."""
+        return int(self.starts[-1])
+
+    def is_like(self, other: Layout) -> bool:
+        """Return whether the other one gives every partition the same number."""
+        return self is other or self.sizes == other.sizes
+
+    def number(self, place: TopicPartition) -> int | None:
+        """Return the number of a partition, None where the layout has not got it."""
+        topic, partition = place
+        if not 0 <= partition < self.sizes.get(topic, 0):
+            return None
+        return int(self.starts[self.places[topic]]) + partition
+
+    def partitions(self, numbers: NDArray[np.int64]) -> Iterator[TopicPartition]:
+        """Yield the partitions of these numbers."""
+        yield from zip(*self.columns(numbers), strict=True)
+
+    def columns(self, numbers: NDArray[np.int64]) -> tuple[Iterator[str], list[int]]:
+        """Return the topics of these numbers, and the partitions within them."""
+        names, places = list(self.sizes), self.topic_places(numbers)
+        return map(names.__getitem__, places.tolist()), (numbers - self.starts[places]).tolist()
+
+    def topic_places(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the place of the topic of each of these numbers; topics have partitions, so that no two begin at one number."""
+        return np.searchsorted(self.starts, numbers, side="right") - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Who owns each partition of a layout.
+
+    Attributes:
+        layout: what numbers the partitions.
+        first: for each number the place of its owner among those of the holdings, ``NOBODY`` without one; of several one of them.
+        free: the numbers of those without one.
+        shared: the partitions of the layout with several owners, each with all of them in their order.
+        strays: the partitions that the layout has not, with their owners.
+        repeated: the partitions that were given out more than once, to several owners or to one.
+    """
+
+    layout: Layout
+    first: NDArray[np.int32]
+    free: NDArray[np.int64]
+    shared: Mapping[TopicPartition, tuple[int, ...]]
+    strays: Mapping[TopicPartition, tuple[int, ...]]
+    repeated: Sequence[TopicPartition]
+
+    def free_of(self, topics: Collection[str]) -> NDArray[np.int64]:
+        """Return the numbers of the partitions of these topics that nobody owns."""
+        if not self.free.size or self.layout.sizes.keys() <= set(topics):
+            return self.free
+        is_wanted = np.fromiter((topic in topics for topic in self.layout.sizes), bool, len(self.layout.sizes))
+        free: NDArray[np.int64] = self.free[is_wanted[self.layout.topic_places(self.free)]]
+        return free
+
+    @property
+    def multiply_owned(self) -> list[TopicPartition]:
+        """Return the partitions with several owners; what one was given twice has one."""
+        return [*self.shared, *(place for place, owners in self.strays.items() if len(owners) > 1)]
+
+    @property
+    def partition_count(self) -> int:
+        """Return how many partitions have an owner, strays included."""
+        return self.layout.size - len(self.free) + len(self.strays)
+
+
+class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
+    """An assignment in columns; as a mapping it gives tuples, in which each owner's topics are in the order in which they first appear.
+
+    An entry is what one owner was given of one topic.
+
+    Attributes:
+        owners: in the assignment's order.
+        topics: the names that occur.
+        loads: for each owner the number of its partitions, repeats included.
+        entry_counts: for each owner the number of its entries; shape (owners,).
+        entry_topics: for each entry the place of its topic; shape (entries,).
+        lengths: for each entry the number of its partitions; shape (entries,).
+        partitions: those of all entries, one behind the other.
+    """
+
+    def __init__(
+        self,
+        owners: Sequence[str],
+        topics: Sequence[str],
+        entry_counts: NDArray[np.int64],
+        entry_topics: NDArray[np.int64],
+        lengths: Integers,
+        partitions: Integers,
+    ) -> None:
+        self.owners = owners
+        self.topics = topics
+        self.entry_counts = entry_counts
+        self.entry_topics = entry_topics
+        self.lengths = lengths
+        self.partitions = partitions
+        self._entry_ends = np.cumsum(entry_counts)
+        ends = np.concatenate(([0], np.cumsum(lengths)))
+        self._bounds = ends[np.concatenate(([0], self._entry_ends))]
+        self.loads: list[int] = np.diff(self._bounds).tolist()
+        self._places = {owner: place for place, owner in enumerate(owners)}
+        self._owners: Owners | None = None
+
+    @classmethod
+    def of(cls, assignment: Mapping[str, Sequence[TopicPartition]]) -> Holdings:
+        """Return an assignment in columns: itself where it is."""
+        if isinstance(assignment, cls):
+            return assignment
+        names: dict[str, int] = {}
+        entry_counts, entry_topics, lengths, partitions = [], [], [], []
+        for held in assignment.values():
+            by_topic: dict[str, list[int]] = {}
+            for topic, partition in held:
+                by_topic.setdefault(topic, []).append(partition)
+            entry_counts.append(len(by_topic))
+            for topic, numbers in by_topic.items():
+                entry_topics.append(names.setdefault(topic, len(names)))
+                lengths.append(len(numbers))
+                partitions.extend(numbers)
+        columns = (np.array(column, dtype=np.int64) for column in (entry_counts, entry_topics, lengths, partitions))
+        return cls(tuple(assignment), tuple(names), *columns)
+
+    def __getitem__(self, owner: str) -> tuple[TopicPartition, ...]:
+        place = self._places[owner]
+        return tuple(self._held(place))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.owners)
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    def load(self, owner: str) -> int:
+        """Return how many partitions an owner was given, repeats included; 0 for a stranger."""
+        place = self._places.get(owner)
+        return 0 if place is None else self.loads[place]
+
+    def entries(self) -> Iterator[tuple[str, str, int]]:
+        """Yield the owner of every entry, its topic, and the number of its partitions."""
+        owners = np.repeat(np.arange(len(self.owners)), self.entry_counts)
+        for owner, topic, length in zip(owners.tolist(), self.entry_topics.tolist(), self.lengths.tolist(), strict=True):
+            yield self.owners[owner], self.topics[topic], length
+
+    def topic_counts(self) -> dict[str, int]:
+        """Return for every topic that occurs how many of its partitions were given, repeats included."""
+        counts = np.bincount(self.entry_topics, weights=self.lengths, minlength=len(self.topics))
+        return dict(zip(self.topics, map(int, counts.tolist()), strict=True))
+
+    def owners_in(self, layout: Layout) -> Owners:
+        """Return who owns each partition of a layout; asking again for the same one costs nothing."""
+        if self._owners is None or not self._owners.layout.is_like(layout):
+            self._owners = self._find_owners(layout)
+        return self._owners
+
+    def _held(self, place: int) -> Iterator[TopicPartition]:
+        last = int(self._entry_ends[place])
+        begin = int(self._bounds[place])
+        for entry in range(last - int(self.entry_counts[place]), last):
+            topic, end = self.topics[self.entry_topics[entry]], begin + int(self.lengths[entry])
+            for partition in self.partitions[begin:end].tolist():
+                yield topic, partition
+            begin = end
+
+    def _find_owners(self, layout: Layout) -> Owners:
+        places = np.fromiter((layout.places.get(topic, NOBODY) for topic in self.topics), np.int64, len(self.topics))
+        entry_places = places[self.entry_topics]
+        numbers = np.repeat(layout.starts[entry_places], self.lengths)
+        numbers += self.partitions
+        owners = np.repeat(np.arange(len(self.owners), dtype=np.int32), self.loads)
+        strays: dict[TopicPartition, tuple[int, ...]] = {}
+        repeated: list[TopicPartition] = []
+        sizes: NDArray[np.int64] = np.append(np.diff(layout.starts), 0)[entry_places]  # of topics that the layout has not, 0
+        if self.partitions.size and (np.min(self.partitions) < 0 or np.max(self.partitions) >= np.min(sizes)):
+            is_stray = (self.partitions < 0) | (self.partitions >= np.repeat(sizes, self.lengths))
+            strays, repeated = self._strays(np.flatnonzero(is_stray), owners)
+            numbers, owners = numbers[~is_stray], owners[~is_stray]
+        first = np.full(layout.size, NOBODY, dtype=np.int32)
+        first[numbers] = owners
+        shared: dict[TopicPartition, tuple[int, ...]] = {}
+        free = np.flatnonzero(first == NOBODY)
+        if layout.size - free.size < numbers.size:
+            is_again = np.bincount(numbers)[numbers] > 1
+            again = _by_partition(layout.partitions(numbers[is_again]), owners[is_again].tolist())
+            repeated.extend(again)
+            shared = {place: tuple(dict.fromkeys(of_place)) for place, of_place in again.items() if len(set(of_place)) > 1}
+        return Owners(layout, first, free, shared, strays, repeated)
+
+    def _strays(
+        self, indices: NDArray[np.int64], owners: NDArray[np.int32]
+    ) -> tuple[dict[TopicPartition, tuple[int, ...]], list[TopicPartition]]:
+        """Return the partitions at these places of ``partitions`` with their owners, and those given out more than once."""
+        entries = np.searchsorted(np.cumsum(self.lengths), indices, side="right")
+        places = zip((self.topics[topic] for topic in self.entry_topics[entries].tolist()), self.partitions[indices].tolist(), strict=True)
+        owners_of = _by_partition(places, owners[indices].tolist())
+        repeated = [place for place, of_place in owners_of.items() if len(of_place) > 1]
+        return {place: tuple(dict.fromkeys(of_place)) for place, of_place in owners_of.items()}, repeated
+
+
+def _by_partition(places: Iterable[TopicPartition], owners: Iterable[int]) -> dict[TopicPartition, list[int]]:
+    owners_of: dict[TopicPartition, list[int]] = {}
+    for place, owner in zip(places, owners, strict=True):
+        owners_of.setdefault(place, []).append(owner)
+    return owners_of

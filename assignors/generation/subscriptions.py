@@ -1,0 +1,170 @@
+"""Who may be given what: the subscriptions of a problem, as verification, balance and optimum read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import wraps
+from itertools import chain
+from typing import TypeVar
+
+from assignors.generation.holdings import Holdings, Layout
+from assignors.model import GroupProblem, MalformedProblemError, Member, TopicPartition
+
+Answer = TypeVar("Answer")
+
+
+def _once(question: Callable[[GroupProblem], Answer]) -> Callable[[GroupProblem], Answer]:
+    """Keep an answer with the problem, which never changes: one audit asks the same a dozen times."""
+
+    @wraps(question)
+    def answer(problem: GroupProblem) -> Answer:
+        if question.__name__ not in problem.answers:
+            problem.answers[question.__name__] = question(problem)
+        known: Answer = problem.answers[question.__name__]
+        return known
+
+    return answer
+
+
+Claim = tuple[tuple[TopicPartition, ...], int | None, bytes | None]
+"""What a member claims: its ``owned``, ``owned_generation`` and ``user_data``."""
+
+NO_CLAIM: Claim = ((), None, None)
+
+
+def with_claims(problem: GroupProblem, claims: Iterable[Claim]) -> GroupProblem:
+    """Return the problem with other claims, one for each member; what has been asked of subscriptions stays known.
+
+    >>> from assignors.model import Topic
+    >>> problem = GroupProblem({"t": Topic(1)}, (Member("a", ("t",), rack="r"),))
+    >>> with_claims(problem, [((("t", 0),), 3, None)]).members[0].owned_generation
+    3
+    """
+    # ``dataclasses.replace`` would take three times as long, for each member, strategy and generation.
+    members = [
+        Member(member.member_id, member.topics, member.group_instance_id, member.rack, owned, generation, user_data, member.streams)
+        for member, (owned, generation, user_data) in zip(problem.members, claims, strict=True)
+    ]
+    claiming = GroupProblem(problem.topics, tuple(members))
+    claiming.answers.update(problem.answers)
+    return claiming
+
+
+Subscriptions = dict[str, frozenset[str]]
+"""Owner -> the topics it subscribes to, existing or not; owners with equal topic lists share one set."""
+
+
+@_once
+def subscriptions_of(problem: GroupProblem) -> Subscriptions:
+    """Return for each member id the topics it subscribes to, existing or not."""
+    known: dict[tuple[str, ...], frozenset[str]] = {}
+    return {member.member_id: _intern(known, member.topics) for member in problem.members}
+
+
+def thread_subscriptions_of(problem: GroupProblem) -> Subscriptions:
+    """Return for each consumer thread, ``<member_id>-<n>``, its topics; empty unless members have ``streams``.
+
+    Thread n of a member takes part in the topics for which the member registered more than n streams.
+
+    >>> thread_subscriptions_of(GroupProblem(members=(Member("c", streams={"t": 2, "u": 1}),)))["c-1"]
+    frozenset({'t'})
+    """
+    known: dict[tuple[str, ...], frozenset[str]] = {}
+    return {
+        thread_id(member, number): _intern(known, (topic for topic, streams in member.streams.items() if streams > number))
+        for member in problem.members
+        if member.streams
+        for number in range(max(member.streams.values()))
+    }
+
+
+def thread_id(member: Member, number: int) -> str:
+    """Return the id of a ZooKeeper consumer's thread, the owner in results of the legacy assignors."""
+    return f"{member.member_id}-{number}"
+
+
+def distinct_subscriptions(members: Collection[Member]) -> dict[tuple[str, ...], None]:
+    """Return the members' topic lists, equal ones once, in the order in which members first have them.
+
+    Most groups share one list. Hashing it for every member would take longer than a round robin over a million partitions.
+
+    Raises:
+        MalformedProblemError: a member's topics are a text, which would be read letter by letter.
+
+    >>> list(distinct_subscriptions([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))]))
+    [('t', 'u'), ('u',)]
+    """
+    distinct = dict.fromkeys({id(member.topics): member.topics for member in members}.values())
+    for topics in distinct:
+        if isinstance(topics, str):
+            member = next(member for member in members if member.topics is topics)
+            raise MalformedProblemError(
+                f"member {member.member_id} subscribes to the text {topics!r}, expected a tuple of topic names, such as {(topics,)!r}"
+            )
+    return distinct
+
+
+@_once
+def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
+    """Return the partition count of every topic that exists with partitions and that some member subscribes to.
+
+    Order: as the members first name them.
+    """
+    counts = {}
+    for name in dict.fromkeys(chain.from_iterable(distinct_subscriptions(problem.members))):
+        topic = problem.topics.get(name)
+        if topic is not None and topic.partition_count:
+            counts[name] = topic.partition_count
+    return counts
+
+
+@_once
+def subscribers_of(problem: GroupProblem) -> dict[frozenset[str], list[str]]:
+    """Return the members grouped by the existing topics that they subscribe to, see ``owners_by_topics``."""
+    return owners_by_topics(subscriptions_of(problem), existing_partition_counts(problem))
+
+
+@_once
+def subscribed_topics(problem: GroupProblem) -> frozenset[str]:
+    """Return the topics, existing or not, to which some member subscribes."""
+    return frozenset().union(*set(subscriptions_of(problem).values()))
+
+
+@_once
+def layout_of(problem: GroupProblem) -> Layout:
+    """Return numbers for the partitions that exist, subscribed or not."""
+    return Layout.of(problem.topics)
+
+
+def owners_by_topics(subscriptions: Subscriptions, topics: Mapping[str, object]) -> dict[frozenset[str], list[str]]:
+    """Return the owners grouped by which of the given topics they subscribe to; those that subscribe to none are left out.
+
+    One group means equal subscriptions. Most groups have few distinct subscriptions, so a loop over topics and these groups is
+    far shorter than one over topics and members.
+    """
+    by_subscription: dict[frozenset[str], list[str]] = {}
+    for owner, subscribed in subscriptions.items():
+        by_subscription.setdefault(subscribed, []).append(owner)
+    by_topics: dict[frozenset[str], list[str]] = {}
+    for subscribed, owners in by_subscription.items():
+        by_topics.setdefault(frozenset(filter(topics.__contains__, subscribed)), []).extend(owners)
+    by_topics.pop(frozenset(), None)
+    return by_topics
+
+
+def foreign_entries(held: Holdings, subscriptions: Subscriptions) -> Iterator[tuple[str, str]]:
+    """Yield the owners and topics of which they were given something without subscribing to them."""
+    topics = frozenset(held.topics)
+    covering = {subscribed for subscribed in set(subscriptions.values()) if subscribed >= topics}
+    if all(subscriptions.get(owner) in covering for owner in held.owners):
+        return  # the usual case
+    for owner, topic, _ in held.entries():
+        if topic not in subscriptions.get(owner, ()):
+            yield owner, topic
+
+
+def _intern(known: dict[tuple[str, ...], frozenset[str]], topics: Iterable[str]) -> frozenset[str]:
+    topics = tuple(topics)
+    if topics not in known:
+        known[topics] = frozenset(topics)
+    return known[topics]

@@ -1,0 +1,1 @@
+"""How a JVM hashes and orders, where an assignor's answer depends on it."""

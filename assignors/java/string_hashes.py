@@ -1,0 +1,120 @@
+"""``java.lang.String.hashCode``, for many strings at a time.
+
+The hash is a polynomial in 31 whose coefficients are the UTF-16 units. A hundred thousand new member ids are most of the work on ten
+thousand small groups, so the strings of a call are laid side by side in one large int, and neighbouring lanes of it are folded into
+one another until each string has a lane of its own: a few operations in C for all, two to four times as fast as ``int(text, 31)``
+for each.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assignors.java.remembering import Memory
+
+_LEAST_WIDTH = 8  # units; a lane has to hold 32 bits in the end
+_TOGETHER = 256
+_LONGEST_TOGETHER = 256  # characters; one long string makes all of its batch wide, so then each goes by itself
+
+
+def string_hashes(texts: Sequence[str]) -> list[int]:
+    """Return ``String.hashCode`` of each string as a signed 32-bit number.
+
+    >>> string_hashes(["orders", "polygenelubricants", ""])
+    [-1008770331, -2147483648, 0]
+    """
+    step = _TOGETHER if max(map(len, texts), default=0) <= _LONGEST_TOGETHER else 1
+    result: list[int] = []
+    for start in range(0, len(texts), step):
+        plan, lanes = _fold(tuple(texts[start : start + step]))
+        result += plan.hashes.unpack((lanes & plan.low_32_bits).to_bytes(plan.hashes.size, "big"))
+    return result
+
+
+def hash_low_bytes(texts: tuple[str, ...]) -> bytes:
+    """Return the lowest byte of each string's hash as a ``HashMap`` spreads it, ``h ^ (h >>> 16)``; meant for few strings.
+
+    It has the string's bucket in all small tables. One slice reads it out of all lanes.
+
+    >>> hash_low_bytes(("consumer1", "consumer2", "consumer3")).hex()
+    '1c1b1a'
+    """
+    plan, lanes = _fold(texts)
+    return (lanes ^ lanes >> 16).to_bytes(plan.hashes.size, "big")[plan.lane_bytes - 1 :: plan.lane_bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How to fold a number of strings of one width.
+
+    Attributes:
+        template: puts ASCII strings into their lanes, with blanks in front.
+        foldings: width of a lane in bits, a mask for every other lane, and how many times its left neighbour a lane gets added.
+        lane_bytes: the width of a lane in the end, which is that of a string.
+        low_32_bits: a mask for the hashes.
+        hashes: the layout to read them with.
+    """
+
+    template: str
+    foldings: list[tuple[int, int, int]]
+    lane_bytes: int
+    low_32_bits: int
+    hashes: struct.Struct
+
+
+def _fold(texts: tuple[str, ...]) -> tuple[_Plan, int]:
+    """Return the plan for these strings, and an int whose lanes have their hashes as the lowest 32 bits."""
+    plan, units = _lay_out(texts)
+    lanes = int.from_bytes(units, "big")
+    for lane_bits, mask, factor in plan.foldings:
+        lanes += (lanes >> lane_bits & mask) * factor
+    return plan, lanes
+
+
+def _lay_out(texts: tuple[str, ...]) -> tuple[_Plan, bytes]:
+    """Return the plan for these strings, and their units in lanes of equal width: a zero in front changes no hash."""
+    joined = "".join(texts)
+    if not joined.isascii():
+        encoded = [text.encode("utf-16-be", "surrogatepass") for text in texts]
+        plan = _plan_for(16, max(map(len, encoded)) // 2, len(texts))
+        return plan, b"".join([text.rjust(plan.lane_bytes, b"\0") for text in encoded])
+    if texts and " " not in joined:
+        # Formatting all at once takes half the time of padding one by one, but pads with blanks. Mostly the first is as long as any.
+        plan = _plan_for(8, len(texts[0]), len(texts))
+        padded = plan.template % texts
+        if len(padded) == plan.hashes.size:
+            return plan, padded.encode("ascii").replace(b" ", b"\0")
+    plan = _plan_for(8, max(map(len, texts), default=0), len(texts))
+    return plan, "".join([text.rjust(plan.lane_bytes, "\0") for text in texts]).encode("ascii")
+
+
+def _plan_for(unit_bits: int, longest: int, count: int) -> _Plan:
+    """Return how to fold ``count`` strings of up to ``longest`` units."""
+    width = 1 << (longest - 1).bit_length() if longest > _LEAST_WIDTH else _LEAST_WIDTH
+    return _plans.find((unit_bits, width, count)) or _plans.keep((unit_bits, width, count), _plan(unit_bits, width, count), width * count)
+
+
+# A plan is several times as large as the strings it is for.
+_plans: Memory[tuple[int, int, int], _Plan] = Memory(1 << 18)
+
+
+def _plan(unit_bits: int, width: int, count: int) -> _Plan:
+    string_bits = unit_bits * width
+    foldings = []
+    lane_bits, power = unit_bits, 31
+    while lane_bits < string_bits:
+        # A pair of lanes holds ``left * 2**lane_bits + right`` and is to hold ``left * power + right``, power being 31 to the number of
+        # units in a lane. That fits, as 31 is far below 2**8. Of the wide lanes only the lowest 32 bits matter, so there ``left`` may
+        # stand above them, which spares a long factor.
+        mask = _every_other_lane(2 * lane_bits, min(lane_bits, 32), count * string_bits)
+        foldings.append((lane_bits, mask, power if lane_bits >= 32 else power - (1 << lane_bits)))
+        lane_bits, power = 2 * lane_bits, power * power & 0xFFFFFFFF
+    low_32_bits = _every_other_lane(string_bits, 32, count * string_bits)
+    return _Plan(f"%{width}s" * count, foldings, string_bits // 8, low_32_bits, struct.Struct(">" + f"{string_bits // 8 - 4}xi" * count))
+
+
+def _every_other_lane(distance: int, set_bits: int, total_bits: int) -> int:
+    """Return a mask of ``set_bits`` ones in every ``distance`` bits."""
+    return int.from_bytes(((1 << set_bits) - 1).to_bytes(distance // 8, "big") * (total_bits // distance), "big")

@@ -1,0 +1,1 @@
+"""A group's history played again."""

@@ -1,0 +1,67 @@
+"""A strategy's own history of a group: what its members would claim, step by step, and what they claim where the history begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assignors.algorithms.releases import client_behaviour
+from assignors.algorithms.sticky.claims import COOPERATIVE_READER, STICKY_READER, read_members, settle_claims
+from assignors.algorithms.sticky.user_data import write_sticky_user_data
+from assignors.generation.generations import WITHOUT_CLAIMS, Owner, owner_of
+from assignors.generation.subscriptions import NO_CLAIM, Claim, with_claims
+from assignors.model import Assignment, GroupProblem, Member, TopicPartition
+
+ClaimsByOwner = Mapping[Owner, tuple[TopicPartition, ...]]
+"""Owner -> the partitions that it would claim; an owner is the same across generations, see ``generations.Owner``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The last result of a strategy's own history: what its owners would claim next."""
+
+    generation: int
+    held: ClaimsByOwner
+
+
+def start_of_chain(generation: int, strategy: str | None, problem: GroupProblem, assigned: Assignment) -> Settled:
+    """Return what the members of a first known generation claim, where the generation before is not known.
+
+    These are the recorded claims. A partition that two members claim belongs to the higher generation of the two, as in Kafka. If nobody
+    has a recorded claim, the observed assignment is the nearest to what members held: the eager protocol records no claims, and neither
+    does a source that shows a group at one moment.
+
+    Args:
+        strategy: the group's own; ``sticky`` records its claims in user data.
+        problem: the members with their recorded claims, and the topics that exist.
+        assigned: the observed assignment.
+    """
+    behaviour, reader = client_behaviour(None), STICKY_READER if strategy == "sticky" else COOPERATIVE_READER
+    counts = {name: topic.partition_count or 0 for name, topic in problem.topics.items()}
+    owned = settle_claims(problem.members, read_members(problem.members, reader, behaviour), counts, behaviour).owned
+    claims = {owner_of(member): tuple(held) for member, held in zip(problem.members, owned, strict=True)}
+    if not any(claims.values()):
+        claims = {owner_of(member): assigned.get(member.member_id, ()) for member in problem.members}
+    return Settled(generation, claims)
+
+
+def claiming(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
+    """Return the problem with other claims: as the members' consumers would send them with their next subscription.
+
+    Where the strategy does not look at claims, it is the problem itself.
+    """
+    if strategy in WITHOUT_CLAIMS:
+        return problem
+
+    def claim(member: Member) -> Claim:
+        held = claims.get(owner_of(member))
+        if held is None:
+            return NO_CLAIM
+        return tuple(sorted(held)), claimed_at, write_sticky_user_data(held, claimed_at) if strategy == "sticky" else None
+
+    return with_claims(problem, map(claim, problem.members))
+
+
+def held_by_owner(members: Sequence[Member], assignment: Assignment) -> dict[Owner, tuple[TopicPartition, ...]]:
+    """Return what each owner was given."""
+    return {owner_of(member): assignment.get(member.member_id, ()) for member in members}

@@ -1,0 +1,406 @@
+"""A group's history played again: what its own assignor would have given, and what every other one would have, step by step.
+
+Each stored generation is one step. *Recomputed* is the group's own assignor on the recorded subscriptions and claims. *Counterfactual* is a
+strategy that had run the group from the beginning: it is fed with its own previous result in place of the recorded claims, so that
+strategies are compared over the same history. A state small enough to be stored carries the replay across runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from assignors import assign
+from assignors.algorithms.own_assignor import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
+from assignors.generation.generations import COOPERATIVE, SERVER_SIDE, Generation, is_follow_up, owner_of
+from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
+from assignors.registry import BUILT_IN, is_path
+from assignors.replay.chains import ClaimsByOwner, Settled, claiming, held_by_owner, start_of_chain
+from assignors.replay.conformance import Conformance, compare_assignments
+from assignors.replay.recurrence import Recurrence
+from assignors.replay.topic_ids import with_topic_ids
+from assignors.replay.topic_looks import ClusterLooks, LookBasis, ResolvedTopic
+from assignors.replay.unknowns import could_differ_by_unknowns
+
+SOLVED, CARRIED = "solved", "carried"
+NO_RESULT, KAFKA_ERROR, OVER_BUDGET, UNSUPPORTED = "no_result", "kafka_error", "over_budget", "unsupported"
+OBSERVED, RECOMPUTED, COUNTERFACTUAL = "observed", "recomputed", "counterfactual"
+
+MOST_CALLS = 8
+"""A cooperative hand-over takes two rebalances, seldom three; one that goes on after eight is not going to settle."""
+
+NEWEST_KAFKA = "4.4.0"
+"""The newest release whose classes the assignors were checked against."""
+
+RELEASES_BY_SUBSCRIPTION_VERSION = (
+    ("2.3.1", "2.2.2", "2.0.1"),
+    ("3.3.2", "2.8.2", "2.8.0", "2.4.1"),
+    (NEWEST_KAFKA, "3.4.1", "3.7.0", "3.5.1", "3.4.0"),
+)
+"""Releases that write subscriptions of version 0, 1, and 2 or newer, likeliest first; one for each behaviour."""
+
+RELEASES_OF_BROKERS = (NEWEST_KAFKA, "4.0.0", "3.9.1")
+"""Releases of the brokers' own assignors, likeliest first; one for each behaviour. No record tells the broker's."""
+
+UNRESOLVED = "id:"
+"""Begins the name of a topic of which only the id is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One stored generation of a group.
+
+    Attributes:
+        position: orders the snapshots of the group.
+        joined_at_ms: when the members had joined; the record's time where the value has none.
+        incarnation: names this life of the group.
+        strategy: the assignor that the group selected; None without members.
+        is_conversion: written by the coordinator when it turned the group to the other protocol; no assignor ran.
+        members: in record order.
+        assigned: member id -> what the leader gave it, for every member.
+        subscription_versions: member id -> version of its subscription; None or negative where it is not known.
+        client_ids: member id -> its client id.
+        has_subscriptions: whether the source tells what members subscribe to; else it is taken to be all that any of them holds.
+        is_numbered: the source tells no generations, and ``generation`` counts what it shows.
+        batched_epoch_count: group epochs since the snapshot before that have a record and no target; 0 for classic groups.
+        client_hosts: member id -> the host it runs on.
+    """
+
+    position: int
+    generation: int
+    joined_at_ms: int
+    incarnation: int
+    strategy: str | None
+    leader_member_id: str | None
+    is_conversion: bool
+    members: tuple[Member, ...]
+    assigned: Assignment
+    subscription_versions: Mapping[str, int | None]
+    client_ids: Mapping[str, str | None]
+    has_subscriptions: bool = True
+    is_numbered: bool = False
+    batched_epoch_count: int = 0
+    client_hosts: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def is_look(self) -> bool:
+        """Return whether the source shows what a group is at a moment, and not what happened to it."""
+        return self.is_numbered or not self.has_subscriptions
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What one basis and strategy gives for one snapshot.
+
+    Attributes:
+        assignment: None where the status says that there is none.
+        detail: what the assignor said when it had no result.
+        kafka_version: the release that was computed; None for observed.
+        rebalance_count: calls of the assignor.
+        cooperative_revocation_count: summed over the calls of one step; None where it was one call, whose result tells it.
+        conformance: recomputed compared with observed; repeated on observed, None on counterfactual.
+    """
+
+    basis: str
+    strategy: str
+    status: str
+    assignment: Assignment | None
+    detail: str | None = None
+    kafka_version: str | None = None
+    rebalance_count: int = 1
+    cooperative_revocation_count: int | None = None
+    conformance: Conformance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One snapshot with all its solutions.
+
+    Attributes:
+        topics: subscribed topics, and those that the generation before held, by name.
+        has_predecessor: False where the generation before is not known.
+    """
+
+    snapshot: Snapshot
+    topics: tuple[ResolvedTopic, ...]
+    has_predecessor: bool
+    is_rewrite: bool
+    is_follow_up: bool
+    solutions: tuple[Solution, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that the next step needs of the history before it.
+
+    Attributes:
+        recurrence: what has happened again and again until now; whoever plays the history sees to it. None where nobody does.
+    """
+
+    step: Step
+    chains: Mapping[str, Settled]
+    recurrence: Recurrence | None = None
+
+
+VersionOverride = Callable[[str], "str | None"]
+"""Client id of a leader -> the release that the settings name for it, None where they name none."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The rules of one replay, the same for every step of a group.
+
+    Attributes:
+        strategies: assignors to compare; a group's own is added where it is one of ours.
+        step_budget: bound on one call of an assignor; its default when None.
+        version_override: see ``VersionOverride``.
+        bound: on the time of assignors that are not ours; a call of ours is bounded by its steps only.
+    """
+
+    strategies: tuple[str, ...]
+    step_budget: int | None = None
+    version_override: VersionOverride = lambda client_id: None
+    bound: Bound = unbounded
+
+    def advance(self, state: State | None, snapshot: Snapshot, looks: ClusterLooks) -> State:
+        """Return the state behind one more snapshot; its ``step`` holds the solutions."""
+        before = state.step if state is not None and state.step.snapshot.incarnation == snapshot.incarnation else None
+        chains = state.chains if state is not None and before is not None else {}
+        if before is not None and (_is_static_rewrite(before.snapshot, snapshot) or _is_another_look(before.snapshot, snapshot)):
+            return self._rewritten(before, chains, replace(snapshot, joined_at_ms=before.snapshot.joined_at_ms), looks)
+        topics = _resolve_topics(snapshot, before, looks)
+        problem = _problem(_claiming_targets(snapshot, before), topics)
+        follows = before is not None and is_follow_up(_observed_generation(before), Generation(0, snapshot.strategy or "", problem, {}))
+        is_start = before is None and not _is_beginning(snapshot)
+        recomputed = self._recompute(snapshot, problem, topics, is_start)
+        was_assigned = bool(snapshot.members) and not snapshot.is_conversion
+        observed = Solution(
+            OBSERVED,
+            snapshot.strategy or "",
+            SOLVED,
+            snapshot.assigned,
+            rebalance_count=int(was_assigned),
+            conformance=recomputed.conformance,
+        )
+        counterfactuals, chains = self._counterfactuals(snapshot, problem, before, chains, follows)
+        step = Step(snapshot, topics, not is_start, False, follows, (observed, recomputed, *counterfactuals))
+        return State(step, chains)
+
+    def _rewritten(self, before: Step, chains: Mapping[str, Settled], snapshot: Snapshot, looks: ClusterLooks) -> State:
+        """Repeat the solutions of the snapshot before, under the members' names of now: no assignor ran."""
+        names = _new_names(before.snapshot, snapshot)
+        solutions = tuple(
+            replace(
+                solution,
+                assignment=snapshot.assigned if solution.basis == OBSERVED else _renamed(solution.assignment, names),
+                status=SOLVED if solution.basis == OBSERVED else CARRIED if solution.assignment is not None else solution.status,
+                rebalance_count=0,
+                cooperative_revocation_count=None,
+            )
+            for solution in before.solutions
+        )
+        topics = _resolve_topics(snapshot, before, looks)
+        return State(Step(snapshot, topics, True, True, False, solutions), chains)
+
+    # -- recomputed
+
+    def _recompute(self, snapshot: Snapshot, problem: GroupProblem, topics: Sequence[ResolvedTopic], is_start: bool) -> Solution:
+        strategy = snapshot.strategy or ""
+        if not snapshot.members:
+            return Solution(RECOMPUTED, strategy, SOLVED, {}, rebalance_count=0, conformance=Conformance.NOT_COMPARABLE)
+        if is_path(strategy) and strategy not in self.strategies:
+            # Anybody who may join a group chooses what its record says: that must never name code to be run.
+            said = f"the record names the assignor {strategy!r}: a path is followed only where the settings name it as a strategy"
+            return Solution(RECOMPUTED, strategy, UNSUPPORTED, None, said, conformance=Conformance.NOT_COMPARABLE)
+        first: Solution | None = None
+        for release in self._releases(snapshot):
+            solution = self._solve(RECOMPUTED, strategy, problem, release)
+            solution = replace(solution, conformance=_conformance(snapshot, solution, topics))
+            if solution.conformance is Conformance.EXACT:
+                return solution
+            first = first or solution
+            if solution.conformance is Conformance.NOT_COMPARABLE and solution.status in (SOLVED, UNSUPPORTED):
+                break  # another release would not be comparable either
+        assert first is not None  # there is always a release
+        if first.conformance is Conformance.DIFFERS and could_differ_by_unknowns(strategy, problem, topics, is_start=is_start):
+            return replace(first, conformance=Conformance.NOT_COMPARABLE)
+        return first
+
+    def _releases(self, snapshot: Snapshot) -> tuple[str, ...]:
+        if snapshot.strategy in SERVER_SIDE:
+            return RELEASES_OF_BROKERS
+        leader = snapshot.leader_member_id or snapshot.members[0].member_id
+        named = self.version_override(snapshot.client_ids.get(leader) or "")
+        if named is not None:
+            return (named,)
+        version = snapshot.subscription_versions.get(leader)
+        return RELEASES_BY_SUBSCRIPTION_VERSION[2 if version is None or version < 0 else min(version, 2)]
+
+    def _solve(self, basis: str, strategy: str, problem: GroupProblem, release: str) -> Solution:
+        """Return one call of an assignor as a solution; whatever stops it becomes a status."""
+
+        def unsolved(status: str, error: Exception) -> Solution:
+            return Solution(basis, strategy, status, None, text_of(error), release)
+
+        try:
+            if strategy in BUILT_IN:
+                problem = with_topic_ids(problem) if strategy in SERVER_SIDE else problem
+                assignment = assign(strategy, problem, kafka_version=release, step_budget=self.step_budget)
+            else:
+                assignment = ask_own_assignor(strategy, problem, release, self.step_budget, self.bound)
+        except NoResultError as error:
+            return unsolved(NO_RESULT if getattr(error, "is_cycle", False) else OVER_BUDGET, error)  # a plug-in's subclass may lack it
+        except OwnAssignorError as error:
+            return unsolved(NO_RESULT, error)
+        except KafkaAssignorError as error:
+            return unsolved(KAFKA_ERROR, error)
+        except AssignorError as error:
+            return unsolved(UNSUPPORTED, error)
+        return Solution(basis, strategy, SOLVED, assignment, kafka_version=release)
+
+    # -- counterfactual
+
+    def _counterfactuals(
+        self, snapshot: Snapshot, problem: GroupProblem, before: Step | None, chains: Mapping[str, Settled], follows: bool
+    ) -> tuple[list[Solution], dict[str, Settled]]:
+        own = (snapshot.strategy,) if snapshot.strategy in BUILT_IN and snapshot.strategy not in self.strategies else ()
+        is_start = before is None and not _is_beginning(snapshot)
+        start = start_of_chain(snapshot.generation, snapshot.strategy, problem, snapshot.assigned) if is_start else None
+        next_chains = {}
+        solutions = []
+        for strategy in (*self.strategies, *own):
+            settled = chains.get(strategy, start)
+            solution = self._counterfactual(strategy, snapshot, problem, before, settled, follows)
+            solutions.append(solution)
+            if solution.assignment is not None and not follows:
+                settled = Settled(snapshot.generation, held_by_owner(snapshot.members, solution.assignment))
+            if settled is not None and snapshot.members:
+                next_chains[strategy] = settled
+        return solutions, next_chains
+
+    def _counterfactual(
+        self, strategy: str, snapshot: Snapshot, problem: GroupProblem, before: Step | None, settled: Settled | None, follows: bool
+    ) -> Solution:
+        if not snapshot.members:
+            return Solution(COUNTERFACTUAL, strategy, SOLVED, {}, rebalance_count=0)
+        if follows and before is not None:
+            last = next((s for s in before.solutions if s.basis == COUNTERFACTUAL and s.strategy == strategy), None)
+            if last is not None:
+                status = CARRIED if last.assignment is not None else last.status
+                return replace(last, status=status, rebalance_count=0, cooperative_revocation_count=None)
+        if settled is None:
+            return self._settle(strategy, problem, {}, None, snapshot.generation)
+        if before is None:  # what led to this generation is not known, so that no call counts as its cost
+            solution = self._settle(strategy, problem, settled.held, settled.generation, snapshot.generation)
+            return replace(solution, rebalance_count=0, cooperative_revocation_count=None)
+        known = {owner_of(member) for member in before.snapshot.members}
+        claims = {owner: held for owner, held in settled.held.items() if owner in known}
+        return self._settle(strategy, problem, claims, settled.generation, snapshot.generation)
+
+    def _settle(self, strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None, generation: int) -> Solution:
+        """Call a strategy once, or, when it is cooperative, until no member gives up a partition that it claims."""
+        revoked_count = 0
+        for call in range(1, MOST_CALLS + 1):
+            solution = self._solve(COUNTERFACTUAL, strategy, claiming(strategy, problem, claims, claimed_at), NEWEST_KAFKA)
+            solution = replace(solution, rebalance_count=call)
+            if solution.assignment is None or strategy not in COOPERATIVE:
+                return solution
+            given = held_by_owner(problem.members, solution.assignment)
+            given_up = sum(len(set(claims.get(owner, ())).difference(held)) for owner, held in given.items())
+            revoked_count += given_up
+            if not given_up:
+                return replace(solution, cooperative_revocation_count=revoked_count)
+            claims, claimed_at = given, generation
+        detail = f"still handing over after {MOST_CALLS} calls"
+        return Solution(COUNTERFACTUAL, strategy, OVER_BUDGET, None, detail, NEWEST_KAFKA, rebalance_count=MOST_CALLS)
+
+
+def _is_beginning(snapshot: Snapshot) -> bool:
+    """Return whether a first snapshot is a group's real beginning, and not what a compacted log has left of it.
+
+    A broker's first target is of epoch 1 or 2, by its release, and then nobody holds anything yet. Of a compacted log that is no sign: its
+    first target nearly always stands before what the members have. No look is a beginning.
+    """
+    if snapshot.is_look:
+        return not snapshot.members
+    is_brokers = snapshot.strategy in SERVER_SIDE and not snapshot.is_conversion
+    is_first_target = is_brokers and snapshot.generation == 2 and not any(member.owned for member in snapshot.members)
+    return snapshot.generation <= 1 or not snapshot.members or is_first_target
+
+
+def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, ...]:
+    """Return the members as their assignor saw them: a broker's starts from the target before, whatever the members have reached of it."""
+    if snapshot.strategy not in SERVER_SIDE:
+        return snapshot.members
+    targets = {}
+    if before is not None:
+        targets = {owner_of(member): before.snapshot.assigned[member.member_id] for member in before.snapshot.members}
+    return tuple(replace(member, owned=targets.get(owner_of(member), ())) for member in snapshot.members)
+
+
+def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
+    """Return whether only member ids have changed. A broker's records have partitions in the order of a set, which may be another one."""
+    if before.generation != snapshot.generation or not snapshot.members:
+        return False
+    old = {owner_of(member): set(before.assigned[member.member_id]) for member in before.members}
+    new = {owner_of(member): set(snapshot.assigned[member.member_id]) for member in snapshot.members}
+    return old == new and {member.member_id for member in before.members} != {member.member_id for member in snapshot.members}
+
+
+def _is_another_look(before: Snapshot, snapshot: Snapshot) -> bool:
+    """Return whether a look shows the same generation again."""
+    same = (before.generation, before.strategy, before.assigned) == (snapshot.generation, snapshot.strategy, snapshot.assigned)
+    return same and snapshot.is_look
+
+
+def _new_names(before: Snapshot, snapshot: Snapshot) -> dict[str, str]:
+    now = {owner_of(member): member.member_id for member in snapshot.members}
+    return {member.member_id: now[owner_of(member)] for member in before.members}
+
+
+def _renamed(assignment: Assignment | None, names: Mapping[str, str]) -> Assignment | None:
+    return None if assignment is None else {names.get(member_id, member_id): held for member_id, held in assignment.items()}
+
+
+def _resolve_topics(snapshot: Snapshot, before: Step | None, looks: ClusterLooks) -> tuple[ResolvedTopic, ...]:
+    """Return the subscribed topics, and those held in the generation before, so that a deleted one can be told from an abandoned one."""
+    needed: dict[str, set[int]] = {topic: set() for member in snapshot.members for topic in member.topics}
+    for topic, partition in _given_and_claimed(snapshot):
+        if topic in needed:
+            needed[topic].add(partition)
+    earlier = before.snapshot.assigned.values() if before is not None else ()
+    abandoned = {topic for held in earlier for topic, _ in held}.difference(needed)
+    return tuple(
+        looks.resolve(topic, snapshot.joined_at_ms, needed.get(topic, ()), is_abandoned=topic in abandoned)
+        for topic in sorted({*needed, *abandoned})
+    )
+
+
+def _given_and_claimed(snapshot: Snapshot) -> Iterable[tuple[str, int]]:
+    for held in snapshot.assigned.values():
+        yield from held
+    for member in snapshot.members:
+        yield from member.owned
+
+
+def _problem(members: tuple[Member, ...], topics: Sequence[ResolvedTopic]) -> GroupProblem:
+    return GroupProblem(
+        {topic.topic: Topic(topic.partition_count, topic.partition_racks, topic.topic_id) for topic in topics if topic.partition_count},
+        members,
+    )
+
+
+def _observed_generation(step: Step) -> Generation:
+    snapshot = step.snapshot
+    return Generation(snapshot.generation, snapshot.strategy or "", _problem(snapshot.members, step.topics), snapshot.assigned)
+
+
+def _conformance(snapshot: Snapshot, solution: Solution, topics: Sequence[ResolvedTopic]) -> Conformance:
+    if snapshot.is_conversion or not snapshot.has_subscriptions or solution.assignment is None or solution.strategy not in BUILT_IN:
+        return Conformance.NOT_COMPARABLE
+    subscribed = {topic for member in snapshot.members for topic in member.topics}
+    if any(topic.basis is LookBasis.INFERRED and topic.topic in subscribed for topic in topics):
+        return Conformance.NOT_COMPARABLE
+    if any(topic.startswith(UNRESOLVED) for held in snapshot.assigned.values() for topic, _ in held):
+        return Conformance.NOT_COMPARABLE
+    return compare_assignments(snapshot.assigned, solution.assignment)
