@@ -6,22 +6,17 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from schemas.tables import (
     ASSIGNMENTS,
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    DOUBLE,
     FINDINGS,
     GENERATION_AUDITS,
     GROUP_RECORDS,
-    INT,
     MOVEMENTS,
     OFFSET_SNAPSHOTS,
     SOLUTIONS,
-    STRING,
     SUBSCRIPTION_SNAPSHOTS,
     TOPIC_SNAPSHOTS,
     TableSpec,
 )
+from schemas.tables.columns import BIGINT, BINARY, BOOLEAN, DOUBLE, INT, STRING
 
 ADDED_BY_LAND = (
     *("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position"),

@@ -6,7 +6,7 @@ from schemas.tables import TABLES, TableSpec
 
 HEAD = """# Tables
 
-Made from `schemas/tables.py`; every comment stands in Delta as well. All timestamps are UTC. Keys are unique; facts are partitioned by
+Made from `schemas/tables/`; every comment stands in Delta as well. All timestamps are UTC. Keys are unique; facts are partitioned by
 `observed_month`. A snapshot's key is (`cluster_id`, `group_id`, `generation`, `observed_at`, `position`): `position` orders the
 snapshots of one group strictly.
 

@@ -24,16 +24,8 @@ from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import pack_chunks, runs_by_group, spread_groups, topic_runs
 from schemas.keys import GROUP
 from schemas.staging import SOLVED_ROWS
-from schemas.tables import (
-    ASSIGNMENTS,
-    GENERATION_TOPICS,
-    GROUP_RECORDS,
-    GROUP_STATES,
-    PARTITION_RACKS,
-    SOLUTIONS,
-    SUBSCRIPTION_SNAPSHOTS,
-    TOPIC_SNAPSHOTS,
-)
+from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.tables.columns import PARTITION_RACKS
 from schemas.vocabulary import Basis, TopicBasis
 from schemas.wire.keys import CLASSIC_GROUP_METADATA
 

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from jobs.storage.table_changes import Tables
 from schemas.keys import GROUP
 from schemas.staging import TARGETS
-from schemas.tables import QUARANTINE, TOPIC_PARTITIONS
+from schemas.tables import QUARANTINE
+from schemas.tables.columns import TOPIC_PARTITIONS
 from schemas.vocabulary import EXPIRED, LOG_SOURCES, GroupType, Outcome, Source
 
 CONFLICT = "conflicting_content"

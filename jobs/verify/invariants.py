@@ -25,12 +25,12 @@ from schemas.tables import (
     GENERATION_TOPICS,
     MOVEMENTS,
     RUNS,
-    SNAPSHOT_KEY,
     SOLUTIONS,
     SUBSCRIPTION_SNAPSHOTS,
     TABLES,
     TableSpec,
 )
+from schemas.tables.columns import SNAPSHOT_KEY
 from schemas.vocabulary import Basis, Outcome, RunStatus
 
 SHOWN = 20

@@ -909,7 +909,7 @@ def test_every_zip_of_the_same_sources_has_the_same_bytes(tmp_path: Path):
     assert zip_packages(tmp_path).read_bytes() == (tmp_path / "a.zip").read_bytes()
     names = zipfile.ZipFile(tmp_path / "a.zip").namelist()
     assert names == sorted(set(names))
-    assert {"jobs/__main__.py", "jobs/conf/local.yaml", "schemas/tables.py", "assignors/__init__.py", "setup.cfg"} <= set(names)
+    assert {"jobs/__main__.py", "jobs/conf/local.yaml", "schemas/tables/__init__.py", "assignors/__init__.py", "setup.cfg"} <= set(names)
     assert not any("__pycache__" in name for name in names)
 
 

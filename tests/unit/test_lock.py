@@ -145,7 +145,8 @@ HOLDING = """
 import sys, time
 from datetime import datetime, timezone
 from pathlib import Path
-from jobs.runtime.lock import RUN_LOCK, exclusive, this_process
+from jobs.runtime.location import RUN_LOCK
+from jobs.runtime.lock import exclusive, this_process
 now = datetime.now(timezone.utc)
 with exclusive(Path(sys.argv[1]), RUN_LOCK, this_process('killed', now, int(sys.argv[2])), 0, lambda: now):
     print('held', flush=True)

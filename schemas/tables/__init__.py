@@ -1,0 +1,73 @@
+"""Shapes of all Delta tables, by the stage that writes them.
+
+Columns are declared nullable, since a null in a column that is not becomes a ``NullPointerException`` without a column
+name; the keys are checked by the gates instead. Key columns and ``run_sequence`` come first: Delta keeps statistics of
+them, and of nothing else, for data skipping.
+"""
+
+from __future__ import annotations
+
+from schemas.tables.assigned import (
+    ASSIGNMENTS as ASSIGNMENTS,
+)
+from schemas.tables.assigned import (
+    GENERATION_TOPICS as GENERATION_TOPICS,
+)
+from schemas.tables.assigned import (
+    GROUP_STATES as GROUP_STATES,
+)
+from schemas.tables.assigned import (
+    SOLUTIONS as SOLUTIONS,
+)
+from schemas.tables.audited import FINDINGS as FINDINGS
+from schemas.tables.audited import GENERATION_AUDITS as GENERATION_AUDITS
+from schemas.tables.audited import MOVEMENTS as MOVEMENTS
+from schemas.tables.columns import (
+    CONTRACT_PROPERTY as CONTRACT_PROPERTY,
+)
+from schemas.tables.columns import (
+    CONTRACT_VERSION as CONTRACT_VERSION,
+)
+from schemas.tables.columns import (
+    IDENTITY_PROPERTY as IDENTITY_PROPERTY,
+)
+from schemas.tables.columns import (
+    TableSpec as TableSpec,
+)
+from schemas.tables.landed import (
+    GROUP_RECORDS as GROUP_RECORDS,
+)
+from schemas.tables.landed import (
+    OFFSET_SNAPSHOTS as OFFSET_SNAPSHOTS,
+)
+from schemas.tables.landed import (
+    QUARANTINE as QUARANTINE,
+)
+from schemas.tables.landed import (
+    SUBSCRIPTION_SNAPSHOTS as SUBSCRIPTION_SNAPSHOTS,
+)
+from schemas.tables.landed import (
+    TOPIC_SNAPSHOTS as TOPIC_SNAPSHOTS,
+)
+from schemas.tables.published import GATE_RESULTS as GATE_RESULTS
+from schemas.tables.published import RUNS as RUNS
+
+TABLES: dict[str, TableSpec] = {
+    spec.name: spec
+    for spec in (
+        GROUP_RECORDS,
+        GROUP_STATES,
+        SUBSCRIPTION_SNAPSHOTS,
+        GENERATION_TOPICS,
+        TOPIC_SNAPSHOTS,
+        OFFSET_SNAPSHOTS,
+        ASSIGNMENTS,
+        SOLUTIONS,
+        MOVEMENTS,
+        GENERATION_AUDITS,
+        FINDINGS,
+        QUARANTINE,
+        RUNS,
+    )
+}
+"""Every table by name, in the order in which a run writes them; ``runs`` is last, since its row publishes."""

@@ -1,0 +1,179 @@
+"""What tables are declared with: a ``TableSpec`` each, a field a line, and the comment that Delta shows.
+
+Columns are declared nullable, since a null in a column that is not becomes a ``NullPointerException`` without a column
+name; the keys are checked by the gates instead. Key columns and ``run_sequence`` come first: Delta keeps statistics of
+them, and of nothing else, for data skipping.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+CONTRACT_VERSION = 13
+"""What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
+CONTRACT_PROPERTY = "evenkeel.contractVersion"
+"""Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
+IDENTITY_PROPERTY = "evenkeel.warehouseId"
+"""Property of the table ``runs``: the id of its warehouse, made once. A copy of the warehouse has the same."""
+
+STRING, BINARY, BOOLEAN = StringType(), BinaryType(), BooleanType()
+INT, BIGINT, DOUBLE = IntegerType(), LongType(), DoubleType()
+DATE, TIMESTAMP = DateType(), TimestampType()
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What one table is: the single source of its DDL, of every write check and of ``docs/tables.md``.
+
+    Attributes:
+        name: table name, a plural noun.
+        comment: what one row is.
+        key: columns that identify a row.
+        schema: all columns, key and ``run_sequence`` first.
+        partitioning: ``("observed_month",)`` for facts, else empty.
+    """
+
+    name: str
+    comment: str
+    key: tuple[str, ...]
+    schema: StructType
+    partitioning: tuple[str, ...] = field(default=())
+
+    @property
+    def skipping_columns(self) -> tuple[str, ...]:
+        """Return the columns that Delta keeps minimum and maximum of: the key and ``run_sequence``."""
+        return (*[name for name in self.key if name not in self.partitioning], "run_sequence")
+
+
+def column(name: str, data_type: DataType, comment: str) -> StructField:
+    """Return a column that may be null, with the comment that Delta shows."""
+    return StructField(name, data_type, nullable=True, metadata={"comment": comment})
+
+
+def plain(**fields: DataType) -> StructType:
+    """Return a struct of these fields, without comments."""
+    return StructType([StructField(name, data_type) for name, data_type in fields.items()])
+
+
+TOPIC_PARTITIONS = ArrayType(plain(topic=STRING, partitions=ArrayType(INT)))
+"""Partitions grouped by topic: one entry a topic, topics by first appearance, partitions in list order."""
+
+MEMBERS = ArrayType(
+    plain(
+        member_id=STRING,
+        group_instance_id=STRING,
+        client_id=STRING,
+        client_host=STRING,
+        rack=STRING,
+        session_timeout_ms=INT,
+        rebalance_timeout_ms=INT,
+        topics=ArrayType(STRING),
+        topic_regex=STRING,
+        strategies=ArrayType(STRING),
+        subscription_version=INT,
+        owned=TOPIC_PARTITIONS,
+        owned_generation=INT,
+        user_data=BINARY,
+        assigned=TOPIC_PARTITIONS,
+        current=TOPIC_PARTITIONS,
+        pending_revocation=TOPIC_PARTITIONS,
+    )
+)
+
+PARTITION_LOOKS = ArrayType(
+    plain(
+        partition=INT,
+        leader=INT,
+        leader_rack=STRING,
+        replica_racks=ArrayType(STRING),
+        begin_offset=BIGINT,
+        end_offset=BIGINT,
+    )
+)
+
+PARTITION_RACKS = ArrayType(ArrayType(STRING))
+
+RESOLVED_TOPICS = ArrayType(
+    plain(
+        topic=STRING,
+        topic_id=STRING,
+        partition_count=INT,
+        partition_racks=PARTITION_RACKS,
+        basis=STRING,
+        is_uncertain=BOOLEAN,
+    )
+)
+
+CLUSTER = column("cluster_id", STRING, "the Kafka cluster")
+GROUP = column("group_id", STRING, "the consumer group")
+GENERATION = column("generation", INT, "classic generation id, or group epoch of a consumer-protocol group")
+OBSERVED_AT = column("observed_at", TIMESTAMP, "time of the record, UTC")
+POSITION = column(
+    "position",
+    BIGINT,
+    "orders the snapshots of one group strictly: the record's offset, its ordinal in the group, or a time in ms, by source",
+)
+SEQUENCE = column("run_sequence", BIGINT, "the run that wrote the row")
+MONTH = column("observed_month", DATE, "first day of the month of observed_at, UTC")
+RUN = column("run_id", STRING, "the run that wrote the row")
+SOURCE = column("source", STRING, "kind of capture")
+SOURCE_POSITION = column(
+    "source_position",
+    STRING,
+    "where the record is: partition@offset of the log; else what it is of, or file and line, object or row, the file by its path below "
+    "the input",
+)
+PLACED_BY = column(
+    "placed_by",
+    STRING,
+    "what the formatters' outputs tell the position by: the record before it (previous), the one behind it (next), or both; null: none "
+    "tells it, or another source",
+)
+FINGERPRINT = column("fingerprint", STRING, "SHA-256 of the record's content")
+BASIS = column("basis", STRING, "observed, recomputed or counterfactual")
+STRATEGY = column("strategy", STRING, "the assignor; the record's own for observed and recomputed, '' when it has none")
+TOPIC = column("topic", STRING, "topic name")
+PARTITION = column("partition", INT, "partition number")
+KAFKA_VERSION = column("kafka_version", STRING, "release whose behaviour was computed; null for observed rows")
+TOPICS_HASH = column("topics_hash", STRING, "names the topics of the generation in generation_topics")
+RECONCILED_AT = column("reconciled_at", TIMESTAMP, "when the last member reached its target, UTC; consumer-protocol groups only")
+BATCHED_EPOCH_COUNT = column(
+    "batched_epoch_count",
+    INT,
+    "consumer-protocol groups: group epochs since the snapshot before whose record is there and that got no target of their own; null for "
+    "a first known one",
+)
+EPOCH_AT = column(
+    "epoch_at", TIMESTAMP, "when the group epoch of the target began, UTC; consumer-protocol groups only; null where its record is absent"
+)
+IS_SUPERSEDED = column(
+    "is_superseded",
+    BOOLEAN,
+    "consumer-protocol groups: another target came before all members had reached this one; null where neither is known",
+)
+INCARNATION = column("incarnation", BIGINT, "position of the first known snapshot of this life of the group")
+
+FLAVOUR = column(
+    "flavour",
+    STRING,
+    "client library of the leader, as far as its bytes tell: java, librdkafka, kafka-python, franz-go, sarama or kafkajs",
+)
+
+SNAPSHOT_KEY = ("cluster_id", "group_id", "generation", "observed_at", "position")
+SNAPSHOT_COLUMNS = [CLUSTER, GROUP, GENERATION, OBSERVED_AT, POSITION]
+MONTHLY = ("observed_month",)

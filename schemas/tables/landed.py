@@ -1,0 +1,181 @@
+"""Tables that landing writes."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import StructType
+
+from schemas.tables.columns import (
+    BATCHED_EPOCH_COUNT,
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    CLUSTER,
+    EPOCH_AT,
+    FINGERPRINT,
+    FLAVOUR,
+    GROUP,
+    INCARNATION,
+    INT,
+    IS_SUPERSEDED,
+    MEMBERS,
+    MONTH,
+    MONTHLY,
+    PARTITION,
+    PARTITION_LOOKS,
+    PLACED_BY,
+    POSITION,
+    RECONCILED_AT,
+    RUN,
+    SEQUENCE,
+    SNAPSHOT_COLUMNS,
+    SOURCE,
+    SOURCE_POSITION,
+    STRING,
+    TIMESTAMP,
+    TOPIC,
+    TableSpec,
+    column,
+)
+
+GROUP_RECORDS = TableSpec(
+    "group_records",
+    "Group metadata records that folding needs again, and all group tombstones: one row a record.",
+    ("cluster_id", "offsets_partition", "offset", "group_id"),
+    StructType(
+        [
+            CLUSTER,
+            column("offsets_partition", INT, "partition of __consumer_offsets; null where the source does not tell it"),
+            column("offset", BIGINT, "offset of the record, or its ordinal in its group where the source tells none"),
+            GROUP,
+            SEQUENCE,
+            MONTH,
+            column("type", INT, "record type, the first two bytes of the key"),
+            column("key", BINARY, "the record's key"),
+            column("value", BINARY, "the record's value; null is a tombstone"),
+            column("timestamp", TIMESTAMP, "time of the record, UTC"),
+            SOURCE,
+            SOURCE_POSITION,
+            PLACED_BY,
+            FINGERPRINT,
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+SUBSCRIPTION_SNAPSHOTS = TableSpec(
+    "subscription_snapshots",
+    "One generation of a group as its coordinator stored it: all that is needed to compute it again.",
+    ("cluster_id", "group_id", "position"),
+    StructType(
+        [
+            *SNAPSHOT_COLUMNS,
+            SEQUENCE,
+            MONTH,
+            column("group_type", STRING, "classic or consumer"),
+            column("protocol_type", STRING, "consumer, or empty for a group that never had members"),
+            column("state", STRING, "state of the group at that record, as Kafka names it: Stable, Empty, Assigning or Reconciling"),
+            column("strategy", STRING, "name of the assignor that the group selected; null without members"),
+            column("leader_member_id", STRING, "the member that ran the assignor"),
+            column("joined_at", TIMESTAMP, "the value's currentStateTimestamp, or when the target was made; null where none is recorded"),
+            INCARNATION,
+            column("members", MEMBERS, "members in the order of the record, or of the coordinator's table: the order the assignor saw"),
+            RECONCILED_AT,
+            BATCHED_EPOCH_COUNT,
+            EPOCH_AT,
+            IS_SUPERSEDED,
+            column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
+            column("is_conversion", BOOLEAN, "written by the coordinator when it turned the group to the other protocol: no assignor ran"),
+            column(
+                "is_disputed", BOOLEAN, "several contents, one of this group, were found at its place or at one since the snapshot before"
+            ),
+            column("is_numbered", BOOLEAN, "the source has no generation: it counts the group's snapshots that differ from the one before"),
+            column(
+                "has_subscriptions", BOOLEAN, "false where the source tells none: topics are then all that any member of the group holds"
+            ),
+            FLAVOUR,
+            SOURCE,
+            SOURCE_POSITION,
+            PLACED_BY,
+            FINGERPRINT,
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+TOPIC_SNAPSHOTS = TableSpec(
+    "topic_snapshots",
+    "A look: one topic at one moment.",
+    ("cluster_id", "topic", "observed_at"),
+    StructType(
+        [
+            CLUSTER,
+            TOPIC,
+            column("observed_at", TIMESTAMP, "time of the look, UTC"),
+            SEQUENCE,
+            MONTH,
+            column("topic_id", STRING, "Kafka's 22-character text form; null when the source has none"),
+            column("partition_count", INT, "partitions of the topic"),
+            column("partitions", PARTITION_LOOKS, "by partition number; offsets null when the source has none"),
+            SOURCE,
+            SOURCE_POSITION,
+            FINGERPRINT,
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+OFFSET_SNAPSHOTS = TableSpec(
+    "offset_snapshots",
+    "One offset commit, or its deletion.",
+    ("cluster_id", "group_id", "topic", "partition", "position"),
+    StructType(
+        [
+            CLUSTER,
+            GROUP,
+            TOPIC,
+            PARTITION,
+            POSITION,
+            SEQUENCE,
+            MONTH,
+            column("observed_at", TIMESTAMP, "time of the record, UTC"),
+            column("topic_id", STRING, "null when the source has none"),
+            column("committed_offset", BIGINT, "next offset to read; null for a deletion"),
+            column("leader_epoch", INT, "null below value version 3 or when the client sent none"),
+            column("metadata", STRING, "the client's own text"),
+            column("committed_at", TIMESTAMP, "commit time, UTC"),
+            column("expires_at", TIMESTAMP, "value version 1 only"),
+            column("is_deleted", BOOLEAN, "the record is a tombstone"),
+            column("is_uncertain", BOOLEAN, "may be of an aborted transaction: the next offset is missing; null: not known"),
+            column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
+            SOURCE,
+            SOURCE_POSITION,
+            PLACED_BY,
+            FINGERPRINT,
+            RUN,
+        ]
+    ),
+    MONTHLY,
+)
+
+QUARANTINE = TableSpec(
+    "quarantine",
+    "An input record that could not be used, kept with the reason.",
+    ("cluster_id", "payload_hash", "reason", "source_position"),
+    StructType(
+        [
+            CLUSTER,
+            column("payload_hash", STRING, "SHA-256 of the whole payload; of a conflicting record that of all that is compared of it"),
+            column("reason", STRING, "reason code"),
+            SOURCE_POSITION,
+            SEQUENCE,
+            SOURCE,
+            column("detail", STRING, "what was found where, and what was expected"),
+            column("payload", BINARY, "first 64 KiB of the payload"),
+            column("group_id", STRING, "group that a conflicting record tells of; null for others"),
+            RUN,
+        ]
+    ),
+)
