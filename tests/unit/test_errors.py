@@ -8,10 +8,12 @@ from jobs.runtime.errors import explain
 
 CALL = "An error occurred while calling o12.sql.\n"
 JAVA = f"{CALL}: org.apache.spark.SparkException: Job aborted.\n\tat org.apache\nCaused by: java.io.IOException: No space left\n"
-WORKER = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.worker_guard.GroupFailedError: group g: killed\n"
+WORKER = (
+    f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.workers.worker_guard.GroupFailedError: group g: killed\n"
+)
 TASK = "Job aborted due to stage failure: Task 0 failed 4 times, most recent failure: Lost task 0.3 (TID 3) (host executor driver):"
 HEAP = f"{CALL}: org.apache.spark.SparkException: {TASK} java.lang.OutOfMemoryError: Java heap space\n\tat java.base\nCaused by: E: y\n"
-OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.errors.ClusterError: no right\n\n\tat org.apache\n"
+OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.runtime.errors.ClusterError: no right\n\n\tat org.apache\n"
 
 
 @pytest.mark.parametrize(
