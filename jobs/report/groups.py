@@ -157,7 +157,7 @@ def add_settled(groups: Iterable[Row], tallies: Iterable[Row]) -> list[Row]:
     """Return the rows of groups with the columns that ``ReportRows.detailed`` has besides.
 
     Args:
-        tallies: of these groups, the observed ones with ``settled`` as ``jobs.report.run.tally_groups`` returns it.
+        tallies: of these groups, the observed ones with ``settled`` as ``jobs.report.queries.tally_groups`` returns it.
     """
     newest: dict[GroupKey, Row] = {}
     for tally in tallies:

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from jobs.report.commit_groups import count_commits
 from jobs.report.groups import add_settled, anchor
+from jobs.report.queries import condense_findings, condense_movements, count_parts, hold_partitions, is_one_of, tally_fleet, tally_groups
 from jobs.report.ranking import merge_parts, worst_first
-from jobs.report.run import condense_findings, condense_movements, count_parts, hold_partitions, is_one_of, tally_fleet, tally_groups
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,

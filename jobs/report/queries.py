@@ -1,0 +1,338 @@
+"""Queries of the report: each an aggregate over tables, and its rows as plain dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.report.commit_groups import count_commits
+from jobs.report.figures import from_ms
+from jobs.report.groups import add_settled
+from jobs.report.ranking import (
+    AT_LAST_SETTLED,
+    SUMS,
+    Ranking,
+    choose_findings,
+    finding_key,
+    group_key,
+    has_no_generations,
+    merge_parts,
+)
+from jobs.report.view import MEASURES, SETTLED_COLUMNS, WEIGHTS, ReportRows
+from jobs.storage.sql_text import quoted
+from jobs.storage.warehouse import Warehouse
+from schemas.config import ReportSettings
+from schemas.keys import GROUP
+from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
+from schemas.vocabulary import MOST_LAG, Basis, ResumeOutcome
+
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+# Shares of a group's part of max_detail_rows.
+GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE = 0.05, 0.15, 0.7
+MOST_GENERATIONS = 100  # a page that shows more is not read
+MOST_FINDINGS = 100  # groups a rule, where no more have details
+TOPICS_SHOWN = 30
+PARTITIONS_LISTED = 500  # of one line of what moved; the rest is counted
+PARTS_AT_A_TIME = 10_000  # rows that are Python objects at the same time
+_RESETS = [str(ResumeOutcome.RESET_NONE), str(ResumeOutcome.RESET_OUT_OF_RANGE)]
+_GENERATION_COLUMNS = (
+    "position",
+    "generation",
+    "previous_generation",
+    "generation_gap",
+    "is_follow_up",
+    "is_settled",
+    "member_count",
+    "idle_member_count",
+    "partition_count",
+    "revoked_count",
+    "reassigned_count",
+    "handed_over_count",
+    "gained_count",
+    "lost_count",
+    "withheld_count",
+    "orphaned_count",
+    *MEASURES,
+    "is_lower_bound",
+    "imbalance_ratio",
+    *WEIGHTS,
+    "follow_up_ms",
+    "pause_partition_ms",
+    "batched_epoch_count",
+    "is_superseded",
+    "triggers",
+    "conformance",
+)
+_GENERATION_TIMES = ("observed_at", "epoch_at", "reconciled_at")
+_TALLIED = ("basis", "strategy", "flavour", "status", "conformance")
+_FOUND = [*GROUP, "rule_id", "severity", "finding_count", "newest_position"]
+
+
+def _observed() -> Column:
+    return F.col("basis") == str(Basis.OBSERVED)
+
+
+def _is_settled() -> Column:
+    return F.coalesce(F.col("is_settled"), F.lit(True))
+
+
+def _milliseconds() -> Column:
+    """Return the row's time as a number: a collected timestamp would come in the driver's own time zone."""
+    return F.unix_millis("observed_at")
+
+
+def _measured(name: str) -> Column:
+    """Return the values of a measure that sums may hold: what was avoidable is not known where generations are missing in between."""
+    if name != "avoidable_movement_count":
+        return F.col(name)
+    return F.when(F.coalesce("generation_gap", F.lit(0)) == 0, F.col(name))
+
+
+def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
+    """Return what ``jobs.report.ranking.merge_parts`` makes one row a group of: rows of audits by strategy, rows of findings by rule.
+
+    Strategies are part of the key, and all other columns are numbers: Spark sorts rows to aggregate a text or a struct, and hashes them
+    to aggregate numbers. What is left, hardly more than a row a group, the driver puts together.
+    Reads: audits as schemas.tables.GENERATION_AUDITS, findings as schemas.tables.FINDINGS.
+    """
+    settled = F.when(_is_settled() & (F.col("member_count") > 0), F.col("position"))
+    audited = (
+        audits.where(_observed())
+        .groupBy(*GROUP, "strategy")
+        .agg(
+            F.count("*").alias("generation_count"),
+            *(F.sum(_measured(name)).alias(name) for name in SUMS),
+            *(F.count(_measured(name)).alias(f"{name}_known") for name in SUMS),
+            F.min(_milliseconds()).alias("first_at_ms"),
+            F.max(_milliseconds()).alias("last_at_ms"),
+            F.max("position").alias("newest_position"),
+            F.max_by("member_count", "position").alias("member_count"),
+            F.max(settled).alias("settled_position"),
+            *(F.max_by(name, settled).alias(name) for name in AT_LAST_SETTLED),
+        )
+    )
+    found = findings.groupBy(*GROUP, "rule_id", "severity").agg(
+        F.count("*").alias("finding_count"), F.max("position").alias("newest_position")
+    )
+    return audited.unionByName(found, allowMissingColumns=True)
+
+
+def tally_fleet(audits: DataFrame) -> DataFrame:
+    """Return generations by (basis, strategy, flavour, status, conformance) with what they cost: ``ReportRows.tallies`` of no one group.
+
+    Reads: audits as schemas.tables.GENERATION_AUDITS.
+    """
+    return audits.groupBy(*_TALLIED).agg(*_costs())
+
+
+def tally_groups(audits: DataFrame, limit: int) -> DataFrame:
+    """Return the same of each group; observed rows carry their newest generations, at most ``limit``, newest first.
+
+    They also carry ``settled``, their last settled generation with members: its position, generation, at_ms and ``SETTLED_COLUMNS``.
+    Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: settled, where there is no such generation.
+    """
+    times = (F.unix_millis(name).alias(f"{name}_ms") for name in _GENERATION_TIMES)
+    generation = F.struct(*_GENERATION_COLUMNS, *times)
+    generations = F.collect_list(F.when(_observed(), generation))
+    settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *SETTLED_COLUMNS)
+    return audits.groupBy(*GROUP, *_TALLIED).agg(
+        *_costs(),
+        F.slice(F.sort_array(generations, asc=False), 1, limit).alias("generations"),
+        F.max(F.when(_observed() & _is_settled() & (F.col("member_count") > 0), settled)).alias("settled"),
+    )
+
+
+def _costs() -> list[Column]:
+    """Return the aggregates of a tally. Balance is that of settled generations.
+
+    Ratios are summed as millionths: a sum of doubles depends on the order of rows. Sums of hashes tell whether two strategies cover the
+    same generations; those without members do not count, since they cost nothing, and some have no row for them. Half of each hash is
+    summed, so that billions of them fit into a bigint.
+    """
+    ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
+    millionths = F.sum(F.floor(ratio * 1_000_000 + 0.5)).cast("decimal(20,0)")
+    half_hash = F.when(F.col("member_count") > 0, F.shiftright(F.xxhash64(*GROUP, "position"), 32))
+    spread = F.when(_is_settled(), F.col("partitions_per_member_max") - F.col("partitions_per_member_min"))
+    return [
+        F.count("*").alias("generation_count"),
+        F.count(half_hash).alias("covered_count"),
+        F.sum(half_hash).alias("coverage"),
+        *(F.sum(_measured(name)).alias(f"{name}_sum") for name in MEASURES),
+        *(F.count(_measured(name)).alias(f"{name}_known") for name in MEASURES),
+        F.sum("rebalance_count").alias("rebalance_count"),
+        (millionths * F.lit(Decimal("0.000001"))).alias("imbalance_ratio_sum"),
+        F.count(ratio).alias("imbalance_ratio_known"),
+        F.max(ratio).alias("imbalance_ratio_max"),
+        F.max(spread).alias("spread_max"),
+    ]
+
+
+def hold_partitions(assignments: DataFrame, members_shown: int) -> DataFrame:
+    """Return one row per member and topic of each group, cut to a block that is complete in itself.
+
+    Shown are the members with the largest and, half of them, the smallest loads, since idle ones matter; and the topics
+    with most partitions. A member keeps one row with a null topic for what is not shown, or for having nothing.
+    Reads: assignments as schemas.tables.ASSIGNMENTS, one basis and one snapshot a group.
+    """
+    group = Window.partitionBy(*GROUP)
+    heaviest = F.dense_rank().over(group.orderBy(F.desc("member_partition_count"), "member_id"))
+    lightest = F.dense_rank().over(group.orderBy(F.asc("member_partition_count"), F.desc("member_id")))
+    cells = (
+        assignments.repartition(*GROUP)
+        .select(  # satisfies the windows too: one shuffle instead of four
+            *GROUP,
+            "member_id",
+            "group_instance_id",
+            F.col("partition_count").alias("member_partition_count"),
+            F.explode_outer("partitions").alias("entry"),
+        )
+        .select("*", F.col("entry.topic").alias("topic"), F.size("entry.partitions").alias("topic_partition_count"))
+    )
+    weighed = cells.drop("entry").withColumn("weight", F.sum("topic_partition_count").over(Window.partitionBy(*GROUP, "topic")))
+    is_shown = (F.col("topic_rank") <= TOPICS_SHOWN) & F.col("topic").isNotNull()
+    return (
+        weighed.withColumns(
+            {
+                "topic_rank": F.dense_rank().over(group.orderBy(F.col("topic").isNull(), F.desc("weight"), "topic")),
+                "heaviest": heaviest,
+                "lightest": lightest,
+                "member_total": F.size(F.collect_set("member_id").over(group)),
+                "topic_total": F.size(F.collect_set("topic").over(group)),
+            }
+        )
+        .where((F.col("heaviest") <= members_shown - members_shown // 2) | (F.col("lightest") <= members_shown // 2))
+        .withColumns({name: F.when(is_shown, F.col(name)) for name in ("topic_partition_count", "topic")})
+        .drop("weight", "topic_rank", "heaviest", "lightest")
+        .distinct()
+    )
+
+
+def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
+    """Return the newest lines of what moved in each group, at most ``limit``: partitions by topic, owners and reason.
+
+    Reads: movements as schemas.tables.MOVEMENTS. Returns: the rows that ``ReportRows.flows`` describes.
+    """
+    key = ("position", "previous_member_id", "member_id", "kind", "cause", "topic")
+    group = Window.partitionBy(*GROUP)
+    newest = group.orderBy(F.desc("position"), *(name for name in key if name != "position"))
+    return (
+        movements.where(_observed())
+        .repartition(*GROUP)  # satisfies the windows too: one shuffle instead of two
+        .groupBy(*GROUP, *key)
+        .agg(
+            F.count("*").alias("partition_count"),
+            F.sort_array(F.collect_list("partition")).alias("partitions"),
+            F.sum(F.col("lag").cast("decimal(38,0)")).alias("lag"),
+            F.bool_or("lag_is_upper_bound").alias("lag_is_upper_bound"),
+            F.count_if(F.col("resume_outcome").isin(_RESETS)).alias("reset_count"),
+            F.count_if(F.col("resume_outcome") != str(ResumeOutcome.UNKNOWN)).alias("resume_known"),
+        )
+        .withColumns(
+            {
+                "lag": F.when(F.col("lag") > MOST_LAG, MOST_LAG).otherwise(F.col("lag")).cast("bigint"),
+                "partitions": F.slice("partitions", 1, PARTITIONS_LISTED),
+                "flow_total": F.count("*").over(group),
+                "rank": F.row_number().over(newest),
+            }
+        )
+        .where(F.col("rank") <= limit)
+        .drop("rank")
+    )
+
+
+def condense_findings(findings: DataFrame) -> DataFrame:
+    """Return one row per group and rule: how often and where it was found, and the position and the texts of the last time.
+
+    Reads: findings as schemas.tables.FINDINGS, of few groups: texts are sorted.
+    """
+    last = F.struct("position", _milliseconds().alias("observed_at_ms"), "message", "evidence", "advice")
+    return (
+        findings.groupBy(*GROUP, "rule_id", "severity")
+        .agg(
+            F.count("*").alias("finding_count"),
+            F.min("generation").alias("first_generation"),
+            F.max("generation").alias("last_generation"),
+            F.max_by(last, "position").alias("last"),
+        )
+        .select("*", "last.*")
+        .drop("last")
+    )
+
+
+def is_one_of(rows: Sequence[Mapping[str, Any]], *names: str) -> Column:
+    """Return whether a row has the names' values of one of ``rows``; the first condition lets Delta skip files.
+
+    As SQL text, since each value as a column would be several calls of the JVM, thousands together.
+    """
+    if not rows:
+        return F.lit(False)
+    groups = ", ".join(sorted({quoted(row["group_id"]) for row in rows}))
+    texts = ([quoted(row[name]) if isinstance(row[name], str) else f"{row[name]}L" for name in names] for row in rows)
+    keys = ", ".join(f"({', '.join(values)})" for values in texts)
+    return F.expr(f"group_id IN ({groups}) AND ({', '.join(names)}) IN ({keys})")
+
+
+def collect(rows: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in rows.collect()]
+
+
+def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
+    """Return everything that the report shows: the fleet in aggregates, a row a group, and details of the worst groups."""
+    audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
+    counted = count_parts(audits, findings)
+    if not warehouse.is_empty(OFFSET_SNAPSHOTS.name):
+        commits = count_commits(warehouse.read(OFFSET_SNAPSHOTS.name), warehouse.read(SUBSCRIPTION_SNAPSHOTS.name))
+        counted = counted.unionByName(commits, allowMissingColumns=True)
+    parts = counted.toArrow()
+    ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP]))))
+    worst = [row for row in ranked[: settings.worst_groups] if not has_no_generations(row)]
+    newest = {(cluster_id, group_id): position for cluster_id, group_id, position in ranked.values(*GROUP, "newest_position")}
+    found = (part for part in _rows(parts.select(_FOUND)) if part["rule_id"] is not None)
+    chosen = choose_findings(found, newest, {group_key(row) for row in worst}, MOST_FINDINGS)
+    of_chosen = findings.where(is_one_of([dict(zip(GROUP, key, strict=True)) for key in sorted({key[:2] for key in chosen})], *GROUP))
+    details = collect_details(warehouse, settings, worst)
+    fleet = collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP))))
+    return ReportRows(
+        ranked=ranked,
+        detailed=details.detailed,
+        tallies=[*({**dict.fromkeys(GROUP), **row} for row in fleet), *details.tallies],
+        holdings=details.holdings,
+        flows=details.flows,
+        findings=[{**row, **chosen[key]} for row in collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
+    )
+
+
+def _rows(table: Table) -> Iterator[dict[str, Any]]:
+    return (row for batch in table.to_batches(PARTS_AT_A_TIME) for row in batch.to_pylist())
+
+
+def collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequence[Mapping[str, Any]]) -> ReportRows:
+    """Return the rows of ``ReportRows`` that show single groups, those of ``groups``, but for their findings."""
+    if not groups:
+        return ReportRows()
+    part = settings.max_detail_rows / len(groups)
+    audits, movements = (warehouse.read(spec.name).where(is_one_of(groups, *GROUP)) for spec in (GENERATION_AUDITS, MOVEMENTS))
+    tallies = collect(tally_groups(audits, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS)))
+    detailed = add_settled(groups, tallies)
+    settled = [{**row, "position": row["settled_position"]} for row in detailed if row["settled_position"] is not None]
+    months = {f"DATE'{from_ms(row['settled_at_ms']):%Y-%m}-01'" for row in settled}
+    is_settled = is_one_of(settled, *GROUP, "position") & F.expr(f"observed_month IN ({', '.join(sorted(months)) or 'NULL'})")
+    assignments = warehouse.read(ASSIGNMENTS.name).where(_observed() & is_settled)
+    return ReportRows(
+        detailed=detailed,
+        tallies=tallies,
+        holdings=collect(hold_partitions(assignments, _share(part / (TOPICS_SHOWN + 1), HOLDINGS_SHARE))),
+        flows=collect(condense_movements(movements, _share(part, FLOWS_SHARE))),
+    )
+
+
+def _share(rows: float, share: float, most: int | None = None) -> int:
+    """Return a share of a number of rows: at least 1, at most ``most``."""
+    wanted = max(1, int(share * rows))
+    return wanted if most is None else min(most, wanted)
