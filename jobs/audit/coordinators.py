@@ -7,8 +7,8 @@ from functools import partial
 
 from pyspark.sql import functions as F
 
-from jobs.audit import resumption
 from jobs.audit import udfs as audit_udfs
+from jobs.audit.news import News, retained_rows
 from jobs.context import RunContext
 from schemas.keys import GROUP
 from schemas.staging import PLACED_GROUPS
@@ -18,7 +18,7 @@ from schemas.wire.keys import OFFSETS_TOPIC
 logger = logging.getLogger(__name__)
 
 
-def refresh(context: RunContext, news: resumption.News) -> None:
+def refresh(context: RunContext, news: News) -> None:
     """Write audits again whose groups the newest look at ``__consumer_offsets`` puts into another partition of it."""
     if news.late_looks is None:
         return
@@ -27,7 +27,7 @@ def refresh(context: RunContext, news: resumption.News) -> None:
     if not looked_at:
         return
     warehouse, spec = context.warehouse, GENERATION_AUDITS
-    audits = resumption.retained_rows(context, spec.name).where(F.col("cluster_id").isin([row["cluster_id"] for row in looked_at]))
+    audits = retained_rows(context, spec.name).where(F.col("cluster_id").isin([row["cluster_id"] for row in looked_at]))
     placed = audits.select(*GROUP).distinct().mapInArrow(partial(audit_udfs.place_groups, offsets_partition_counts=counts), PLACED_GROUPS)
     moved = audits.join(placed, list(GROUP)).where(~F.col("coordinator_partition").eqNullSafe(F.col("offsets_partition")))
     changed = moved.withColumns({"coordinator_partition": F.col("offsets_partition"), **context.run_columns})

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from assignors.audit.triggers import RETURN_MS
 from jobs.audit import commit_findings, coordinators, look_findings, resumption, weights
 from jobs.audit import udfs as audit_udfs
+from jobs.audit.news import complete_groups, has_news, read_news
 from jobs.context import RunContext
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import flatten_snapshots, spread_groups
@@ -208,8 +209,8 @@ def run(context: RunContext) -> None:
     if consumed is not None:
         rewritten = _audit(context, consumed)
         context.consumed[SOLUTIONS.name] = context.run_sequence
-    has_news = resumption.has_news(context)
-    news = resumption.read_news(context, rewritten)
+    has_news = has_news(context)
+    news = read_news(context, rewritten)
     if news is not None:
         resumption.refresh(context, news)
         weights.refresh(context, news, rewritten)
@@ -238,7 +239,7 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     commits, looks = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS))
     held = weights.held_partitions(warehouse.read(ASSIGNMENTS.name), audits).withColumn("is_held", F.lit(True))
     moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
-    complete = resumption.complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.origins)
+    complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.origins)
     commits = commits if groups is None else resumption.of_groups_in(groups, commits)
     max_look_delay_s = context.settings.audit.max_look_delay_s
     answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage, max_look_delay_s))

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.audit import resumption
+from jobs.audit.news import CLOCKS_DIFFER, News, concerned
 from jobs.context import RunContext
 from schemas.keys import GROUP, PLACE
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS
@@ -75,7 +76,7 @@ def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
     return audits.drop(*WEIGHTS).join(shares, list(PLACE), "left").withColumns(ratios | until).select(*audits.columns)
 
 
-def _to_weigh(audits: DataFrame, news: resumption.News) -> DataFrame:
+def _to_weigh(audits: DataFrame, news: News) -> DataFrame:
     """Return the audits that new commits or looks may concern, by their groups and times alone.
 
     Args:
@@ -94,18 +95,18 @@ def _to_weigh(audits: DataFrame, news: resumption.News) -> DataFrame:
     return rows.where(is_concerned).select(*audits.columns)
 
 
-def refresh(context: RunContext, news: resumption.News, rewritten: DataFrame | None = None) -> None:
+def refresh(context: RunContext, news: News, rewritten: DataFrame | None = None) -> None:
     """Weigh generations of earlier runs again, where commits or looks have landed since that concern what members had.
 
     Args:
         rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
     """
     warehouse, name = context.warehouse, GENERATION_AUDITS.name
-    until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(resumption.CLOCKS_DIFFER))
+    until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(CLOCKS_DIFFER))
     stored = _to_weigh(_observed(news.rows_to_ask(context, name, rewritten)).withColumn("until", until), news)
     # By topics: a generation holds most partitions of each, and those of all generations are many.
     held = held_topics(warehouse.read(ASSIGNMENTS.name), stored).drop("partitions").join(stored.select(*PLACE, "until"), list(PLACE))
-    places = resumption.concerned(held, news, F.col("until"), F.col("observed_at")).select(*PLACE).distinct()
+    places = concerned(held, news, F.col("until"), F.col("observed_at")).select(*PLACE).distinct()
     stored = stored.drop("until")
     again = warehouse.stage("concerned_audits", stored.join(places, list(PLACE), "left_semi"))
     if again.isEmpty():

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.audit import resumption
-from jobs.audit.resumption import RESUME_COLUMNS, _late_commits, _late_looks
+from jobs.audit.news import News, _late_commits, _late_looks, complete_groups, concerned
+from jobs.audit.resumption import RESUME_COLUMNS
 from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
 from tests.spark.captures import DEMO, LOOKS
@@ -58,7 +59,7 @@ def resumed(
         resumption.moments_of(asked),
         frame(spark, OFFSET_SNAPSHOTS.schema, commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
-        resumption.complete_groups(frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, groups), {"c 4": 1, "x 5": 2}),
+        complete_groups(frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, groups), {"c 4": 1, "x 5": 2}),
         unstaged,
         max_look_delay_s,
     )
@@ -243,10 +244,10 @@ def test_what_comes_late_concerns_every_movement_that_it_changes(
     stored = [{**row, **dict(zip(RESUME_COLUMNS, told, strict=True))} for row, told in zip(movements, before, strict=True)]
     all_looks = frame(spark, TOPIC_SNAPSHOTS.schema, looks)
     late_commits = _late_commits(frame(spark, OFFSET_SNAPSHOTS.schema, commits).where("run_sequence > 1"))
-    news = resumption.News(late_commits, all_looks, late_commits, _late_looks(all_looks, 1), late_commits, None, None)
+    news = News(late_commits, all_looks, late_commits, _late_looks(all_looks, 1), late_commits, None, None)
     moment = F.greatest("observed_at", "committed_at")
-    concerned = resumption.concerned(frame(spark, MOVEMENTS.schema, stored), news, moment, moment).collect()
-    asked = {(row["group_id"], row["position"]) for row in concerned}
+    found = concerned(frame(spark, MOVEMENTS.schema, stored), news, moment, moment).collect()
+    asked = {(row["group_id"], row["position"]) for row in found}
     changed = {(row["group_id"], row["position"]) for row, old, new in zip(movements, before, now, strict=True) if old != new}
     assert len(changed) > 200
     assert changed <= asked

@@ -1,0 +1,205 @@
+"""What landed since moments of earlier runs were asked, and which stored rows it may tell more of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs.context import RunContext
+from schemas.keys import GROUP, PARTITION_OF_GROUP, TOPIC
+from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from schemas.vocabulary import Source
+
+READ_HERE = {name: f"{name} for {MOVEMENTS.name}" for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)}
+"""Table -> under which name ``runs.consumed`` says how far it has been used here; assign reads looks too."""
+ORIGINS_READ_HERE = f"origins for {MOVEMENTS.name}"
+"""Likewise for ``runs.origins``."""
+CLOCKS_DIFFER = timedelta(days=1)
+"""How far the times of commits, looks and generations may be from what they would be by one clock."""
+
+
+def has_no_places(source: Column) -> Column:
+    """Return whether a source counts commits and generations apart, so that only their times bring them together."""
+    return source == str(Source.FORMATTER_JSON)
+
+
+def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
+    """Return the groups whose partition of ``__consumer_offsets`` was read from its first record on: (cluster_id, group_id).
+
+    Args:
+        origins: keys of ``runs.origins``.
+    """
+    place = F.concat_ws(" ", "cluster_id", "offsets_partition")
+    told = snapshots.where(F.col("offsets_partition").isNotNull() & place.isin(sorted(origins)))
+    return told.select(*GROUP).distinct()
+
+
+def _late_commits(fresh: DataFrame) -> DataFrame:
+    """Return the first place and time of new commits of each group's partition."""
+    by_time = F.max(has_no_places(F.col("source"))).alias("by_time")
+    return fresh.groupBy(*PARTITION_OF_GROUP).agg(
+        F.min("position").alias("from_position"), F.min("observed_at").alias("from_time"), by_time
+    )
+
+
+def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
+    """Return the stretch of time of each topic in which new looks may be nearest to something.
+
+    Rows: cluster_id, topic. ``first_look``, ``last_look``: the new ones; ``look_before``, ``look_behind``: the old ones around these, null
+    where there is none.
+    """
+    is_fresh = F.col("run_sequence") > consumed
+    fresh = looks.where(is_fresh).groupBy(*TOPIC).agg(F.min("observed_at").alias("first_look"), F.max("observed_at").alias("last_look"))
+    old = looks.where(~is_fresh).select(*TOPIC, "observed_at")
+    around = (
+        old.join(F.broadcast(fresh), list(TOPIC))
+        .groupBy(*TOPIC)
+        .agg(
+            F.max(F.when(F.col("observed_at") < F.col("first_look"), F.col("observed_at"))).alias("look_before"),
+            F.min(F.when(F.col("observed_at") > F.col("last_look"), F.col("observed_at"))).alias("look_behind"),
+        )
+    )
+    return fresh.join(around, list(TOPIC), "left")
+
+
+def _by_topic(commits: DataFrame) -> DataFrame:
+    """Return the first place and time of new commits of each group's topic, from those of its partitions."""
+    first = [F.min(name).alias(name) for name in ("from_position", "from_time")]
+    return commits.groupBy(*GROUP, "topic").agg(*first, F.max("by_time").alias("by_time"))
+
+
+def concerned(held: DataFrame, news: News, latest: Column, earliest: Column) -> DataFrame:
+    """Return what is held of which new commits or looks may tell otherwise; nothing else but little.
+
+    Args:
+        held: partitions, with the columns of ``MOMENT`` and member_id; or topics, with the same columns but partition.
+        latest, earliest: the limits between which it lies from when on a look tells where the log ended.
+    """
+    by_partition = "partition" in held.columns
+    rows, is_concerned = held.where("member_id IS NOT NULL"), F.lit(False)
+    if news.late_commits is not None:
+        late = news.late_commits if by_partition else _by_topic(news.late_commits)
+        rows = rows.join(late, list(PARTITION_OF_GROUP if by_partition else (*GROUP, "topic")), "left")
+        is_behind = F.when(F.col("by_time"), F.col("observed_at") >= F.col("from_time"))
+        is_concerned |= F.coalesce(is_behind.otherwise(F.col("position") >= F.col("from_position")), F.lit(False))
+    if news.late_looks is not None:
+        rows = rows.join(F.broadcast(news.late_looks), list(TOPIC), "left")
+        is_before = F.coalesce(F.col("observed_at") < F.col("look_behind"), F.lit(True))
+        begins_otherwise = (F.col("observed_at") >= F.col("first_look")) & is_before
+        ends_otherwise = (earliest <= F.col("last_look")) & F.coalesce(latest > F.col("look_before"), F.lit(True))
+        is_concerned |= F.coalesce(begins_otherwise | ends_otherwise, F.lit(False))
+    return rows.where(is_concerned).select(*held.columns)
+
+
+def _since(commits: DataFrame | None, looks: DataFrame | None) -> datetime | None:
+    """Return a time before which no movement is concerned; None where a topic was never looked at before, so that all may be."""
+    frames = []
+    if commits is not None:
+        frames.append(commits.agg(F.min("from_time").alias("first"), F.lit(False).alias("is_open")))
+    if looks is not None:
+        is_open = F.coalesce(F.bool_or(F.col("look_before").isNull()), F.lit(False)).alias("is_open")
+        frames.append(looks.agg(F.min("look_before").alias("first"), is_open))
+    rows = reduce(DataFrame.unionByName, frames).collect() if frames else []
+    times = [row["first"] for row in rows if row["first"] is not None]
+    return None if any(row["is_open"] for row in rows) or not times else min(times) - CLOCKS_DIFFER
+
+
+@dataclass(frozen=True)
+class News:
+    """What landed since moments of earlier runs were asked, and may tell more of them.
+
+    Attributes:
+        commits, looks: all rows of the two tables.
+        late_commits: as ``_late_commits`` returns them; None where all are behind the generations of earlier runs.
+        late_looks: as ``_late_looks`` returns them; None where no look is new.
+        complete, newly_complete: as ``complete_groups`` returns them; the latter None where there are none.
+        since: nothing before it is concerned by commits or looks; None where everything may be.
+    """
+
+    commits: DataFrame
+    looks: DataFrame
+    late_commits: DataFrame | None
+    late_looks: DataFrame | None
+    complete: DataFrame
+    newly_complete: DataFrame | None
+    since: datetime | None
+
+    def rows_to_ask(self, context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
+        """Return the rows of a table that earlier runs have made and that may be concerned by their time.
+
+        Args:
+            rewritten: keys of those that this run has written again, for something else; None when there are none.
+        """
+        stored = earlier_rows(context, name, rewritten)
+        return stored if self.since is None else stored.where(F.col("observed_month") >= F.trunc(F.lit(self.since), "month"))
+
+
+def retained_rows(context: RunContext, name: str) -> DataFrame:
+    """Return the rows of a table but for those of which what maintenance has left of commits and looks would tell less than is stored."""
+    rows = context.warehouse.read(name)
+    return rows if context.retained_from is None else rows.where(F.col("observed_month") >= F.lit(context.retained_from))
+
+
+def earlier_rows(context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
+    """Return the rows of a table that earlier runs have made, and those with these keys that this run has written again."""
+    rows = retained_rows(context, name)
+    earlier = rows.where(F.col("run_sequence") < context.run_sequence)
+    if rewritten is None:
+        return earlier
+    again = rows.where(F.col("run_sequence") == context.run_sequence).join(F.broadcast(rewritten), rewritten.columns, "left_semi")
+    return earlier.unionByName(again)
+
+
+def has_news(context: RunContext) -> bool:
+    """Return whether commits, looks or the beginning of a log have landed since they were last used here."""
+    is_unread = any(context.unread(name, reader) is not None for name, reader in READ_HERE.items())
+    return is_unread or bool(_new_origins(context))
+
+
+def _new_origins(context: RunContext) -> list[str]:
+    return [origin for origin, sequence in context.origins.items() if sequence > context.consumed.get(ORIGINS_READ_HERE, 0)]
+
+
+def read_news(context: RunContext, rewritten: DataFrame | None) -> News | None:
+    """Take what landed since the last time as used; return it where it may tell more of what earlier runs have audited, else None.
+
+    Args:
+        rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
+    """
+    warehouse = context.warehouse
+    unread = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
+    new_origins = _new_origins(context)
+    context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in unread.items() if sequence is not None}
+    context.consumed[ORIGINS_READ_HERE] = context.run_sequence
+    if not context.written_before.get(GENERATION_AUDITS.name):
+        return None
+    commits, looks = (warehouse.read(name) for name in READ_HERE)
+    late_commits = late_looks = newly_complete = None
+    since = unread[OFFSET_SNAPSHOTS.name]
+    if since is not None:
+        late = _late_commits(commits.where(F.col("run_sequence") > since))
+        late = warehouse.stage("late_commits", _before_audits(late, earlier_rows(context, GENERATION_AUDITS.name, rewritten)))
+        late_commits = None if late.isEmpty() else late
+    since = unread[TOPIC_SNAPSHOTS.name]
+    if since is not None:
+        late_looks = warehouse.stage("late_looks", _late_looks(looks, since))
+    snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name)
+    if new_origins:
+        newly_complete = complete_groups(snapshots, new_origins)
+    if late_commits is None and late_looks is None and newly_complete is None:
+        return None
+    complete = complete_groups(snapshots, context.origins)
+    return News(commits, looks, late_commits, late_looks, complete, newly_complete, _since(late_commits, late_looks))
+
+
+def _before_audits(late_commits: DataFrame, audits: DataFrame) -> DataFrame:
+    """Return the late commits that some audited generation of their group lies behind: what only follows all of them is no news."""
+    newest = audits.groupBy(*GROUP).agg(F.max("position").alias("last_position"), F.max("observed_at").alias("last_time"))
+    is_before = F.when(F.col("by_time"), F.col("from_time") <= F.col("last_time"))
+    is_before = is_before.otherwise(F.col("from_position") <= F.col("last_position"))
+    return late_commits.join(newest, list(GROUP)).where(is_before).select(*late_commits.columns)
