@@ -209,13 +209,13 @@ def run(context: RunContext) -> None:
     if consumed is not None:
         rewritten = _audit(context, consumed)
         context.consumed[SOLUTIONS.name] = context.run_sequence
-    has_news = has_news(context)
+    is_new = has_news(context)
     news = read_news(context, rewritten)
     if news is not None:
         resumption.refresh(context, news)
         weights.refresh(context, news, rewritten)
         coordinators.refresh(context, news)
-    if consumed is not None or has_news:
+    if consumed is not None or is_new:
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)
 

@@ -279,6 +279,7 @@ def is_one_of(rows: Sequence[Mapping[str, Any]], *names: str) -> Column:
 
 
 def collect(rows: DataFrame) -> list[dict[str, Any]]:
+    """Return rows as dictionaries."""
     return [row.asDict(recursive=True) for row in rows.collect()]
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from jobs import launcher
-from jobs.cli import COMMANDS
+from jobs.options import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "cat", "cp", "dirname", "env", "find", "grep", "head", "ln", "mkdir", "mv", "readlink", "rm", "sleep", "tail", "touch")

@@ -46,7 +46,7 @@ ONLY_IN = {
     "py4j": {"jobs.runtime.session"},
     "jinja2": {"jobs.report.report_page"},
     "markupsafe": {"jobs.report.report_page"},
-    "yaml": {"jobs.cli", "jobs.gates"},
+    "yaml": {"jobs.settings", "jobs.gates"},
     # Columns of what is audited, where a benchmark shows that they pay; an assignor has none.
     "numpy": {
         *("assignors.generation.holdings", "assignors.generation.balance"),

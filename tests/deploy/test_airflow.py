@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 import jobs.runtime.errors
-from jobs.cli import build_parser
+from jobs.options import build_parser
 from jobs.runtime.location import RUN_LOCK
 from jobs.runtime.lock import exclusive, this_process
 from schemas.tables import TABLES

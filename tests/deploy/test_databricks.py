@@ -23,7 +23,7 @@ import pytest
 import yaml
 from databricks.bundles.jobs import Job
 
-from jobs.cli import build_parser
+from jobs.options import build_parser
 from jobs.runtime.session import read_conf_file
 from schemas.tables import TABLES
 

@@ -26,6 +26,7 @@ from jobs.runtime import lock
 from jobs.runtime.location import COMMIT_LOCK
 from jobs.runtime.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
 from jobs.runtime.session import open_session
+from jobs.settings import conf_folder
 from jobs.storage.warehouse import Warehouse
 
 TABLE = "numbers"
@@ -67,4 +68,4 @@ def serve(spark: SparkSession) -> None:
 
 
 if __name__ == "__main__":
-    serve(open_session(cli.conf_folder(), Path(os.environ["EVENKEEL_JARS"])))
+    serve(open_session(conf_folder(), Path(os.environ["EVENKEEL_JARS"])))

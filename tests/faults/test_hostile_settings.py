@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs import cli
+from jobs.options import COMMANDS
 from jobs.runtime.location import on_one_line
 from tests.unit.records import JUNK, record_line, spoilt
 
@@ -228,7 +229,7 @@ OPTIONS = {
 @st.composite
 def command_lines(draw: st.DrawFn) -> list[str]:
     """Return a command and options, most of them its own, with values that are sound, odd, or gone."""
-    line = [draw(st.sampled_from([*cli.COMMANDS, "fly", ""]))]
+    line = [draw(st.sampled_from([*COMMANDS, "fly", ""]))]
     for option in draw(st.lists(st.sampled_from(sorted(OPTIONS)), max_size=4)):
         line.append(option)
         if OPTIONS[option] and draw(st.integers(0, 9)):
@@ -244,7 +245,7 @@ def test_any_command_line(line: list[str]) -> None:
 @pytest.mark.parametrize("option", sorted(OPTIONS))
 def test_each_odd_value_by_itself(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for command in cli.COMMANDS:
+    for command in COMMANDS:
         for value in OPTIONS[option]:
             assert isinstance(run(command, option, value), list)
 

@@ -25,7 +25,9 @@ from jobs.brokers.cluster import Batch, OffsetsLog
 from jobs.brokers.live import Span, Work
 from jobs.decoders.commit_columns import RAW_COLUMNS
 from jobs.land.offsets_topic import CLIENT_MB, SCHEMA, read_span
+from jobs.options import build_parser
 from jobs.runtime.errors import ClusterError, CollectionBrokenError, InputError, UsageError, explain
+from jobs.settings import load_settings
 from jobs.workers.worker_guard import DecodingFailedError
 from schemas.wire.keys import OFFSETS_TOPIC
 
@@ -290,7 +292,7 @@ def test_an_executor_without_confluent_kafka_says_so() -> None:
 
 
 def settings(*options: str) -> Any:
-    return cli.load_settings(cli.build_parser().parse_args(["land", *options]), ROOT / "conf")
+    return load_settings(build_parser().parse_args(["land", *options]), ROOT / "conf")
 
 
 def test_without_input_the_cluster_is_the_only_one() -> None:

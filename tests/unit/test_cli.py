@@ -17,8 +17,11 @@ from typing import Any
 import pytest
 
 from jobs import cli
+from jobs import settings as settings_module
+from jobs.options import build_parser, moment
 from jobs.runtime.errors import EvenkeelError, GateFailedError, InputError, PlatformError, UsageError, WarehouseBusyError
 from jobs.runtime.installation import zip_packages
+from jobs.settings import conf_folder, load_settings
 from schemas.config import Settings
 from schemas.vocabulary import STRATEGIES, Severity, Source
 from tests.unit import records
@@ -59,14 +62,15 @@ def settings_file(tmp_path: Path) -> Path:
 
 
 def load(*argv: str) -> Settings:
-    return cli.load_settings(cli.build_parser().parse_args(argv), ROOT / "conf")
+    return load_settings(build_parser().parse_args(argv), ROOT / "conf")
 
 
 def test_the_command_line_needs_no_spark() -> None:
     """Wrong usage is told at once, and settings are read, before Spark is imported."""
     script = (
         "import sys, jobs.decoders.captures, jobs.cli as cli; from pathlib import Path;"
-        "cli.load_settings(cli.build_parser().parse_args(['run']), Path('conf')); print('pyspark' in sys.modules)"
+        "from jobs.options import build_parser; from jobs.settings import load_settings;"
+        "load_settings(build_parser().parse_args(['run']), Path('conf')); print('pyspark' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("False\n", "")
@@ -206,8 +210,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], message: str, 
     ],
 )
 def test_moments_are_utc(text: str, expected: datetime) -> None:
-    assert cli.moment(text) == expected
-    assert cli.moment(text).utcoffset() == timedelta(0)
+    assert moment(text) == expected
+    assert moment(text).utcoffset() == timedelta(0)
 
 
 def test_what_reaches_the_run(executed: list, tmp_path: Path) -> None:
@@ -337,10 +341,10 @@ def test_a_json_log_ends_with_the_reason_of_a_failure(
 
 
 def test_a_program_without_its_conf_folder_says_where_it_looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(cli, "__file__", str(tmp_path / "jobs" / "cli.py"))
+    monkeypatch.setattr(settings_module, "__file__", str(tmp_path / "jobs" / "settings.py"))
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "far" / "away" / "main.py"), raising=False)
     with pytest.raises(PlatformError) as refused:
-        cli.conf_folder()
+        conf_folder()
     assert all(str(tmp_path / place) in str(refused.value) for place in ("jobs", "far"))
 
 
@@ -348,9 +352,9 @@ def test_conf_is_found_in_the_checkout_of_the_program(monkeypatch: pytest.Monkey
     """As with ``spark-submit --py-files evenkeel.zip jobs/__main__.py``: the modules are in an archive, the script is not."""
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "local.yaml").touch()
-    monkeypatch.setattr(cli, "__file__", "/archive.zip/jobs/cli.py")
+    monkeypatch.setattr(settings_module, "__file__", "/archive.zip/jobs/settings.py")
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "jobs" / "__main__.py"), raising=False)
-    assert cli.conf_folder() == tmp_path / "conf"
+    assert conf_folder() == tmp_path / "conf"
 
 
 def test_conf_is_found_in_the_zip_that_is_all_there_is(tmp_path: Path) -> None:

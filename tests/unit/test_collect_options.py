@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs import cli
+from jobs.options import build_parser
 from jobs.runtime.errors import UsageError
 
 NEEDED = ["collect", "--bootstrap-servers", "a:1", "--output", "d"]
 
 
 def parse(*options: str, needed: list[str] = NEEDED) -> dict:
-    return vars(cli.build_parser().parse_args([*needed, *options]))
+    return vars(build_parser().parse_args([*needed, *options]))
 
 
 def test_defaults() -> None:

@@ -1,0 +1,177 @@
+"""Settings: YAML files and options -> one checked object."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+import assignors
+from assignors.registry import find_assignor
+from jobs.runtime.errors import PlatformError, UsageError
+from jobs.runtime.installation import own_archive, unpack_conf
+from jobs.runtime.location import is_text, local_folder, objection, told
+from schemas.config import ReportSettings, Settings, parse_settings
+
+LARGEST_SETTINGS_BYTES = 1 << 20
+"""PyYAML takes some seconds for these."""
+DEEPEST_SETTINGS = 20
+"""Ours have three levels. PyYAML's time grows with the square of them."""
+
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How an address on another file system begins; as a path it would be a folder of that name."""
+
+
+def conf_folder() -> Path:
+    """Return the folder of settings: packaged beside this module, or in the checkout that the program was started from.
+
+    A driver on a cluster has nothing but the zip: from there it is unpacked, for as long as the program runs.
+    """
+    main_file = getattr(sys.modules["__main__"], "__file__", None)
+    roots = [Path(__file__).parent, Path(__file__).parent.parent]
+    roots += [Path(main_file).resolve().parent.parent] if main_file else []
+    for root in roots:
+        if (root / "conf" / "local.yaml").is_file():
+            return root / "conf"
+    archive = own_archive()
+    if archive is not None:
+        return unpack_conf(archive)
+    raise PlatformError(f"no conf folder beside the program; looked in {', '.join(str(root) for root in roots)}")
+
+
+def load_settings(arguments: argparse.Namespace, folder: Path) -> Settings:
+    """Return the settings file with the flags on top.
+
+    Raises:
+        UsageError: the file is missing or wrong; one line a mistake.
+    """
+    path = arguments.config or folder / "local.yaml"
+    content = _read_yaml(path)
+    try:
+        settings = parse_settings(content, str(path))
+        is_live = bool(arguments.__dict__.get("bootstrap_servers"))
+        inputs = arguments.__dict__.get("input") or [_beside(path, name) for name in settings.inputs if not is_live]
+        flags: dict[str, Any] = {"inputs": tuple(inputs)}
+        for name in ("warehouse", "cluster_id"):
+            if getattr(arguments, name) is not None:
+                flags[name] = getattr(arguments, name)
+        if arguments.strategies is not None:
+            flags["strategies"] = tuple(name.strip() for name in arguments.strategies.split(",") if name.strip())
+        merged = {**settings.model_dump(), **flags}
+        if arguments.__dict__.get("fail_on"):
+            merged["quality"]["fail_on"] = arguments.fail_on
+        merged["report"] |= _report_flags(arguments, settings.report, merged["warehouse"])
+        merged_settings = parse_settings(merged, "command line")
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    _check_names(merged_settings)
+    return merged_settings
+
+
+def _read_yaml(path: Path) -> Any:
+    """Return what a settings file holds.
+
+    Raises:
+        UsageError: it is missing, no YAML, or takes too long to read: it is too large, nested too deep, or has aliases, since what they
+            repeat can grow beyond any memory.
+    """
+    try:
+        if path.exists() and not path.is_file():  # a pipe would keep us waiting
+            raise UsageError(f"--config {path}: expected a file")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_SETTINGS_BYTES + 1)
+        if len(content) > LARGEST_SETTINGS_BYTES:
+            raise UsageError(
+                f"--config {path}: expected at most {LARGEST_SETTINGS_BYTES} bytes; name folders under inputs, not their files"
+            )
+        text = content.decode()
+        depth = 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise UsageError(f"--config {path}: {_line(event.start_mark)}found the alias *{event.anchor}, expected the value itself")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST_SETTINGS:
+                raise UsageError(f"--config {path}: {_line(event.start_mark)}expected at most {DEEPEST_SETTINGS} levels, found more")
+        return yaml.safe_load(text)
+    except OSError as error:
+        raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None
+    except yaml.MarkedYAMLError as error:  # its own text quotes the file, where a password may stand
+        what = " ".join(filter(None, (error.context, error.problem)))
+        raise UsageError(f"--config {path}: {_line(error.problem_mark)}not YAML ({what})") from None
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        # All but the first come out of PyYAML too: of a month 13, of `!!bool maybe`, of brackets nested too deep.
+        raise UsageError(f"--config {path}: not YAML ({' '.join(str(error).split())})") from None
+
+
+class _Mark(Protocol):
+    """A place in a settings file, in both of PyYAML's forms; lines count from 0."""
+
+    line: int
+
+
+def _line(mark: _Mark | None) -> str:
+    """Return the line of a mistake, to go before what is wrong with it; empty where PyYAML does not say."""
+    return f"line {mark.line + 1}: " if mark is not None else ""
+
+
+def _check_names(settings: Settings) -> None:
+    """Refuse names that Spark would read as something else, or that logs must not repeat, and places of another kind than is needed.
+
+    Raises:
+        UsageError: naming the setting.
+    """
+    problem = objection(settings.warehouse)
+    if problem is not None:
+        raise UsageError(f"warehouse {told(settings.warehouse)}: {problem}")
+    report = settings.report
+    places = {"output": report.output, "details": report.details, "export_dir": report.export_dir}
+    for setting, name in (("cluster_id", settings.cluster_id), *((f"report.{key}", place) for key, place in places.items())):
+        if name is not None and not is_text(name):
+            raise UsageError(f"{setting}: expected UTF-8 without control characters, found {name!r}")
+    output = report.output
+    if output is not None and (Path(output).name in ("", "..") or (os.path.exists(output) and not os.path.isfile(output))):
+        # A device, too: the finished report is moved to its place, and would take that of the device.
+        raise UsageError(f"report.output: expected the name of a file, found {output}, which is a folder or a device")
+    for key in ("details", "export_dir"):
+        place = places[key]
+        if place is not None and os.path.exists(place) and not os.path.isdir(place):
+            raise UsageError(f"report.{key}: expected the name of a folder, found the file {place}")
+
+
+def _beside(settings_file: Path, name: str) -> str:
+    return name if "://" in name or Path(name).is_absolute() else str(settings_file.absolute().parent / name)
+
+
+def _report_flags(arguments: argparse.Namespace, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
+    """Return where the report's files go, as absolute paths, and which there are besides the page."""
+    given = arguments.__dict__
+    named = {name: given.get(name) or getattr(settings, name) for name in ("output", "details", "export_dir")}
+    for name, path in named.items():
+        if path is not None and _SCHEME.match(path):
+            raise UsageError(f"report.{name}: expected a path of this machine, found {told(path)}; copy the report there when it is done")
+    changed: dict[str, Any] = {"output": _report_path(named["output"], warehouse)}
+    changed |= {name: None if named[name] is None else str(Path(named[name]).absolute()) for name in ("details", "export_dir")}
+    if given.get("export") is not None:
+        changed["export"] = tuple(name.strip() for name in given["export"].split(",") if name.strip())
+    return changed
+
+
+def _report_path(named: str | None, warehouse: str) -> str:
+    if named is not None:
+        return str(Path(named).absolute())
+    folder = local_folder(warehouse)
+    return str((folder if folder is not None else Path.cwd()) / "report.html")
+
+
+def check_strategies(settings: Settings) -> None:
+    """Refuse a strategy that is not there before the workers find out group by group."""
+    try:
+        for strategy in settings.strategies:
+            find_assignor(strategy)
+    except assignors.UnknownStrategyError as error:
+        raise UsageError(f"strategies: {error}") from None
