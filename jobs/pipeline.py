@@ -40,9 +40,9 @@ from jobs.runtime.errors import (
     explain,
 )
 from jobs.runtime.installation import evenkeel_version
+from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid, jvm_versions
 from jobs.runtime.location import COMMIT_LOCK, RUN_LOCK
 from jobs.runtime.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
-from jobs.runtime.session import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid, jvm_versions
 from jobs.storage import migrations
 from jobs.storage.lease import leased
 from jobs.storage.views import prepare_views, settle_views

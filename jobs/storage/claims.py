@@ -17,8 +17,8 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
 from jobs.runtime.errors import explain
+from jobs.runtime.jvm import STORAGE_ERRORS
 from jobs.runtime.location import address, local_folder
-from jobs.runtime.session import STORAGE_ERRORS
 from jobs.storage.stored import remove_stored, store_once, stored_names
 
 logger = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from datetime import datetime, timedelta
 from pyspark.sql import Row, SparkSession
 
 from jobs.runtime.errors import LeaseLostError, NotAWarehouseError, WarehouseBusyError, explain
+from jobs.runtime.jvm import hurry
 from jobs.runtime.location import LEASE, address, is_path
 from jobs.runtime.lock import Holder
-from jobs.runtime.session import hurry
 from jobs.storage.catalog_tables import make_table
 from jobs.storage.claims import Claims
 from jobs.storage.sql_text import literal

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.runtime.errors import explain
-from jobs.runtime.session import SPARK_ERRORS
+from jobs.runtime.jvm import SPARK_ERRORS
 
 logger = logging.getLogger(__name__)
 

@@ -34,9 +34,10 @@ from jobs.runtime.errors import (
     WarehouseExchangedError,
     explain,
 )
+from jobs.runtime.jvm import SPARK_ERRORS
 from jobs.runtime.location import OTHER_ENTRIES, STAGING, address, is_path, is_shared, local_folder
 from jobs.runtime.lock import exchanged
-from jobs.runtime.session import SPARK_ERRORS, settings
+from jobs.runtime.session import settings
 from jobs.storage.catalog_tables import make_table
 from jobs.storage.delta_log import files_of, local_properties
 from jobs.storage.sql_text import quoted

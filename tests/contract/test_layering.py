@@ -43,7 +43,7 @@ ALLOWED_IMPORTS = {
 ONLY_IN = {
     "great_expectations": {"jobs.gates"},
     "confluent_kafka": {"jobs.brokers.cluster", "jobs.brokers.cluster_groups"},
-    "py4j": {"jobs.runtime.session"},
+    "py4j": {"jobs.runtime.jvm"},
     "jinja2": {"jobs.report.report_page"},
     "markupsafe": {"jobs.report.report_page"},
     "yaml": {"jobs.settings", "jobs.gates"},
@@ -57,7 +57,7 @@ ONLY_IN = {
 }
 ARROW = {"pandas", "pyarrow"}
 SESSION = "jobs.runtime.session"
-JVM = {SESSION, "jobs.storage.stored"}
+JVM = {"jobs.runtime.jvm", "jobs.storage.stored"}
 CLOCK = {"jobs.cli"}
 EXITS = {"jobs.cli", "jobs.__main__", "jobs.launcher"}
 # A room of ``jobs`` -> the rooms that it may import. What is not here stands above all of these: the command line, settings, gates, and the

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.runtime.session import follow_umask
+from jobs.runtime.jvm import follow_umask
 
 
 def modes(folder: Path) -> dict[str, set[str]]:

@@ -17,7 +17,8 @@ from jobs import reach
 from jobs.launcher import Workload
 from jobs.runtime import session
 from jobs.runtime.errors import PlatformError
-from jobs.runtime.session import advice_on_master, check_scratch, compiled_queries
+from jobs.runtime.jvm import advice_on_master, jvm_encoding
+from jobs.runtime.session import check_scratch, compiled_queries
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -199,7 +200,7 @@ def test_the_encoding_of_another_machines_jvm_is_not_known() -> None:
             raise PySparkRuntimeError("no JVM")
 
     client: Any = Client()
-    assert session.jvm_encoding(client) is None
+    assert jvm_encoding(client) is None
 
 
 def test_a_scratch_folder_with_space_is_left_empty(tmp_path: Path) -> None:
