@@ -18,7 +18,7 @@ from assignors.generation.holdings import Holdings
 from assignors.generation.subscriptions import NO_CLAIM, with_claims
 from assignors.generation.verification import violations
 from assignors.model import AssignmentMapping, GroupProblem
-from assignors.replay.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED
+from assignors.replay.steps import COUNTERFACTUAL, OBSERVED, RECOMPUTED
 
 _Chain = tuple[str, str]
 _Figure = TypeVar("_Figure")

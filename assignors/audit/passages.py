@@ -9,7 +9,7 @@ from assignors.audit.triggers import Evidence, Origin, Participant, Past, Trigge
 from assignors.generation.generations import Owner, owner_of
 from assignors.model import Member, Topic
 from assignors.replay.recurrence import Happening, Recurrence, Recurrences, Seat
-from assignors.replay.replay import Snapshot, Step
+from assignors.replay.steps import Snapshot, Step
 
 
 def origin_of(snapshot: Snapshot, member_id: str) -> Origin | None:

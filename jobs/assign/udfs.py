@@ -19,7 +19,8 @@ from pyspark.sql.types import StructType
 
 from assignors.audit.passages import follow
 from assignors.replay.recurrence import Recurrences
-from assignors.replay.replay import OBSERVED, Replay, Solution, State, Step
+from assignors.replay.replay import Replay
+from assignors.replay.steps import OBSERVED, Solution, State, Step
 from assignors.replay.topic_looks import ClusterLooks, ResolvedTopic
 from jobs.assign.carry import decode_state, encode_state
 from jobs.assign.time_limit import TimeLimit

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from assignors.audit.auditing import Audit, AuditedGeneration, GroupAudit
 from assignors.audit.verdicts import Alternative, judge
 from assignors.java.ordering import coordinator_partition
-from assignors.replay.replay import COUNTERFACTUAL, OBSERVED
+from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
 from jobs.findings.looks import GrownTopic, GrowthFacts

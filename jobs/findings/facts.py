@@ -12,7 +12,7 @@ from assignors.generation.generations import Generation
 from assignors.generation.subscriptions import subscribed_topics
 from assignors.model import AssignmentMapping, GroupProblem
 from assignors.replay.recurrence import Recurrences
-from assignors.replay.replay import OBSERVED
+from assignors.replay.steps import OBSERVED
 from jobs.findings.history import GroupHistory, Moment
 
 

@@ -10,7 +10,8 @@ import logging
 
 from jobs.runtime.errors import NotAWarehouseError
 from jobs.storage.solution_rows import holdings_of_rows
-from jobs.storage.warehouse import Warehouse, column_definition, declared_properties
+from jobs.storage.table_shape import column_definition, declared_properties
+from jobs.storage.warehouse import Warehouse
 from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, RUNS, SOLUTIONS, TABLES
 
 logger = logging.getLogger(__name__)

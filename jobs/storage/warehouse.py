@@ -23,13 +23,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameWriterV2, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
 
 from jobs.runtime.atomic_file import UNFINISHED
 from jobs.runtime.errors import (
     ForeignCommitError,
     NotAWarehouseError,
-    SchemaMismatchError,
     WarehouseDamagedError,
     WarehouseExchangedError,
     explain,
@@ -40,9 +38,9 @@ from jobs.runtime.lock import exchanged
 from jobs.runtime.session import settings
 from jobs.storage.catalog_tables import make_table
 from jobs.storage.delta_log import files_of, local_properties
-from jobs.storage.sql_text import quoted
 from jobs.storage.stored import has_stored_files, remove_stored, stored_names
-from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, IDENTITY_PROPERTY, RUNS, TABLES, TableSpec
+from jobs.storage.table_shape import aligned, create_statement, with_added_columns
+from schemas.tables import IDENTITY_PROPERTY, RUNS, TABLES
 from schemas.vocabulary import RunStatus
 
 logger = logging.getLogger(__name__)
@@ -51,9 +49,6 @@ STAGED_TABLES = "evenkeel_staging_"
 COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 SIGNATURE = "evenkeel run "
 TRANSACTIONS = "evenkeel runs"
-KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"
-"""Property of every table. With each checkpoint Delta would remove the commits that are older than thirty days: also the one that readers
-follow, and that a run which dies is taken back to, where a table had not changed for as long. ``maintain`` removes them instead."""
 FILE_RETENTION = "delta.deletedFileRetentionDuration"
 DEFAULT_FILE_RETENTION = "interval 168 hours"
 STOP_IT = "something else writes to this warehouse: stop it and run again"
@@ -64,7 +59,6 @@ OPTIMIZE_SETTINGS = {
 }
 MOST_KEYS_SENT = 50_000
 """Keys of rows to delete that are sent to every task: some ten megabytes of memory. With more the table is shuffled."""
-SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
 
 
 class Warehouse:
@@ -587,57 +581,3 @@ class Warehouse:
         """
         with self._committing():
             self.spark.sql(f"CREATE OR REPLACE VIEW {self.identifier(name)}_published AS {query}")
-
-
-def column_definition(column: StructField) -> str:
-    """Return a column as CREATE and ALTER TABLE name it."""
-    return f"`{column.name}` {column.dataType.simpleString()} COMMENT {quoted(column.metadata['comment'])}"
-
-
-def create_statement(spec: TableSpec, identifier: str) -> str:
-    """Return the SQL that makes a table with its comments, partitioning and properties; that of ``runs`` makes a new id."""
-    columns = ",\n  ".join(map(column_definition, spec.schema))
-    properties = declared_properties(spec) + (f", '{IDENTITY_PROPERTY}' = '{uuid.uuid4().hex}'" if spec is RUNS else "")
-    partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
-    return (
-        f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {quoted(spec.comment)}\n"
-        f"TBLPROPERTIES ({properties})"
-    )
-
-
-def declared_properties(spec: TableSpec) -> str:
-    """Return the properties that every table of this release has, as CREATE and ALTER TABLE name them."""
-    skipping = ",".join(spec.skipping_columns)
-    return f"'delta.dataSkippingStatsColumns' = '{skipping}', '{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}', {KEEP_THE_LOG}"
-
-
-def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Return rows in the column order of a table, sorted the way the table is laid out.
-
-    Raises:
-        SchemaMismatchError: naming every missing, unexpected and mistyped column at once.
-    """
-    problems = shape_problems(rows.schema, spec)
-    if problems:
-        raise SchemaMismatchError(f"{spec.name}: {'; '.join(problems)}")
-    order = [column for column in SORT_COLUMNS if column in spec.schema.names]
-    selected = rows.select(*spec.schema.names)
-    return selected.sortWithinPartitions(*order) if order else selected
-
-
-def with_added_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Return the rows of a table that an older release has made, with null in the columns that it got since."""
-    known = set(rows.columns)
-    return rows.withColumns({column.name: F.lit(None).cast(column.dataType) for column in spec.schema if column.name not in known})
-
-
-def shape_problems(schema: StructType, spec: TableSpec) -> list[str]:
-    """Return what is wrong with the columns of a frame or a stored table, nullability aside; empty when they are the declared ones."""
-    found = {column.name: column.dataType.simpleString() for column in schema}
-    declared = {column.name: column.dataType.simpleString() for column in spec.schema}
-    missing = [f"missing {name}" for name in declared if name not in found]
-    unexpected = [f"unexpected {name}" for name in found if name not in declared]
-    mistyped = [
-        f"{name} is {found[name]}, declared {declared[name]}" for name in declared if name in found and found[name] != declared[name]
-    ]
-    return missing + unexpected + mistyped

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import StructType
 
-from jobs.storage.warehouse import shape_problems
+from jobs.storage.table_shape import shape_problems
 from jobs.verify.damage import Code, Damage
 from jobs.verify.state import TableState
 from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, TableSpec

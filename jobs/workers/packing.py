@@ -22,7 +22,7 @@ from assignors.generation.generations import SERVER_SIDE
 from assignors.generation.holdings import Holdings
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from assignors.replay.conformance import Conformance
-from assignors.replay.replay import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapshot
+from assignors.replay.steps import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapshot
 from assignors.replay.topic_looks import TopicRun
 from jobs.workers.holdings_column import TornHoldingsError, unpack_holdings
 from schemas.keys import GROUP

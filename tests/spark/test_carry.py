@@ -11,7 +11,8 @@ import pytest
 from assignors import Assignment, AssignorError, GroupProblem, assign
 from assignors.audit.passages import follow
 from assignors.replay.recurrence import Recurrence
-from assignors.replay.replay import Replay, Snapshot, Step
+from assignors.replay.replay import Replay
+from assignors.replay.steps import Snapshot, Step
 from assignors.replay.topic_looks import ClusterLooks, LookBasis, ResolvedTopic, TopicRun
 from jobs.assign.carry import decode_state, encode_state
 from tests.random_problems import random_problem, random_successor

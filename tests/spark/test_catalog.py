@@ -17,7 +17,8 @@ from jobs.runtime.errors import WarehouseDamagedError
 from jobs.runtime.lock import Holder
 from jobs.storage import lease, views
 from jobs.storage.lease import Lease
-from jobs.storage.warehouse import Warehouse, create_statement
+from jobs.storage.table_shape import create_statement
+from jobs.storage.warehouse import Warehouse
 from schemas.tables import TABLES
 from tests.spark.captures import LOOKS, few
 

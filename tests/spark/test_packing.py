@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from assignors import Member
 from assignors.audit.auditing import GroupAudit
-from assignors.replay.replay import Replay, Snapshot, Step
+from assignors.replay.replay import Replay
+from assignors.replay.steps import Snapshot, Step
 from assignors.replay.topic_looks import ClusterLooks, TopicRun
 from jobs.workers.holdings_column import TornHoldingsError, pack_holdings
 from jobs.workers.packing import (

@@ -15,7 +15,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from assignors import Assignment
-from assignors.replay.replay import Replay, State
+from assignors.replay.replay import Replay
+from assignors.replay.steps import State
 from jobs.assign import run as assign
 from jobs.assign import udfs
 from jobs.assign.carry import decode_state

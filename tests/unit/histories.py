@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from assignors import Assignment, Member, TopicPartition
-from assignors.replay.replay import Replay, Snapshot, Solution, State, Step
+from assignors.replay.replay import Replay
+from assignors.replay.steps import Snapshot, Solution, State, Step
 from assignors.replay.topic_looks import ClusterLooks, TopicRun
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from assignors import Member
 from assignors.audit.passages import follow
-from assignors.replay.replay import Replay, Snapshot
+from assignors.replay.replay import Replay
+from assignors.replay.steps import Snapshot
 from jobs.decoders.consumer_offsets import decode_line
 from tests.unit.histories import looks
 from tests.unit.snapshots_of import Stored, stored

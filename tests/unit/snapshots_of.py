@@ -10,7 +10,7 @@ from assignors import GroupProblem, Member, Topic
 from assignors.audit.auditing import AuditedGeneration, AuditedSolution, GroupAudit
 from assignors.audit.triggers import Evidence, Participant
 from assignors.generation.generations import owner_of
-from assignors.replay.replay import OBSERVED
+from assignors.replay.steps import OBSERVED
 from jobs.findings import RULES, Finding, GroupHistory, SnapshotFacts, find, gather_facts
 from schemas.vocabulary import Rule
 from tests.unit.histories import held, member

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assignors import GroupProblem, Member, Topic
 from assignors.audit.auditing import Audit, AuditedGeneration, AuditedSolution, GroupAudit
-from assignors.replay.replay import COUNTERFACTUAL, OBSERVED, RECOMPUTED
+from assignors.replay.steps import COUNTERFACTUAL, OBSERVED, RECOMPUTED
 from tests.unit.evidence import evidence
 from tests.unit.histories import held, member
 

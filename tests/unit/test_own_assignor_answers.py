@@ -12,7 +12,8 @@ import pytest
 from assignors import GroupProblem, Member, Topic, violations
 from assignors.algorithms.own_assignor import OwnAssignorError, as_assignment
 from assignors.audit.auditing import AuditedGeneration, AuditedSolution, GroupAudit
-from assignors.replay.replay import Replay, Step
+from assignors.replay.replay import Replay
+from assignors.replay.steps import Step
 from jobs.assign.time_limit import TimeLimit
 from tests.unit import plug_ins
 from tests.unit.evidence import evidence

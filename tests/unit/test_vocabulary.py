@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assignors.registry import BUILT_IN
 from assignors.replay import conformance, replay, topic_looks
+from assignors.replay.steps import CARRIED, COUNTERFACTUAL, OBSERVED, RECOMPUTED, SOLVED
 from schemas.vocabulary import STRATEGIES, Basis, Conformance, Severity, Status, TopicBasis
 
 
@@ -16,9 +17,9 @@ def test_severities_are_ranked() -> None:
 
 
 def test_the_algorithms_use_the_stored_words() -> None:
-    assert {replay.OBSERVED, replay.RECOMPUTED, replay.COUNTERFACTUAL} == {word.value for word in Basis}
+    assert {OBSERVED, RECOMPUTED, COUNTERFACTUAL} == {word.value for word in Basis}
     assert {
-        replay.SOLVED, replay.CARRIED, replay.NO_RESULT, replay.KAFKA_ERROR, replay.OVER_BUDGET, replay.UNSUPPORTED,
+        SOLVED, CARRIED, replay.NO_RESULT, replay.KAFKA_ERROR, replay.OVER_BUDGET, replay.UNSUPPORTED,
     } == {word.value for word in Status}  # fmt: skip
     assert [word.value for word in conformance.Conformance] == [word.value for word in Conformance]
     assert [word.value for word in topic_looks.LookBasis] == [word.value for word in TopicBasis]

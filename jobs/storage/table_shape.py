@@ -1,0 +1,74 @@
+"""The shape of a table: its SQL, its properties, and whether rows fit."""
+
+from __future__ import annotations
+
+import uuid
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from jobs.runtime.errors import (
+    SchemaMismatchError,
+)
+from jobs.storage.sql_text import quoted
+from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, IDENTITY_PROPERTY, RUNS, TableSpec
+
+KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"
+"""Property of every table. With each checkpoint Delta would remove the commits that are older than thirty days: also the one that readers
+follow, and that a run which dies is taken back to, where a table had not changed for as long. ``maintain`` removes them instead."""
+SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
+
+
+def column_definition(column: StructField) -> str:
+    """Return a column as CREATE and ALTER TABLE name it."""
+    return f"`{column.name}` {column.dataType.simpleString()} COMMENT {quoted(column.metadata['comment'])}"
+
+
+def create_statement(spec: TableSpec, identifier: str) -> str:
+    """Return the SQL that makes a table with its comments, partitioning and properties; that of ``runs`` makes a new id."""
+    columns = ",\n  ".join(map(column_definition, spec.schema))
+    properties = declared_properties(spec) + (f", '{IDENTITY_PROPERTY}' = '{uuid.uuid4().hex}'" if spec is RUNS else "")
+    partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {identifier} (\n  {columns}\n) USING delta{partitioning}\nCOMMENT {quoted(spec.comment)}\n"
+        f"TBLPROPERTIES ({properties})"
+    )
+
+
+def declared_properties(spec: TableSpec) -> str:
+    """Return the properties that every table of this release has, as CREATE and ALTER TABLE name them."""
+    skipping = ",".join(spec.skipping_columns)
+    return f"'delta.dataSkippingStatsColumns' = '{skipping}', '{CONTRACT_PROPERTY}' = '{CONTRACT_VERSION}', {KEEP_THE_LOG}"
+
+
+def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Return rows in the column order of a table, sorted the way the table is laid out.
+
+    Raises:
+        SchemaMismatchError: naming every missing, unexpected and mistyped column at once.
+    """
+    problems = shape_problems(rows.schema, spec)
+    if problems:
+        raise SchemaMismatchError(f"{spec.name}: {'; '.join(problems)}")
+    order = [column for column in SORT_COLUMNS if column in spec.schema.names]
+    selected = rows.select(*spec.schema.names)
+    return selected.sortWithinPartitions(*order) if order else selected
+
+
+def with_added_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Return the rows of a table that an older release has made, with null in the columns that it got since."""
+    known = set(rows.columns)
+    return rows.withColumns({column.name: F.lit(None).cast(column.dataType) for column in spec.schema if column.name not in known})
+
+
+def shape_problems(schema: StructType, spec: TableSpec) -> list[str]:
+    """Return what is wrong with the columns of a frame or a stored table, nullability aside; empty when they are the declared ones."""
+    found = {column.name: column.dataType.simpleString() for column in schema}
+    declared = {column.name: column.dataType.simpleString() for column in spec.schema}
+    missing = [f"missing {name}" for name in declared if name not in found]
+    unexpected = [f"unexpected {name}" for name in found if name not in declared]
+    mistyped = [
+        f"{name} is {found[name]}, declared {declared[name]}" for name in declared if name in found and found[name] != declared[name]
+    ]
+    return missing + unexpected + mistyped
