@@ -5,51 +5,32 @@ Nothing in the cluster changes: partitions are assigned by hand, so that no grou
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from jobs.brokers.client_properties import ClientProperties
-from jobs.runtime.errors import ClusterError, CollectionBrokenError, EvenkeelError, TopicForbiddenError, UsageError
-from schemas.wire.keys import COMMITTED_COLUMN, OFFSETS_TOPIC
+from jobs.runtime.errors import ClusterError, EvenkeelError, TopicForbiddenError, UsageError
+from schemas.wire.keys import OFFSETS_TOPIC
 
-BATCH_RECORDS = 2_500
-"""Larger batches leave the processor's caches before they are done with: 1.6 instead of 1.9 CPU s for a million records."""
-BATCH_SECONDS = 0.2
-"""Also bounds what one batch holds, since records can be large, and how long Ctrl-C takes."""
 POLL_SECONDS = 0.1
 LEADER_SECONDS = 0.5
 """How long to wait for a leader before asking again: a broker that starts leads its partitions one after another."""
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """What brokers before 2.8 give."""
-MICROS, MILLIS = pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")
 
-_CLIENT_ID = "evenkeel-collect"
+CLIENT_ID = "evenkeel-collect"
 DEFAULTS = {
-    "client.id": _CLIENT_ID,
+    "client.id": CLIENT_ID,
     # Once its queue is full, librdkafka by itself fetches nothing for a second: 1.5 s instead of 6.5 s for a million records.
     "fetch.queue.backoff.ms": "10",
-}
-_READER = {
-    # librdkafka wants a name before it takes partitions by hand; without a subscription no group of this name comes to be.
-    "group.id": _CLIENT_ID,
-    "isolation.level": "read_committed",
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",
-    "enable.partition.eof": True,
 }
 _NOT_HEALED_BY_TRYING_AGAIN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _NOT_OURS_TO_SEE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
@@ -72,18 +53,6 @@ class OffsetsLog:
     topic_id: str | None
     begin: dict[int, int]
     end: dict[int, int]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Records in the columns of Spark's Kafka source, as they came.
-
-    Attributes:
-        next_offsets: where reading goes on, by partition; also behind markers of transactions, which are no records.
-    """
-
-    records: pa.RecordBatch
-    next_offsets: dict[int, int]
 
 
 class Connection:
@@ -296,110 +265,6 @@ class Cluster:
             return asked.result()
         except KafkaException as error:
             raise self.connection.explained(error.args[0]) from None
-
-
-class Reader:
-    """Reads ``__consumer_offsets``, all partitions at once."""
-
-    def __init__(self, connection: Connection, next_offsets: Mapping[int, int]) -> None:
-        """Begin at these offsets, by partition."""
-        self._connection = connection
-        self._consumer = connection.client(Consumer, _READER)
-        self._consumer.assign([TopicPartition(OFFSETS_TOPIC, partition, offset) for partition, offset in next_offsets.items()])
-
-    def next_batch(self, at_most: int | None = None) -> Batch:
-        """Return what has come within a moment, maybe nothing; as soon as ``at_most`` records are there.
-
-        Raises:
-            ClusterError: the topic may not be read, or the login is refused.
-            CollectionBrokenError: the log is not what it was, such as an offset that is gone.
-        """
-        with _without_garbage_collection():
-            outage = self._connection.outage
-            messages = self._consumer.consume(min(BATCH_RECORDS, at_most or BATCH_RECORDS), BATCH_SECONDS)
-            self._connection.check()
-            ends: dict[int, int] = {}
-            if any(map(Message.error, messages)):
-                ends = self._ends([(message, error) for message in messages if (error := message.error()) is not None])
-                messages = [message for message in messages if message.error() is None]
-            # What came may have been fetched before an outage that was told just now, and is not told again.
-            if (messages or ends) and self._connection.outage == outage:
-                self._connection.healed()
-            batch = _batch(messages, ends)
-            del messages
-        return batch
-
-    def _ends(self, events: list[tuple[Message, KafkaError]]) -> dict[int, int]:
-        """Return where partitions ended, by partition."""
-        ended = []
-        for event, error in events:
-            if error.code() == KafkaError._PARTITION_EOF:
-                ended.append(event)
-            elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # librdkafka asks for a coordinator that nobody needs
-                raise self._connection.explained(error, CollectionBrokenError)
-        return dict(zip(*_positions(ended), strict=True))
-
-    def remaining(self, next_offsets: Mapping[int, int]) -> int:
-        """Return how many offsets are still to come, as far as the last fetches told; markers of transactions count too."""
-        places = [TopicPartition(OFFSETS_TOPIC, partition, offset) for partition, offset in next_offsets.items()]
-        return sum(max(0, self._consumer.get_watermark_offsets(place, cached=True)[1] - place.offset) for place in places)
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._consumer.close()
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Keep Python from looking for cycles among messages, of which there are none, each time that some hundreds are new.
-
-    For a million records that takes 0.9 of 2.7 CPU s.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _batch(messages: list[Message], ends: Mapping[int, int]) -> Batch:
-    """Return messages as columns; per record there is no line of Python."""
-    partitions, offsets = _positions(messages)
-    stamps, count = list(map(Message.timestamp, messages)), len(messages)
-    kinds = list(map(itemgetter(0), stamps))
-    records = pa.record_batch(
-        {
-            "key": pa.array(list(map(Message.key, messages)), pa.binary()),
-            "value": pa.array(list(map(Message.value, messages)), pa.binary()),
-            "topic": pa.repeat(OFFSETS_TOPIC, count),
-            "partition": pa.array(partitions, pa.int32()),
-            "offset": pa.array(offsets, pa.int64()),
-            "timestamp": _micros(list(map(itemgetter(1), stamps))),
-            # librdkafka counts from 0, which is no time at all; Kafka's Java client, and so Spark, from -1.
-            "timestampType": pc.subtract(pa.array(kinds, pa.int32()), pa.scalar(1, pa.int32())),
-            COMMITTED_COLUMN: pa.repeat(True, count),  # ``isolation.level`` is ours
-        }
-    )
-    next_offsets = {partition: offset + 1 for partition, offset in dict(zip(partitions, offsets, strict=True)).items()}
-    for partition, end in ends.items():
-        next_offsets[partition] = max(end, next_offsets.get(partition, 0))
-    return Batch(records, next_offsets)
-
-
-def _positions(messages: list[Message]) -> tuple[list[int], list[int]]:
-    """Return the partitions and the offsets of messages that came from a broker; only one made by hand has none."""
-    return cast("list[int]", list(map(Message.partition, messages))), cast("list[int]", list(map(Message.offset, messages)))
-
-
-def _micros(times_ms: list[int]) -> pa.Array:
-    """Return times; null where one is too far away for microseconds: landing puts a record without time into quarantine."""
-    try:
-        return pa.array(times_ms, MILLIS).cast(MICROS)
-    except pa.ArrowInvalid:
-        limit = 2**63 // 1000
-        return pa.array([time * 1000 if -limit < time < limit else None for time in times_ms], MICROS)
 
 
 def _topic_id(topic: TopicDescription) -> str | None:

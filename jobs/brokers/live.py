@@ -14,7 +14,8 @@ from functools import partial
 from pyspark.sql.datasource import InputPartition
 
 from jobs.brokers.client_properties import ClientProperties
-from jobs.brokers.cluster import Cluster, Connection, OffsetsLog, Reader
+from jobs.brokers.cluster import Cluster, Connection, OffsetsLog
+from jobs.brokers.records import Reader
 from jobs.brokers.resuming import check_unchanged, go_on
 from jobs.runtime.errors import ClusterError, InputError, TopicForbiddenError
 from schemas.positions import Positions

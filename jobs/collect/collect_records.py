@@ -14,7 +14,8 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from jobs.brokers.cluster import Cluster, OffsetsLog, Reader
+from jobs.brokers.cluster import Cluster, OffsetsLog
+from jobs.brokers.records import Reader
 from jobs.brokers.resuming import check_unchanged, go_on
 from jobs.collect.capture_folder import CaptureFolder
 from jobs.collect.collection import ANOTHER_FOLDER, Ending, Looks, Request, check_cluster, files_told, telling_place

@@ -83,7 +83,8 @@ def read_span(work: Work, span: Span, memory_mb: int) -> Iterator[pa.RecordBatch
         CollectionBrokenError: nothing comes, or an offset is gone.
     """
     try:
-        from jobs.brokers.cluster import Connection, Reader  # here, so that an executor without it can say so
+        from jobs.brokers.cluster import Connection
+        from jobs.brokers.records import Reader
     except ModuleNotFoundError as error:
         if error.name != "confluent_kafka":
             raise

@@ -28,6 +28,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 
 from jobs.brokers import cluster  # noqa: E402
 from jobs.brokers.client_properties import ClientProperties  # noqa: E402
+from jobs.brokers.records import BATCH_RECORDS, BATCH_SECONDS  # noqa: E402
 from jobs.collect import run as collect  # noqa: E402
 from schemas.wire.keys import OFFSETS_TOPIC  # noqa: E402
 from tests.kafka.broker import Broker  # noqa: E402
@@ -75,7 +76,7 @@ def count(broker: Broker, record_count: int, settings: dict[str, str]) -> None:
     consumer.assign([TopicPartition(OFFSETS_TOPIC, number, 0) for number in range(PARTITION_COUNT)])
     left = record_count
     while left > 0:
-        left -= len(consumer.consume(cluster.BATCH_RECORDS, cluster.BATCH_SECONDS))
+        left -= len(consumer.consume(BATCH_RECORDS, BATCH_SECONDS))
     consumer.close()
 
 

@@ -42,7 +42,7 @@ ALLOWED_IMPORTS = {
 # Slow or heavy to import, or a boundary that has one file: the only modules that may.
 ONLY_IN = {
     "great_expectations": {"jobs.gates"},
-    "confluent_kafka": {"jobs.brokers.cluster", "jobs.brokers.cluster_groups"},
+    "confluent_kafka": {"jobs.brokers.cluster", "jobs.brokers.cluster_groups", "jobs.brokers.records"},
     "py4j": {"jobs.runtime.jvm"},
     "jinja2": {"jobs.report.report_page"},
     "markupsafe": {"jobs.report.report_page"},

@@ -17,8 +17,8 @@ LONGEST_S = 120.0
 START = """
 import sys
 from jobs import cli
-from jobs.brokers import cluster
-cluster.BATCH_SECONDS = 0.02
+from jobs.brokers import records
+records.BATCH_SECONDS = 0.02
 raise SystemExit(cli.console_main(sys.argv[1:]))
 """
 

@@ -21,8 +21,9 @@ from jobs import cli
 from jobs.brokers import cluster as kafka
 from jobs.brokers import live
 from jobs.brokers.client_properties import ClientProperties
-from jobs.brokers.cluster import Batch, OffsetsLog
+from jobs.brokers.cluster import OffsetsLog
 from jobs.brokers.live import Span, Work
+from jobs.brokers.records import Batch
 from jobs.decoders.commit_columns import RAW_COLUMNS
 from jobs.land.offsets_topic import CLIENT_MB, SCHEMA, read_span
 from jobs.options import build_parser

@@ -8,7 +8,8 @@ from typing import Any
 from confluent_kafka import KafkaError, Message
 
 from jobs.brokers.client_properties import ClientProperties
-from jobs.brokers.cluster import Connection, Reader
+from jobs.brokers.cluster import Connection
+from jobs.brokers.records import Reader
 from schemas.wire.keys import OFFSETS_TOPIC
 
 DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)

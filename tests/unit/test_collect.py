@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.brokers.client_properties import ClientProperties
-from jobs.brokers.cluster import Batch, OffsetsLog
+from jobs.brokers.cluster import OffsetsLog
+from jobs.brokers.records import Batch
 from jobs.collect import collect_records, collection
 from jobs.collect import run as collect
 from jobs.collect.collect_records import resume
