@@ -214,7 +214,8 @@ def _execute(
 ) -> str | None:
     """Open a session and run; Spark is imported only here, so that wrong usage, or a cluster that is away, is told at once."""
     live = _connect(arguments, now)
-    from jobs.pipeline import Request, execute
+    from jobs.context import Request
+    from jobs.pipeline import execute
     from jobs.runtime.session import open_session
 
     started = now()

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import platform
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyspark
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import gates
 from jobs.assign import run as assign
 from jobs.audit import run as audit
-from jobs.context import RunContext, stage_timer
-from jobs.decoders.captures import Capture, content_digest, fingerprint
+from jobs.context import Request, RunContext, input_fingerprint, settings_fingerprint, software_versions, stage_timer
+from jobs.decoders.captures import content_digest
 from jobs.decoders.describe_rows import WAYS_OUT
 from jobs.land import run as land
 from jobs.maintain import run as maintain
@@ -39,62 +34,19 @@ from jobs.runtime.errors import (
     WarehouseExchangedError,
     explain,
 )
-from jobs.runtime.installation import evenkeel_version
-from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS, jvm_pid, jvm_versions
-from jobs.runtime.location import COMMIT_LOCK, RUN_LOCK
-from jobs.runtime.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
+from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS
 from jobs.storage import migrations
-from jobs.storage.lease import leased
+from jobs.storage.holding import held
 from jobs.storage.views import prepare_views, settle_views
 from jobs.storage.warehouse import Warehouse
 from jobs.verify import run as verify
-from schemas.config import Settings
 from schemas.tables import FINDINGS, RUNS
 from schemas.vocabulary import EXPIRED, RunStatus, Severity, Source
 
 if TYPE_CHECKING:
-    from jobs.brokers.live import LiveInput
+    pass
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the command line asked for.
-
-    Attributes:
-        command: run, land, assign, audit, report, maintain or verify.
-        as_of: the run's clock, aware UTC.
-        now: gives the time of day; the only clock besides ``as_of``, for the run's own start and end.
-        recompute, since: of the command assign.
-        live: a cluster that is an input too; None without one.
-        facts: what the run came to, filled in as it becomes known: for programs that read the log.
-        expand: of the command assign, groups whose results are to be shown; empty where something is to be computed.
-        expand_to: file for these; None for stdout.
-        all_groups: of the command verify, whether every group is looked into.
-        as_new_cluster: of the commands that land, whether a cluster may come under another name than before.
-        drop_cluster, dry_run: of the command maintain, the cluster that is to go, None for none; and whether only to say what would go.
-    """
-
-    command: str
-    settings: Settings
-    conf_folder: Path
-    run_id: str
-    as_of: datetime
-    now: Callable[[], datetime]
-    captures: tuple[Capture, ...] = ()
-    cluster_id_flag: str | None = None
-    wait_seconds: float = 0.0
-    recompute: bool = False
-    since: datetime | None = None
-    live: LiveInput | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-    expand: tuple[str, ...] = ()
-    expand_to: Path | None = None
-    all_groups: bool = False
-    as_new_cluster: bool = False
-    drop_cluster: str | None = None
-    dry_run: bool = False
 
 
 def execute(spark: SparkSession, request: Request) -> str | None:
@@ -130,7 +82,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
         if request.dry_run:
             return maintain.told_counts(request.drop_cluster, counts)
     started_at = request.now()
-    with _held(warehouse, request, started_at) as check_hold:
+    with held(warehouse, request.run_id, started_at, request.wait_seconds, request.now) as check_hold:
         with stage_timer("open"):
             check_reach(warehouse.spark, warehouse.folder, (capture.path for capture in request.captures))
             # Asked first: what another run has left is taken back, and tables are migrated, only by a run that says so in ``runs``.
@@ -149,37 +101,6 @@ def _rows_to_drop(spark: SparkSession, request: Request) -> dict[str, int]:
     published = Warehouse(spark, request.settings.warehouse)  # a run reads the newest versions instead
     published.read_published()
     return maintain.row_counts(published, str(request.drop_cluster))
-
-
-@contextmanager
-def _held(warehouse: Warehouse, request: Request, started_at: datetime) -> Iterator[Callable[[], None]]:
-    """Keep every other run out of the warehouse; yields what has to be asked before publishing, whether that is still so, and still there.
-
-    Raises:
-        WarehouseBusyError: another run holds it.
-    """
-    holder = this_process(request.run_id, started_at, jvm_pid(warehouse.spark))
-    folder = warehouse.lockable_folder
-    if folder is None:
-        with leased(warehouse.spark, warehouse.location, holder, request.wait_seconds, request.now) as lease:
-            with warehouse.signed(request.run_id, lease.committing):
-                yield partial(_check_all, lease.check, warehouse.check_identity)
-        return
-    with exclusive(folder, RUN_LOCK, holder, request.wait_seconds, request.now) as check_path:
-
-        @contextmanager
-        def committing() -> Iterator[None]:
-            check_path()
-            with exclusive(folder, COMMIT_LOCK, holder, LONGEST_COMMIT_SECONDS, request.now):
-                yield
-
-        with warehouse.signed(request.run_id, committing):
-            yield partial(_check_all, check_path, warehouse.check_identity)
-
-
-def _check_all(*checks: Callable[[], None]) -> None:
-    for check in checks:
-        check()
 
 
 def _open(warehouse: Warehouse) -> None:
@@ -203,7 +124,7 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
     Raises:
         RunIdReusedError: it was another run.
     """
-    given = (_input_fingerprint(request, map(content_digest, request.captures)), _settings_fingerprint(request))
+    given = (input_fingerprint(request, map(content_digest, request.captures)), settings_fingerprint(request))
     if (before["input_fingerprint"], before["settings_fingerprint"]) != given:
         raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
     logger.info("run %s is already published: nothing to do", request.run_id)
@@ -251,8 +172,8 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "command": request.command,
         "started_at": started_at,
         "warehouse_id": warehouse.identity,
-        "input_fingerprint": _input_fingerprint(request, digests.values()),
-        "settings_fingerprint": _settings_fingerprint(request),
+        "input_fingerprint": input_fingerprint(request, digests.values()),
+        "settings_fingerprint": settings_fingerprint(request),
         "software_versions": software_versions(context.spark),
     }
     try:
@@ -423,32 +344,6 @@ def _close(
     row_schema = to_arrow_schema(RUNS.schema)
     request.facts.update({name: complete[name] for name in ("run_id", "run_sequence", "status", "output_counts")})
     warehouse.close(context.spark.createDataFrame(pa.Table.from_pylist([complete], row_schema), RUNS.schema))
-
-
-def software_versions(spark: SparkSession) -> dict[str, str]:
-    """Return what this run ran on, see ``runs.software_versions``."""
-    versions = {"evenkeel": evenkeel_version(), "python": platform.python_version(), "spark": spark.version, "pyspark": pyspark.__version__}
-    return versions | jvm_versions(spark)
-
-
-def _input_fingerprint(request: Request, digests: Iterable[bytes]) -> str:
-    """Return what tells inputs apart: of a live one its servers, since its log is another one at each retry.
-
-    Args:
-        digests: of the captures.
-    """
-    captured = fingerprint(digests)
-    return captured if request.live is None else hashlib.sha256(f"{captured} {request.live.servers}".encode()).hexdigest()
-
-
-def _settings_fingerprint(request: Request) -> str:
-    """Return what tells settings apart, but for places: inputs are told apart by what they hold, and a report changes no table."""
-    is_timed = not any(capture.source is Source.DESCRIBE for capture in request.captures)
-    partitions = {capture.offsets_partition for capture in request.captures if capture.offsets_partition is not None}
-    dropped = () if request.drop_cluster is None else (f"without {request.drop_cluster}",)
-    told = (request.cluster_id_flag, request.recompute, request.since, *(() if is_timed else (request.as_of,)), *partitions, *dropped)
-    asked = (request.command, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, told))
-    return hashlib.sha256("\n".join(asked).encode()).hexdigest()
 
 
 def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any], versions: dict[str, int]) -> str:

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs import pipeline
+from jobs.context import software_versions
 from jobs.land import run as land_stage
 from jobs.runtime.errors import StageFailedError
 from jobs.storage.warehouse import Warehouse
@@ -244,7 +245,7 @@ def test_the_log_tells_where_records_went(land, capsys: pytest.CaptureFixture[st
 
 def test_run_notes_the_versions_it_ran_on(spark: SparkSession) -> None:
     """Java's and Delta's too, of the JVM that this session has."""
-    versions = pipeline.software_versions(spark)
+    versions = software_versions(spark)
     assert versions.keys() == {"evenkeel", "python", "spark", "pyspark", "java", "delta"}
     assert versions["spark"] == versions["pyspark"] == spark.version
     assert versions["delta"] in (ROOT / "conf" / "delta-jars.txt").read_text(encoding="utf-8")
