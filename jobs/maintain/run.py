@@ -14,6 +14,8 @@ from jobs.context import RunContext
 from jobs.maintain import cluster_removal
 from jobs.maintain.retention import drop_history
 from jobs.storage.delta_log import checkpoint_before, cut_before
+from jobs.storage.table_maintenance import file_counts, keep_files, optimize
+from jobs.storage.table_maintenance import vacuum as remove_unused_files
 from jobs.verify.log import read_log
 from schemas.tables import TABLES
 
@@ -42,20 +44,20 @@ def run(context: RunContext, drop_cluster: str | None = None) -> None:
         context.output_counts[f"{name}.dropped"] = rows
         logger.info("%s: %d rows dropped", name, rows)
     for name in TABLES:
-        context.warehouse.keep_files(name, context.settings.maintain.vacuum_hours)
+        keep_files(context.warehouse, name, context.settings.maintain.vacuum_hours)
         _merge_files(context, name)
 
 
 def _merge_files(context: RunContext, name: str) -> None:
     warehouse = context.warehouse
-    before = warehouse.file_counts(name)
+    before = file_counts(warehouse, name)
     crowded = [folder for folder, count in before.items() if count >= MANY_FILES]
     if not crowded:
         return
     version = warehouse.version(name)
-    warehouse.optimize(name, crowded)
+    optimize(warehouse, name, crowded)
     if warehouse.version(name) > version:
-        counts = sum(before.values()), sum(warehouse.file_counts(name).values())
+        counts = sum(before.values()), sum(file_counts(warehouse, name).values())
         context.output_counts.update({f"{name}.files_before": counts[0], f"{name}.files_after": counts[1]})
         logger.info("%s: %d files before, %d after", name, *counts)
 
@@ -63,7 +65,7 @@ def _merge_files(context: RunContext, name: str) -> None:
 def vacuum(context: RunContext, now: datetime) -> None:
     """Remove files that no version has named for long, and commits of versions as old; to call once the run is published."""
     for name in TABLES:
-        context.warehouse.vacuum(name)
+        remove_unused_files(context.warehouse, name)
         _cut_log(context, name, now)
 
 

@@ -8,18 +8,12 @@ over Spark Connect.
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import uuid
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameWriterV2, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -29,15 +23,13 @@ from jobs.runtime.errors import (
     ForeignCommitError,
     NotAWarehouseError,
     WarehouseDamagedError,
-    WarehouseExchangedError,
     explain,
 )
 from jobs.runtime.jvm import SPARK_ERRORS
-from jobs.runtime.location import OTHER_ENTRIES, STAGING, address, is_path, is_shared, local_folder
-from jobs.runtime.lock import exchanged
-from jobs.runtime.session import settings
+from jobs.runtime.location import OTHER_ENTRIES, STAGING, address, is_path
 from jobs.storage.catalog_tables import make_table
-from jobs.storage.delta_log import files_of, local_properties
+from jobs.storage.commit_guard import STOP_IT, CommitGuard
+from jobs.storage.delta_log import files_of
 from jobs.storage.stored import has_stored_files, remove_stored, stored_names
 from jobs.storage.table_shape import aligned, create_statement, with_added_columns
 from schemas.tables import IDENTITY_PROPERTY, RUNS, TABLES
@@ -46,59 +38,27 @@ from schemas.vocabulary import RunStatus
 logger = logging.getLogger(__name__)
 
 STAGED_TABLES = "evenkeel_staging_"
-COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
-SIGNATURE = "evenkeel run "
 TRANSACTIONS = "evenkeel runs"
-FILE_RETENTION = "delta.deletedFileRetentionDuration"
-DEFAULT_FILE_RETENTION = "interval 168 hours"
-STOP_IT = "something else writes to this warehouse: stop it and run again"
-OPTIMIZE_SETTINGS = {
-    # Only files below this are merged, up to that size: the default of 1 GiB for both would write nearly everything again each time.
-    "spark.databricks.delta.optimize.minFileSize": str(32 * 1024 * 1024),
-    "spark.databricks.delta.optimize.maxFileSize": str(256 * 1024 * 1024),
-}
 MOST_KEYS_SENT = 50_000
 """Keys of rows to delete that are sent to every task: some ten megabytes of memory. With more the table is shuffled."""
 
 
-class Warehouse:
+class Warehouse(CommitGuard):
     """All tables at one location, as one run reads and writes them.
 
     Attributes:
         run_sequence: number of the run in progress, set by ``jobs.pipeline``; 0 before.
         run_id: its name, set there too; empty before.
         rows_written: rows by table of the run in progress.
-        identity: id of the warehouse as ``recover`` found it; None before, and where an older release has made it.
     """
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        self.spark = spark
-        self.location = location.rstrip("/") or location
-        self.folder = local_folder(location)
+        super().__init__(spark, location)
         self.run_sequence = 0
         self.run_id = ""
         self.rows_written: dict[str, int] = {}
-        self.identity: str | None = None
         self._published: dict[str, int] = {}
-        self._left: dict[str, int] = {}
         self._rows: dict[str, tuple[int, DataFrame]] = {}
-        self._signature = ""
-        self._committing: Callable[[], AbstractContextManager[None]] = nullcontext
-        self._nonce = uuid.uuid4().hex
-
-    @property
-    def lockable_folder(self) -> Path | None:
-        """Return the folder where locks on its files keep every other run out; None where it takes a lease."""
-        return None if self.folder is None or is_shared(self.folder) else self.folder
-
-    def identifier(self, name: str) -> str:
-        """Return the SQL name of a table."""
-        if not is_path(self.location):
-            return f"{self.location}.{name}"
-        return f"delta.`{self._path(name)}`"
-
-    def _path(self, name: str) -> str:
-        return address(str(self.folder / name)) if self.folder is not None else f"{self.location}/{name}"
 
     # -- reading
 
@@ -136,7 +96,7 @@ class Warehouse:
             return self._read_by_delta(name, version)
         if not files:
             return self.spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
-        found = self.spark.read.schema(schema).option("basePath", self._path(name)).parquet(*map(address, sorted(map(str, files))))
+        found = self.spark.read.schema(schema).option("basePath", self.path(name)).parquet(*map(address, sorted(map(str, files))))
         return found.select(*schema.names)
 
     def read_published(self) -> Row:
@@ -156,47 +116,6 @@ class Warehouse:
         """Return True when nothing was ever written to a table; costs no Spark job on a local file system."""
         return self.version(name) == 0
 
-    def version(self, name: str) -> int:
-        """Return the newest version of a table: from the names in its log where that is a local folder."""
-        if self.folder is None:
-            return int(self._history(name)["version"])
-        versions = self._local_versions(self.folder / name)
-        if not versions:
-            raise WarehouseDamagedError(
-                f"{self.folder / name}: the Delta log has no commit; restore the folder from a copy, or rebuild the warehouse"
-            )
-        return max(versions)
-
-    @staticmethod
-    def _local_versions(table: Path) -> list[int]:
-        return [int(entry.stem) for entry in (table / "_delta_log").glob("*.json") if entry.stem.isdigit()]
-
-    def versions(self) -> dict[str, int]:
-        """Return the newest version of every table but ``runs``."""
-        return {name: self.version(name) for name in TABLES if name != RUNS.name}
-
-    def own_versions(self) -> dict[str, int]:
-        """Return the version of every table but ``runs`` as ``recover`` found it or this run left it since.
-
-        Raises:
-            ForeignCommitError: somebody else has written to a table meanwhile, whether this run does or not.
-        """
-        versions = self.versions()
-        for name, version in versions.items():
-            self._check_left(name, version)
-        return versions
-
-    def _check_left(self, name: str, version: int) -> None:
-        left = self._left.get(name, version)
-        if version != left:
-            raise ForeignCommitError(
-                f"{name}: expected version {left}, as this run found or left it, found version {version} by {self._newest_writer(name)}; "
-                f"{STOP_IT}"
-            )
-
-    def _history(self, name: str) -> Row:
-        return self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()[0]
-
     def newest_run(self, status: RunStatus | None = None) -> Row | None:
         """Return the newest row of ``runs``, or the newest with a status; None when there is none.
 
@@ -213,7 +132,7 @@ class Warehouse:
         return rows[0] if rows else None
 
     def _check_row(self, run_id: str, named: str | None) -> None:
-        identity = self.identity or self._stored_identity()
+        identity = self.identity or self.stored_identity()
         if None not in (named, identity) and named != identity:
             raise WarehouseDamagedError(
                 f"{self.location}: {RUNS.name} has a row of run {run_id}, which worked on warehouse {named}, expected rows of this one, "
@@ -227,10 +146,7 @@ class Warehouse:
         rows = self.read(RUNS.name).where((F.col("run_id") == run_id) & (F.col("status") == str(RunStatus.PUBLISHED))).limit(1).collect()
         return rows[0] if rows else None
 
-    # -- identity
-
-    def _stored_identity(self) -> str | None:
-        return self.properties(RUNS.name).get(IDENTITY_PROPERTY)
+    # -- making and mending
 
     def ensure_identity(self) -> None:
         """Give a warehouse from before there were ids its id: the one that its newest run names, else a new one."""
@@ -239,17 +155,6 @@ class Warehouse:
             identity = (newest.asDict().get("warehouse_id") if newest is not None else None) or uuid.uuid4().hex
             self.alter(RUNS.name, f"SET TBLPROPERTIES ('{IDENTITY_PROPERTY}' = '{identity}')")
             self.identity = identity
-
-    def check_identity(self) -> None:
-        """Make sure that the location still leads to the warehouse that ``recover`` found there; a copy of it passes for the same.
-
-        Raises:
-            WarehouseExchangedError: it is another one.
-        """
-        if self.identity is not None and (found := self._stored_identity()) != self.identity:
-            raise WarehouseExchangedError(exchanged(self.location, f"the one with the id {self.identity}", found or "one without an id"))
-
-    # -- making and mending
 
     def check_location(self) -> None:
         """Refuse a location that holds something else; looks only, and only where looking is cheap.
@@ -275,25 +180,10 @@ class Warehouse:
                 "name another with --warehouse"
             )
         for name in tables:
-            if not (self.folder / name / "_delta_log").is_dir() and not self._is_begun_only(self.folder / name):
+            if not (self.folder / name / "_delta_log").is_dir() and not self.is_begun_only(self.folder / name):
                 raise NotAWarehouseError(
                     f"warehouse {self.folder}: {name} is not a Delta table (no _delta_log); name another with --warehouse"
                 )
-
-    def exists(self) -> bool:
-        """Return whether the tables are there.
-
-        Raises:
-            NotAWarehouseError: the catalog knows no such schema, or cannot read its name.
-        """
-        if self.folder is not None:
-            return bool(self._local_versions(self.folder / RUNS.name))  # a run killed while making it leaves a log without a commit
-        if is_path(self.location):
-            return self.known_version(RUNS.name) is not None
-        try:
-            return self.spark.catalog.tableExists(self.identifier(RUNS.name))
-        except PySparkException as error:
-            raise NotAWarehouseError(f"warehouse {self.location}: {explain(error)}; name another with --warehouse") from error
 
     def create(self) -> None:
         """Make the tables that are missing; ``runs`` last, so that its presence means all are there.
@@ -310,42 +200,24 @@ class Warehouse:
                     "a copy, or rebuild the warehouse from its captures"
                 )
         for spec in TABLES.values():
-            if self.folder is None or not self._local_versions(self.folder / spec.name):
-                with self._committing():
+            if self.folder is None or not self.local_versions(self.folder / spec.name):
+                with self.committing():
                     self._clear_begun(spec.name)
                     make_table(self.spark, self.identifier(spec.name), create_statement(spec, self.identifier(spec.name)))
 
     def _clear_begun(self, name: str) -> None:
         """Remove what a run has left that died before a table's first commit: Delta takes it for a table, and makes none."""
         if self.folder is not None:
-            if self._is_begun_only(self.folder / name):
+            if self.is_begun_only(self.folder / name):
                 shutil.rmtree(self.folder / name)
             return
         if not is_path(self.location):
             return
         try:
-            if stored_names(self.spark, self._path(name)) and not has_stored_files(self.spark, self._path(name)):
-                remove_stored(self.spark, self._path(name))
+            if stored_names(self.spark, self.path(name)) and not has_stored_files(self.spark, self.path(name)):
+                remove_stored(self.spark, self.path(name))
         except SPARK_ERRORS as error:
-            logger.debug("nobody to ask about %s: %s", self._path(name), explain(error))
-
-    @staticmethod
-    def _is_begun_only(table: Path) -> bool:
-        """Return whether a table's folder is there without a file: what a run leaves that dies before the table's first commit.
-
-        Files with a dot in front do not count: those are of commits that were never finished, and checksums.
-        """
-        return table.is_dir() and all(path.is_dir() or path.name.startswith(".") for path in table.rglob("*"))
-
-    def known_version(self, name: str) -> int | None:
-        """Return the newest version of a table, None where there is none that can be read; for where ``runs`` cannot tell."""
-        if self.folder is not None:
-            return max(self._local_versions(self.folder / name), default=None)
-        try:
-            return self.version(name)
-        except Exception as error:  # the class differs between classic Spark, Connect and file systems
-            logger.debug("no table %s at %s: %s", name, self.location, error)
-            return None
+            logger.debug("nobody to ask about %s: %s", self.path(name), explain(error))
 
     def recover(self) -> dict[str, int]:
         """Bring every table back to where the last finished run left it; return the version that each table but ``runs`` then has.
@@ -355,71 +227,27 @@ class Warehouse:
             WarehouseExchangedError: this is another warehouse than the run has recovered before.
         """
         self.check_identity()
-        self.identity = self._stored_identity()
+        self.identity = self.stored_identity()
         newest = self.newest_run()
         left = newest["table_versions"] if newest is not None else {}
-        self._left = {}
+        self.left = {}
         versions = self.versions()
         for name, version in versions.items():
             expected = left.get(name, 0)
             if version > expected:
                 logger.warning("%s: version %d was never published, restoring version %d", name, version, expected)
                 restore = f"RESTORE TABLE {self.identifier(name)} TO VERSION AS OF {expected}"
-                self._commit(name, partial(self.spark.sql, restore))
+                self.commit(name, partial(self.spark.sql, restore))
                 versions[name] += 1  # not asked for again: what a run that was interrupted commits after this is not to be built upon
             elif version < expected:
                 raise WarehouseDamagedError(
                     f"{name}: found version {version}, the last run left version {expected}; commits are missing: restore the "
                     "folder from a copy, or rebuild the warehouse from its captures"
                 )
-        self._left = {**versions, RUNS.name: self.version(RUNS.name)}
+        self.left = {**versions, RUNS.name: self.version(RUNS.name)}
         return versions
 
     # -- writing
-
-    @contextmanager
-    def signed(self, run_id: str, committing: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-        """Sign every commit of the block with the run's name, so that ours can be told from foreign ones.
-
-        The setting belongs to the session, which may be somebody else's too: it is put back, so that their commits stay theirs.
-
-        Args:
-            committing: keeps every other process from committing while its block runs.
-        """
-        conf = self.spark.conf
-        before = conf.get(COMMIT_NOTE, None)
-        self._signature, self._committing = f"{SIGNATURE}{run_id} {self._nonce}", committing
-        conf.set(COMMIT_NOTE, self._signature)
-        try:
-            yield
-        finally:
-            self._signature, self._committing = "", nullcontext
-            conf.unset(COMMIT_NOTE) if before is None else conf.set(COMMIT_NOTE, before)
-
-    def _commit(self, name: str, write: Callable[[], object]) -> dict[str, Any] | None:
-        """Write to a table while nobody else commits, and read the transaction back; return what it says, None when there was none.
-
-        Raises:
-            ForeignCommitError: somebody has written to the table since ``recover`` or this run last did, or now, or overwrote the commit.
-            WarehouseExchangedError: the location leads to another warehouse by now; noticed here where its log is a local file.
-        """
-        with self._committing():
-            if self.folder is not None:
-                self.check_identity()
-            before = self.version(name)
-            self._check_left(name, before)
-            write()
-            after = self.version(name)
-            if after == before:
-                return None
-            info = self._commit_info(name)
-        if after != before + 1 or (info.get("userMetadata") or "") != self._signature:
-            raise ForeignCommitError(
-                f"{name}: expected version {before + 1} by this run, found version {after} by {self._newest_writer(name)}; {STOP_IT}"
-            )
-        if name in self._left:
-            self._left[name] = after
-        return info
 
     def append(self, name: str, rows: DataFrame) -> int:
         """Append rows to a table and return how many; commits nothing when there are none.
@@ -441,11 +269,11 @@ class Warehouse:
         fence = {"txnAppId": TRANSACTIONS, "txnVersion": str(self.run_sequence)}
         if self._append(RUNS.name, aligned(row, RUNS).writeTo(self.identifier(RUNS.name)).options(**fence)) != 1:
             raise ForeignCommitError(
-                f"{RUNS.name}: run {self.run_sequence} has ended already, by {self._newest_writer(RUNS.name)}; {STOP_IT}"
+                f"{RUNS.name}: run {self.run_sequence} has ended already, by {self.newest_writer(RUNS.name)}; {STOP_IT}"
             )
 
     def _append(self, name: str, writer: DataFrameWriterV2) -> int:
-        info = self._commit(name, writer.append)
+        info = self.commit(name, writer.append)
         written = int(info["operationMetrics"].get("numOutputRows", 0)) if info is not None else 0
         self.rows_written[name] = self.rows_written.get(name, 0) + written
         return written
@@ -483,66 +311,10 @@ class Warehouse:
         is_equal = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
         merge = f"MERGE INTO {self.identifier(name)} t USING {view} d ON {is_equal} AND {condition} WHEN MATCHED THEN {what}"
         try:
-            info = self._commit(name, lambda: self.spark.sql(merge))
+            info = self.commit(name, lambda: self.spark.sql(merge))
             return dict(info["operationMetrics"]) if info is not None else {}
         finally:
             self.spark.catalog.dropTempView(view)
-
-    def _commit_info(self, name: str) -> dict[str, Any]:
-        """Return what the newest commit of a table says of itself: at least ``operationMetrics`` and ``userMetadata``."""
-        if self.folder is None:
-            return self._history(name).asDict()
-        log = self.folder / name / "_delta_log" / f"{self.version(name):020}.json"
-        with log.open(encoding="utf-8") as lines:
-            actions = (json.loads(line) for line in lines)
-            return next(action["commitInfo"] for action in actions if "commitInfo" in action)
-
-    def _newest_writer(self, name: str) -> str:
-        return self._commit_info(name).get("userMetadata") or "an unknown writer"
-
-    # -- keeping in order
-
-    def file_counts(self, name: str) -> dict[str, int]:
-        """Return the number of files of a table by ``observed_month=...``, or of all together where it has no months."""
-        folders = (path.rsplit("/", 2)[1] for path in self.read(name).inputFiles())
-        return dict(Counter(folder if TABLES[name].partitioning else name for folder in folders))
-
-    def optimize(self, name: str, parts: Collection[str]) -> None:
-        """Merge the small files in parts of a table, as ``file_counts`` names them; commits nothing where fewer than two are small."""
-        months = ", ".join(f"DATE'{part.rpartition('=')[2]}'" for part in sorted(parts))
-        where = f" WHERE observed_month IN ({months})" if TABLES[name].partitioning else ""
-        with settings(self.spark, OPTIMIZE_SETTINGS):
-            self._commit(name, lambda: self.spark.sql(f"OPTIMIZE {self.identifier(name)}{where}"))
-
-    def keep_files(self, name: str, hours: int) -> None:
-        """Let VACUUM leave a table's files for so many hours after the last version that named them; commits nothing where it does already.
-
-        A property of the table, since Delta 4 disregards VACUUM's own RETAIN; it holds for whoever else calls VACUUM too.
-        """
-        wanted = f"interval {hours} hours"
-        if self.properties(name).get(FILE_RETENTION, DEFAULT_FILE_RETENTION) != wanted:
-            self.alter(name, f"SET TBLPROPERTIES ('{FILE_RETENTION}' = '{wanted}')")
-
-    def vacuum(self, name: str) -> None:
-        """Remove the files of a table that no version has named for as long as ``keep_files`` says; only behind a published row."""
-        used = {
-            # A commit that only says that files are gone would stand behind the published version, as if a run had died.
-            "spark.databricks.delta.vacuum.logging.enabled": "false",
-            # Folders are listed in so many tasks: the default of 10,000 takes minutes for a table of ten files.
-            "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(self.spark.conf.get("spark.sql.shuffle.partitions")),
-        }
-        with settings(self.spark, used):
-            self.spark.sql(f"VACUUM {self.identifier(name)}")
-
-    def alter(self, name: str, change: str) -> None:
-        """Change what a table declares of itself; ``change`` is what stands behind the name in ALTER TABLE."""
-        self._commit(name, lambda: self.spark.sql(f"ALTER TABLE {self.identifier(name)} {change}"))
-
-    def properties(self, name: str) -> dict[str, str]:
-        """Return the properties of a table; from the newest files of its log where that is a local folder, without Spark."""
-        if self.folder is not None:
-            return local_properties(self.folder / name / "_delta_log", self.version(name))
-        return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.identifier(name)}").collect()}
 
     def stage(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows aside once and return them read back, so that several tables can be filled from one pass.
@@ -551,10 +323,10 @@ class Warehouse:
         serverless Spark. The place is this run's own: one that lost its lease and does not know yet still writes to its own.
         """
         if is_path(self.location):
-            path = self._path(f"{STAGING}/{self._nonce}/{name}")
+            path = self.path(f"{STAGING}/{self.nonce}/{name}")
             rows.write.mode("overwrite").parquet(path)
             return self.spark.read.schema(rows.schema).parquet(path)
-        table = f"{self.location}.{STAGED_TABLES}{self._nonce}_{name}"
+        table = f"{self.location}.{STAGED_TABLES}{self.nonce}_{name}"
         rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable(table)
         return self.spark.table(table)
 
@@ -564,11 +336,11 @@ class Warehouse:
         Raises:
             LeaseLostError: what lies there may be another run's by now.
         """
-        with self._committing():
+        with self.committing():
             if self.folder is not None:
                 shutil.rmtree(self.folder / STAGING, ignore_errors=True)
             elif is_path(self.location):
-                remove_stored(self.spark, self._path(STAGING))
+                remove_stored(self.spark, self.path(STAGING))
             else:
                 for row in self.spark.sql(f"SHOW TABLES IN {self.location} LIKE '{STAGED_TABLES}*'").collect():
                     self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")
@@ -579,5 +351,5 @@ class Warehouse:
         Raises:
             LeaseLostError: it may show another run by now.
         """
-        with self._committing():
+        with self.committing():
             self.spark.sql(f"CREATE OR REPLACE VIEW {self.identifier(name)}_published AS {query}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from jobs.runtime.sidecars import checksum_problem
-from jobs.storage.warehouse import SIGNATURE
+from jobs.storage.commit_guard import SIGNATURE
 from jobs.verify.checkpoints import checkpoint_state, read_checkpoint
 from jobs.verify.damage import Code, Damage, unreadable
 from jobs.verify.state import Action, TableState, differences, differing_fields, is_action

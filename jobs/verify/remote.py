@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from pyspark.sql import functions as F
 
-from jobs.storage.warehouse import SIGNATURE, Warehouse
+from jobs.storage.commit_guard import SIGNATURE
+from jobs.storage.warehouse import Warehouse
 from jobs.verify.damage import Code, Damage, unreadable
 from jobs.verify.folder import Checked, strange_commits
 from jobs.verify.log import TableLog

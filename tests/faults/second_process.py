@@ -48,7 +48,7 @@ def commit_rows(spark: SparkSession, folder: Path, writer: str, count: int) -> l
     with warehouse.signed(writer, committing), mock.patch.object(lock, "POLL_SECONDS", 0.01):
         for number in range(count):
             insert = f"INSERT INTO {warehouse.identifier(TABLE)} VALUES ('{writer}', {number})"
-            if warehouse._commit(TABLE, partial(spark.sql, insert)) is not None:
+            if warehouse.commit(TABLE, partial(spark.sql, insert)) is not None:
                 acknowledged.append(number)
             time.sleep(pauses.uniform(0.01, 0.05))
     return acknowledged

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from jobs import pipeline
 from jobs.runtime.location import RUN_LOCK
-from jobs.storage.warehouse import SIGNATURE
+from jobs.storage.commit_guard import SIGNATURE
 from jobs.verify.folder import check_folder
 from schemas.tables import IDENTITY_PROPERTY, RUNS
 from tests.spark.tables import rows, versions

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from jobs.maintain import run as maintain
 from jobs.runtime.errors import StageFailedError
+from jobs.storage.table_maintenance import keep_files
 from jobs.storage.warehouse import Warehouse
 from jobs.verify.damage import Code
 from jobs.verify.folder import check_folder
@@ -325,7 +326,7 @@ def tended(make_tables, spark: SparkSession, tmp_path_factory: pytest.TempPathFa
     dead = Warehouse(spark, str(warehouse))
     with dead.signed("one that died", nullcontext):
         for hours in range(200, 211):
-            dead.keep_files("movements", hours)
+            keep_files(dead, "movements", hours)
     kinds = {kind: folder / kind for kind in ("young", "damaged")}
     for kind, days in (("young", 29), ("damaged", 31)):
         shutil.copytree(warehouse / "movements", kinds[kind] / "movements")

@@ -17,7 +17,9 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.runtime.errors import ForeignCommitError, LeaseLostError, NotAWarehouseError, SchemaMismatchError, WarehouseDamagedError
-from jobs.storage.warehouse import COMMIT_NOTE, Warehouse
+from jobs.storage.commit_guard import COMMIT_NOTE
+from jobs.storage.table_maintenance import file_counts, keep_files, optimize
+from jobs.storage.warehouse import Warehouse
 from schemas.tables import GENERATION_TOPICS, IDENTITY_PROPERTY, RUNS, TABLES
 from tests.spark.frames import frame
 from tests.spark.tables import rows, versions
@@ -204,10 +206,10 @@ def test_a_commit_by_somebody_else_is_refused(warehouse: Warehouse) -> None:
     """Ahead of ours, after it, or in its place: the version tells the first two, the signature the last."""
     spark, table = warehouse.spark, warehouse.identifier(NAME)
     with pytest.raises(ForeignCommitError, match=r"expected version 1 by this run, found version 2 by evenkeel run r \w+; something else"):
-        warehouse._commit(NAME, lambda: [spark.sql(f"INSERT INTO {table} (cluster_id) VALUES ('x')") for _ in range(2)])
+        warehouse.commit(NAME, lambda: [spark.sql(f"INSERT INTO {table} (cluster_id) VALUES ('x')") for _ in range(2)])
     foreign = Warehouse(spark, str(warehouse.folder))
     with foreign.signed("other", nullcontext), pytest.raises(ForeignCommitError, match="version 3 by evenkeel run other"):
-        warehouse._commit(NAME, lambda: spark.sql(f"INSERT INTO {table} (cluster_id) VALUES ('x')"))
+        warehouse.commit(NAME, lambda: spark.sql(f"INSERT INTO {table} (cluster_id) VALUES ('x')"))
     spark.conf.unset(COMMIT_NOTE)
     with pytest.raises(ForeignCommitError, match="found version 4 by an unknown writer"):
         warehouse.append(NAME, topics(spark, "a"))
@@ -244,7 +246,7 @@ def close(warehouse: Warehouse, run_id: str, sequence: int) -> None:
 
 def test_a_run_that_is_overtaken_in_its_last_commit_does_not_publish(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine suspended between the last look and the commit, for longer than its lease: the heir has published meanwhile."""
-    heir, check_left = Warehouse(warehouse.spark, str(warehouse.folder)), Warehouse._check_left
+    heir, check_left = Warehouse(warehouse.spark, str(warehouse.folder)), Warehouse.check_left
 
     def look_and_sleep(self: Warehouse, name: str, version: int) -> None:
         check_left(self, name, version)
@@ -252,11 +254,11 @@ def test_a_run_that_is_overtaken_in_its_last_commit_does_not_publish(warehouse: 
             with heir.signed("heir", nullcontext):
                 close(heir, "heir", 1)
 
-    monkeypatch.setattr(Warehouse, "_check_left", look_and_sleep)
+    monkeypatch.setattr(Warehouse, "check_left", look_and_sleep)
     with pytest.raises(ForeignCommitError, match="runs: expected version 1 by this run, found version 1 by evenkeel run heir"):
         close(warehouse, "asleep", 1)
     assert [run["run_id"] for run in rows(warehouse.folder, "runs")] == ["heir"]
-    monkeypatch.setattr(Warehouse, "_check_left", check_left)
+    monkeypatch.setattr(Warehouse, "check_left", check_left)
     with pytest.raises(ForeignCommitError, match="runs: run 1 has ended already, by evenkeel run heir"):
         close(warehouse, "late", 1)
     close(warehouse, "next", 2)
@@ -437,7 +439,7 @@ def test_a_table_that_is_behind_the_last_run_is_damage(warehouse: Warehouse) -> 
 
 def test_a_retention_that_is_set_already_is_no_commit(warehouse: Warehouse) -> None:
     for hours, version in ((168, 0), (240, 1), (240, 1), (168, 2)):
-        warehouse.keep_files(NAME, hours)
+        keep_files(warehouse, NAME, hours)
         assert warehouse.version(NAME) == version
     assert DeltaTable(str(warehouse.folder / NAME)).metadata().configuration["delta.deletedFileRetentionDuration"] == "interval 168 hours"
 
@@ -445,9 +447,9 @@ def test_a_retention_that_is_set_already_is_no_commit(warehouse: Warehouse) -> N
 def test_a_table_without_months_is_counted_and_merged_as_a_whole(warehouse: Warehouse) -> None:
     for one in ("a", "b"):
         warehouse.append(NAME, topics(warehouse.spark, one))
-    assert warehouse.file_counts(NAME) == {NAME: 2}
-    warehouse.optimize(NAME, [NAME])
-    assert warehouse.file_counts(NAME) == {NAME: 1}
+    assert file_counts(warehouse, NAME) == {NAME: 2}
+    optimize(warehouse, NAME, [NAME])
+    assert file_counts(warehouse, NAME) == {NAME: 1}
     before = warehouse.version(NAME)
-    warehouse.optimize(NAME, [NAME])
+    optimize(warehouse, NAME, [NAME])
     assert warehouse.version(NAME) == before

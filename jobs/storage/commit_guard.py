@@ -1,0 +1,123 @@
+"""Commits of one run: signed, read back, and made while nobody else commits."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from jobs.runtime.errors import ForeignCommitError, WarehouseExchangedError
+from jobs.runtime.lock import exchanged
+from jobs.storage.table_versions import TableVersions
+from schemas.tables import IDENTITY_PROPERTY, RUNS
+
+COMMIT_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+SIGNATURE = "evenkeel run "
+STOP_IT = "something else writes to this warehouse: stop it and run again"
+
+
+class CommitGuard(TableVersions):
+    """Tables that one run commits to.
+
+    Attributes:
+        identity: id of the warehouse as the run found it; None before, and where an older release has made it.
+        left: version of each table as this run found or left it; empty before.
+        nonce: what tells this process from others.
+        committing: keeps every other process from committing while its block runs.
+    """
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        super().__init__(spark, location)
+        self.identity: str | None = None
+        self.left: dict[str, int] = {}
+        self.nonce = uuid.uuid4().hex
+        self.committing: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._signature = ""
+
+    @contextmanager
+    def signed(self, run_id: str, committing: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+        """Sign every commit of the block with the run's name, so that ours can be told from foreign ones.
+
+        The setting belongs to the session, which may be somebody else's too: it is put back, so that their commits stay theirs.
+
+        Args:
+            committing: keeps every other process from committing while its block runs.
+        """
+        conf = self.spark.conf
+        before = conf.get(COMMIT_NOTE, None)
+        self._signature, self.committing = f"{SIGNATURE}{run_id} {self.nonce}", committing
+        conf.set(COMMIT_NOTE, self._signature)
+        try:
+            yield
+        finally:
+            self._signature, self.committing = "", nullcontext
+            conf.unset(COMMIT_NOTE) if before is None else conf.set(COMMIT_NOTE, before)
+
+    def commit(self, name: str, write: Callable[[], object]) -> dict[str, Any] | None:
+        """Write to a table while nobody else commits, and read the transaction back; return what it says, None when there was none.
+
+        Raises:
+            ForeignCommitError: somebody has written to the table since ``recover`` or this run last did, or now, or overwrote the commit.
+            WarehouseExchangedError: the location leads to another warehouse by now; noticed here where its log is a local file.
+        """
+        with self.committing():
+            if self.folder is not None:
+                self.check_identity()
+            before = self.version(name)
+            self.check_left(name, before)
+            write()
+            after = self.version(name)
+            if after == before:
+                return None
+            info = self.commit_info(name)
+        if after != before + 1 or (info.get("userMetadata") or "") != self._signature:
+            raise ForeignCommitError(
+                f"{name}: expected version {before + 1} by this run, found version {after} by {self.newest_writer(name)}; {STOP_IT}"
+            )
+        if name in self.left:
+            self.left[name] = after
+        return info
+
+    def own_versions(self) -> dict[str, int]:
+        """Return the version of every table but ``runs`` as ``recover`` found it or this run left it since.
+
+        Raises:
+            ForeignCommitError: somebody else has written to a table meanwhile, whether this run does or not.
+        """
+        versions = self.versions()
+        for name, version in versions.items():
+            self.check_left(name, version)
+        return versions
+
+    def check_left(self, name: str, version: int) -> None:
+        """Make sure that a table has the version that this run found or left.
+
+        Raises:
+            ForeignCommitError: it has another one.
+        """
+        left = self.left.get(name, version)
+        if version != left:
+            raise ForeignCommitError(
+                f"{name}: expected version {left}, as this run found or left it, found version {version} by {self.newest_writer(name)}; "
+                f"{STOP_IT}"
+            )
+
+    def stored_identity(self) -> str | None:
+        """Return the id of the warehouse that is there; None where an older release has made it."""
+        return self.properties(RUNS.name).get(IDENTITY_PROPERTY)
+
+    def check_identity(self) -> None:
+        """Make sure that the location still leads to the warehouse that ``recover`` found there; a copy of it passes for the same.
+
+        Raises:
+            WarehouseExchangedError: it is another one.
+        """
+        if self.identity is not None and (found := self.stored_identity()) != self.identity:
+            raise WarehouseExchangedError(exchanged(self.location, f"the one with the id {self.identity}", found or "one without an id"))
+
+    def alter(self, name: str, change: str) -> None:
+        """Change what a table declares of itself; ``change`` is what stands behind the name in ALTER TABLE."""
+        self.commit(name, lambda: self.spark.sql(f"ALTER TABLE {self.identifier(name)} {change}"))

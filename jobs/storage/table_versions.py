@@ -1,0 +1,121 @@
+"""Tables at one location: what they are called, which versions they have, and what their commits say."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+
+from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError, explain
+from jobs.runtime.location import address, is_path, is_shared, local_folder
+from jobs.storage.delta_log import local_properties
+from schemas.tables import RUNS, TABLES
+
+logger = logging.getLogger(__name__)
+
+
+class TableVersions:
+    """All tables at one location, which is a local folder, a place in an object store, or a schema of a catalog.
+
+    Of a local folder the logs are read without Spark.
+    """
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        self.spark = spark
+        self.location = location.rstrip("/") or location
+        self.folder = local_folder(location)
+
+    @property
+    def lockable_folder(self) -> Path | None:
+        """Return the folder where locks on its files keep every other run out; None where it takes a lease."""
+        return None if self.folder is None or is_shared(self.folder) else self.folder
+
+    def identifier(self, name: str) -> str:
+        """Return the SQL name of a table."""
+        if not is_path(self.location):
+            return f"{self.location}.{name}"
+        return f"delta.`{self.path(name)}`"
+
+    def path(self, name: str) -> str:
+        """Return where a table lies; not for a schema of a catalog."""
+        return address(str(self.folder / name)) if self.folder is not None else f"{self.location}/{name}"
+
+    def version(self, name: str) -> int:
+        """Return the newest version of a table: from the names in its log where that is a local folder."""
+        if self.folder is None:
+            return int(self.history(name)["version"])
+        versions = self.local_versions(self.folder / name)
+        if not versions:
+            raise WarehouseDamagedError(
+                f"{self.folder / name}: the Delta log has no commit; restore the folder from a copy, or rebuild the warehouse"
+            )
+        return max(versions)
+
+    @staticmethod
+    def local_versions(table: Path) -> list[int]:
+        """Return the versions that the log of a table in a local folder has a commit of."""
+        return [int(entry.stem) for entry in (table / "_delta_log").glob("*.json") if entry.stem.isdigit()]
+
+    def known_version(self, name: str) -> int | None:
+        """Return the newest version of a table, None where there is none that can be read; for where ``runs`` cannot tell."""
+        if self.folder is not None:
+            return max(self.local_versions(self.folder / name), default=None)
+        try:
+            return self.version(name)
+        except Exception as error:  # the class differs between classic Spark, Connect and file systems
+            logger.debug("no table %s at %s: %s", name, self.location, error)
+            return None
+
+    def versions(self) -> dict[str, int]:
+        """Return the newest version of every table but ``runs``."""
+        return {name: self.version(name) for name in TABLES if name != RUNS.name}
+
+    def exists(self) -> bool:
+        """Return whether the tables are there.
+
+        Raises:
+            NotAWarehouseError: the catalog knows no such schema, or cannot read its name.
+        """
+        if self.folder is not None:
+            return bool(self.local_versions(self.folder / RUNS.name))  # a run killed while making it leaves a log without a commit
+        if is_path(self.location):
+            return self.known_version(RUNS.name) is not None
+        try:
+            return self.spark.catalog.tableExists(self.identifier(RUNS.name))
+        except PySparkException as error:
+            raise NotAWarehouseError(f"warehouse {self.location}: {explain(error)}; name another with --warehouse") from error
+
+    def history(self, name: str) -> Row:
+        """Return the newest entry of a table's history."""
+        return self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()[0]
+
+    def commit_info(self, name: str) -> dict[str, Any]:
+        """Return what the newest commit of a table says of itself: at least ``operationMetrics`` and ``userMetadata``."""
+        if self.folder is None:
+            return self.history(name).asDict()
+        log = self.folder / name / "_delta_log" / f"{self.version(name):020}.json"
+        with log.open(encoding="utf-8") as lines:
+            actions = (json.loads(line) for line in lines)
+            return next(action["commitInfo"] for action in actions if "commitInfo" in action)
+
+    def newest_writer(self, name: str) -> str:
+        """Return who has made the newest version of a table."""
+        return self.commit_info(name).get("userMetadata") or "an unknown writer"
+
+    def properties(self, name: str) -> dict[str, str]:
+        """Return the properties of a table; from the newest files of its log where that is a local folder, without Spark."""
+        if self.folder is not None:
+            return local_properties(self.folder / name / "_delta_log", self.version(name))
+        return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.identifier(name)}").collect()}
+
+    @staticmethod
+    def is_begun_only(table: Path) -> bool:
+        """Return whether a table's folder is there without a file: what a run leaves that dies before the table's first commit.
+
+        Files with a dot in front do not count: those are of commits that were never finished, and checksums.
+        """
+        return table.is_dir() and all(path.is_dir() or path.name.startswith(".") for path in table.rglob("*"))
