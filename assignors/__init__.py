@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from assignors.generation.verification import violations
+from assignors.generation.violations import violations
 from assignors.model import (
     Assignment,
     AssignorError,
@@ -49,7 +49,7 @@ def assign(strategy: str, problem: GroupProblem, kafka_version: str | None = Non
             ``package.module:function``.
         problem: the group as its leader sees it.
         kafka_version: release of the leader's client, e.g. ``"3.4.1"``; the newest known when None.
-        step_budget: bound on the work, see ``assignors.algorithms.budget``; a generous default when None.
+        step_budget: bound on the work, see ``assignors.algorithms.step_budget``; a generous default when None.
 
     Raises:
         KafkaAssignorError: Kafka's own class throws on this input.

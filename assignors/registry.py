@@ -16,14 +16,14 @@ from assignors.model import Assignment, GroupProblem, UnknownStrategyError
 ENTRY_POINT_GROUP = "evenkeel.assignors"
 
 BUILT_IN = {
-    "range": "assignors.algorithms.range_assignor:assign_range",
-    "roundrobin": "assignors.algorithms.round_robin_assignor:assign_round_robin",
+    "range": "assignors.algorithms.range:assign_range",
+    "roundrobin": "assignors.algorithms.round_robin:assign_round_robin",
     "sticky": "assignors.algorithms.sticky:assign_sticky",
     "cooperative-sticky": "assignors.algorithms.sticky:assign_cooperative_sticky",
-    "uniform": "assignors.algorithms.server_assignors:assign_uniform",
-    "server-range": "assignors.algorithms.server_assignors:assign_server_range",
-    "legacy-range": "assignors.algorithms.legacy_assignors:assign_legacy_range",
-    "legacy-roundrobin": "assignors.algorithms.legacy_assignors:assign_legacy_round_robin",
+    "uniform": "assignors.algorithms.server_side:assign_uniform",
+    "server-range": "assignors.algorithms.server_side:assign_server_range",
+    "legacy-range": "assignors.algorithms.legacy:assign_legacy_range",
+    "legacy-roundrobin": "assignors.algorithms.legacy:assign_legacy_round_robin",
 }
 
 

@@ -24,7 +24,7 @@ from jobs.brokers.client_properties import read_client_properties
 from jobs.launcher import SHORT_COMMANDS, Workload
 from jobs.options import build_parser
 from jobs.runtime.errors import EvenkeelError, PlatformError, UsageError
-from jobs.runtime.location import local_folder, on_one_line
+from jobs.runtime.locations import local_folder, on_one_line
 from jobs.runtime.log_format import logs_json, set_up_logging
 from jobs.runtime.output_files import check_new_file, check_outputs
 from jobs.settings import check_strategies, conf_folder, load_settings
@@ -32,7 +32,7 @@ from schemas.config import Settings
 from schemas.vocabulary import SOURCES_OF_GROUPS, Source
 
 if TYPE_CHECKING:
-    from jobs.brokers.live import LiveInput
+    from jobs.brokers.live_input import LiveInput
     from jobs.decoders.captures import Capture
 
 logger = logging.getLogger(__name__)
@@ -161,8 +161,8 @@ def _collect(arguments: argparse.Namespace) -> str:
     """Return what a collection came to."""
     properties = read_client_properties(arguments.client_properties, os.environ)
     with _needing_kafka("collect"):
-        from jobs.collect import collection
         from jobs.collect import run as collect
+        from jobs.collect import session as collection
     request = collection.Request(
         arguments.bootstrap_servers,
         arguments.output,
@@ -184,7 +184,7 @@ def _connect(arguments: argparse.Namespace, now: Callable[[], datetime]) -> Live
         return None
     properties = read_client_properties(arguments.client_properties, os.environ)
     with _needing_kafka("--bootstrap-servers"):
-        from jobs.brokers.live import LiveInput
+        from jobs.brokers.live_input import LiveInput
     return LiveInput(arguments.bootstrap_servers, properties, now)
 
 

@@ -23,14 +23,14 @@ from jobs.decoders.captures import Capture, fingerprint
 from jobs.runtime.installation import evenkeel_version
 from jobs.runtime.jvm import jvm_versions
 from jobs.storage.warehouse import Warehouse
-from jobs.workers.worker_guard import WorkerLimits
+from jobs.workers.guard import WorkerLimits
 from schemas.config import Settings
 from schemas.tables import TOPIC_SNAPSHOTS, TableSpec
 from schemas.vocabulary import Source
 from schemas.wire.keys import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from jobs.brokers.live import LiveInput
+    from jobs.brokers.live_input import LiveInput
 
 logger = logging.getLogger(__name__)
 

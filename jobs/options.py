@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jobs.collect import collect_options
+from jobs.collect import options as collect_options
 from jobs.runtime.errors import UsageError
-from jobs.runtime.location import is_text
+from jobs.runtime.locations import is_text
 from schemas.vocabulary import Severity, Source
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from jobs.decoders.captures import content_digest
 from jobs.decoders.describe_rows import WAYS_OUT
 from jobs.land import run as land
 from jobs.maintain import run as maintain
-from jobs.reach import check_names, check_reach
+from jobs.preflight import check_names, check_reach
 from jobs.report import run as report
 from jobs.runtime.errors import (
     GateFailedError,
@@ -37,7 +37,7 @@ from jobs.runtime.errors import (
 from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS
 from jobs.storage import migrations
 from jobs.storage.holding import held
-from jobs.storage.views import prepare_views, settle_views
+from jobs.storage.published_views import prepare_views, settle_views
 from jobs.storage.warehouse import Warehouse
 from jobs.verify import run as verify
 from schemas.tables import FINDINGS, RUNS

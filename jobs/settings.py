@@ -15,7 +15,7 @@ import assignors
 from assignors.registry import find_assignor
 from jobs.runtime.errors import PlatformError, UsageError
 from jobs.runtime.installation import own_archive, unpack_conf
-from jobs.runtime.location import is_text, local_folder, objection, told
+from jobs.runtime.locations import is_text, local_folder, objection, told
 from schemas.config import ReportSettings, Settings, parse_settings
 
 LARGEST_SETTINGS_BYTES = 1 << 20

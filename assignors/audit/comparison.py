@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from assignors.generation.generations import Generation, Owner, owner_of
+from assignors.generation.generation import Generation, Owner, owner_of
 from assignors.generation.holdings import NOBODY, Holdings, Layout
 from assignors.generation.subscriptions import layout_of
 from assignors.model import TopicPartition

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from assignors.audit.triggers import Evidence, Origin, Participant, Past, Trigger, find_triggers
-from assignors.generation.generations import Owner, owner_of
+from assignors.generation.generation import Owner, owner_of
 from assignors.model import Member, Topic
 from assignors.replay.recurrence import Happening, Recurrence, Recurrences, Seat
 from assignors.replay.steps import Snapshot, Step

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from assignors.generation.generations import Owner
+from assignors.generation.generation import Owner
 from assignors.model import Topic
 
 RETURN_MS = 10 * 60_000

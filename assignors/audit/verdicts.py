@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from assignors.generation.balance import Balance
-from assignors.generation.generations import SERVER_SIDE, STREAMS
+from assignors.generation.generation import SERVER_SIDE, STREAMS
 from assignors.registry import BUILT_IN
 from assignors.replay.conformance import Conformance
 

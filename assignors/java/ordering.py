@@ -20,7 +20,7 @@ from operator import or_
 from typing import Any, TypeVar
 
 from assignors.java.hash_map import TREEIFY_LENGTH, HashMapSimulation
-from assignors.java.string_hashes import hash_low_bytes, string_hashes
+from assignors.java.string_hash import hash_low_bytes, string_hashes
 from assignors.model import Member, TopicPartition
 
 Key = TypeVar("Key", bound=Hashable)

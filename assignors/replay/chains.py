@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from assignors.algorithms.releases import client_behaviour
 from assignors.algorithms.sticky.claims import COOPERATIVE_READER, STICKY_READER, read_members, settle_claims
 from assignors.algorithms.sticky.user_data import write_sticky_user_data
-from assignors.generation.generations import WITHOUT_CLAIMS, Owner, owner_of
+from assignors.generation.generation import WITHOUT_CLAIMS, Owner, owner_of
 from assignors.generation.subscriptions import NO_CLAIM, Claim, with_claims
 from assignors.model import Assignment, GroupProblem, Member, TopicPartition
 

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assignors import assign
-from assignors.algorithms.own_assignor import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
-from assignors.generation.generations import COOPERATIVE, SERVER_SIDE, Generation, is_follow_up, owner_of
+from assignors.algorithms.plugin import Bound, OwnAssignorError, ask_own_assignor, text_of, unbounded
+from assignors.generation.generation import COOPERATIVE, SERVER_SIDE, Generation, is_follow_up, owner_of
 from assignors.model import Assignment, AssignorError, GroupProblem, KafkaAssignorError, Member, NoResultError, Topic
 from assignors.registry import BUILT_IN, is_path
 from assignors.replay.chains import ClaimsByOwner, Settled, claiming, held_by_owner, start_of_chain
 from assignors.replay.conformance import Conformance, compare_assignments
 from assignors.replay.steps import CARRIED, COUNTERFACTUAL, OBSERVED, RECOMPUTED, SOLVED, Snapshot, Solution, State, Step
 from assignors.replay.topic_ids import with_topic_ids
-from assignors.replay.topic_looks import ClusterLooks, LookBasis, ResolvedTopic
+from assignors.replay.topic_metadata import ClusterLooks, LookBasis, ResolvedTopic
 from assignors.replay.unknowns import could_differ_by_unknowns
 
 NO_RESULT, KAFKA_ERROR, OVER_BUDGET, UNSUPPORTED = "no_result", "kafka_error", "over_budget", "unsupported"

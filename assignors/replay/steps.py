@@ -9,7 +9,7 @@ from assignors.model import Assignment, Member
 from assignors.replay.chains import Settled
 from assignors.replay.conformance import Conformance
 from assignors.replay.recurrence import Recurrence
-from assignors.replay.topic_looks import ResolvedTopic
+from assignors.replay.topic_metadata import ResolvedTopic
 
 SOLVED, CARRIED = "solved", "carried"
 OBSERVED, RECOMPUTED, COUNTERFACTUAL = "observed", "recomputed", "counterfactual"

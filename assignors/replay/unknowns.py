@@ -8,7 +8,7 @@ from assignors.algorithms.sticky.claims import first_differing_member
 from assignors.generation.subscriptions import subscribed_topics
 from assignors.model import GroupProblem
 from assignors.replay.topic_ids import depends_on_missing_ids
-from assignors.replay.topic_looks import ResolvedTopic
+from assignors.replay.topic_metadata import ResolvedTopic
 
 _START_FROM_CLAIMS = frozenset({"sticky", "cooperative-sticky", "uniform"})
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from jobs.runtime.atomic_file import write_file
 from jobs.runtime.errors import EvenkeelError, UsageError
-from jobs.runtime.location import on_one_line
+from jobs.runtime.locations import on_one_line
 from jobs.storage.solution_rows import expand
 from jobs.storage.warehouse import Warehouse
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS

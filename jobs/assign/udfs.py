@@ -21,13 +21,13 @@ from assignors.audit.passages import follow
 from assignors.replay.recurrence import Recurrences
 from assignors.replay.replay import Replay
 from assignors.replay.steps import OBSERVED, Solution, State, Step
-from assignors.replay.topic_looks import ClusterLooks, ResolvedTopic
-from jobs.assign.carry import decode_state, encode_state
+from assignors.replay.topic_metadata import ClusterLooks, ResolvedTopic
+from jobs.assign.state_codec import decode_state, encode_state
 from jobs.assign.time_limit import TimeLimit
 from jobs.workers.batches import table_of
+from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.holdings_column import pack_holdings
 from jobs.workers.packing import group_by_topic, is_fact_of_its_own, unpack_runs, unpack_snapshots
-from jobs.workers.worker_guard import GroupFailedError, Guard, WorkerLimits
 from schemas.staging import SOLVED_ROWS
 
 FRAME_ROWS, FRAME_BYTES = 20_000, 4 << 20

@@ -11,12 +11,12 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.audit import resumption
+from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
 from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
-from jobs.storage.stored_findings import replace_findings
+from jobs.storage.changed_findings import replace_findings
 from schemas.keys import GROUP, PARTITION_OF_GROUP, PLACE, TOPIC
 from schemas.staging import COMMIT_FACTS, FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS

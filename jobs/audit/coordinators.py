@@ -8,7 +8,7 @@ from functools import partial
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
-from jobs.audit.news import News, retained_rows
+from jobs.audit.new_commits import News, retained_rows
 from jobs.context import RunContext
 from schemas.keys import GROUP
 from schemas.staging import PLACED_GROUPS

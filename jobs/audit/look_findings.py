@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from jobs.audit import udfs as audit_udfs
 from jobs.context import RunContext
 from jobs.findings.looks import SEEN_AT
-from jobs.storage.stored_findings import replace_findings
+from jobs.storage.changed_findings import replace_findings
 from jobs.storage.topic_changes import Times, by_cluster, changed_topics, is_from
 from schemas.keys import GROUP, PLACE, TOPIC
 from schemas.staging import FOUND_ROWS, GROWTH_FACTS

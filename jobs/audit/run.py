@@ -13,9 +13,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from assignors.audit.triggers import RETURN_MS
-from jobs.audit import commit_findings, coordinators, look_findings, resumption, weights
+from jobs.audit import commit_findings, coordinators, look_findings
+from jobs.audit import load_imbalance as weights
+from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
-from jobs.audit.news import complete_groups, has_news, read_news
+from jobs.audit.new_commits import complete_groups, has_news, read_news
 from jobs.context import RunContext
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import flatten_snapshots, spread_groups

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from assignors.audit.auditing import Audit, AuditedGeneration, GroupAudit
+from assignors.audit.audit import Audit, AuditedGeneration, GroupAudit
 from assignors.audit.verdicts import Alternative, judge
 from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
@@ -23,8 +23,8 @@ from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory
 from jobs.findings.commits import BusyCoordinator, CommitFacts, SilentMember, UnsubscribedTopic
 from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.workers.batches import Batches, to_batches
+from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.packing import is_fact_of_its_own, unpack_generation, unpack_snapshot_row
-from jobs.workers.worker_guard import GroupFailedError, Guard, WorkerLimits
 from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PLACED_GROUPS
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from jobs.runtime.errors import UsageError
-from jobs.runtime.location import told
+from jobs.runtime.locations import told
 
 ENVIRONMENT_PREFIX = "EVENKEEL_KAFKA_"
 """``EVENKEEL_KAFKA_SASL_PASSWORD`` is ``sasl.password``: the rest of the name in lower case, with dots for underscores."""

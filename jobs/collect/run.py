@@ -13,12 +13,12 @@ from contextlib import closing
 from datetime import datetime
 
 from jobs.brokers.cluster import Cluster, Connection
-from jobs.collect.capture_folder import CaptureFolder, open_folder
-from jobs.collect.collect_groups import GroupCollection
-from jobs.collect.collect_records import RecordCollection
-from jobs.collect.collection import ANOTHER_FOLDER, Ending, Request
+from jobs.collect.folder import CaptureFolder, open_folder
+from jobs.collect.groups import GroupCollection
+from jobs.collect.records import RecordCollection
+from jobs.collect.session import ANOTHER_FOLDER, Ending, Request
 from jobs.runtime.errors import CaptureFolderError, TopicForbiddenError
-from jobs.runtime.location import told
+from jobs.runtime.locations import told
 from schemas.wire.keys import OFFSETS_TOPIC
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from jobs.decoders.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped
-from jobs.decoders.leader_flavour import Form, UserData, leader_flavour
+from jobs.decoders.leader_client import Form, UserData, leader_flavour
 from schemas.vocabulary import GroupState, GroupType
 from schemas.wire import (
     VALUE_DECODERS,

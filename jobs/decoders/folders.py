@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from jobs.runtime.errors import InputError
-from jobs.runtime.location import is_table, is_warehouse, objection, table_around, told
+from jobs.runtime.locations import is_table, is_warehouse, objection, table_around, told
 from jobs.runtime.output_files import without_report_files
 
 logger = logging.getLogger(__name__)

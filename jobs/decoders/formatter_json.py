@@ -2,7 +2,7 @@
 
 The tool writes nothing between the objects. Where its stderr went to the same file, lines of that stand before, between and behind them,
 also right behind an object, and are passed over. It prints neither offset nor time: where a record stands is worked out of all the parts
-(``jobs.decoders.sequences``), and its time is what the value tells.
+(``jobs.decoders.formatter_merge``), and its time is what the value tells.
 """
 
 from __future__ import annotations

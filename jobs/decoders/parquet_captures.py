@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 from jobs.decoders.consumer_offsets import PARQUET_COLUMNS
 from jobs.runtime.errors import InputError
-from jobs.runtime.location import on_one_line
+from jobs.runtime.locations import on_one_line
 from schemas.snapshot import SNAPSHOT_MARKS, GroupSnapshot
 from schemas.vocabulary import Source
 from schemas.wire.keys import COMMITTED_COLUMN

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assignors.audit.auditing import Audit, AuditedGeneration, AuditedSolution
+from assignors.audit.audit import Audit, AuditedGeneration, AuditedSolution
 from assignors.audit.triggers import Evidence
-from assignors.generation.generations import Generation
+from assignors.generation.generation import Generation
 from assignors.generation.subscriptions import subscribed_topics
 from assignors.model import AssignmentMapping, GroupProblem
 from assignors.replay.recurrence import Recurrences
@@ -23,7 +23,7 @@ class SolutionFacts:
     Attributes:
         kafka_version: release whose behaviour was reproduced, None where none was.
         detail: why there is no assignment, None where there is one.
-        violations: as ``assignors.generation.verification.violations`` words them.
+        violations: as ``assignors.generation.violations.violations`` words them.
         assignment: None where there is none.
     """
 

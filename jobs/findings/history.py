@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from assignors.algorithms.sticky.user_data import read_cooperative_user_data, read_sticky_user_data
-from assignors.audit.auditing import Audit, AuditedGeneration
-from assignors.audit.movement import HANDED_OVER, REASSIGNED, RETURNED, REVOKED, WITHHELD, Difference
+from assignors.audit.audit import Audit, AuditedGeneration
+from assignors.audit.movements import HANDED_OVER, REASSIGNED, RETURNED, REVOKED, WITHHELD, Difference
 from assignors.audit.passages import seat_of
 from assignors.audit.triggers import RETURN_MS, Evidence, Participant, Trigger
-from assignors.generation.generations import COOPERATIVE, Generation, Owner
+from assignors.generation.generation import COOPERATIVE, Generation, Owner
 from assignors.model import Member, TopicPartition
 from assignors.replay.recurrence import Seat
 

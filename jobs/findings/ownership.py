@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assignors.generation.generations import STREAMS
+from assignors.generation.generation import STREAMS
 from assignors.generation.holdings import Holdings
 from assignors.generation.subscriptions import existing_partition_counts, layout_of, subscribers_of
 from assignors.replay.replay import UNRESOLVED

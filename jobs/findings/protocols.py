@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from assignors.algorithms.sticky.user_data import read_sticky_user_data
-from assignors.generation.generations import COOPERATIVE, STREAMS
+from assignors.generation.generation import COOPERATIVE, STREAMS
 from assignors.model import Member, TopicPartition
 from assignors.registry import BUILT_IN
 from jobs.findings.facts import SnapshotFacts

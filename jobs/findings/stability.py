@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from assignors.generation.generations import Owner
+from assignors.generation.generation import Owner
 from assignors.model import TopicPartition
 from assignors.replay.recurrence import (
     FEWEST_DAYS,

@@ -15,7 +15,7 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.land.settling import OF_GROUPS, identified, is_of_log, is_older, known_places, quarantined_keys, settle_outcomes
+from jobs.land.deduplication import OF_GROUPS, identified, is_of_log, is_older, known_places, quarantined_keys, settle_outcomes
 from jobs.storage.table_changes import Tables
 from schemas.keys import GROUP
 from schemas.staging import TARGETS

@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 
 from jobs.decoders.captures import LINES, Capture
 from jobs.decoders.consumer_offsets import PARQUET_COLUMNS
-from jobs.land import decode_udfs
-from jobs.land.offsets_topic import read_offsets_topic
-from jobs.runtime.location import address
+from jobs.land import udfs as decode_udfs
+from jobs.land.offsets_topic_source import read_offsets_topic
+from jobs.runtime.locations import address
 from jobs.workers.batches import Batches
 from schemas.snapshot import GroupSnapshot
 from schemas.staging import DECODED_ROWS, DUMPED_ROWS, PART_ROWS
@@ -25,7 +25,7 @@ from schemas.vocabulary import Source
 from schemas.wire.keys import COMMITTED_COLUMN
 
 if TYPE_CHECKING:
-    from jobs.brokers.live import Reading
+    from jobs.brokers.live_input import Reading
 
 TASK_BYTES = 8 << 20
 """What a task decodes at least, where there is more than that."""

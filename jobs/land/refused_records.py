@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from jobs.context import RunContext
 from jobs.runtime.errors import EvenkeelError
-from jobs.runtime.location import on_one_line
+from jobs.runtime.locations import on_one_line
 from jobs.runtime.output_files import page_file, write_output
 from schemas.tables import QUARANTINE
 

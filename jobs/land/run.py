@@ -19,13 +19,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext
-from jobs.land.alignment import order_formatter_records
+from jobs.land.aborted_transactions import CommitCertainty, mark_dumped_commits, mark_uncertain_commits
 from jobs.land.comparison import landed_before, resolve, survey_log
-from jobs.land.histories import GroupHistories, Landed, freshly_recorded_groups, group_history, groups_named_by
-from jobs.land.known_files import counts_to_note, find_known
-from jobs.land.reading import decode_captures, decode_log, decode_look, united
-from jobs.land.same_cluster import check_names
-from jobs.land.settling import (
+from jobs.land.deduplication import (
     CONFLICT,
     OF_GROUPS,
     conflict_columns,
@@ -36,8 +32,12 @@ from jobs.land.settling import (
     time_column,
     told_members,
 )
-from jobs.land.superseding import keep_best_source
-from jobs.land.transactions import CommitCertainty, mark_dumped_commits, mark_uncertain_commits
+from jobs.land.formatter_order import order_formatter_records
+from jobs.land.group_history import GroupHistories, Landed, freshly_recorded_groups, group_history, groups_named_by
+from jobs.land.known_files import counts_to_note, find_known
+from jobs.land.reading import decode_captures, decode_log, decode_look, united
+from jobs.land.same_cluster import check_names
+from jobs.land.source_priority import keep_best_source
 from jobs.storage.derived_results import forget_unnamed_topics
 from jobs.storage.table_changes import ChangedTables, TableChange, apply_changes, check_appended, check_balance
 from schemas.keys import GROUP

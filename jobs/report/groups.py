@@ -22,7 +22,7 @@ from jobs.report.figures import (
     short_names,
     words,
 )
-from jobs.report.heat import lay_out
+from jobs.report.heat_map import lay_out
 from jobs.report.ranking import GroupKey, Ranking, group_key
 from jobs.report.strategies import GROUP_COLUMNS, compare
 from jobs.report.timeline import KINDS, course, draw, moved, special

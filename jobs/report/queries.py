@@ -23,7 +23,7 @@ from jobs.report.ranking import (
     merge_parts,
 )
 from jobs.report.view import MEASURES, SETTLED_COLUMNS, WEIGHTS, ReportRows
-from jobs.storage.sql_text import quoted
+from jobs.storage.sql_literals import quoted
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
 from schemas.keys import GROUP

@@ -8,7 +8,7 @@ from typing import Any
 
 from jobs.report.exchange import Exchange
 from jobs.report.figures import Figure
-from jobs.report.heat import Heat
+from jobs.report.heat_map import Heat
 from jobs.report.ranking import Ranking
 from jobs.report.timeline import Timeline
 

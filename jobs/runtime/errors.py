@@ -122,9 +122,7 @@ def explain(error: Exception) -> str:
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(PY4J_SAYS)] or lines
     worker = [
-        line.partition(": ")[2]
-        for line in lines
-        if line.startswith(("jobs.runtime.errors.", "jobs.audit.udfs.", "jobs.workers.worker_guard."))
+        line.partition(": ")[2] for line in lines if line.startswith(("jobs.runtime.errors.", "jobs.audit.udfs.", "jobs.workers.guard."))
     ]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     full = next((line for line in lines if OUT_OF_MEMORY in line), None)

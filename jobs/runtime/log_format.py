@@ -6,7 +6,7 @@ import json
 import logging
 from datetime import datetime, timezone
 
-from jobs.runtime.location import on_one_line
+from jobs.runtime.locations import on_one_line
 
 
 class _TextFormatter(logging.Formatter):

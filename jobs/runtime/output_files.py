@@ -18,7 +18,7 @@ from typing import BinaryIO, get_args
 
 from jobs.runtime.atomic_file import remove_unfinished, write_file
 from jobs.runtime.errors import EvenkeelError, UsageError
-from jobs.runtime.location import OTHER_ENTRIES, is_shared, is_warehouse, local_folder, on_one_line, table_around
+from jobs.runtime.locations import OTHER_ENTRIES, is_shared, is_warehouse, local_folder, on_one_line, table_around
 from schemas.config import ExportFormat, ReportSettings, Settings
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ import logging
 
 from pyspark.sql import SparkSession
 
-from jobs.runtime.location import address
-from jobs.storage.sql_text import quoted
+from jobs.runtime.locations import address
+from jobs.storage.sql_literals import quoted
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.runtime.errors import ForeignCommitError, WarehouseExchangedError
-from jobs.runtime.lock import exchanged
+from jobs.runtime.file_lock import exchanged
 from jobs.storage.table_versions import TableVersions
 from schemas.tables import IDENTITY_PROPERTY, RUNS
 

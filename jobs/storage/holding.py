@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 
+from jobs.runtime.file_lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
 from jobs.runtime.jvm import jvm_pid
-from jobs.runtime.location import COMMIT_LOCK, RUN_LOCK
-from jobs.runtime.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
+from jobs.runtime.locations import COMMIT_LOCK, RUN_LOCK
 from jobs.storage.lease import leased
 from jobs.storage.warehouse import Warehouse
 

@@ -19,12 +19,12 @@ from datetime import datetime, timedelta
 from pyspark.sql import Row, SparkSession
 
 from jobs.runtime.errors import LeaseLostError, NotAWarehouseError, WarehouseBusyError, explain
+from jobs.runtime.file_lock import Holder
 from jobs.runtime.jvm import hurry
-from jobs.runtime.location import LEASE, address, is_path
-from jobs.runtime.lock import Holder
+from jobs.runtime.locations import LEASE, address, is_path
 from jobs.storage.catalog_tables import make_table
-from jobs.storage.claims import Claims
-from jobs.storage.sql_text import literal
+from jobs.storage.lease_claims import Claims
+from jobs.storage.sql_literals import literal
 
 logger = logging.getLogger(__name__)
 

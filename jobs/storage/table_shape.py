@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from jobs.runtime.errors import (
     SchemaMismatchError,
 )
-from jobs.storage.sql_text import quoted
+from jobs.storage.sql_literals import quoted
 from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, IDENTITY_PROPERTY, RUNS, TableSpec
 
 KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"

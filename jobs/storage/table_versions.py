@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError, explain
-from jobs.runtime.location import address, is_path, is_shared, local_folder
+from jobs.runtime.locations import address, is_path, is_shared, local_folder
 from jobs.storage.delta_log import local_properties
 from schemas.tables import RUNS, TABLES
 

@@ -26,11 +26,11 @@ from jobs.runtime.errors import (
     explain,
 )
 from jobs.runtime.jvm import SPARK_ERRORS
-from jobs.runtime.location import OTHER_ENTRIES, STAGING, address, is_path
+from jobs.runtime.locations import OTHER_ENTRIES, STAGING, address, is_path
 from jobs.storage.catalog_tables import make_table
 from jobs.storage.commit_guard import STOP_IT, CommitGuard
 from jobs.storage.delta_log import files_of
-from jobs.storage.stored import has_stored_files, remove_stored, stored_names
+from jobs.storage.hadoop_files import has_stored_files, remove_stored, stored_names
 from jobs.storage.table_shape import aligned, create_statement, with_added_columns
 from schemas.tables import IDENTITY_PROPERTY, RUNS, TABLES
 from schemas.vocabulary import RunStatus

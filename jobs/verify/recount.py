@@ -200,7 +200,7 @@ def wrong_violations(audits: DataFrame, assignments: DataFrame, problems: DataFr
 
 
 def _violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
-    """Return one row for each thing that is wrong with an assignment, as ``assignors.generation.verification.violations`` names it."""
+    """Return one row for each thing that is wrong with an assignment, as ``assignors.generation.violations.violations`` names it."""
     where = F.concat("topic", F.lit("-"), "partition")
     members = problems.select(*PLACE, F.explode("members").alias("member"))
     known = members.select(*PLACE, F.col("member.member_id").alias("member_id"), F.col("member.topics").alias("subscribed"))

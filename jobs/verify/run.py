@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
-from jobs.runtime.location import RUN_LOCK
-from jobs.runtime.lock import shared
+from jobs.runtime.file_lock import shared
+from jobs.runtime.locations import RUN_LOCK
 from jobs.storage.lease import outwait
 from jobs.storage.warehouse import Warehouse
 from jobs.verify.damage import LEAVES_ROWS_READABLE, in_order, unreadable

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from jobs.workers.worker_guard import GroupFailedError
+from jobs.workers.guard import GroupFailedError
 
 Batches = Iterator[pa.RecordBatch]
 Table = TypeVar("Table")

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.workers.batches import Batches, to_batches
+from jobs.workers.guard import GroupFailedError
 from jobs.workers.holdings_column import TornHoldingsError, pack_holdings, unpack_holdings
 from jobs.workers.packing import group_by_topic
-from jobs.workers.worker_guard import GroupFailedError
 from schemas.staging import PACKED_ROWS, UNPACKED_ROWS
 
 

@@ -15,15 +15,15 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from assignors.audit.auditing import AuditedGeneration, AuditedSolution
+from assignors.audit.audit import AuditedGeneration, AuditedSolution
 from assignors.audit.passages import participants_of
 from assignors.audit.triggers import Evidence
-from assignors.generation.generations import SERVER_SIDE
+from assignors.generation.generation import SERVER_SIDE
 from assignors.generation.holdings import Holdings
 from assignors.model import GroupProblem, Member, Topic, TopicPartition
 from assignors.replay.conformance import Conformance
 from assignors.replay.steps import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapshot
-from assignors.replay.topic_looks import TopicRun
+from assignors.replay.topic_metadata import TopicRun
 from jobs.workers.holdings_column import TornHoldingsError, unpack_holdings
 from schemas.keys import GROUP
 from schemas.vocabulary import GroupType

@@ -46,11 +46,11 @@ def main() -> int:
 def measure(group_count: int, topic_count: int, partition_count: int, member_count: int, rounds: int) -> float:
     """Print what a shape costs; return how many times as fast as the set difference the slower one of diff and audit is."""
     from assignors import GroupProblem, Member, Topic
-    from assignors.audit.auditing import AuditedGeneration, AuditedSolution, GroupAudit
+    from assignors.audit.audit import AuditedGeneration, AuditedSolution, GroupAudit
     from assignors.audit.comparison import Comparison
-    from assignors.audit.movement import diff_generations
+    from assignors.audit.movements import diff_generations
     from assignors.audit.triggers import Evidence, Participant
-    from assignors.generation.generations import Generation, owner_of
+    from assignors.generation.generation import Generation, owner_of
     from assignors.generation.holdings import Holdings
     from assignors.generation.subscriptions import subscriptions_of
 

@@ -77,8 +77,8 @@ def main() -> int:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
-    from jobs.decoders.commit_columns import RAW_COLUMNS
-    from jobs.land.decode_udfs import decode_raw_records
+    from jobs.decoders.offset_commit_columns import RAW_COLUMNS
+    from jobs.land.udfs import decode_raw_records
     from schemas.staging import DECODED_ROWS
 
     with tempfile.TemporaryDirectory() as folder:

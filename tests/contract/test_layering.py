@@ -42,22 +42,22 @@ ALLOWED_IMPORTS = {
 # Slow or heavy to import, or a boundary that has one file: the only modules that may.
 ONLY_IN = {
     "great_expectations": {"jobs.gates"},
-    "confluent_kafka": {"jobs.brokers.cluster", "jobs.brokers.cluster_groups", "jobs.brokers.records"},
+    "confluent_kafka": {"jobs.brokers.cluster", "jobs.brokers.groups", "jobs.brokers.records"},
     "py4j": {"jobs.runtime.jvm"},
-    "jinja2": {"jobs.report.report_page"},
-    "markupsafe": {"jobs.report.report_page"},
+    "jinja2": {"jobs.report.page"},
+    "markupsafe": {"jobs.report.page"},
     "yaml": {"jobs.settings", "jobs.gates"},
     # Columns of what is audited, where a benchmark shows that they pay; an assignor has none.
     "numpy": {
         *("assignors.generation.holdings", "assignors.generation.balance"),
-        *("assignors.audit.comparison", "assignors.audit.optimum", "assignors.audit.flow"),
-        *("jobs.workers.holdings_column", "jobs.decoders.commit_columns"),
+        *("assignors.audit.comparison", "assignors.audit.least_movement", "assignors.audit.max_flow"),
+        *("jobs.workers.holdings_column", "jobs.decoders.offset_commit_columns"),
     },
-    "scipy": {"assignors.audit.flow"},
+    "scipy": {"assignors.audit.max_flow"},
 }
 ARROW = {"pandas", "pyarrow"}
 SESSION = "jobs.runtime.session"
-JVM = {"jobs.runtime.jvm", "jobs.storage.stored"}
+JVM = {"jobs.runtime.jvm", "jobs.storage.hadoop_files"}
 CLOCK = {"jobs.cli"}
 EXITS = {"jobs.cli", "jobs.__main__", "jobs.launcher"}
 # A room of ``jobs`` -> the rooms that it may import. What is not here stands above all of these: the command line, settings, gates, and the
@@ -90,13 +90,13 @@ MAY_IMPORT_OF_ASSIGNORS: dict[str, tuple[str, ...]] = {
 STAGES = ("collect", "land", "assign", "audit", "report", "verify", "maintain")
 PIPELINE = "jobs.pipeline"
 # Rooms that read tables, and what of them may not all the same: a worker function, which never starts a Spark job.
-ACTIONS_IN = {"storage", "context", "land", "assign", "audit", "report", "verify", "maintain", "gates", "reach", "pipeline"}
+ACTIONS_IN = {"storage", "context", "land", "assign", "audit", "report", "verify", "maintain", "gates", "preflight", "pipeline"}
 ACTIONS = {"collect", "toPandas", "toArrow", "toLocalIterator", "isEmpty", "foreach", "foreachPartition", "show"}
 BARE_ACTIONS = {"count", "first", "head", "take", "tail"}  # only without arguments: with one they are functions of other things
 NOT_CONNECT = {"sparkContext", "_jvm", "_jdf", "_jsc", "rdd", "cache", "persist", "unpersist"}
 UNPICKLERS = {"pickle", "marshal", "shelve", "cloudpickle", "dill", "joblib"}
 SAFE_YAML = {"yaml.safe_load", "yaml.parse"}
-WORKER_MODULES = ("jobs.land.decode_udfs", "jobs.assign.udfs", "jobs.audit.udfs", "jobs.workers.holdings_udfs")
+WORKER_MODULES = ("jobs.land.udfs", "jobs.assign.udfs", "jobs.audit.udfs", "jobs.workers.holdings_udfs")
 # Started before there are packages, and by a Python that it may have to refuse.
 LAUNCHER = "jobs.launcher"
 OLDEST_TO_BE_REFUSED = (3, 8)
@@ -280,7 +280,7 @@ BROKEN: list[tuple[Callable[[Source], Iterator[str]], str, str]] = [
     ],
     (rooms_import_what_lies_below, "jobs.maintain.a", "from jobs.land import run"),
     *[(rooms_import_what_lies_below, f"assignors.{room}.a", "from assignors import scenario") for room in MAY_IMPORT_OF_ASSIGNORS],
-    (the_pipeline_enters_by_the_door, PIPELINE, "from jobs.audit import weights"),
+    (the_pipeline_enters_by_the_door, PIPELINE, "from jobs.audit import load_imbalance"),
     (launcher_needs_no_packages, LAUNCHER, "from jobs import errors"),
     (launcher_needs_no_packages, LAUNCHER, "def f():\n    import yaml"),
     (arrow_meets_the_assignors_in_one_file, "jobs.a", "import pyarrow\nfrom assignors.model import Member"),

@@ -135,7 +135,7 @@ def test_paths_are_there() -> None:
         ("workers.nothing", "no setting nothing in workers"),
         ("jobs.storage.warehouse.Warehouse.recover", None),
         ("jobs.storage.warehouse.Warehouse.nothing", "no nothing in Warehouse"),
-        ("settling.nothing", "no nothing in jobs/land/settling.py"),
+        ("deduplication.nothing", "no nothing in jobs/land/deduplication.py"),
         ("jobs.nothing", "no nothing in jobs/__init__.py"),
         ("group.instance.id", None),
     ],

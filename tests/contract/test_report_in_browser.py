@@ -15,8 +15,8 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from jobs.report.figures import visible
 from jobs.report.groups import anchor
+from jobs.report.page import MOST_BYTES, Document, build_page, render
 from jobs.report.ranking import Ranking
-from jobs.report.report_page import MOST_BYTES, Document, build_page, render
 from jobs.report.view import Page, ReportRows
 from tests.contract.browser import browsing, requests_of, require_chromium
 from tests.faults.hostile_names import NAMES

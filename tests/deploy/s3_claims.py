@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql import SparkSession
 
-from jobs.storage.claims import Claims
+from jobs.storage.lease_claims import Claims
 
 THREADS = 4
 

@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 
 import jobs.runtime.errors
 from jobs.options import build_parser
-from jobs.runtime.location import RUN_LOCK
-from jobs.runtime.lock import exclusive, this_process
+from jobs.runtime.file_lock import exclusive, this_process
+from jobs.runtime.locations import RUN_LOCK
 from schemas.tables import TABLES
 from tests.deploy import airflow_home
 from tests.deploy.airflow_home import DAG_FILE, ROOT, AirflowHome

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime.location import is_shared
-from jobs.storage.claims import Claims
+from jobs.runtime.locations import is_shared
+from jobs.storage.lease_claims import Claims
 from tests.deploy.clusters import AS_DEMO, LAUNCHER, Process, bare_environment
 from tests.needs import need_programs, skip_loudly
 from tests.spark.tables import assert_equal_warehouses

@@ -21,8 +21,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.runtime.location import RUN_LOCK
-from jobs.runtime.lock import Holder, read_holder
+from jobs.runtime.file_lock import Holder, read_holder
+from jobs.runtime.locations import RUN_LOCK
 from jobs.verify.folder import check_folder
 from tests.faults.conftest import TwoRuns, commits
 from tests.faults.drivers import Driver, wait_until

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pyspark
 
-from jobs.runtime.location import RUN_LOCK
-from jobs.runtime.lock import Holder, read_holder
+from jobs.runtime.file_lock import Holder, read_holder
+from jobs.runtime.locations import RUN_LOCK
 from tests.conftest import jars_folder
 
 ROOT = Path(__file__).resolve().parents[2]

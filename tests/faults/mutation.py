@@ -94,8 +94,14 @@ JUDGING = ("assignors/audit/*.py", "assignors/generation/*.py", "assignors/repla
 PARTS = (
     Part("movement and audit", 30, JUDGING, JUDGING_TESTS),
     Part("assignors", 57, ("assignors/**/*.py",), ASSIGNOR_TESTS),
-    Part("locks", 7, ("jobs/runtime/lock.py", "jobs/storage/lease.py", "jobs/storage/claims.py"), LOCK_TESTS, with_spark=True),
-    Part("publishing", 6, ("jobs/pipeline.py", "jobs/storage/warehouse.py", "jobs/storage/views.py"), PUBLISHING_TESTS, with_spark=True),
+    Part("locks", 7, ("jobs/runtime/file_lock.py", "jobs/storage/lease.py", "jobs/storage/lease_claims.py"), LOCK_TESTS, with_spark=True),
+    Part(
+        "publishing",
+        6,
+        ("jobs/pipeline.py", "jobs/storage/warehouse.py", "jobs/storage/published_views.py"),
+        PUBLISHING_TESTS,
+        with_spark=True,
+    ),
 )
 
 

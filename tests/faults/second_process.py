@@ -22,9 +22,9 @@ from unittest import mock
 from pyspark.sql import SparkSession
 
 from jobs import cli
-from jobs.runtime import lock
-from jobs.runtime.location import COMMIT_LOCK
-from jobs.runtime.lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
+from jobs.runtime import file_lock as lock
+from jobs.runtime.file_lock import LONGEST_COMMIT_SECONDS, exclusive, this_process
+from jobs.runtime.locations import COMMIT_LOCK
 from jobs.runtime.session import open_session
 from jobs.settings import conf_folder
 from jobs.storage.warehouse import Warehouse

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs import pipeline
-from jobs.runtime.location import RUN_LOCK
+from jobs.runtime.locations import RUN_LOCK
 from jobs.storage.commit_guard import SIGNATURE
 from jobs.verify.folder import check_folder
 from schemas.tables import IDENTITY_PROPERTY, RUNS

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime.location import RUN_LOCK
-from jobs.runtime.lock import exclusive, shared, this_process
+from jobs.runtime.file_lock import exclusive, shared, this_process
+from jobs.runtime.locations import RUN_LOCK
 from tests.unit.records import record_line
 
 WRITING = ("run", "land", "assign", "audit", "maintain")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime.location import RUN_LOCK
-from jobs.runtime.lock import exclusive, this_process
+from jobs.runtime.file_lock import exclusive, this_process
+from jobs.runtime.locations import RUN_LOCK
 from jobs.verify.damage import Code, Damage
 from jobs.verify.folder import check_folder
 from jobs.verify.versions import LastRun, check_signatures, check_versions, standing

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from jobs.land import decode_udfs
-from jobs.workers.worker_guard import DecodingFailedError, GroupFailedError, Guard, WorkerLimits
+from jobs.land import udfs as decode_udfs
+from jobs.workers.guard import DecodingFailedError, GroupFailedError, Guard, WorkerLimits
 from tests.faults.harmful_assignors import POISON, crash, die, die_once, fill_memory, hang, leave
 from tests.spark.captures import LOOKS, of_groups
 from tests.spark.tables import content, rows, versions
@@ -137,7 +137,7 @@ def on_try(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
         def attemptNumber(self) -> int:  # Spark's name
             return number
 
-    monkeypatch.setattr("jobs.workers.worker_guard.TaskContext.get", Context)
+    monkeypatch.setattr("jobs.workers.guard.TaskContext.get", Context)
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_a_process_that_ends_while_it_sends_is_told_with_its_group(
         os.write(writer.fileno(), sent)
         os.kill(os.getpid(), number)
 
-    monkeypatch.setattr("jobs.workers.worker_guard._hand_over", hand_over)
+    monkeypatch.setattr("jobs.workers.guard._hand_over", hand_over)
     with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=rf"^g: its process ended with signal {name}, perhaps for want"):
         list(guard.compute("g", iter([1]), lambda numbers: iter(())))
 

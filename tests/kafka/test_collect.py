@@ -179,8 +179,8 @@ def test_a_position_behind_the_last_marker_is_kept(collect: Collect, transaction
 
 
 def test_files_are_rolled(collect: Collect, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.collect.capture_folder.FILE_ROWS", 10)
-    monkeypatch.setattr("jobs.collect.record_file.ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr("jobs.collect.folder.FILE_ROWS", 10)
+    monkeypatch.setattr("jobs.collect.parquet_file.ROW_GROUP_BYTES", 1)
     monkeypatch.setattr("jobs.brokers.records.BATCH_RECORDS", 7)
     assert collect(tmp_path) == 0
     assert captures.records(tmp_path) == written(broker).committed

@@ -212,7 +212,7 @@ def test_a_full_disk(collect: Collect, broker: Broker, commits: Commits, small_d
     resize(small_disk, used + ROOM_BYTES)
     for number in range(1500):
         commits.commit(0, number, f"{os.urandom(40).hex()}")
-    monkeypatch.setattr("jobs.collect.record_file.ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr("jobs.collect.parquet_file.ROW_GROUP_BYTES", 1)
     capsys.readouterr()
     assert collect(folder) == 2
     line = capsys.readouterr().err.splitlines()[-1]

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from jobs import cli
 from jobs.brokers.client_properties import ClientProperties
-from jobs.brokers.live import LiveInput, Reading
-from jobs.land.offsets_topic import read_offsets_topic
+from jobs.brokers.live_input import LiveInput, Reading
+from jobs.land.offsets_topic_source import read_offsets_topic
 from jobs.runtime.errors import GateFailedError
 from schemas.wire.keys import OFFSETS_TOPIC
 from tests.conftest import Evenkeel
@@ -238,7 +238,7 @@ def test_no_secret_is_told(
 @pytest.fixture
 def refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     """Lands what cannot be read, and returns the line that says so."""
-    monkeypatch.setattr("jobs.brokers.live.TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr("jobs.brokers.live_input.TIMEOUT_SECONDS", 2.0)
 
     def land(servers: str, *options: str | Path) -> str:
         warehouse = tmp_path / "refused"

@@ -13,8 +13,8 @@ from assignors.audit.passages import follow
 from assignors.replay.recurrence import Recurrence
 from assignors.replay.replay import Replay
 from assignors.replay.steps import Snapshot, Step
-from assignors.replay.topic_looks import ClusterLooks, LookBasis, ResolvedTopic, TopicRun
-from jobs.assign.carry import decode_state, encode_state
+from assignors.replay.topic_metadata import ClusterLooks, LookBasis, ResolvedTopic, TopicRun
+from jobs.assign.state_codec import decode_state, encode_state
 from tests.random_problems import random_problem, random_successor
 
 SEED = 20261121

@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from jobs import gates, pipeline
 from jobs.runtime.errors import WarehouseDamagedError
-from jobs.runtime.lock import Holder
-from jobs.storage import lease, views
+from jobs.runtime.file_lock import Holder
+from jobs.storage import lease
+from jobs.storage import published_views as views
 from jobs.storage.lease import Lease
 from jobs.storage.table_shape import create_statement
 from jobs.storage.warehouse import Warehouse

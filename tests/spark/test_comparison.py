@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from jobs.land import comparison
 from jobs.land.comparison import LogSurvey, landed_before, log_key, resolve, survey_log
-from jobs.land.settling import CONFLICT, known_places, quarantined_keys, settle_outcomes
+from jobs.land.deduplication import CONFLICT, known_places, quarantined_keys, settle_outcomes
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.vocabulary import Source

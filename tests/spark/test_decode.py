@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.decoders import cluster_metadata, consumer_offsets
-from jobs.decoders.commit_columns import RAW_COLUMNS, split_commits
 from jobs.decoders.decoded import LAST_MS
+from jobs.decoders.offset_commit_columns import RAW_COLUMNS, split_commits
 from jobs.decoders.text_pieces import WHOLE, Piece
-from jobs.land import decode_udfs
+from jobs.land import udfs as decode_udfs
 from jobs.workers.batches import to_batches
-from jobs.workers.worker_guard import DecodingFailedError
+from jobs.workers.guard import DecodingFailedError
 from schemas.staging import DECODED_ROWS, TARGETS
 from schemas.vocabulary import Source
 from tests.unit import records

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.land.histories import ends_of_groups, mark_disputed, name_incarnations, number_generations
-from jobs.land.settling import told_members
+from jobs.land.deduplication import told_members
+from jobs.land.group_history import ends_of_groups, mark_disputed, name_incarnations, number_generations
 from schemas.tables import GROUP_RECORDS
 from tests.spark.frames import EPOCH, entries, frame, member_row, snapshot_row, snapshots
 from tests.spark.tables import COMPARED, content, rows

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.land.settling import CONFLICT, identified, place_of, settle_outcomes
+from jobs.land.deduplication import CONFLICT, identified, place_of, settle_outcomes
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from tests.spark.frames import decoded, member_row, moment

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from jobs import pipeline
 from jobs.runtime.errors import LeaseLostError, WarehouseBusyError
-from jobs.runtime.lock import Holder
+from jobs.runtime.file_lock import Holder
 from jobs.storage import lease as lease_module
 from jobs.storage import warehouse as warehouse_module
 from jobs.storage.lease import EXPIRY, Lease, leased, outwait

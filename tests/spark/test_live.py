@@ -19,17 +19,17 @@ import pytest
 
 from jobs import cli
 from jobs.brokers import cluster as kafka
-from jobs.brokers import live
+from jobs.brokers import live_input as live
 from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.cluster import OffsetsLog
-from jobs.brokers.live import Span, Work
+from jobs.brokers.live_input import Span, Work
 from jobs.brokers.records import Batch
-from jobs.decoders.commit_columns import RAW_COLUMNS
-from jobs.land.offsets_topic import CLIENT_MB, SCHEMA, read_span
+from jobs.decoders.offset_commit_columns import RAW_COLUMNS
+from jobs.land.offsets_topic_source import CLIENT_MB, SCHEMA, read_span
 from jobs.options import build_parser
 from jobs.runtime.errors import ClusterError, CollectionBrokenError, InputError, UsageError, explain
 from jobs.settings import load_settings
-from jobs.workers.worker_guard import DecodingFailedError
+from jobs.workers.guard import DecodingFailedError
 from schemas.wire.keys import OFFSETS_TOPIC
 
 ROOT = Path(__file__).parents[2]
@@ -103,7 +103,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Play:
         monkeypatch.setattr(module, "Reader", read)
     clock = SimpleNamespace(monotonic=lambda: playing.moment)
     monkeypatch.setattr(live, "time", clock)
-    monkeypatch.setattr("jobs.land.offsets_topic.time", clock)
+    monkeypatch.setattr("jobs.land.offsets_topic_source.time", clock)
     return playing
 
 
@@ -276,7 +276,7 @@ def test_what_a_reader_takes_beyond_its_memory_is_told_with_its_place(play: Play
 
 def test_an_executor_without_confluent_kafka_says_so() -> None:
     script = (
-        "import sys; sys.modules['confluent_kafka'] = None; from jobs.land.offsets_topic import *;"
+        "import sys; sys.modules['confluent_kafka'] = None; from jobs.land.offsets_topic_source import *;"
         "work = pickle.loads(sys.stdin.buffer.read()); next(read_span(work, work.spans[0], 512))"
     )
     work = Work("b:1", NO_PROPERTIES, 3.0, (Span(0, 3, 9),))

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assignors import Member
-from assignors.audit.auditing import GroupAudit
+from assignors.audit.audit import GroupAudit
 from assignors.replay.replay import Replay
 from assignors.replay.steps import Snapshot, Step
-from assignors.replay.topic_looks import ClusterLooks, TopicRun
+from assignors.replay.topic_metadata import ClusterLooks, TopicRun
 from jobs.workers.holdings_column import TornHoldingsError, pack_holdings
 from jobs.workers.packing import (
     SNAPSHOT_FIELDS,

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import reach
-from jobs.reach import check_reach, unseen
+from jobs import preflight as reach
+from jobs.preflight import check_reach, unseen
 from jobs.runtime.errors import InputError
-from jobs.runtime.location import MARK
+from jobs.runtime.locations import MARK
 
 
 @pytest.fixture

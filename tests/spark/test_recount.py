@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from assignors import GroupProblem, Member, NoResultError, Topic, assign, violations
-from assignors.generation.verification import CODES
+from assignors.generation.violations import CODES
 from assignors.registry import BUILT_IN
 from jobs.verify.recount import wrong_violations
 

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.audit import resumption
-from jobs.audit.news import News, _late_commits, _late_looks, complete_groups, concerned
-from jobs.audit.resumption import RESUME_COLUMNS
+from jobs.audit import resume_offsets as resumption
+from jobs.audit.new_commits import News, _late_commits, _late_looks, complete_groups, concerned
+from jobs.audit.resume_offsets import RESUME_COLUMNS
 from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
 from tests.spark.captures import DEMO, LOOKS

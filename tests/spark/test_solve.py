@@ -19,12 +19,12 @@ from assignors.replay.replay import Replay
 from assignors.replay.steps import State
 from jobs.assign import run as assign
 from jobs.assign import udfs
-from jobs.assign.carry import decode_state
+from jobs.assign.state_codec import decode_state
 from jobs.assign.udfs import SolveSettings, solve_chunks
 from jobs.context import RunContext
+from jobs.workers.guard import GroupFailedError, WorkerLimits
 from jobs.workers.holdings_column import unpack_holdings
 from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
-from jobs.workers.worker_guard import GroupFailedError, WorkerLimits
 from schemas.config import Settings
 from schemas.keys import GROUP
 from schemas.staging import SOLVED_ROWS

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.storage import claims as claims_module
-from jobs.storage.claims import Claims
-from jobs.storage.stored import has_stored_files, remove_stored, store_once, stored_names
+from jobs.storage import lease_claims as claims_module
+from jobs.storage.hadoop_files import has_stored_files, remove_stored, store_once, stored_names
+from jobs.storage.lease_claims import Claims
 
 AT = datetime(2026, 11, 21, 12, 30, 15, tzinfo=timezone.utc)
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from jobs.land.transactions import PLACE, judged
+from jobs.land.aborted_transactions import PLACE, judged
 from schemas.tables import OFFSET_SNAPSHOTS
 from schemas.wire.keys import COMMITTED_COLUMN
 from tests.spark.frames import frame, moment

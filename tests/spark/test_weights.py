@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.audit import resumption
-from jobs.audit.weights import CARRIED, held_partitions, with_weights
+from jobs.audit import resume_offsets as resumption
+from jobs.audit.load_imbalance import CARRIED, held_partitions, with_weights
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.oracles import resume_oracle
 from tests.spark.frames import frame, moment, unstaged

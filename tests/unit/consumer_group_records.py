@@ -6,7 +6,7 @@ import base64
 import struct
 from collections.abc import Iterable
 
-from jobs.decoders.consumer_group_fold import Record
+from jobs.decoders.consumer_group_replay import Record
 from tests.unit.records import string
 
 TOPIC_IDS = {name: base64.urlsafe_b64encode(bytes(15) + bytes([place])).decode().rstrip("=") for place, name in enumerate("tuv", 1)}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from assignors import Assignment, Member, TopicPartition
 from assignors.replay.replay import Replay
 from assignors.replay.steps import Snapshot, Solution, State, Step
-from assignors.replay.topic_looks import ClusterLooks, TopicRun
+from assignors.replay.topic_metadata import ClusterLooks, TopicRun
 
 
 def held(text: str) -> tuple[TopicPartition, ...]:

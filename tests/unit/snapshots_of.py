@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from assignors import GroupProblem, Member, Topic
-from assignors.audit.auditing import AuditedGeneration, AuditedSolution, GroupAudit
+from assignors.audit.audit import AuditedGeneration, AuditedSolution, GroupAudit
 from assignors.audit.triggers import Evidence, Participant
-from assignors.generation.generations import owner_of
+from assignors.generation.generation import owner_of
 from assignors.replay.steps import OBSERVED
 from jobs.findings import RULES, Finding, GroupHistory, SnapshotFacts, find, gather_facts
 from schemas.vocabulary import Rule

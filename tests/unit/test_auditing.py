@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assignors import GroupProblem, Member, Topic
-from assignors.audit.auditing import Audit, AuditedGeneration, AuditedSolution, GroupAudit
+from assignors.audit.audit import Audit, AuditedGeneration, AuditedSolution, GroupAudit
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED, RECOMPUTED
 from tests.unit.evidence import evidence
 from tests.unit.histories import held, member

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.workers.batches import to_batches
-from jobs.workers.worker_guard import GroupFailedError
+from jobs.workers.guard import GroupFailedError
 
 PLACE = {"cluster_id": "c", "group_id": "g", "position": 7}
 AUDITED = pa.schema([("audit", pa.struct([("group_id", pa.string()), ("position", pa.int64()), ("gap", pa.int32())]))])

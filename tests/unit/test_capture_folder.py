@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.collect import capture_folder, record_file
-from jobs.collect.capture_folder import CaptureFolder, open_folder
+from jobs.collect import folder as capture_folder
+from jobs.collect import parquet_file as record_file
+from jobs.collect.folder import CaptureFolder, open_folder
 from jobs.decoders.captures import find_captures
 from jobs.runtime.atomic_file import UNFINISHED
 from jobs.runtime.errors import CaptureFolderError, InputError

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkAttributeError, PySparkException
 
-from jobs.storage import claims as claims_module
-from jobs.storage.claims import Claims
+from jobs.storage import lease_claims as claims_module
+from jobs.storage.lease_claims import Claims
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, KafkaException, TopicPartition
 
-from jobs.brokers import cluster_groups
-from jobs.brokers.cluster_groups import NO_RIGHT, OTHER_PROTOCOL, OTHER_TYPE, REBALANCING, poll_groups
+from jobs.brokers import groups as cluster_groups
+from jobs.brokers.groups import NO_RIGHT, OTHER_PROTOCOL, OTHER_TYPE, REBALANCING, poll_groups
 from jobs.runtime.errors import ClusterError
 
 CLASSIC, KIP848 = ConsumerGroupType.CLASSIC, ConsumerGroupType.CONSUMER

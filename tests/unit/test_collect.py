@@ -20,9 +20,10 @@ import pytest
 from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.cluster import OffsetsLog
 from jobs.brokers.records import Batch
-from jobs.collect import collect_records, collection
+from jobs.collect import records as collect_records
 from jobs.collect import run as collect
-from jobs.collect.collect_records import resume
+from jobs.collect import session as collection
+from jobs.collect.records import resume
 from jobs.collect.run import Request
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError
 from schemas.positions import Positions
@@ -196,7 +197,7 @@ def test_a_log_without_anything_new_is_not_waited_for(play: Play, tmp_path: Path
 
 
 def test_a_full_file_is_published_and_the_next_one_begins(play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.collect.capture_folder.FILE_ROWS", 2)
+    monkeypatch.setattr("jobs.collect.folder.FILE_ROWS", 2)
     play.steps = [batch(2, 0, 1), lambda: check(files(tmp_path) == [[0, 1]] and saved(tmp_path) == {0: 2}), batch(3, 2), batch(4, 3)]
     assert "2 files, consumer_offsets-" in run(tmp_path)
     assert files(tmp_path) == [[0, 1], [2, 3]]
@@ -317,7 +318,7 @@ def test_the_second_interrupt_ends_at_once(play: Play, tmp_path: Path, monkeypat
     def interrupt_again(*_: Any) -> None:
         interrupt()
 
-    monkeypatch.setattr("jobs.collect.capture_folder.CaptureFolder.publish", interrupt_again)
+    monkeypatch.setattr("jobs.collect.folder.CaptureFolder.publish", interrupt_again)
     play.steps = [batch(2, 0, 1), interrupt]
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, follow=True)

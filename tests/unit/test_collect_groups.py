@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from jobs.brokers.client_properties import ClientProperties
-from jobs.brokers.cluster_groups import Poll
-from jobs.collect import collect_groups, collection
-from jobs.collect.capture_folder import open_folder
-from jobs.collect.collect_groups import GroupCollection, changes
-from jobs.collect.collection import Ending, Request
+from jobs.brokers.groups import Poll
+from jobs.collect import groups as collect_groups
+from jobs.collect import session as collection
+from jobs.collect.folder import open_folder
+from jobs.collect.groups import GroupCollection, changes
+from jobs.collect.session import Ending, Request
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError
 from schemas.positions import PolledGroups, SeenGroup
 

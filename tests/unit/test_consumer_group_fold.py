@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.decoders.consumer_group_fold import Record, fold, table_order
+from jobs.decoders.consumer_group_replay import Record, fold, table_order
 from schemas.wire import decode_key
 from schemas.wire.keys import RECORD_TYPES
 from tests.unit.consumer_group_records import BEFORE_CLASSIC, TOPIC_IDS, Log, classic_metadata

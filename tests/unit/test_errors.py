@@ -8,9 +8,7 @@ from jobs.runtime.errors import explain
 
 CALL = "An error occurred while calling o12.sql.\n"
 JAVA = f"{CALL}: org.apache.spark.SparkException: Job aborted.\n\tat org.apache\nCaused by: java.io.IOException: No space left\n"
-WORKER = (
-    f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.workers.worker_guard.GroupFailedError: group g: killed\n"
-)
+WORKER = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.workers.guard.GroupFailedError: group g: killed\n"
 TASK = "Job aborted due to stage failure: Task 0 failed 4 times, most recent failure: Lost task 0.3 (TID 3) (host executor driver):"
 HEAP = f"{CALL}: org.apache.spark.SparkException: {TASK} java.lang.OutOfMemoryError: Java heap space\n\tat java.base\nCaused by: E: y\n"
 OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs.runtime.errors.ClusterError: no right\n\n\tat org.apache\n"
@@ -29,7 +27,7 @@ OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs
             "Spark ran out of memory (OutOfMemoryError: Java heap space); "
             "raise its heap with --driver-memory, on a cluster with spark.executor.memory",
         ),
-        (f"{HEAP}jobs.workers.worker_guard.GroupFailedError: group g: killed\n", "group g: killed"),
+        (f"{HEAP}jobs.workers.guard.GroupFailedError: group g: killed\n", "group g: killed"),
         (
             f"{CALL}: E: Job 7 cancelled because SparkContext was shut down\n\tat x",
             "Spark has been stopped while it was at work, by a signal to its JVM for one",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignors import GroupProblem, Topic
-from assignors.generation.generations import Generation
+from assignors.generation.generation import Generation
 from jobs.findings import COMMIT_RULES, RULES, Finding, SnapshotFacts, SolutionFacts, find
 from schemas.vocabulary import Rule
 from tests.unit import snapshots_of

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from jobs.report.page import build_page
 from jobs.report.ranking import Ranking
-from jobs.report.report_page import build_page
 from jobs.report.run import write_page
 from jobs.report.view import ReportRows
 from jobs.storage.delta_log import files_of

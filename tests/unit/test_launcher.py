@@ -17,7 +17,7 @@ import pytest
 from jobs import launcher
 from jobs.launcher import CommandLine, Jar, Machine, OwnSettings, Profile, Refusal, Setup, Size, Spark, Workload
 from jobs.runtime.installation import zip_packages
-from jobs.runtime.location import local_folder
+from jobs.runtime.locations import local_folder
 
 ROOT = Path(__file__).parents[2]
 SPARK = Spark("/spark", "4.1", has_delta=False)

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from jobs.decoders import consumer_offsets
-from jobs.decoders.leader_flavour import UserData, leader_flavour
+from jobs.decoders.leader_client import UserData, leader_flavour
 from tests.conftest import ROOT
 
 NULL, EMPTY, BYTES = UserData.NULL, UserData.EMPTY, UserData.BYTES

@@ -20,10 +20,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.runtime import lock
+from jobs.runtime import file_lock as lock
 from jobs.runtime.errors import PlatformError, WarehouseBusyError, WarehouseExchangedError
-from jobs.runtime.location import COMMIT_LOCK, RUN_LOCK, is_path, is_shared, local_folder, objection
-from jobs.runtime.lock import exclusive, process_start, read_holder, shared, this_process
+from jobs.runtime.file_lock import exclusive, process_start, read_holder, shared, this_process
+from jobs.runtime.locations import COMMIT_LOCK, RUN_LOCK, is_path, is_shared, local_folder, objection
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -145,8 +145,8 @@ HOLDING = """
 import sys, time
 from datetime import datetime, timezone
 from pathlib import Path
-from jobs.runtime.location import RUN_LOCK
-from jobs.runtime.lock import exclusive, this_process
+from jobs.runtime.locations import RUN_LOCK
+from jobs.runtime.file_lock import exclusive, this_process
 now = datetime.now(timezone.utc)
 with exclusive(Path(sys.argv[1]), RUN_LOCK, this_process('killed', now, int(sys.argv[2])), 0, lambda: now):
     print('held', flush=True)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from assignors import Assignment, GroupProblem, Member, Topic
 from assignors.audit.comparison import Comparison
-from assignors.audit.movement import Difference, LastOwner, Movement, diff_generations
-from assignors.audit.revocation import actual_revocations, revocations
-from assignors.generation.generations import Generation, Owner, is_follow_up, owner_of
+from assignors.audit.movements import Difference, LastOwner, Movement, diff_generations
+from assignors.audit.revocations import actual_revocations, revocations
+from assignors.generation.generation import Generation, Owner, is_follow_up, owner_of
 from tests.unit.groups import broken_assignments, places, problems
 
 T0, T1 = ("t", 0), ("t", 1)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from assignors import Assignment, AssignorError, GroupProblem, Member, Topic, TopicPartition, assign
 from assignors.audit.comparison import Comparison
-from assignors.audit.flow import Supply, most_kept, most_placed
-from assignors.audit.movement import LastOwner, diff_generations
-from assignors.audit.optimum import Least, least_movements, least_spread
-from assignors.generation.generations import Generation, Owner, owner_of
+from assignors.audit.least_movement import Least, least_movements, least_spread
+from assignors.audit.max_flow import Supply, most_kept, most_placed
+from assignors.audit.movements import LastOwner, diff_generations
+from assignors.generation.generation import Generation, Owner, owner_of
 from assignors.generation.subscriptions import existing_partition_counts
 from assignors.registry import BUILT_IN
 from tests.random_problems import random_problem, random_successor, with_topic_ids

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from assignors import GroupProblem, Member, Topic, violations
-from assignors.algorithms.own_assignor import OwnAssignorError, as_assignment
-from assignors.audit.auditing import AuditedGeneration, AuditedSolution, GroupAudit
+from assignors.algorithms.plugin import OwnAssignorError, as_assignment
+from assignors.audit.audit import AuditedGeneration, AuditedSolution, GroupAudit
 from assignors.replay.replay import Replay
 from assignors.replay.steps import Step
 from jobs.assign.time_limit import TimeLimit

@@ -21,14 +21,14 @@ from assignors import (
     assign,
 )
 from assignors.algorithms.sticky.user_data import write_sticky_user_data
-from assignors.generation.generations import WITHOUT_CLAIMS
+from assignors.generation.generation import WITHOUT_CLAIMS
 from assignors.generation.subscriptions import with_claims
 from assignors.registry import BUILT_IN
 from assignors.replay import replay
 from assignors.replay.conformance import Conformance
 from assignors.replay.replay import NEWEST_KAFKA, Replay
 from assignors.replay.steps import Snapshot
-from assignors.replay.topic_looks import ClusterLooks, LookBasis, TopicRun
+from assignors.replay.topic_metadata import ClusterLooks, LookBasis, TopicRun
 from tests.unit import recording
 from tests.unit.histories import counterfactual, held, looks, member, of_basis, play, short, snapshot, statuses
 from tests.unit.recording import RECORDING

@@ -12,8 +12,8 @@ from importlib import resources
 import pytest
 
 from jobs.report.figures import cut, visible
+from jobs.report.page import MOST_BYTES, MOST_ROWS, build_page, build_views, render, render_group, to_text
 from jobs.report.ranking import Ranking
-from jobs.report.report_page import MOST_BYTES, MOST_ROWS, build_page, build_views, render, render_group, to_text
 from jobs.report.view import ReportRows
 from tests.faults.hostile_names import MARKUP
 from tests.unit.page_outline import Outline

@@ -18,9 +18,9 @@ from jobs.report.figures import EN_DASH, visible
 from jobs.report.fleet import headline
 from jobs.report.groups import GroupLines, add_settled
 from jobs.report.packed import PACKED, PackedLines, pack_lines
+from jobs.report.page import MOST_BYTES, build_page, render
 from jobs.report.prometheus import to_prometheus
 from jobs.report.ranking import COMMITS_ONLY, Ranking, choose_findings, merge_parts
-from jobs.report.report_page import MOST_BYTES, build_page, render
 from jobs.report.run import write_page
 from jobs.report.view import ReportRows
 from jobs.runtime.output_files import PAGE, further_page, is_report_file

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.report.note import Note, made_of, read_note
-from jobs.report.report_page import build_page, design_digest, render
+from jobs.report.page import build_page, design_digest, render
 from schemas.config import ReportSettings
 from tests.unit.report_rows import AS_OF, large_fleet, sample
 

@@ -17,9 +17,9 @@ from jobs.report.exchange import MOST_OWNERS, draw_exchange
 from jobs.report.figures import Total, condense, short_names, visible
 from jobs.report.fleet import MOST_ASSIGNORS
 from jobs.report.groups import anchor
-from jobs.report.heat import lay_out
+from jobs.report.heat_map import lay_out
+from jobs.report.page import build_page, render, to_text
 from jobs.report.ranking import Ranking, worst_first
-from jobs.report.report_page import build_page, render, to_text
 from jobs.report.strategies import FLEET_COLUMNS, GROUP_COLUMNS, compare
 from jobs.report.timeline import CAUSE_MARKS, course, draw
 from jobs.report.view import ReportRows

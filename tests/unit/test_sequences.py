@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from jobs.decoders.sequences import ADRIFT, Event, UnalignableError, align, positions
+from jobs.decoders.formatter_merge import ADRIFT, Event, UnalignableError, align, positions
 from schemas.vocabulary import PlacedBy
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkRuntimeError
 
-from jobs import reach
+from jobs import preflight as reach
 from jobs.launcher import Workload
 from jobs.runtime import session
 from jobs.runtime.errors import PlatformError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors.java.string_hashes import hash_low_bytes, string_hashes
+from assignors.java.string_hash import hash_low_bytes, string_hashes
 
 
 def defined_hash(text: str) -> int:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from assignors.replay.topic_looks import MOST_INFERRED, ClusterLooks, LookBasis, TopicRun
+from assignors.replay.topic_metadata import MOST_INFERRED, ClusterLooks, LookBasis, TopicRun
 
 BEFORE, AFTER, EARLIER, INFERRED = LookBasis.BEFORE, LookBasis.AFTER, LookBasis.EARLIER, LookBasis.INFERRED
 JOINED_AT = 25

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignors import Assignment, GroupProblem, MalformedProblemError, Member, Topic, assign, violations
-from assignors.generation.verification import CODES, withheld_partitions
+from assignors.generation.violations import CODES, withheld_partitions
 from tests.unit.groups import broken_assignments, problems, sound_assignments
 from tests.unit.test_golden import STRATEGIES, problem_of, read_vectors
 

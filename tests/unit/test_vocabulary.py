@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assignors.registry import BUILT_IN
-from assignors.replay import conformance, replay, topic_looks
+from assignors.replay import conformance, replay
+from assignors.replay import topic_metadata as topic_looks
 from assignors.replay.steps import CARRIED, COUNTERFACTUAL, OBSERVED, RECOMPUTED, SOLVED
 from schemas.vocabulary import STRATEGIES, Basis, Conformance, Severity, Status, TopicBasis
 

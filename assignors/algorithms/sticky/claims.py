@@ -17,7 +17,7 @@ from assignors.algorithms.sticky.user_data import (
     read_previous_assignment,
     read_sticky_user_data,
 )
-from assignors.java.remembering import Memory
+from assignors.java.cache import Memory
 from assignors.model import KafkaAssignorError, Member, TopicPartition
 
 MemberData = tuple[Sequence[TopicPartition], int | None]

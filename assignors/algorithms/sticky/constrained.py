@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from assignors.algorithms.budget import StepBudget
+from assignors.algorithms.member_order import freeze
 from assignors.algorithms.releases import ClientBehaviour
+from assignors.algorithms.step_budget import StepBudget
 from assignors.algorithms.sticky.claims import Claims
 from assignors.algorithms.sticky.cooperative import withhold
 from assignors.algorithms.sticky.partitions import by_number, deal_hands, every_partition, mark, unmarked, unmatched
 from assignors.algorithms.sticky.rack_info import RackInfo
-from assignors.algorithms.subscribers import freeze
 from assignors.java.ordering import hash_map_order, partition_order, ranks, sort_positions, sort_strings, table_capacity
 from assignors.model import KafkaAssignorError, TopicPartition
 

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from assignors.algorithms.budget import StepBudget
 from assignors.algorithms.releases import ClientBehaviour
+from assignors.algorithms.step_budget import StepBudget
 from assignors.algorithms.sticky.claims import Claims
 from assignors.algorithms.sticky.cooperative import withhold
 from assignors.algorithms.sticky.partitions import every_partition

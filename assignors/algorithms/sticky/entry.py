@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from assignors.algorithms.budget import StepBudget
+from assignors.algorithms.member_order import members_in_map_order
 from assignors.algorithms.releases import ClientBehaviour, client_behaviour, parse_release
+from assignors.algorithms.step_budget import StepBudget
 from assignors.algorithms.sticky.claims import (
     COOPERATIVE_READER,
     STICKY_READER,
@@ -29,7 +30,6 @@ from assignors.algorithms.sticky.general_problem import GeneralProblem, state_ge
 from assignors.algorithms.sticky.irregular import IrregularRebalance
 from assignors.algorithms.sticky.rack_info import RackInfo
 from assignors.algorithms.sticky.small_groups import assign_small_group
-from assignors.algorithms.subscribers import members_in_map_order
 from assignors.generation.subscriptions import distinct_subscriptions, existing_partition_counts
 from assignors.java.ordering import DEFAULT_CAPACITY, filled_map, has_crowded_bucket, hash_map_order, put_all
 from assignors.model import Assignment, GroupProblem, KafkaVersionError, TopicPartition

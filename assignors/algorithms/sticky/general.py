@@ -11,8 +11,8 @@ from heapq import heapify, heappush, heapreplace
 from itertools import accumulate, groupby
 from typing import Any, Generic, TypeVar
 
-from assignors.algorithms.budget import StepBudget
 from assignors.algorithms.releases import ClientBehaviour
+from assignors.algorithms.step_budget import StepBudget
 from assignors.algorithms.sticky.general_problem import GeneralProblem
 from assignors.algorithms.sticky.movements import PartitionMovements
 from assignors.algorithms.sticky.partitions import every_partition, picker, topic_of

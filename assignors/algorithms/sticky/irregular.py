@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from assignors.algorithms.budget import StepBudget
 from assignors.algorithms.releases import ClientBehaviour
+from assignors.algorithms.step_budget import StepBudget
 from assignors.algorithms.sticky.general import GeneralRebalance
 from assignors.algorithms.sticky.general_problem import GeneralProblem, claimants
 from assignors.algorithms.sticky.partitions import every_partition

@@ -7,7 +7,7 @@ from itertools import chain, compress, count, repeat, starmap
 from operator import itemgetter
 from typing import Any
 
-from assignors.java.remembering import partitions_of
+from assignors.java.cache import partitions_of
 from assignors.model import TopicPartition
 
 topic_of: Callable[[TopicPartition], str] = itemgetter(0)

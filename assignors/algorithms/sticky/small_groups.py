@@ -6,10 +6,10 @@ need no sorting, and what the last few sets of topics have been asked is remembe
 
 from __future__ import annotations
 
+from assignors.algorithms.member_order import map_order
 from assignors.algorithms.releases import ClientBehaviour
 from assignors.algorithms.sticky.constrained import constrained_orders, deal, fill_quotas
 from assignors.algorithms.sticky.small_topics import SmallTopics, find_small_topics
-from assignors.algorithms.subscribers import map_order
 from assignors.java.ordering import ranks, sort_strings
 from assignors.model import Assignment, GroupProblem, TopicPartition
 

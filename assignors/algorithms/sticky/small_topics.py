@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import compress
 
 from assignors.algorithms.sticky.partitions import deal_hands
-from assignors.java.remembering import Memory
+from assignors.java.cache import Memory
 from assignors.model import Topic, TopicPartition
 
 _LARGEST = 4096  # places: beyond, what is done here once for a group does not show in its time any more

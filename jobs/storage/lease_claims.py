@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from jobs.runtime.errors import explain
 from jobs.runtime.jvm import STORAGE_ERRORS
-from jobs.runtime.location import address, local_folder
-from jobs.storage.stored import remove_stored, store_once, stored_names
+from jobs.runtime.locations import address, local_folder
+from jobs.storage.hadoop_files import remove_stored, store_once, stored_names
 
 logger = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
-from jobs.brokers.live import Span, Work
-from jobs.decoders.commit_columns import RAW_COLUMNS
+from jobs.brokers.live_input import Span, Work
+from jobs.decoders.offset_commit_columns import RAW_COLUMNS
 from jobs.runtime.errors import CollectionBrokenError, PlatformError
-from jobs.workers.worker_guard import DecodingFailedError, limited_memory, out_of_memory
+from jobs.workers.guard import DecodingFailedError, limited_memory, out_of_memory
 from schemas.wire.keys import COMMITTED_COLUMN
 
 NAME = "evenkeel_offsets_topic"

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from jobs.runtime.atomic_file import write_file
 from jobs.runtime.errors import InputError, NotAWarehouseError, PlatformError
 from jobs.runtime.jvm import SPARK_ERRORS, is_of_one_machine, is_utf8, jvm_encoding
-from jobs.runtime.location import MARK, address
+from jobs.runtime.locations import MARK, address
 from jobs.workers.batches import Batches
 
 logger = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import InputPartition
 
 from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.cluster import Cluster, Connection, OffsetsLog
+from jobs.brokers.log_continuity import check_unchanged, go_on
 from jobs.brokers.records import Reader
-from jobs.brokers.resuming import check_unchanged, go_on
 from jobs.runtime.errors import ClusterError, InputError, TopicForbiddenError
 from schemas.positions import Positions
 from schemas.wire.keys import OFFSETS_TOPIC

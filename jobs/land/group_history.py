@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 
 from assignors.replay.replay import UNRESOLVED
 from jobs.context import RunContext
-from jobs.decoders.consumer_group_fold import WORKED_OUT
-from jobs.land import decode_udfs
-from jobs.land.settling import disputed_places, is_folded
+from jobs.decoders.consumer_group_replay import WORKED_OUT
+from jobs.land import udfs as decode_udfs
+from jobs.land.deduplication import disputed_places, is_folded
 from jobs.storage.derived_results import results_of
 from jobs.storage.table_changes import ChangedTables, TableChange, Tables
 from schemas.keys import GROUP

@@ -7,7 +7,7 @@ import math
 import re
 from pathlib import Path
 
-from jobs.runtime.location import is_text, on_one_line
+from jobs.runtime.locations import is_text, on_one_line
 
 EXPLANATION = """
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 
-from assignors.algorithms.budget import StepBudget
+from assignors.algorithms.member_order import freeze, members_in_map_order, result_order, subscribers_of_topics
 from assignors.algorithms.racks import is_rack_aware, partition_racks
 from assignors.algorithms.releases import ClientBehaviour, client_behaviour
-from assignors.algorithms.subscribers import freeze, members_in_map_order, result_order, subscribers_of_topics
+from assignors.algorithms.step_budget import StepBudget
 from assignors.generation.subscriptions import distinct_subscriptions, existing_partition_counts
+from assignors.java.cache import partitions_of
 from assignors.java.ordering import computed_hash_map_order, hash_map_order, java_order, member_order, partition_order
-from assignors.java.remembering import partitions_of
 from assignors.model import Assignment, GroupProblem, Member, Topic, TopicPartition
 
 

@@ -8,15 +8,15 @@ from itertools import repeat
 from typing import Any, TypeVar
 
 from assignors.audit.comparison import Comparison
-from assignors.audit.movement import Difference, Withheld, diff_generations
-from assignors.audit.optimum import Least, least_movements, least_spread
-from assignors.audit.revocation import actual_revocations
+from assignors.audit.least_movement import Least, least_movements, least_spread
+from assignors.audit.movements import Difference, Withheld, diff_generations
+from assignors.audit.revocations import actual_revocations
 from assignors.audit.triggers import Evidence, Past, Trigger, find_triggers
 from assignors.generation.balance import Balance, measure_balance
-from assignors.generation.generations import COOPERATIVE, Generation
+from assignors.generation.generation import COOPERATIVE, Generation
 from assignors.generation.holdings import Holdings
 from assignors.generation.subscriptions import NO_CLAIM, with_claims
-from assignors.generation.verification import violations
+from assignors.generation.violations import violations
 from assignors.model import AssignmentMapping, GroupProblem
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED, RECOMPUTED
 

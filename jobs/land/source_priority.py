@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext
-from jobs.land.settling import CONFLICT, conflict_places, is_older
+from jobs.land.deduplication import CONFLICT, conflict_places, is_older
 from jobs.storage.derived_results import results_of
 from jobs.storage.table_changes import TableChange, Tables
 from schemas.keys import GROUP

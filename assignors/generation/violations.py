@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from assignors.generation.balance import topic_skews
-from assignors.generation.generations import COOPERATIVE
+from assignors.generation.generation import COOPERATIVE
 from assignors.generation.holdings import Holdings, Owners
 from assignors.generation.subscriptions import (
     Subscriptions,

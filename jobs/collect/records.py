@@ -15,12 +15,12 @@ from datetime import datetime
 from functools import partial
 
 from jobs.brokers.cluster import Cluster, OffsetsLog
+from jobs.brokers.log_continuity import check_unchanged, go_on
 from jobs.brokers.records import Reader
-from jobs.brokers.resuming import check_unchanged, go_on
-from jobs.collect.capture_folder import CaptureFolder
-from jobs.collect.collection import ANOTHER_FOLDER, Ending, Looks, Request, check_cluster, files_told, telling_place
+from jobs.collect.folder import CaptureFolder
+from jobs.collect.session import ANOTHER_FOLDER, Ending, Looks, Request, check_cluster, files_told, telling_place
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, TopicForbiddenError
-from jobs.runtime.location import told
+from jobs.runtime.locations import told
 from schemas.positions import Positions
 from schemas.wire.keys import OFFSETS_TOPIC
 

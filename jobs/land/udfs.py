@@ -16,13 +16,13 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.decoders import cluster_metadata, consumer_offsets, describe_rows, dump_log, formatter_json, snapshot_lines
-from jobs.decoders.commit_columns import RAW_COLUMNS, split_commits
-from jobs.decoders.consumer_group_fold import Record, fold
+from jobs.decoders.consumer_group_replay import Record, fold
 from jobs.decoders.decoded import Row
-from jobs.decoders.sequences import ADRIFT, Event, UnalignableError, align, positions
+from jobs.decoders.formatter_merge import ADRIFT, Event, UnalignableError, align, positions
+from jobs.decoders.offset_commit_columns import RAW_COLUMNS, split_commits
 from jobs.decoders.text_pieces import Piece, read, read_whole
 from jobs.workers.batches import Batches, to_batches
-from jobs.workers.worker_guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
+from jobs.workers.guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
 from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, DUMPED_ROWS, FOLDED_ROWS, PART_ROWS
 from schemas.vocabulary import PlacedBy, Source
 

@@ -14,7 +14,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.audit.news import News, concerned, earlier_rows, has_no_places
+from jobs.audit.new_commits import News, concerned, earlier_rows, has_no_places
 from jobs.context import RunContext
 from jobs.storage.hashed_keys import hashed, join_hashed
 from schemas.keys import GROUP, PARTITION_OF_GROUP, TOPIC

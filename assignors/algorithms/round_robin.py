@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import chain, groupby
 
-from assignors.algorithms.budget import StepBudget
+from assignors.algorithms.member_order import freeze, members_in_map_order, result_order, subscribers_of_topics
 from assignors.algorithms.releases import client_behaviour
-from assignors.algorithms.subscribers import freeze, members_in_map_order, result_order, subscribers_of_topics
+from assignors.algorithms.step_budget import StepBudget
 from assignors.generation.subscriptions import existing_partition_counts
+from assignors.java.cache import partitions_of
 from assignors.java.ordering import java_order, member_order, sort_strings
-from assignors.java.remembering import partitions_of
 from assignors.model import Assignment, GroupProblem, KafkaAssignorError, TopicPartition
 
 

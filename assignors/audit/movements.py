@@ -14,11 +14,11 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from assignors.audit.comparison import Comparison, Several
-from assignors.audit.revocation import actual_revocations, revocations
-from assignors.generation.generations import COOPERATIVE, Owner, owner_of
+from assignors.audit.revocations import actual_revocations, revocations
+from assignors.generation.generation import COOPERATIVE, Owner, owner_of
 from assignors.generation.holdings import NOBODY
 from assignors.generation.subscriptions import existing_partition_counts, subscribed_topics
-from assignors.generation.verification import withheld_partitions
+from assignors.generation.violations import withheld_partitions
 from assignors.java.ordering import java_order
 from assignors.model import TopicPartition
 
@@ -151,7 +151,7 @@ def diff_generations(
         deleted_topics: topics known to be gone to which no member subscribes any more. A subscribed topic that is not in
             ``comparison.current.problem.topics`` is gone anyway.
 
-    >>> from assignors.generation.generations import Generation, is_follow_up
+    >>> from assignors.generation.generation import Generation, is_follow_up
     >>> from assignors.model import GroupProblem, Member, Topic
     >>> topics = {"t": Topic(2)}
     >>> one = GroupProblem(topics, (Member("a", ("t",)),))

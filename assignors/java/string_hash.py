@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assignors.java.remembering import Memory
+from assignors.java.cache import Memory
 
 _LEAST_WIDTH = 8  # units; a lane has to hold 32 bits in the end
 _TOGETHER = 256

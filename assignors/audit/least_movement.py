@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.audit.comparison import Comparison
-from assignors.audit.flow import Supply, most_kept, most_placed
-from assignors.audit.movement import Withheld
-from assignors.generation.generations import COOPERATIVE, owner_of
+from assignors.audit.max_flow import Supply, most_kept, most_placed
+from assignors.audit.movements import Withheld
+from assignors.generation.generation import COOPERATIVE, owner_of
 from assignors.generation.holdings import NOBODY
 from assignors.generation.subscriptions import (
     Subscriptions,
@@ -25,7 +25,7 @@ from assignors.generation.subscriptions import (
     subscribers_of,
     subscriptions_of,
 )
-from assignors.generation.verification import withheld_partitions
+from assignors.generation.violations import withheld_partitions
 from assignors.model import GroupProblem
 
 MOST_EDGES = 20_000
@@ -67,7 +67,7 @@ def least_movements(comparison: Comparison, withheld: Withheld | None = None, mo
         None when there is no generation before or no member, and where the assignment is not a whole one: a partition is withheld,
         multiply owned now or before, or given to somebody who does not subscribe to its topic.
 
-    >>> from assignors.generation.generations import Generation
+    >>> from assignors.generation.generation import Generation
     >>> from assignors.model import Member, Topic
     >>> problem = GroupProblem({"t0": Topic(3)}, tuple(Member(name, ("t0",)) for name in "abcd"))
     >>> before = Generation(1, "range", problem, {"a": (("t0", 0), ("t0", 1), ("t0", 2))})

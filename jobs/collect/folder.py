@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pydantic import ValidationError
 
-from jobs.collect.record_file import RecordFile
+from jobs.collect.parquet_file import RecordFile
 from jobs.runtime.atomic_file import remove_unfinished, write_file
 from jobs.runtime.errors import CaptureFolderError, WarehouseBusyError
-from jobs.runtime.location import table_around, told
-from jobs.runtime.lock import exclusive, read_holder, this_process
+from jobs.runtime.file_lock import exclusive, read_holder, this_process
+from jobs.runtime.locations import table_around, told
 from schemas.positions import POLLED, POSITIONS, PolledGroups, Positions
 
 LOCK = ".evenkeel.collect.lock"

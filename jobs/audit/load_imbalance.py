@@ -10,8 +10,8 @@ import logging
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.audit import resumption
-from jobs.audit.news import CLOCKS_DIFFER, News, concerned
+from jobs.audit import resume_offsets as resumption
+from jobs.audit.new_commits import CLOCKS_DIFFER, News, concerned
 from jobs.context import RunContext
 from schemas.keys import GROUP, PLACE
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS

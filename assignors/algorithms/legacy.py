@@ -19,7 +19,7 @@ from itertools import cycle
 from assignors.algorithms.releases import Release, parse_release
 from assignors.generation.subscriptions import thread_subscriptions_of
 from assignors.java.ordering import sort_strings
-from assignors.java.string_hashes import string_hashes
+from assignors.java.string_hash import string_hashes
 from assignors.model import Assignment, GroupProblem, KafkaAssignorError, KafkaVersionError, TopicPartition
 
 _REMOVED: Release = (2, 0)

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext
-from jobs.land import decode_udfs
-from jobs.land.decode_udfs import STORED
+from jobs.land import udfs as decode_udfs
+from jobs.land.udfs import STORED
 from jobs.runtime.errors import InputError
 from jobs.storage.derived_results import results_of
 from jobs.storage.table_changes import TableChange, Tables

@@ -16,9 +16,9 @@ from typing import Any
 
 from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.cluster import Cluster
-from jobs.collect.capture_folder import CaptureFolder
+from jobs.collect.folder import CaptureFolder
 from jobs.runtime.errors import CaptureFolderError, ClusterError
-from jobs.runtime.location import told
+from jobs.runtime.locations import told
 from schemas.positions import PolledGroups, Positions
 
 logger = logging.getLogger(__name__)

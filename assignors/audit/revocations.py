@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assignors.audit.comparison import Comparison
-from assignors.generation.generations import SERVER_SIDE, owner_of
+from assignors.generation.generation import SERVER_SIDE, owner_of
 from assignors.model import Member
 
 

@@ -16,7 +16,7 @@ from assignors.replay.chains import Settled
 from assignors.replay.conformance import Conformance
 from assignors.replay.recurrence import Recurrence
 from assignors.replay.steps import Snapshot, Solution, State, Step
-from assignors.replay.topic_looks import LookBasis, ResolvedTopic
+from assignors.replay.topic_metadata import LookBasis, ResolvedTopic
 from jobs.workers.packing import group_by_topic
 
 FORMAT = 2

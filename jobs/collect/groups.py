@@ -17,11 +17,11 @@ from datetime import datetime
 from typing import Any
 
 from jobs.brokers.cluster import Cluster
-from jobs.brokers.cluster_groups import poll_groups
-from jobs.collect.capture_folder import CaptureFolder
-from jobs.collect.collection import Ending, Looks, Request, check_cluster, files_told, telling_place
+from jobs.brokers.groups import poll_groups
+from jobs.collect.folder import CaptureFolder
+from jobs.collect.session import Ending, Looks, Request, check_cluster, files_told, telling_place
 from jobs.runtime.errors import ClusterError, CollectionBrokenError
-from jobs.runtime.location import told
+from jobs.runtime.locations import told
 from schemas.positions import PolledGroups, SeenGroup
 
 logger = logging.getLogger(__name__)

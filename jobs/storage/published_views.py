@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobs.runtime.location import is_path
-from jobs.storage.sql_text import quoted
+from jobs.runtime.locations import is_path
+from jobs.storage.sql_literals import quoted
 from jobs.storage.warehouse import Warehouse
 from schemas.tables import RUNS, TABLES
 from schemas.vocabulary import RunStatus

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from assignors.algorithms.member_order import members_in_map_order, result_order
 from assignors.algorithms.releases import Release, parse_release
-from assignors.algorithms.subscribers import members_in_map_order, result_order
 from assignors.algorithms.uniform_heterogeneous import place_partitions
 from assignors.generation.subscriptions import distinct_subscriptions
 from assignors.java.ordering import DEFAULT_CAPACITY, hash_map_order, java_order, member_order, uuid_hash, uuid_order

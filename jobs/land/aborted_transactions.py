@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from jobs.context import RunContext
 from jobs.decoders.dump_log import COMMITTED
 from jobs.land.comparison import LogSurvey, log_offset, log_partition
-from jobs.land.settling import is_of_log
+from jobs.land.deduplication import is_of_log
 from jobs.storage.table_changes import TableChange, Tables
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS
