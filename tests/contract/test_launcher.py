@@ -2,7 +2,7 @@
 
 A checkout is a folder with the script, ``jobs/launcher.py``, ``setup.cfg`` and ``conf/``. The fake ``python3`` makes a ``.venv`` and
 "installs" a Spark whose ``spark-submit`` prints its arguments; everything else it hands to the real interpreter. The fake ``java`` is Ivy.
-What needs no process is in ``tests/unit/test_launcher.py``.
+What needs no process is in ``tests/unit/jobs/test_launcher.py``.
 """
 
 from __future__ import annotations

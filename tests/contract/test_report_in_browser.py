@@ -18,9 +18,9 @@ from jobs.report.groups import anchor
 from jobs.report.page import MOST_BYTES, Document, build_page, render
 from jobs.report.ranking import Ranking
 from jobs.report.view import Page, ReportRows
+from tests.builders.report_rows import AS_OF, finding_row, group_row, large_fleet
 from tests.contract.browser import browsing, requests_of, require_chromium
 from tests.faults.hostile_names import NAMES
-from tests.unit.report_rows import AS_OF, finding_row, group_row, large_fleet
 
 ARTEFACTS = Path(__file__).resolve().parents[2] / ".evenkeel" / "artefacts"
 GROUPS, DETAILED = 1_000, 8

@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, StructType
 from schemas.snapshot import GroupSnapshot
 from schemas.snapshot_docs import to_json_schema
 from schemas.staging import DECODED_ROWS
-from tests.unit.group_snapshots import admin_looks, decode, envelope, member, told_envelopes
+from tests.builders.group_snapshots import admin_looks, decode, envelope, member, told_envelopes
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "docs" / "snapshot.schema.json"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.unit.records import assignment, commit_key, commit_value, group_key, group_member, group_value, string, subscription
+from tests.builders.records import assignment, commit_key, commit_value, group_key, group_member, group_value, string, subscription
 
 PARTITIONS, TOPICS, TOPIC_PARTITIONS, MEMBERS, GENERATIONS = 20, 12, 4, 3, 3
 AT_MS = 1_795_000_000_000

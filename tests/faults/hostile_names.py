@@ -7,7 +7,7 @@ import json
 import struct
 from pathlib import Path
 
-from tests.unit.records import blob, commit_key, group_key, string, topic_partitions
+from tests.builders.records import blob, commit_key, group_key, string, topic_partitions
 
 AT_MS = 1_795_000_000_000
 PARTITIONS = 4

@@ -46,7 +46,7 @@ COPIED = ("assignors", "schemas", "jobs", "conf", "docs", "tests", "pyproject.to
 
 
 def _unit_tests(*names: str) -> tuple[str, ...]:
-    return tuple(f"tests/unit/test_{name}.py" for name in names)
+    return tuple(str(next(ROOT.glob(f"tests/unit/**/test_{name}.py")).relative_to(ROOT)) for name in names)
 
 
 JUDGING_TESTS = _unit_tests(
@@ -59,7 +59,7 @@ ASSIGNOR_TESTS = _unit_tests(
     *("own_assignor_answers", "conformance", "string_hashes", "coordinator_partition", "vocabulary", "verification", "movement", "optimum"),
     "examples",
 )
-LOCK_TESTS = ("tests/unit/test_lock.py", "tests/unit/test_claims.py", "tests/spark/test_stored.py", "tests/spark/test_lease.py")
+LOCK_TESTS = (*_unit_tests("lock", "claims"), "tests/spark/test_stored.py", "tests/spark/test_lease.py")
 PUBLISHING_TESTS = (
     "tests/spark/test_bad_input.py::test_a_folder_that_is_no_warehouse_stays_untouched",
     "tests/spark/test_bad_input.py::test_inputs_that_are_refused_before_anything_is_written",

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from jobs import cli
 from jobs.options import COMMANDS
 from jobs.runtime.locations import on_one_line
-from tests.unit.records import JUNK, record_line, spoilt
+from tests.builders.records import JUNK, record_line, spoilt
 
 SOUND = {
     "inputs": ["captures"],

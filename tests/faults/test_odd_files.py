@@ -18,8 +18,8 @@ import pytest
 from jobs.decoders import text_pieces
 from jobs.decoders.captures import find_captures
 from jobs.runtime.errors import InputError
+from tests.builders.records import record_line
 from tests.spark.tables import rows
-from tests.unit.records import record_line
 
 RECORDS = pa.table(
     {

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.runtime.file_lock import exclusive, shared, this_process
 from jobs.runtime.locations import RUN_LOCK
-from tests.unit.records import record_line
+from tests.builders.records import record_line
 
 WRITING = ("run", "land", "assign", "audit", "maintain")
 BUSY = 3

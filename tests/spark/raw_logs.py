@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.builders import records
 from tests.spark.frames import moment
-from tests.unit import records
 
 Row = dict[str, Any]
 SCHEMA = pa.schema(

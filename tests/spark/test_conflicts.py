@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.builders import records
+from tests.builders.consumer_group_records import TOPIC_IDS, Log
 from tests.spark.captures import DEMO, LOOKS
 from tests.spark.raw_logs import Row, commit, foreign, generation, look, raw, tombstone, written, written_text
 from tests.spark.tables import assert_equal_warehouses, rows
-from tests.unit import records
-from tests.unit.consumer_group_records import TOPIC_IDS, Log
 
 GROUP_METADATA, OFFSET_COMMIT = b"\x00\x02", b"\x00\x01"
 

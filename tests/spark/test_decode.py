@@ -24,7 +24,7 @@ from jobs.workers.batches import to_batches
 from jobs.workers.guard import DecodingFailedError
 from schemas.staging import DECODED_ROWS, TARGETS
 from schemas.vocabulary import Source
-from tests.unit import records
+from tests.builders import records
 
 SCHEMA = to_arrow_schema(DECODED_ROWS)
 RAW = pa.schema(

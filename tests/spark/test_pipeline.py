@@ -18,9 +18,9 @@ from jobs.context import software_versions
 from jobs.land import run as land_stage
 from jobs.runtime.errors import StageFailedError
 from jobs.storage.warehouse import Warehouse
+from tests.builders.records import group_key, group_value, record_line
 from tests.conftest import Evenkeel
 from tests.spark.tables import rows, versions
-from tests.unit.records import group_key, group_value, record_line
 
 LANDED = "offset_snapshots"
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.builders import plug_ins
 from tests.spark.captures import LOOKS, of_groups
 from tests.spark.tables import rows
-from tests.unit import plug_ins
 
 GROUP = "alerts-range"
 BAD = {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import records
 from tests.spark.tables import rows, versions
-from tests.unit import records
 
 TOPIC_ID = "h4iV23IwTGSBaoQ1ykZbbw"
 

@@ -15,9 +15,9 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 from jobs.land.aborted_transactions import PLACE, judged
 from schemas.tables import OFFSET_SNAPSHOTS
 from schemas.wire.keys import COMMITTED_COLUMN
+from tests.builders import records
 from tests.spark.frames import frame, moment
 from tests.spark.tables import assert_equal_warehouses, rows
-from tests.unit import records
 
 Row = dict[str, Any]
 PLACES = StructType([OFFSET_SNAPSHOTS.schema[name] for name in PLACE])

@@ -1,0 +1,110 @@
+"""Histories of one group as findings are told of them, written down in a few words and put through the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assignors import GroupProblem, Member, Topic
+from assignors.audit.audit import AuditedGeneration, AuditedSolution, GroupAudit
+from assignors.audit.triggers import Evidence, Participant
+from assignors.generation.generation import owner_of
+from assignors.replay.steps import OBSERVED
+from jobs.findings import RULES, Finding, GroupHistory, SnapshotFacts, find, gather_facts
+from schemas.vocabulary import Rule
+from tests.builders.histories import held, member
+
+Origin = tuple[str, str]
+ANYWHERE: Origin = ("app", "/10.0.0.1")
+CLASSIC = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One snapshot as the audit reads it."""
+
+    generation: AuditedGeneration
+    offered: Sequence[Sequence[str] | None]
+    uncertain_topics: Sequence[str]
+    recurrences: str | None = None
+    rebalance_timeout_ms: int | None = None
+
+
+def stored(
+    number: int,
+    given: Mapping[str, str],
+    *members: Member,
+    strategy: str = "range",
+    topics: Mapping[str, int] | None = None,
+    minute: float = 0,
+    incarnation: int = 0,
+    at: Mapping[str, Origin | None] | None = None,
+    offered: Mapping[str, Sequence[str]] | None = None,
+    uncertain_topics: Sequence[str] = (),
+    has_predecessor: bool = True,
+    is_follow_up: bool = False,
+    is_rewrite: bool = False,
+    batched_epoch_count: int = 0,
+    **shown: Any,
+) -> Stored:
+    """Return a snapshot in which members were given partitions; those that are not listed subscribe to ``t`` and claim nothing.
+
+    Args:
+        given: member id -> its partitions, as ``t0 u1``.
+        topics: partition counts; ``t`` has two when None.
+        at: member id -> client id and host; the same place for all that are not in it.
+        offered: member id -> its list of assignors.
+        shown: fields of ``Evidence``.
+    """
+    listed = {one.member_id: one for one in members}
+    everybody = tuple(listed.get(name, member(name)) for name in given)
+    places = {name: ANYWHERE for name in given} | dict(at or {})
+    existing = {name: Topic(count) for name, count in ({"t": 2} if topics is None else topics).items()}
+    participants = [Participant(owner_of(one), one.member_id, places[one.member_id], None, frozenset(one.topics)) for one in everybody]
+    defaults = {"is_consumer_protocol": strategy not in CLASSIC, "is_conversion": False, "is_look": False, "has_subscriptions": True}
+    evidence = Evidence(
+        number,
+        round(minute * 60_000),
+        is_follow_up=is_follow_up,
+        strategy=strategy if given else None,
+        participants=participants,
+        topics={name: topic for name, topic in existing.items() if name not in uncertain_topics},
+        is_rewrite=is_rewrite,
+        **(defaults | shown),
+    )
+    assignment = {name: held(text) for name, text in given.items()}
+    solutions = (AuditedSolution(OBSERVED, strategy if given else "", assignment),)
+    problem = GroupProblem(existing, everybody)
+    flags = (has_predecessor, is_rewrite, is_follow_up)
+    generation = AuditedGeneration(number, incarnation, problem, (), True, *flags, evidence, solutions, batched_epoch_count)
+    return Stored(generation, [(offered or {}).get(name) for name in given], uncertain_topics)
+
+
+def facts(*history: Stored) -> list[SnapshotFacts]:
+    """Return what rules are told of each snapshot."""
+    audit, past = GroupAudit(), GroupHistory()
+    told = []
+    for one in history:
+        solved = {"basis": OBSERVED, "strategy": "", "status": "solved", "conformance": None, "kafka_version": None, "detail": None}
+        solved["uncertain_topics"] = one.uncertain_topics
+        solved["recurrences"] = one.recurrences
+        timeouts_ms = [one.rebalance_timeout_ms] * len(one.generation.problem.members)
+        row = {"offered": one.offered, "is_disputed": False, "flavour": None, "rebalance_timeouts_ms": timeouts_ms}
+        told.append(gather_facts(row, one.generation, [solved], audit.advance(one.generation), past))
+    return told
+
+
+def found(rule: Rule, *history: Stored) -> list[Finding | None]:
+    """Return what a rule finds in each snapshot."""
+    return [next((one for one in find(snapshot, RULES) if one.rule_id == rule), None) for snapshot in facts(*history)]
+
+
+def last(rule: Rule, *history: Stored) -> Finding | None:
+    """Return what a rule finds in the last snapshot."""
+    return found(rule, *history)[-1]
+
+
+def places(rule: Rule, *history: Stored) -> list[int]:
+    """Return the numbers, from 0, of the snapshots in which a rule finds something."""
+    return [number for number, finding in enumerate(found(rule, *history)) if finding is not None]

@@ -1,0 +1,92 @@
+"""Assignments in columns: nothing is lost on the way there, and arrays tell what a walk over the partitions tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assignors import Assignment, GroupProblem, Topic, TopicPartition
+from assignors.generation.holdings import NOBODY, Holdings, Layout
+from tests.builders.groups import broken_assignments, places, problems, topic_maps
+
+
+@st.composite
+def assignments(draw: st.DrawFn) -> tuple[GroupProblem, Assignment]:
+    problem = draw(problems())
+    assignment = draw(broken_assignments(problem))
+    wild: list[TopicPartition] = [("t0", -1), ("t1", 2**31 - 1), ("nowhere", 0)]
+    if draw(st.booleans()):
+        assignment = {owner: (*held, *draw(st.lists(st.sampled_from(wild), max_size=2))) for owner, held in assignment.items()}
+    return problem, assignment
+
+
+def by_topic(held: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+    """Return partitions with those of a topic together, topics by first appearance."""
+    topics = list(dict.fromkeys(topic for topic, _ in held))
+    return tuple(sorted(held, key=lambda place: topics.index(place[0])))
+
+
+@given(assignments())
+def test_holdings_are_the_assignment_topic_by_topic(given_now: tuple[GroupProblem, Assignment]) -> None:
+    _, assignment = given_now
+    held = Holdings.of(assignment)
+    assert dict(held) == {owner: by_topic(partitions) for owner, partitions in assignment.items()}
+    assert list(held) == list(assignment)
+    assert held.loads == [len(partitions) for partitions in assignment.values()]
+    assert [held.load(owner) for owner in (*assignment, "somebody else")] == [*held.loads, 0]
+    entries = Counter((owner, topic) for owner, partitions in assignment.items() for topic, _ in partitions)
+    assert {(owner, topic): count for owner, topic, count in held.entries()} == entries
+    assert held.topic_counts() == Counter(topic for partitions in assignment.values() for topic, _ in partitions)
+    assert Holdings.of(held) is held
+
+
+@given(topic_maps(), topic_maps(), places)
+def test_every_partition_of_a_layout_has_a_number_of_its_own(one: dict[str, Topic], other: dict[str, Topic], place: TopicPartition) -> None:
+    layout = Layout.of(one, other)
+    counts = {name: max(side[name].partition_count or 0 for side in (one, other) if name in side) for name in one | other}
+    everything = [(name, number) for name, count in counts.items() for number in range(count)]
+    assert sorted(layout.partitions(np.arange(layout.size))) == sorted(everything)
+    assert [layout.number(found) for found in layout.partitions(np.arange(layout.size))] == list(range(layout.size))
+    assert (layout.number(place) is None) == (place not in everything)
+    assert layout.number((place[0], -1)) is None
+
+
+@given(assignments())
+def test_owners_are_those_of_a_walk_over_all_partitions(given_now: tuple[GroupProblem, Assignment]) -> None:
+    problem, assignment = given_now
+    layout, held = Layout.of(problem.topics), Holdings.of(assignment)
+    found = held.owners_in(layout)
+    walked: dict[TopicPartition, list[str]] = {}
+    for owner, partitions in assignment.items():
+        for place in partitions:
+            walked.setdefault(place, []).append(owner)
+    for number, place in enumerate(layout.partitions(np.arange(layout.size))):
+        owner = found.first[number]
+        assert (owner == NOBODY and place not in walked) or held.owners[owner] in walked[place]
+    several = {**found.shared, **found.strays}
+    assert {place: [held.owners[owner] for owner in owners] for place, owners in several.items()} == {
+        place: list(dict.fromkeys(owners)) for place, owners in walked.items() if len(set(owners)) > 1 or layout.number(place) is None
+    }
+    assert found.strays.keys() == {place for place in walked if layout.number(place) is None}
+    assert sorted(found.repeated) == sorted(place for place, owners in walked.items() if len(owners) > 1)
+    assert found.partition_count == len(walked)
+    free = [place for place in layout.partitions(np.arange(layout.size)) if place not in walked]
+    assert list(layout.partitions(found.free)) == free
+    for topics in ({"t0"}, set(problem.topics), set()):
+        assert list(layout.partitions(found.free_of(topics))) == [place for place in free if place[0] in topics]
+
+
+def test_owners_in_another_layout_are_found_anew() -> None:
+    held = Holdings.of({"a": (("t", 0), ("u", 0))})
+    wide, narrow, wider = Layout({"u": 1, "t": 2}), Layout({"t": 1}), Layout({"t": 3, "u": 1})
+    owners = [held.owners_in(layout).first.tolist() for layout in (wide, narrow, wider)]
+    assert owners == [[0, NOBODY, 0], [0], [0, NOBODY, NOBODY, 0]]
+    assert held.owners_in(narrow).strays == {("u", 0): (0,)}
+
+
+def test_numbers_are_in_the_order_of_java() -> None:
+    layout = Layout({"\ufffd": 1, "\U0001f600": 2})
+    assert list(layout.partitions(np.arange(3))) == [("\U0001f600", 0), ("\U0001f600", 1), ("\ufffd", 0)]

@@ -1,0 +1,641 @@
+"""Texts of ``kafka-consumer-groups`` read back: recorded ones, and ones rendered here from the tool's own formats of every version."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.decoders import describe
+from jobs.decoders.describe import find_lost_topic_names, looks_like_describe
+from jobs.decoders.describe_model import Description, Group, Line, Member, Offset, Place
+from tests.builders.describe_texts import Consumer, Kafka, filled_names, kafkas, plain_names, printed, rendered, sessions, wanted
+
+RECORDED = Path(__file__).parents[3] / "golden" / "describe" / "recorded.jsonl.gz"
+SNAPSHOTS = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).decode().splitlines()]
+
+
+def parse(text: str, group_id: str | None = None) -> Description:
+    return describe.parse({"": text}, group_id)
+
+
+# Recorded outputs.
+
+
+def recorded_group(snapshot: dict[str, Any], group_id: str) -> Kafka:
+    told = snapshot["groups"][group_id]
+    is_consumer = told["type"] == "Consumer"
+    places = {place: tuple(place.rsplit("-", 1)) for place in (*told["committed"], *snapshot["end_offsets"])}
+    return Kafka(
+        group_id=group_id,
+        kind=told["type"].lower(),
+        state=told["state"],
+        assignor=told["assignor"],
+        coordinator=("127.0.0.1", 29091 + told["coordinator"], told["coordinator"]),
+        epoch=told["group_epoch"],
+        target_epoch=told["target_assignment_epoch"],
+        members=tuple(
+            Consumer(
+                member_id=member["member_id"],
+                instance_id=member["instance_id"],
+                client_id=member["client_id"],
+                host=member["host"],
+                held=member["assignment"],
+                target=(member["target_assignment"] or {}) if is_consumer else None,
+                epoch=member["member_epoch"],
+                is_upgraded=member["upgraded"],
+            )
+            for member in told["members"]
+        ),
+        committed={(places[place][0], int(places[place][1])): tuple(commit) for place, commit in told["committed"].items()},
+        ends={(places[place][0], int(places[place][1])): end for place, end in snapshot["end_offsets"].items() if end is not None},
+    )
+
+
+COMMANDS = {"members": "members --verbose", "offsets": "offsets", "state": "state", "list": "list --state"}
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS, ids=[snapshot["snapshot"] for snapshot in SNAPSHOTS])
+def test_recorded_text_tells_what_the_admin_client_told(snapshot):
+    groups = [recorded_group(snapshot, group_id) for group_id in snapshot["groups"]]
+    together = "".join(snapshot["texts"][command] for command in COMMANDS)
+    for text, outputs in [
+        *((snapshot["texts"][command], [output]) for command, output in COMMANDS.items()),
+        (together, [*COMMANDS.values()]),
+    ]:
+        told = parse(text)
+        assert told.rejects == told.skipped == ()
+        assert told.groups == wanted("4.0", groups, outputs)
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS, ids=[snapshot["snapshot"] for snapshot in SNAPSHOTS])
+def test_generator_renders_what_was_recorded(snapshot):
+    """Line by line and space by space; the order of rows is that of Java's maps."""
+    groups = [recorded_group(snapshot, group_id) for group_id in snapshot["groups"]]
+    for command, output in COMMANDS.items():
+        assert Counter(rendered("4.0", groups, output).split("\n")) == Counter(snapshot["texts"][command].split("\n"))
+
+
+# Every version.
+
+
+@given(sessions())
+@settings(max_examples=300, deadline=None)
+def test_what_is_printed_is_read_back(session):
+    edition, groups, outputs = session
+    told = parse(printed(edition, groups, outputs), groups[0].group_id)
+    assert told.rejects == told.skipped == ()
+    assert told.groups == wanted(edition, groups, outputs)
+
+
+@given(sessions(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_lines_between_and_line_ends_change_nothing(session, data):
+    edition, groups, outputs = session
+    lines = printed(edition, groups, outputs).split("\n")
+    asides = [
+        "[2026-11-21 02:21:13,123] WARN [AdminClient clientId=adminclient-1] Connection to node -1 (broker/10.0.0.1:9092) could not be"
+        " established. (org.apache.kafka.clients.NetworkClient)",
+        "2026-11-21T02:21:13.123Z main ERROR Reconfiguration failed: No configuration found for '1' at 'null'",
+        "SLF4J(W): No SLF4J providers were found.",
+        "OpenJDK 64-Bit Server VM warning: Options -Xverify:none were deprecated",
+        "\tat org.apache.kafka.tools.consumer.group.ConsumerGroupCommand.run(ConsumerGroupCommand.java:129)",
+        "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.TimeoutException: Timed out",
+    ]
+    count = 0
+    for at in sorted(data.draw(st.lists(st.integers(0, len(lines)), max_size=4)), reverse=True):
+        aside = data.draw(st.sampled_from(["", "   ", *asides]))
+        lines.insert(at, aside)
+        count += bool(aside.strip())
+    end = data.draw(st.sampled_from(["\n", "\r\n"]))
+    told = parse(data.draw(st.sampled_from(["", "\ufeff"])) + end.join(lines), groups[0].group_id)
+    assert told.groups == wanted(edition, groups, outputs)
+    assert told.rejects == ()
+    assert [line.detail for line in told.skipped] == ["a log line"] * count
+
+
+def unexpanded(line: str) -> str:
+    """As ``unexpand -a`` has it: runs of spaces up to a multiple of eight become a tab."""
+    blocks = [line[at : at + 8] for at in range(0, len(line), 8)]
+    return "".join(re.sub(r" {2,}$", "\t", block) if len(block) == 8 else block for block in blocks)
+
+
+@given(sessions(ids=st.text("abz09_.- ", max_size=24).map(lambda name: " ".join(name.split()))))
+@settings(max_examples=100, deadline=None)
+def test_tabs_for_spaces_change_nothing(session):
+    edition, groups, outputs = session
+    text = printed(edition, groups, outputs)
+    told = parse("\n".join(map(unexpanded, text.split("\n"))), groups[0].group_id)
+    assert told.rejects == ()
+    assert told.groups == wanted(edition, groups, outputs)
+
+
+@given(sessions())
+@settings(max_examples=50, deadline=None)
+def test_indented_text_is_read_alike(session):
+    edition, groups, outputs = session
+    told = parse("\n".join(f"    {line}" for line in printed(edition, groups, outputs).split("\n")), groups[0].group_id)
+    assert told.rejects == ()
+    assert told.groups == wanted(edition, groups, outputs)
+
+
+def folded(text: str, width: int) -> str:
+    """Break the lines of tables between words, each as full as fits; runs of spaces are lost, as in mail."""
+    lines = []
+    for line in text.split("\n"):
+        lines.append("")
+        for word in [line] if line.endswith((" active members.", " is rebalancing.")) else line.split():
+            if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+                lines.append("")
+            lines[-1] += f" {word}" if lines[-1] else word
+    return "\n".join(lines)
+
+
+@given(sessions(ids=plain_names), st.sampled_from([60, 72, 80, 100, 10_000]))
+@settings(max_examples=150, deadline=None)
+def test_collapsed_and_folded_text_is_read_by_its_words(session, width):
+    edition, groups, outputs = session
+    told = parse(folded(printed(edition, groups, outputs), width), groups[0].group_id)
+    assert told.rejects == ()
+    assert told.groups == wanted(edition, groups, outputs)
+
+
+@given(sessions(ids=st.text("ab7/ ", max_size=9).map(lambda name: " ".join(name.split()))))
+@settings(max_examples=300, deadline=None)
+def test_collapsed_text_with_spaces_in_names_is_never_read_wrongly(session):
+    """A space in a name and a blank name can make up for each other in the count of words."""
+    edition, groups, outputs = session
+    told = parse(folded(printed(edition, groups, outputs), 10_000), groups[0].group_id)
+    right = {group.group_id: group for group in wanted(edition, groups, outputs)}
+    for group in told.groups:
+        assert group.is_by_owner or set(group.members or ()) <= set(right[group.group_id].members or ())
+        assert set(group.offsets) <= set(right[group.group_id].offsets)
+
+
+@given(sessions(), st.data())
+@settings(max_examples=200, deadline=None)
+def test_every_line_of_a_damaged_text_is_accounted_for(session, data):
+    """Lines shuffled over two files, doubled, cut and spoiled: a row is told once, or it is in one of the lists; nothing is raised."""
+    edition, groups, _ = session
+    outputs = [data.draw(st.sampled_from(["members", "offsets"]))]
+    lines = data.draw(st.permutations(printed(edition, groups, outputs).split("\n")))
+    lines += data.draw(st.lists(st.sampled_from(lines), max_size=3))
+    for at in data.draw(st.lists(st.integers(0, len(lines) - 1), max_size=4)):
+        cut = data.draw(st.integers(0, len(lines[at])))
+        lines[at] = lines[at][:cut] + data.draw(st.sampled_from(["", " ", "x", "\t", "\ud800", "9", "-"])) + lines[at][cut + 1 :]
+    middle = data.draw(st.integers(0, len(lines)))
+    told = describe.parse({"a": "\n".join(lines[:middle]), "b": "\n".join(lines[middle:])}, "g")
+    rows = sum(len(group.offsets if outputs == ["offsets"] else group.members or ()) for group in told.groups)
+    others = [line for line in lines if looks_like_describe(line)]
+    blank = [line for line in lines if not line.strip()]
+    absent = [line for line in told.skipped + told.rejects if looks_like_describe(line.text)]
+    assert rows + len(told.skipped) + len(told.rejects) - len(absent) == len(lines) - len(others) - len(blank)
+
+
+@given(st.lists(st.one_of(st.text(), st.sampled_from(["GROUP ", "TOPIC ", "CONSUMER-ID ", "HOST", " STATE\n", "\n", "COORDINATOR (ID) "]))))
+@settings(max_examples=200, deadline=None)
+def test_nothing_is_raised_for_any_text(pieces):
+    text = "".join(pieces)
+    told = parse(text)
+    assert len(told.skipped) + len(told.rejects) <= len(text.split("\n"))
+
+
+@given(sessions())
+@settings(max_examples=100, deadline=None)
+def test_the_first_lines_tell_what_a_file_is(session):
+    edition, groups, outputs = session
+    text = printed(edition, groups, outputs)
+    assert looks_like_describe(text) == bool(text)
+    assert looks_like_describe("\ufeff\r\nhello\r\n" + text.replace("\n", "\r\n")) == bool(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\n",
+        '{"partition": 0, "offset": 1, "key_b64": null}\n',
+        "Topic: orders\tTopicId: x\tPartitionCount: 4\n\tTopic: orders\tPartition: 0\tLeader: 3\tReplicas: 3\tIsr: 3\n",
+        "GROUP           TOPIC\n",
+        "GROUP           TYPE                 PROTOCOL\n",
+        "STATE\n",
+        "$ kafka-consumer-groups.sh --describe --group orders-svc\n",
+    ],
+)
+def test_other_texts_are_not_taken_for_descriptions(text):
+    assert not looks_like_describe(text)
+
+
+# What a text may tell wrongly, or not at all.
+
+OFFSETS = (
+    "GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID     HOST            CLIENT-ID"
+)
+OFFSET = "{group:15} {topic:15} {partition:<10} {committed:<15} {end:<15} {lag:<15} {owner:15} {host:15} {client}"
+MEMBERS = "GROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     "
+MEMBER = "{group:15} {member:15} /10.0.0.1       c               {count:<15} {rest}"
+STATE = "GROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                #MEMBERS"
+
+
+def offset_line(group: str = "g", partition: object = 0, committed: object = 5, end: object = 9, lag: object = 4, **names: str) -> str:
+    names = {"topic": "t", "owner": "-", "host": "-", "client": "-", **names}
+    return OFFSET.format(group=group, partition=partition, committed=committed, end=end, lag=lag, **names)
+
+
+def member_line(member: str, count: int, rest: str, group: str = "g") -> str:
+    return MEMBER.format(group=group, member=member, count=count, rest=rest)
+
+
+def reasons(*lines: str) -> list[str]:
+    told = parse("\n".join(lines))
+    return [line.detail for line in told.rejects]
+
+
+def test_sample_of_a_group_that_moves():
+    told = parse(
+        "GROUP           CONSUMER-ID            HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT    "
+        "TARGET-EPOCH    TARGET-ASSIGNMENT   \n"
+        "orders-svc      Q2b0s7cXQ9e3F0q6mQ8k1w /10.0.0.11      orders-1        3               8               orders:0,1;payments:0 "
+        "9               orders:0            \n"
+    )
+    both = (("orders", (0, 1)), ("payments", (0,)))
+    member = Member("Q2b0s7cXQ9e3F0q6mQ8k1w", None, "orders-1", "/10.0.0.11", 3, (("orders", (0,)),), both, 8, None)
+    assert told.groups == (Group("orders-svc", "consumer", None, False, None, None, 9, (member,), False, ()),)
+
+
+@pytest.mark.parametrize("cell", ["(0), (0,1)", "(0)", "(0,1,10,2)"])
+def test_assignments_without_topics_are_refused(cell):
+    count = cell.replace("),", ")").count(",") + cell.count("(")
+    text = f"\n{MEMBERS}ASSIGNMENT\n{member_line('a', 0, '-')}\n{member_line('b', count, cell)}\n"
+    told = parse(text)
+    assert [(group.group_id, group.is_doubtful) for group in told.groups] == [("g", True)]
+    (reject,) = told.rejects
+    assert find_lost_topic_names(text) == f"{reject.place}: {reject.detail}"
+    assert find_lost_topic_names(text) == (
+        f"line 4: found '{cell}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9 lost them"
+        " (KAFKA-14589; KAFKA-17750 brought them back in 4.0). Describe the groups again with the tools of Kafka 4.0 or newer, or of 3.7 or"
+        " older, against the same brokers, or without --members: the owner of each partition is printed then"
+    )
+
+
+@given(kafkas(filled_names, ("classic", "consumer")).filter(lambda group: any(any(one.held.values()) for one in group.members)))
+@settings(max_examples=30, deadline=None)
+def test_what_3_8_prints_of_an_assignment_is_refused(group):
+    assert find_lost_topic_names(rendered("3.8", [group], "members --verbose"))
+
+
+def test_tables_without_a_group_column_belong_to_the_group_of_the_command_line():
+    groups = [Kafka(name, "classic", "Empty", "", ("b", 1, 1), None, None, (), {("t", 0): (7, None)}, {}) for name in ("a", "b c", "d")]
+    text = "\n".join(
+        f"{command}\n{rendered('2.0', [group], 'offsets')}"
+        for command, group in zip(
+            [
+                "me@host:~/kafka$ bin/kafka-consumer-groups.sh --bootstrap-server b:9092 --describe --group a",
+                'C:\\kafka>bin\\windows\\kafka-consumer-groups.bat --describe --group="b c"',
+                "$ kafka-consumer-groups --describe",
+            ],
+            groups,
+            strict=True,
+        )
+    )
+    told = parse(text, "d")
+    assert told.groups == wanted("2.0", groups, ["offsets"])
+    assert [(line.place.number, line.detail) for line in told.skipped] == [
+        (1, "a command line"),
+        (7, "a command line"),
+        (13, "a command line"),
+    ]
+    assert [line.detail for line in parse(text).rejects] == [
+        "the tools before Kafka 2.3 do not print the group: put the command line, with --group, before its output"
+    ]
+
+
+def test_a_command_line_ends_a_table():
+    told = parse(f"{MEMBERS}\n{member_line('a', 1, '')}\n$ date\n{member_line('b', 1, '')}")
+    assert [member.member_id for member in told.groups[0].members] == ["a"]
+    assert [line.place.number for line in told.rejects] == [4]
+
+
+def test_notices_tell_states():
+    told = parse(
+        "Consumer group 'a' has no active members.\n\nWarning: Consumer group 'it's' is rebalancing.\n"
+        "\nError: Consumer group 'gone' does not exist.\n"
+        "\nError: Executing consumer group command failed due to org.apache.kafka.common.errors.TimeoutException: Timed out\n"
+    )
+    nothing = Group("", None, None, False, None, None, None, None, False, ())
+    assert told.groups == (
+        nothing._replace(group_id="a", state="Empty", members=()),
+        nothing._replace(group_id="it's", is_rebalancing=True),
+    )
+    assert [(line.place.number, line.detail) for line in told.skipped] == [(5, "the group does not exist")]
+    assert [(line.place.number, line.detail) for line in told.rejects] == [(7, "the tool failed: what it did not print is missing")]
+
+
+def test_outputs_of_one_look_may_repeat_each_other():
+    group = Kafka("g", "classic", "Empty", "", ("b", 1, 1), None, None, (), {("t", 0): (7, 2)}, {("t", 0): 9})
+    outputs = ["offsets", "offsets --verbose", "state", "list --state", "offsets"]
+    told = parse(printed("4.0", [group], outputs))
+    assert told.groups == wanted("4.0", [group], ["offsets --verbose", "state"])
+    assert told.rejects == ()
+    assert [(line.place.number, line.detail) for line in told.skipped] == [(5, "repeats line 10"), (22, "repeats line 10")]
+
+
+def test_of_two_looks_the_fuller_counts_and_the_other_is_rejected():
+    before, after = ({"t": [0]}, {"t": [0, 1]})
+    old, new = (
+        Kafka("g", "classic", "Stable", "range", ("b", 1, 1), None, None, (Consumer("m-1", None, "m", "/h", held),), {}, {})
+        for held in (before, after)
+    )
+    joined = replace(old, members=(*new.members, Consumer("m-2", None, "m", "/h", {})))
+    told = parse(rendered("4.0", [joined], "members") + rendered("4.0", [old], "members --verbose"))
+    assert told.groups == wanted("4.0", [old], ["members --verbose"])
+    assert [line.detail for line in told.rejects] == [
+        "partition_count is 2 here and 1 in line 7: they are two looks",
+        "the table at line 6 tells of this group without it: they are two looks",
+    ]
+    moved = replace(old, state="PreparingRebalance")
+    told = parse(rendered("4.0", [old], "state") + rendered("4.0", [moved], "list --state"))
+    assert told.groups == wanted("4.0", [old], ["state"])
+    assert [line.detail for line in told.rejects] == ["state is PreparingRebalance here and Stable in line 3: they are two looks"]
+
+
+def test_two_owners_of_a_partition_are_two_rows():
+    told = parse("\n".join([OFFSETS, offset_line(owner="a", host="/h", client="c"), offset_line(owner="b", host="/h", client="c")]))
+    assert [row.owner for row in told.groups[0].offsets] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (offset_line(lag=3), "LAG is 3, and LOG-END-OFFSET less CURRENT-OFFSET 4"),
+        (offset_line(committed=-2, lag="-"), "CURRENT-OFFSET: expected an offset, found -2"),
+        (offset_line(partition="-"), "PARTITION: expected a whole number, found '-'"),
+        (offset_line(partition=2**31), "expected a whole number of 32 bits, found 2147483648"),
+        (offset_line(topic="t:1"), "TOPIC: expected a topic, found 't:1'"),
+        (offset_line(group=""), "GROUP: expected a value, found none"),
+        (offset_line(owner=""), "CONSUMER-ID: expected a value, found none"),
+        (offset_line(end="1.5", lag="-"), "LOG-END-OFFSET: expected a whole number or -, found '1.5'"),
+        (offset_line(group="a group-that-is-wider"), "column GROUP does not end where its header does"),
+        (offset_line(host="/h x"), "HOST: expected an address or -, found '/h x'"),
+        ("x\ud800" + offset_line(), "it is not UTF-8"),
+    ],
+)
+def test_rows_of_offsets_that_do_not_fit(line, reason):
+    assert reasons(OFFSETS, line, offset_line(partition=3)) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("header", "count", "cells", "reason"),
+    [
+        ("ASSIGNMENT", 3, "t(0,1)", "#PARTITIONS is 3, and ASSIGNMENT has 2: the row was cut or damaged"),
+        # kafka-share-groups.sh has this header, too.
+        ("ASSIGNMENT", 2, "t:0,1", "ASSIGNMENT: expected topic(0,1), ... or -, each topic once, found 't:0,1'"),
+        ("ASSIGNMENT", 2, "t(0), t(1)", "ASSIGNMENT: expected topic(0,1), ... or -, each topic once, found 't(1)'"),
+        ("ASSIGNMENT", 0, "", "ASSIGNMENT: expected topic(0,1), ... or -, each topic once, found ''"),
+    ],
+)
+def test_rows_of_members_that_do_not_fit(header, count, cells, reason):
+    told = parse(f"{MEMBERS}{header}\n{member_line('a', count, cells)}\n{member_line('b', 1, 't(5)')}")
+    assert [line.detail for line in told.rejects] == [reason]
+    assert [member.member_id for member in told.groups[0].members] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        (
+            ("3", "t:0", "-", "-"),
+            "TARGET-EPOCH: expected a number beside a CURRENT-EPOCH or a TARGET-ASSIGNMENT, found '-'",
+        ),
+        (("3", "t:0", "4", "t:0;t:1"), "TARGET-ASSIGNMENT: expected topic:0,1;... or -, each topic once, found 't:1'"),
+        (("-", "t:0", "-", "t:0"), "TARGET-EPOCH: expected a number beside a CURRENT-EPOCH or a TARGET-ASSIGNMENT, found '-'"),
+        (("3", "t:0", "-4", "t:0"), "TARGET-EPOCH: expected a whole number, found '-4'"),
+        (("-2", "t:0", "4", "t:0"), None),
+        (("3", "t:0,0", "4", "-"), None),
+    ],
+)
+def test_rows_of_moving_members_that_do_not_fit(cells, reason):
+    header = "{:15} {:20} {:15} {:20}".format("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT")
+    told = parse(f"{MEMBERS}{header}\n{member_line('a', 1, '{:15} {:20} {:15} {:20}'.format(*cells))}")
+    assert [line.detail for line in told.rejects] == ([reason] if reason else [])
+
+
+def test_row_that_can_only_be_read_by_its_words_names_the_column_that_is_wrong():
+    row = collapsed(ROWS[1]).replace("orders(1)", "orders(1),(2)")
+    assert reasons(TABLE, row) == ["ASSIGNMENT: expected topic(0,1), ... or -, each topic once, found '(2)'"]
+    row = collapsed(ROWS[1]).replace(" 1 orders", " 2 orders")
+    assert reasons(TABLE, row) == ["#PARTITIONS is 2, and ASSIGNMENT has 1: the row was cut or damaged"]
+
+
+def test_rows_of_a_folded_table_that_do_not_fit_are_counted_each_by_itself():
+    rows = [f"g t {number} 5 9 4 AAAAAAAAAAAAAAAAAAAAAA /10.0.0.1" for number in range(3)]
+    assert reasons(collapsed(OFFSETS), *rows) == ["the row is not aligned with its header, and has 8 words for 9 columns"] * 3
+
+
+def test_a_dash_is_no_instance_id():
+    """Kafka prints a blank, but a dash wherever else a value is missing."""
+    header = f"{MEMBERS}".replace("HOST", f"{'GROUP-INSTANCE-ID':17} HOST")
+    told = parse(f"{header}\ng               a               -                 /h              c               1")
+    assert [member.group_instance_id for member in told.groups[0].members] == [None]
+
+
+def test_a_group_may_be_called_like_a_coordinator():
+    told = parse(f"{STATE}\nb:9092 (7) x    b:9092  (1)               range                Stable               2")
+    assert [(group.group_id, group.strategy) for group in told.groups] == [("b:9092 (7) x", "range")]
+
+
+def test_a_row_may_not_begin_before_its_table():
+    row = member_line("a", 1, "")
+    assert reasons(f"    {MEMBERS}", f"  x {row}", f"    {row}") == ["the row begins before its first column, GROUP"]
+
+
+def test_minus_one_is_no_offset():
+    assert parse(f"{OFFSETS}\n{offset_line(committed=-1, lag='-')}").groups[0].offsets == (Offset("t", 0, None, None, 9, None),)
+
+
+def test_rows_of_states_that_do_not_fit():
+    rows = ["g               b:9092                    range                Stable               2", "g               b:9092  (1)   Stable"]
+    expected_reason = "expected a group, its coordinator as host:port (id), and the columns after it"
+    assert reasons(STATE, *rows) == [expected_reason, expected_reason]
+    told = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE GROUP-EPOCH TARGET-ASSIGNMENT-EPOCH #MEMBERS"
+    found = [f"g b:9092 (1) uniform Stable {epochs} 2" for epochs in ("-1 0", "1 -2147483648")]
+    assert [reason for row in found for reason in reasons(told, row)] == [
+        "GROUP-EPOCH: expected a whole number, found '-1'",
+        "TARGET-ASSIGNMENT-EPOCH: expected a whole number, found '-2147483648'",
+    ]
+
+
+def test_rows_of_lists_tell_states_that_kafka_has():
+    told = parse("GROUP                     STATE               \na                         Dead\nb                         Odd\n")
+    assert [(group.group_id, group.state) for group in told.groups] == [("a", None)]
+    assert [line.detail for line in told.rejects] == ["STATE: expected a state of a consumer group, found 'Odd'"]
+
+
+def test_a_command_line_ends_a_row_that_is_not_whole():
+    told = parse("GROUP CONSUMER-ID HOST\nCLIENT-ID #PARTITIONS\ng AAAAAAAAAAAAAAAAAAAAAA /h c 1\ng BBBBBBBBBBBBBBBBBBBBBB\n$ date\n")
+    assert [(line.place.number, line.detail) for line in told.rejects] == [
+        (4, "the row is not aligned with its header, and has 2 words for 5 columns")
+    ]
+    assert [group.is_doubtful for group in told.groups] == [True]
+
+
+def test_words_are_not_counted_where_names_may_be_shifted():
+    """Without its spaces the row has six words, as its header has; the group is called 'a b', and the member has no instance id."""
+    header = "GROUP CONSUMER-ID GROUP-INSTANCE-ID HOST CLIENT-ID #PARTITIONS"
+    row = "a b c-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1 /10.0.0.11 c 2"
+    problem = "the row is not aligned with its header, and {} is no member id that Kafka makes with an address, nor - twice"
+    assert reasons(header, row) == [problem.format("'b' '/10.0.0.11'")]
+    # Here it is topic and owner of a group called '7 7', of whose member the client id is blank.
+    row = "7 7 0 0 - - - AAAAAAAAAAAAAAAAAAAAAA /10.0.0.11"
+    assert reasons(" ".join(OFFSETS.split()), row) == [problem.format("'-' 'AAAAAAAAAAAAAAAAAAAAAA'")]
+
+
+def test_a_row_that_does_not_fit_takes_no_other_with_it():
+    """In a folded text what follows might be its rest. It has the group of the table, and too many words."""
+    header = "GROUP CONSUMER-ID HOST\nCLIENT-ID #PARTITIONS"
+    good = ["g AAAAAAAAAAAAAAAAAAAAAA\n/h c 1", "g BBBBBBBBBBBBBBBBBBBBBB /h c 1"]
+    told = parse("\n".join([header, good[0], "g with spaces", good[1], "g x", "", "Consumer group 'g' has no active members."]))
+    assert [member.member_id[0] for member in told.groups[0].members] == ["A", "B"]
+    assert [(line.place.number, line.detail) for line in told.rejects] == [
+        (5, "the row is not aligned with its header, and has 3 words for 5 columns"),
+        (7, "the row is not aligned with its header, and has 2 words for 5 columns"),
+    ]
+
+
+def test_a_row_without_a_header_is_rejected():
+    reason = "no header of a table of kafka-consumer-groups --describe stands before it"
+    row = member_line("a", 1, "t(0)")
+    assert parse(f"{row}\n").rejects == (Line(Place("", 1), row, "malformed_line", reason),)
+
+
+WIDE = "{:15} {:47} {:15} {:15} {:15} {}".format
+TABLE = WIDE("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+ROWS = [
+    WIDE("billing", f"consumer-1-1111111{number}-2222-4333-8444-555555555555", "/10.0.0.1", "consumer-1", 1, f"orders({number})")
+    for number in range(2)
+]
+
+
+def collapsed(line: str) -> str:
+    return " ".join(line.split())
+
+
+OTHER_LINES = [
+    "I have no name!@kafka-0:/$ ",
+    "bash-5.1#",
+    "sh-4.4$",
+    "/ # ",
+    "exit",
+    "logout",
+    "```",
+    "=== mailer ===",
+    "--- 2025-03-01T10:00:00+00:00 ---",
+    "mailer",
+    "billing",
+    "billing: 2 members",
+    "## Group: billing ##",
+    "Members of billing:",
+    "+ echo billing",
+    "real\t0m2.345s",
+    "user    0m3.100s",
+    "Sat Mar  1 10:00:00 UTC 2025",
+    'Defaulted container "kafka" out of: kafka, tls-sidecar',
+    "Defaulting container name to kafka.",
+    "command terminated with exit code 1",
+    "Unable to use a TTY - input is not a terminal or the right kind of file",
+    "Connection to 10.0.0.1 closed.",
+    "Warning: Permanently added '10.0.0.1' (ED25519) to the list of known hosts.",
+    "V\udce9rifi\udce9",
+    "Mem:          16000        8000         100         200        7900        7800",
+    "3fc8d6f1-581a-4472-bdf3-3515b4aee8c1",
+    "kafka-0   2/2     Running   0          3d    10.0.0.1    node-1   <none>",
+    "Topic: orders\tPartition: 0\tLeader: 3\tReplicas: 3,1\tIsr: 3,1",
+    "0.0.0.0:9092->9092/tcp, :::9092->9092/tcp",
+]
+
+
+@pytest.mark.parametrize("other", OTHER_LINES)
+@pytest.mark.parametrize("shape", [str, collapsed])
+def test_line_that_resembles_no_row_costs_no_group(other, shape):
+    lines = [other, *map(shape, [TABLE, *ROWS]), other, "", other, ""]
+    told = parse("\n".join(lines))
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in told.groups] == [("billing", 2, False)]
+    assert told.rejects == ()
+    assert [(line.place.number, line.kind) for line in told.skipped] == [(number, "not_a_table_line") for number in (1, 5, 7)]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(ROWS[1][:20], id="cut behind the group"),
+        pytest.param(ROWS[1][:70], id="cut behind the member"),
+        pytest.param(ROWS[1][:-1], id="cut within the assignment"),
+        pytest.param(ROWS[1][20:], id="without its begin"),
+        pytest.param(ROWS[1].replace("billing", "bill ng"), id="a space in the group"),
+        pytest.param(ROWS[1].replace("-", ""), id="another member"),
+        pytest.param(ROWS[1].replace("orders", "ord ers"), id="a space in the assignment"),
+        pytest.param(collapsed(ROWS[1]).replace("/10.0.0.1", ""), id="without its spaces and its host"),
+        pytest.param(ROWS[1].replace("billing", "bill\udcffng"), id="not UTF-8"),
+    ],
+)
+def test_damaged_row_makes_its_table_doubtful(row):
+    told = parse(f"{TABLE}\n{row}\n{ROWS[0]}\n")
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in told.groups] == [("billing", 1, True)]
+    assert [(line.place.number, line.kind) for line in told.rejects] == [(2, "malformed_line")]
+
+
+def test_row_that_is_cut_within_its_group_is_known_at_the_end_of_a_text():
+    """A heading may be the name of a group, too, but ends with its line."""
+    cut, whole = (parse(f"{TABLE}\n{ROWS[0]}\n{end}") for end in ("bill", "billing\n"))
+    assert [group.is_doubtful for told in (cut, whole) for group in told.groups] == [True, False]
+
+
+def test_header_of_an_unknown_table_ends_the_table_before_it():
+    other = "GROUP           TOPIC           PARTITION  START-OFFSET    LAG"
+    told = parse(f"{TABLE}\n{ROWS[0]}\n\n{other}\nbilling         orders          0          -               5\n{ROWS[1]}\n")
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in told.groups] == [("billing", 1, False)]
+    assert [(line.place.number, line.detail) for line in told.rejects] == [
+        (4, "it is no header of a table that is known"),
+        (6, "no header of a table of kafka-consumer-groups --describe stands before it"),
+    ]
+
+
+def test_a_long_line_is_judged_in_time():
+    """Patterns for log and command lines would go over it again and again."""
+    for letter in ("a@", "a.", " ", ":9 ", "(", "GROUP "):
+        parse(f"{MEMBERS}ASSIGNMENT\n{letter * 200_000}\n{STATE}\n{letter * 200_000}")
+    parse("\n".join(["x@" + "y" * 4_000] * 5_000))
+
+
+def test_contradictions_between_files_name_the_file():
+    group = Kafka("g", "classic", "Stable", "range", ("b", 1, 1), None, None, (Consumer("m-1", None, "m", "/h", {"t": [0]}),), {}, {})
+    files = {
+        "list-state.txt": rendered("4.0", [replace(group, state="PreparingRebalance")], "list --state"),
+        "describe-state.txt": rendered("4.0", [group], "state"),
+        "describe-members-verbose.txt": rendered("4.0", [group], "members --verbose"),
+    }
+    told = describe.parse(files)
+    assert told.groups == wanted("4.0", [group], ["members --verbose", "state"])
+    assert [(str(line.place), line.kind, line.detail) for line in told.rejects] == [
+        (
+            "list-state.txt line 2",
+            "two_looks",
+            "state is PreparingRebalance here and Stable in describe-state.txt line 3: they are two looks",
+        )
+    ]
+    assert str(told.places[("g",)]) == "describe-members-verbose.txt line 3"
+
+
+@pytest.mark.parametrize("edition", ["2.0", "2.3", "2.6", "4.0"])
+def test_other_versions_have_not_lost_topic_names(edition):
+    group = Kafka("g", "classic", "Stable", "range", ("b", 1, 1), None, None, (Consumer("m-1", None, "m (7)", "/h", {"t": [0]}),), {}, {})
+    text = "".join(rendered(edition, [group], output) for output in ("members --verbose", "members", "offsets", "state"))
+    assert find_lost_topic_names(f"{text}\ntook 5 (3)\n") is None

@@ -1,0 +1,124 @@
+"""Formats that are refused by their name: samples in the words of the tools that print them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from jobs.decoders.captures import find_captures
+from jobs.decoders.other_formats import name_old_table
+from jobs.runtime.errors import InputError
+from tests.builders import records
+from tests.builders.describe_texts import printed, sessions
+
+TEXTS = Path(__file__).parents[3] / "golden" / "texts"
+MEMBERS = "{c-1-5b0c91fe-daf6-4812-9301-d2610acee9ae=[t-0]}"
+BURROW = {
+    **{"error": False, "message": "consumer status returned"},
+    "status": {"cluster": "local", "group": "g", "status": "OK", "partitions": [], "partition_count": 3, "totallag": 0},
+    "request": {"url": "/v3/kafka/local/consumer/g/status", "host": "h"},
+}
+KAFBAT = {
+    **{"inherit": "details", "groupId": "g", "members": 1, "topics": 1, "simple": False, "partitionAssignor": "range", "state": "STABLE"},
+    **{"coordinator": {"id": 1, "host": "b"}, "consumerLag": 0},
+    "partitions": [{"topic": "t", "partition": 0, "currentOffset": 1, "endOffset": 1, "consumerLag": 0, "consumerId": "c", "host": "/h"}],
+}
+RPK = """GROUP        g
+COORDINATOR  0
+STATE        Stable
+BALANCER     range
+MEMBERS      1
+TOTAL-LAG    0
+
+TOPIC  PARTITION  CURRENT-OFFSET  LOG-START-OFFSET  LOG-END-OFFSET  LAG  MEMBER-ID  CLIENT-ID  HOST
+t      0          5               0                 5               0    c-1        c          172.18.0.9
+"""
+DUMPED = (
+    "offset: 0 position: 0 CreateTime: 1510000000000 isvalid: true keysize: 29 valuesize: 250 magic: 2 compresscodec: NONE"
+    f' headerKeys: [] key: {{"metadata":"g"}} payload: {{"protocolType":"consumer","assignment":"{MEMBERS}"}}\n'
+)
+OLD_TABLES = {
+    "Kafka 0.9": "GROUP, TOPIC, PARTITION, CURRENT OFFSET, LOG END OFFSET, LAG, OWNER\ng, t, 0, 5, 9, 4, c-1_/10.0.0.1\n",
+    "Kafka 0.10": f"{'GROUP':30} {'TOPIC':30} {'PARTITION':10} {'CURRENT-OFFSET':15} {'LOG-END-OFFSET':15} {'LAG':15} OWNER\n",
+    "without its spaces": "Note: This will not show information about old Zookeeper-based consumers.\n\n"
+    "TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\nt 0 5 9 4 c-1 /10.0.0.1 c\n",
+    "Kafka 1.1": (TEXTS / "rows_of_tools_before_2.0.txt").read_text(encoding="utf-8"),
+    "members without partitions": (TEXTS / "dashes_of_tools_before_2.0.txt").read_text(encoding="utf-8"),
+}
+OTHERS = {
+    "commits of formatters before 4.0": (
+        "[g,t,1]::OffsetAndMetadata(offset=0, leaderEpoch=Optional.empty, metadata=, commitTimestamp=1706166373455)\n",
+        "records as Kafka's formatters printed them before 4.0",
+    ),
+    "commits of formatters before 2.0": (
+        "[g,t,0]::[OffsetMetadata[481690879,NO_METADATA],CommitTime 1479708539051,ExpirationTime 1480313339051]\n",
+        "records as Kafka's formatters printed them before 4.0",
+    ),
+    "groups of formatters before 4.0": (
+        "g::GroupMetadata(groupId=g, generation=1, protocolType=Some(consumer), currentState=Stable, members=Map())\n",
+        "records as Kafka's formatters printed them before 4.0",
+    ),
+    "groups of formatters before 2.0": (
+        "g::[g,Some(consumer),Stable,Map(c-1 -> [c-1,c,/10.0.0.1,10000])]\n",
+        "records as Kafka's formatters printed them before 4.0",
+    ),
+    "dump-log": (f"Dumping /var/lib/kafka/__consumer_offsets-12/00000000000000000000.log\nStarting offset: 0\n{DUMPED}", "kafka-dump-log"),
+    "dump-log without its first lines": (DUMPED, "kafka-dump-log"),
+    "dump-log that ends before its first record": ("Dumping /d/__consumer_offsets-0/0.log\nbaseOffset: 0 lastOffset: 3 coun", "cut before"),
+    "kcat": (
+        '{"topic":"__consumer_offsets","partition":0,"offset":1,"tstype":"create","ts":1,"broker":1,"key":"\\u0000","payload":"x"}\n',
+        "kcat -J",
+    ),
+    "rpk": (RPK, "rpk group describe"),
+    "ConsumerOffsetChecker": (
+        "[2017-07-04 16:19:49,132] WARN WARNING: ConsumerOffsetChecker is deprecated (kafka.tools.ConsumerOffsetChecker$)\n"
+        "Group           Topic                          Pid Offset          logSize         Lag             Owner\n",
+        "ConsumerOffsetChecker",
+    ),
+    "Burrow": (json.dumps(BURROW), "Burrow"),
+    "Burrow, spread over lines": (json.dumps(BURROW, indent=2), "Burrow"),
+    "Kafbat UI": (json.dumps(KAFBAT), "Kafbat UI"),
+    "a list of Kafbat UI": (json.dumps({"pageCount": 1, "consumerGroups": [KAFBAT]}, indent=2), "Kafbat UI"),
+}
+
+
+@pytest.mark.parametrize(("text", "name"), OTHERS.values(), ids=OTHERS)
+def test_known_format_is_refused_by_its_name_with_the_way_out(text: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(text)
+    with pytest.raises(InputError) as refused:
+        find_captures((str(tmp_path / "f"),))
+    assert str(refused.value).startswith(f"input {tmp_path}/f: found ")
+    assert f"{name}" in str(refused.value) and "which is not taken; " in str(refused.value)
+    assert any(way in str(refused.value) for way in ("collect", "kafka-consumer-groups of Kafka 2.0"))
+
+
+@pytest.mark.parametrize("text", OLD_TABLES.values(), ids=OLD_TABLES)
+def test_table_of_tools_before_2_0_is_refused_with_the_version_that_is_needed(text: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(text)
+    line = next(number for number, line in enumerate(text.split("\n"), 1) if "TOPIC" in line)
+    with pytest.raises(InputError) as refused:
+        find_captures((str(tmp_path / "f"),))
+    expected = "found a table of kafka-consumer-groups from before Kafka 2.0, expected one of 2.0 to 4.3; describe the group again"
+    assert str(refused.value).startswith(f"input {tmp_path}/f: line {line}: {expected}")
+
+
+def test_known_format_in_a_folder_is_passed_over_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "burrow.json").write_text(json.dumps(BURROW))
+    with pytest.raises(InputError, match=r"no capture in this folder; .*/a/burrow\.json: found an answer of Burrow"):
+        find_captures((str(tmp_path / "a"),))
+    (tmp_path / "records").write_text(records.record_line())
+    caplog.clear()
+    assert [Path(one.path).name for one in find_captures((str(tmp_path),))] == ["records"]
+    assert [(one.levelname, one.getMessage().partition(",")[0]) for one in caplog.records] == [
+        ("WARNING", f"passed over {tmp_path}/a/burrow.json: found an answer of Burrow")
+    ]
+
+
+@given(sessions())
+@settings(max_examples=100)
+def test_tables_of_tools_since_2_0_are_not_taken_for_older_ones(session) -> None:
+    assert name_old_table(printed(*session)) is None

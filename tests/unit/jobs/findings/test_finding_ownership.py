@@ -1,0 +1,223 @@
+"""Rules on one assignment: each where it holds, and where something near it happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assignors.replay.replay import UNRESOLVED
+from schemas.vocabulary import Rule
+from tests.builders.histories import member
+from tests.builders.snapshots_of import Stored, found, last, places, stored
+
+COOPERATIVE = "cooperative-sticky"
+STREAMS = {"strategy": "stream", "is_consumer_protocol": False}
+
+
+def only_the_id_is_known() -> Stored:
+    """Return a group of the consumer protocol that was given a topic which no look names."""
+    one = stored(1, {"a": "t0"}, strategy="uniform")
+    solution = replace(one.generation.solutions[0], assignment={"a": ((f"{UNRESOLVED}qI7wSwqzRvO6ezmOsVTMGw", 0),)})
+    return replace(one, generation=replace(one.generation, solutions=(solution,)))
+
+
+def test_a_partition_given_twice() -> None:
+    assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t1", "b": "t1"})).evidence["partitions"] == "t-1"
+    assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0", "b": "t1"})) is None
+    assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t0", "b": "t1"})) is None, "one member reads it once"
+
+
+def test_partitions_that_nobody_was_given() -> None:
+    finding = last(Rule.PARTITIONS_LEFT_OUT, stored(1, {"a": "t0", "b": "t2"}, topics={"t": 4}))
+    assert (finding.severity, finding.message) == ("critical", "Nobody was given 2 partitions of subscribed topics: t-1, t-3")
+    assert finding.evidence == {"left_out_count": "2", "partitions": "t-1, t-3"}
+
+
+def test_partitions_that_are_new_to_the_group() -> None:
+    """The third was added, or its topic subscribed to, since the generation before; in the next one that is no excuse any more."""
+    both = [member(name, "tu") for name in "ab"]
+    before = stored(1, {"a": "t0", "b": "t1"})
+    for now in (
+        (stored(2, {"a": "t0", "b": "t1"}, topics={"t": 3}), stored(3, {"a": "t0", "b": "t1"}, topics={"t": 3})),
+        (stored(2, {"a": "t0", "b": "t1"}, *both, topics={"t": 2, "u": 1}), stored(3, {"a": "t0"}, *both, topics={"t": 1, "u": 1})),
+    ):
+        assert [one and one.severity for one in found(Rule.PARTITIONS_LEFT_OUT, before, *now)] == [None, "warning", "critical"]
+    both_kinds = stored(2, {"a": "t0"}, topics={"t": 3})
+    assert last(Rule.PARTITIONS_LEFT_OUT, before, both_kinds).severity == "critical"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(stored(1, {"a": "t0", "b": "t1"}), id="everything is given"),
+        pytest.param(stored(1, {"a": "t0"}, topics={"t": 1, "u": 1}), id="nobody subscribes to it"),
+        pytest.param(stored(1, {"a": "t0"}, uncertain_topics=("t",)), id="no look confirms the count"),
+        pytest.param(stored(1, {"a": "t0"}, is_conversion=True), id="no assignor ran"),
+        pytest.param(stored(1, {"a": "t0"}, has_subscriptions=False), id="subscriptions are not told"),
+        pytest.param(stored(1, {}), id="nobody is there"),
+        pytest.param(only_the_id_is_known(), id="the topic of an id may be the one that is missing"),
+        pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="withheld"),
+        pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), **STREAMS), id="withheld by Kafka Streams"),
+    ],
+)
+def test_partitions_that_are_not_left_out(near: Stored) -> None:
+    assert last(Rule.PARTITIONS_LEFT_OUT, near) is None
+
+
+def test_what_is_left_out_while_something_is_withheld_is_told_when_it_is_settled() -> None:
+    one, two = member("a", owned="t0 t1", at=1), member("a", owned="t0", at=2)
+    history = (
+        stored(2, {"a": "t0", "b": ""}, one, strategy=COOPERATIVE, topics={"t": 3}),
+        stored(3, {"a": "t0", "b": "t1"}, two, strategy=COOPERATIVE, topics={"t": 3}, is_follow_up=True),
+    )
+    assert places(Rule.PARTITIONS_LEFT_OUT, *history) == [1]
+
+
+def test_what_an_eager_kafka_streams_leaves_out_is_not_withheld() -> None:
+    """With ``upgrade.from`` below 2.4 its members claim nothing."""
+    before, now = stored(1, {"a": "t0 t1"}, **STREAMS), stored(2, {"a": "t0", "b": ""}, member("a", at=1), **STREAMS)
+    assert last(Rule.PARTITIONS_LEFT_OUT, before, now).severity == "critical"
+
+
+def test_an_idle_member_beside_one_with_several_partitions() -> None:
+    finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy="sticky"))
+    assert (finding.severity, finding.message) == (
+        "warning", "1 of 2 members has nothing to read, while another has up to 2 partitions: b",
+    )  # fmt: skip
+    assert finding.evidence["members"] == "b"
+
+
+def test_an_idle_member_beside_one_with_several_of_those_that_are_not_left_out() -> None:
+    left_out = stored(1, {"a": "t0 t1", "b": ""}, topics={"t": 3})
+    assert last(Rule.IDLE_MEMBERS, left_out).evidence["partitions_per_member_max"] == "2"
+    assert last(Rule.PARTITIONS_LEFT_OUT, left_out).evidence["left_out_count"] == "1"
+
+
+@pytest.mark.parametrize(("strategy", "is_classic"), [("sticky", True), ("uniform", False), ("server-range", False), ("own", False)])
+def test_only_assignors_of_the_groups_own_protocol_are_advised(strategy: str, is_classic: bool) -> None:
+    told = [last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy=strategy)).advice]
+    if strategy == "server-range":
+        told.append(last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy=strategy)).advice)
+    leaders = [
+        last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t1", "b": "t1"}, strategy=strategy)).advice,
+        last(Rule.PARTITIONS_LEFT_OUT, stored(1, {"a": "t0"}, strategy=strategy)).advice,
+    ]
+    assert [("leader" in advice, "group.consumer.assignors" in advice) for advice in leaders] == [(is_classic, not is_classic)] * 2
+    for advice in told:
+        assert ("cooperative-sticky" in advice) is is_classic
+        assert ("group.remote.assignor=uniform" in advice) is not is_classic
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(stored(1, {"a": "t0", "b": "t1", "c": ""}), id="nobody has one to spare"),
+        pytest.param(stored(1, {"a": "t0", "b": ""}), id="nobody has one to spare, and one is left out"),
+        pytest.param(stored(1, {"a": "t0 t1", "b": ""}, member("b", "u")), id="its topic does not exist"),
+        pytest.param(
+            stored(1, {"a": "t0 t1", "b": "u0", "c": ""}, member("b", "u"), member("c", "u"), topics={"t": 2, "u": 1}),
+            id="those with several read something else",
+        ),
+        pytest.param(stored(1, {"a": "t0 u0", "b": ""}, member("a", "tu"), member("b", "tu"), topics={"t": 1, "u": 1}), id="range crowded"),
+        pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), strategy=COOPERATIVE), id="not settled"),
+        pytest.param(stored(1, {"a": "t0 t1", "b": ""}, **STREAMS), id="a task of Kafka Streams is a set of partitions"),
+    ],
+)
+def test_members_that_are_not_idle_for_want_of_balance(near: Stored) -> None:
+    assert last(Rule.IDLE_MEMBERS, near) is None
+
+
+def test_idle_members_of_a_source_that_tells_no_subscriptions_are_an_info() -> None:
+    finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, has_subscriptions=False))
+    assert (finding.severity, finding.message) == (
+        "info", "1 of 2 members has nothing to read, while another has up to 2 partitions: b; what they subscribe to is not known",
+    )  # fmt: skip
+
+
+def threads(given: dict[str, str], number: int = 1, **changes: object) -> Stored:
+    """Return a Streams application; a thread's name is its instance's letter and a number."""
+    places_of = {name: (f"app-{name[0]}-StreamThread-{name[1]}-consumer", f"/{name[0]}") for name in given}
+    return stored(number, given, at={**places_of, **changes.pop("at", {})}, topics={"t": 4}, **STREAMS, **changes)  # type: ignore[dict-item]
+
+
+def test_one_instance_of_kafka_streams_that_has_everything() -> None:
+    """Two partition numbers are two tasks at least, which two instances could share."""
+    alone = {"a1": "t0 t1", "a2": "t2 t3", "b1": "", "c1": ""}
+    finding = last(Rule.IDLE_MEMBERS, threads(alone))
+    assert (finding.severity, finding.message) == (
+        "warning", "One of 3 instances has all 4 partitions; nothing to read have app-b at /b, app-c at /c",
+    )  # fmt: skip
+    assert finding.evidence["idle_instance_count"] == "2" and "probing.rebalance.interval.ms" in finding.advice
+    restoring = last(Rule.IDLE_MEMBERS, threads({"a1": "t0 t1", "a2": "t2 t3"}), threads(alone, 2))
+    assert restoring.severity == "info", "the others have only just come"
+    assert last(Rule.IDLE_MEMBERS, threads(alone), threads(alone, 2)).severity == "warning"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(threads({"a1": "t0 t1 t2", "b1": "t3", "c1": ""}), id="two instances have something"),
+        pytest.param(threads({"a1": "t0 t1 t2 t3", "a2": ""}), id="the idle thread is of the same instance"),
+        pytest.param(threads({"a1": "t0", "b1": ""}), id="one task"),
+        pytest.param(threads({"a1": "t0 t1", "b1": ""}, at={"b1": None}), id="nobody knows where a thread runs"),
+    ],
+)
+def test_kafka_streams_that_may_be_as_it_should(near: Stored) -> None:
+    assert last(Rule.IDLE_MEMBERS, near) is None
+
+
+def test_a_member_without_anything_left_to_read() -> None:
+    finding = last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0", "b": "t1", "c": ""}))
+    assert (finding.severity, finding.message) == (
+        "info", "1 of 3 members has nothing to read: the topics of the group have 2 partitions",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [{"a": "t0", "b": "t1"}, {"a": "t0 t1", "b": ""}, {"a": "t0", "b": ""}])
+def test_members_for_which_there_is_a_partition(given: dict[str, str]) -> None:
+    assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, given)) is None
+
+
+def test_threads_of_kafka_streams_without_a_task_are_none_too_many() -> None:
+    assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0", "b": "t1", "c": ""}, **STREAMS)) is None
+
+
+def small_topics(given: dict[str, str], count: int = 1, t: int | None = None, **changes: object) -> Stored:
+    """Return a group that reads four topics of so many partitions, of which ``t`` may have another number."""
+    members = [member(name, "tuvw") for name in given]
+    return stored(1, given, *members, topics={**dict.fromkeys("tuvw", count), "t": t or count}, **changes)
+
+
+def test_range_over_topics_of_one_partition() -> None:
+    finding = last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}))
+    assert (finding.severity, finding.message) == (
+        "warning",
+        "range gives one member 4 of 4 partitions and another 0: 4 of 4 topics have fewer partitions than the group has members",
+    )
+    assert "cooperative-sticky or roundrobin" in finding.advice and "group.remote.assignor" not in finding.advice
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(small_topics({"a": "t0 u0", "b": "v0 w0"}), id="even"),
+        pytest.param(small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy="sticky"), id="not range"),
+        pytest.param(small_topics({"a": "t0 t1 u0 u1 v0 v1 w0 w1", "b": "t2 u2 v2 w2"}, 3), id="1.33 times the mean"),
+        pytest.param(stored(1, {"a": "t0 t1", "b": ""}), id="one topic"),
+        pytest.param(
+            stored(1, {"a": "t0 u0", "b": ""}, member("a", "tu"), topics={"t": 1, "u": 1}), id="different subscriptions"
+        ),
+    ],
+)  # fmt: skip
+def test_range_that_crowds_nobody(near: Stored) -> None:
+    assert last(Rule.RANGE_CROWDED, near) is None
+
+
+def test_a_gap_of_one_is_even_whatever_the_ratio() -> None:
+    """Both give the first member one and a half times the mean; only of two partitions more than c has is there one to take."""
+    crowded = stored(1, {"a": "t0 u0", "b": "t1 u1", "c": ""}, *(member(name, "tu") for name in "abc"), topics={"t": 2, "u": 2})
+    even = stored(1, {"a": "t0", "b": "u0", "c": ""}, *(member(name, "tu") for name in "abc"), topics={"t": 1, "u": 1})
+    assert last(Rule.RANGE_CROWDED, crowded).evidence["partitions_per_member_max"] == "2"
+    assert last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": "t1"}, t=2)).evidence["short_topic_count"] == "3"
+    assert last(Rule.RANGE_CROWDED, even) is None

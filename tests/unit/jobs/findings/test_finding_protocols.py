@@ -1,0 +1,143 @@
+"""Rules on assignors, protocols and claims: each where it holds, and where something near it happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from assignors.algorithms.sticky.user_data import write_sticky_user_data
+from schemas.vocabulary import Rule
+from tests.builders.histories import held, member
+from tests.builders.snapshots_of import Stored, last, stored
+
+COOPERATIVE = "cooperative-sticky"
+FIRST = stored(1, {"a": "t0", "b": "t1"}, strategy=COOPERATIVE)
+KEEPS = member("b", owned="t1", at=1)
+
+
+def second(*members, strategy: str = COOPERATIVE, **changes: object) -> Stored:
+    return stored(2, {"a": "t0", "b": "t1"}, *members, strategy=strategy, **changes)
+
+
+def test_a_member_that_gives_up_all_beside_one_that_keeps_its_own() -> None:
+    finding = last(Rule.PROTOCOLS_MIXED, FIRST, second(member("a", at=1), KEEPS))
+    assert (finding.severity, finding.message) == (
+        "warning", "The group's assignor is cooperative-sticky, yet 1 of 2 members gives up all partitions before a rebalance: a",
+    )  # fmt: skip
+    assert finding.evidence == {"eager_member_count": "1", "cooperative_member_count": "1", "members": "a"}
+
+
+def test_a_whole_group_that_is_still_eager() -> None:
+    finding = last(Rule.PROTOCOLS_MIXED, FIRST, second(member("a", at=1), member("b", at=1)))
+    assert (finding.evidence["eager_member_count"], finding.evidence["cooperative_member_count"]) == ("2", "0")
+
+
+def test_kafka_streams_has_no_list_of_assignors_to_mend() -> None:
+    """One of its members may be eager by ``upgrade.from``, or have lost all of its tasks."""
+    streams = {"strategy": "stream", "is_consumer_protocol": False, "offered": {"a": ("stream",), "b": ("stream",)}}
+    first, now = (stored(number, {"a": "t0", "b": "t1"}, *(member("a", at=1), KEEPS), **streams) for number in (1, 2))
+    assert last(Rule.PROTOCOLS_MIXED, first, now) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "near"),
+    [
+        pytest.param(FIRST, second(member("a", owned="t0", at=1), KEEPS), id="everybody keeps its own"),
+        pytest.param(FIRST, second(member("a", at=None), KEEPS), id="it does not say since when it has nothing"),
+        pytest.param(FIRST, second(member("a", at=0), KEEPS), id="it never learned what it was given"),
+        pytest.param(FIRST, second(member("a", "u", at=1), KEEPS), id="it reads something else now"),
+        pytest.param(FIRST, second(member("a", at=1), KEEPS, strategy="range"), id="an eager assignor"),
+        pytest.param(stored(1, {"a": "t0", "b": "t1"}), second(member("a", at=1), KEEPS), id="it was eager before"),
+        pytest.param(
+            stored(1, {"a": "", "b": "t0 t1"}, strategy=COOPERATIVE), second(member("a", at=1), KEEPS), id="it had nothing"
+        ),
+        pytest.param(FIRST, stored(2, {"c": "t0", "b": "t1"}, member("c", at=1), KEEPS, strategy=COOPERATIVE), id="it is another one"),
+    ],
+)  # fmt: skip
+def test_members_that_are_cooperative(first: Stored, near: Stored) -> None:
+    assert last(Rule.PROTOCOLS_MIXED, first, near) is None
+
+
+ONLY, BOTH, EAGER = (COOPERATIVE,), (COOPERATIVE, "range"), ("range", "sticky")
+
+
+def test_lists_of_assignors_that_make_some_members_eager() -> None:
+    mixed = stored(1, {"a": "t0", "b": "t1"}, strategy=COOPERATIVE, offered={"a": ONLY, "b": BOTH})
+    assert last(Rule.PROTOCOLS_MIXED, mixed).evidence["members"] == "b"
+    alike = stored(1, {"a": "t0", "b": "t1"}, strategy=COOPERATIVE, offered={"a": BOTH, "b": BOTH})
+    assert last(Rule.PROTOCOLS_MIXED, alike) is None
+
+
+def test_an_assignor_that_not_all_offer() -> None:
+    offered = {"a": EAGER, "b": ("range", COOPERATIVE), "c": EAGER}
+    finding = last(Rule.ASSIGNOR_NOT_SHARED, stored(1, {"a": "t0", "b": "t1", "c": ""}, offered=offered))
+    assert (finding.severity, finding.message) == (
+        "info",
+        "The group cannot use assignors that not all members offer: cooperative-sticky by 1 of 3 members, sticky by 2 of 3 members",
+    )
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(stored(1, {"a": "t0", "b": "t1"}, offered={"a": BOTH, "b": BOTH[::-1]}), id="the same in another order"),
+        pytest.param(stored(1, {"a": "t0", "b": "t1"}, offered={"a": BOTH}), id="one tells nothing"),
+        pytest.param(stored(1, {"a": "t0", "b": "t1"}, strategy="uniform", offered={"a": ONLY, "b": BOTH}), id="brokers choose"),
+        pytest.param(stored(1, {}), id="nobody is there"),
+    ],
+)
+def test_assignors_that_all_offer(near: Stored) -> None:
+    assert last(Rule.ASSIGNOR_NOT_SHARED, near) is None
+
+
+def test_an_assignor_that_brokers_do_not_know() -> None:
+    finding = last(Rule.UPGRADE_BLOCKED, stored(1, {"a": "t0 t1"}, strategy="RoundRobinAssigner", is_consumer_protocol=False))
+    assert (finding.severity, finding.evidence) == ("info", {"strategy": "RoundRobinAssigner"})
+    finding = last(Rule.UPGRADE_BLOCKED, stored(1, {"a": "t0 t1"}, strategy="stream", is_consumer_protocol=False))
+    assert finding.message.startswith("The group's assignor stream deals out the tasks of Kafka Streams: ")
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(stored(1, {"a": "t0 t1"}), id="one of Kafka's"),
+        pytest.param(stored(1, {"a": "t0 t1"}, strategy="own", is_consumer_protocol=True), id="it has moved already"),
+        pytest.param(stored(1, {}), id="nobody is there"),
+    ],
+)
+def test_groups_that_can_move(near: Stored) -> None:
+    assert last(Rule.UPGRADE_BLOCKED, near) is None
+
+
+def third(*members, strategy: str = COOPERATIVE, number: int = 3, **changes: object) -> tuple[Stored, ...]:
+    before = second(member("a", owned="t0", at=1), KEEPS, strategy=strategy, **changes)
+    return FIRST, before, stored(number, {"a": "t0", "b": "t1"}, *members, strategy=strategy, **changes)
+
+
+def with_user_data(name: str, claims: str, generation: int):
+    return replace(member(name), user_data=write_sticky_user_data(held(claims), generation))
+
+
+def test_claims_of_a_generation_before_the_last() -> None:
+    finding = last(Rule.STALE_CLAIMS, *third(member("a", owned="t0", at=1), member("b", owned="t1", at=2)))
+    assert (finding.severity, finding.message) == ("info", "1 of 2 members claims partitions of a generation before 2, down to 1")
+    assert finding.evidence["members"] == "a"
+    assert last(Rule.STALE_CLAIMS, *third(with_user_data("a", "t0", 1), strategy="sticky")).evidence["oldest_generation"] == "1"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(third(member("a", owned="t0", at=2), member("b", owned="t1", at=2)), id="of the last one"),
+        pytest.param(third(member("a", at=1)), id="nothing is claimed"),
+        pytest.param(third(member("a", owned="t0", at=-1)), id="no generation is named"),
+        pytest.param(third(with_user_data("a", "t0", 2), strategy="sticky"), id="of the last one, in user data"),
+        pytest.param(third(member("a", owned="t0", at=1), strategy="uniform"), id="members of the new protocol lag by design"),
+        pytest.param(third(member("a", owned="t0", at=1), number=2, is_rewrite=True), id="a rewrite repeats the claims"),
+        pytest.param((stored(3, {"a": "t0"}, member("a", owned="t0", at=1), has_predecessor=False),), id="nothing is known before"),
+        pytest.param((FIRST, second(), stored(3, {"c": "t0"}, member("c", owned="t0", at=1), strategy=COOPERATIVE)), id="it is new here"),
+    ],
+)
+def test_claims_that_are_in_time(near: tuple[Stored, ...]) -> None:
+    assert last(Rule.STALE_CLAIMS, *near) is None

@@ -1,0 +1,92 @@
+"""Rules on subscriptions: each where it holds, and where something near it happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.findings.subscriptions import COSTLY_CHOICES, NOTICEABLE_CHOICES
+from schemas.vocabulary import Rule
+from tests.builders.histories import member
+from tests.builders.snapshots_of import Stored, found, last, stored
+
+TWO = {"t": 2, "u": 2}
+
+
+def test_members_that_share_no_topic() -> None:
+    members = (member("a", "t"), member("b", "u"), member("c", "uv"))
+    finding = last(Rule.DISJOINT_SUBSCRIPTIONS, stored(1, {"a": "t0 t1", "b": "u0", "c": "u1"}, *members, topics=TWO))
+    assert (finding.severity, finding.message) == (
+        "warning", "The members fall into 2 sets that share no topic: 2 members of u, v; 1 member of t",
+    )  # fmt: skip
+    assert finding.evidence["set_count"] == "2"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(stored(1, {"a": "", "b": "", "c": ""}, member("a", "t"), member("b", "u"), member("c", "tu")), id="one joins them"),
+        pytest.param(stored(1, {"a": "t0", "b": ""}, member("b", "")), id="one subscribes to nothing"),
+        pytest.param(stored(1, {"a": "t0", "b": ""}, member("b", "u"), has_subscriptions=False), id="subscriptions are not told"),
+    ],
+)
+def test_members_of_one_application(near: Stored) -> None:
+    assert last(Rule.DISJOINT_SUBSCRIPTIONS, near) is None
+
+
+def test_a_chain_of_subscriptions_is_one_application_in_any_order() -> None:
+    topics = ("ab", "cd", "ef", "bc", "de")
+    for start in range(len(topics)):
+        members = [member(str(place), topics[(start + place) % len(topics)]) for place in range(len(topics))]
+        assert last(Rule.DISJOINT_SUBSCRIPTIONS, stored(1, {one.member_id: "" for one in members}, *members, topics={})) is None
+
+
+def test_a_topic_that_was_never_there_and_one_that_was_deleted() -> None:
+    both = [member(name, "tu") for name in "ab"]
+    never = stored(1, {"a": "t0", "b": "t1"}, *both)
+    finding = last(Rule.TOPICS_MISSING, never)
+    assert (finding.severity, finding.message) == ("info", "2 of 2 members subscribe to what does not exist: u")
+    was_there = stored(1, {"a": "t0 u0", "b": "t1 u1"}, *both, topics=TWO)
+    gone = stored(2, {"a": "t0", "b": "t1"}, *both)
+    still_gone = stored(3, {"a": "t0 t1"}, both[0])
+    severities = [one and one.severity for one in found(Rule.TOPICS_MISSING, was_there, gone, still_gone)]
+    assert severities == [None, "warning", "info"]
+
+
+@pytest.mark.parametrize("near", [{"uncertain_topics": ("u",)}, {"has_subscriptions": False}, {"topics": TWO}])
+def test_topics_that_may_be_there(near: dict) -> None:
+    assert last(Rule.TOPICS_MISSING, stored(1, {"a": "t0 t1"}, member("a", "tu"), **near)) is None
+
+
+def mixed(choices: int, strategy: str = "sticky", **changes: object) -> Stored:
+    """Return a group of two members, of which one alone reads ``u`` with its two partitions."""
+    members = (member("a", "tu"), member("b", "t"))
+    return stored(1, {"a": "", "b": ""}, *members, strategy=strategy, topics={"t": choices // 2 - 1, "u": 2}, **changes)
+
+
+@pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
+def test_different_subscriptions_under_sticky(strategy: str) -> None:
+    finding = last(Rule.STICKY_GENERAL_PATH, mixed(NOTICEABLE_CHOICES, strategy))
+    assert (finding.severity, finding.message) == (
+        "info",
+        f"The 2 members subscribe to different topics: {strategy} has to search through 1,000 choices of a member for 501 partitions",
+    )
+    assert finding.evidence["choice_count"] == "1000"
+    assert last(Rule.STICKY_GENERAL_PATH, mixed(COSTLY_CHOICES)).severity == "warning"
+    assert last(Rule.STICKY_GENERAL_PATH, mixed(COSTLY_CHOICES - 2)).severity == "info"
+
+
+@pytest.mark.parametrize(
+    "near",
+    [
+        pytest.param(mixed(NOTICEABLE_CHOICES, "range"), id="no sticky assignor"),
+        pytest.param(mixed(NOTICEABLE_CHOICES, "uniform"), id="the brokers' has a path of its own"),
+        pytest.param(mixed(NOTICEABLE_CHOICES - 2), id="too small to notice"),
+        pytest.param(mixed(NOTICEABLE_CHOICES, has_subscriptions=False), id="subscriptions are not told"),
+        pytest.param(
+            stored(1, {"a": "", "b": ""}, member("a", "tu"), member("b", "ut"), strategy="sticky", topics={"t": 900, "u": 900}),
+            id="the same topics in another order",
+        ),
+    ],
+)
+def test_subscriptions_that_cost_nothing(near: Stored) -> None:
+    assert last(Rule.STICKY_GENERAL_PATH, near) is None

@@ -1,0 +1,153 @@
+"""The catalogue, and the rules on solutions: each on one that it is about, and on its neighbours that it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from assignors import GroupProblem, Topic
+from assignors.generation.generation import Generation
+from jobs.findings import COMMIT_RULES, RULES, Finding, SnapshotFacts, SolutionFacts, find
+from schemas.vocabulary import Rule
+from tests.builders import snapshots_of
+from tests.builders.snapshots_of import stored
+
+
+def found(*solutions: SolutionFacts, uncertain_topics: tuple[str, ...] = ()) -> list[Finding]:
+    return list(find(SnapshotFacts(uncertain_topics, solutions), RULES))
+
+
+def solution(basis: str, strategy: str = "sticky", status: str = "solved", **facts: object) -> SolutionFacts:
+    return SolutionFacts(basis, strategy, status, **facts)
+
+
+def test_every_rule_that_can_be_stored_is_in_the_catalogue_once_and_in_its_order() -> None:
+    assert [rule.rule_id for rule in (*RULES, *COMMIT_RULES)] == list(Rule)
+
+
+def test_a_rule_speaks_in_whole_sentences() -> None:
+    for rule in (*RULES, *COMMIT_RULES):
+        assert rule.when.endswith(".") and rule.advice.endswith(".") and not rule.title.endswith("."), rule.rule_id
+        assert "  " not in rule.when + rule.advice, rule.rule_id
+
+
+def test_nothing_to_tell() -> None:
+    assert found(solution("observed", conformance="exact"), solution("recomputed", conformance="exact")) == []
+
+
+def test_topics_without_a_fitting_look_are_told_once_a_snapshot() -> None:
+    (finding,) = found(solution("observed"), solution("recomputed"), uncertain_topics=("a", "b"))
+    assert (finding.rule_id, finding.severity) == ("topic_basis_uncertain", "info")
+    assert finding.message == "2 topics have partition counts that no look at the cluster confirms: a, b"
+    assert finding.evidence == {"topic_count": "2", "topics": "a, b"}
+
+
+def test_only_subscribed_topics_have_to_be_confirmed() -> None:
+    """Nobody subscribes to u any more; what a look says of it concerns who lost it only."""
+    history = stored(1, {"a": "t0"}, uncertain_topics=("t", "u")), stored(2, {"a": "t0"}, uncertain_topics=("u",))
+    uncertain, certain = snapshots_of.found(Rule.TOPIC_BASIS_UNCERTAIN, *history)
+    assert (uncertain.evidence["topics"], certain) == ("t", None)
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    (finding,) = found(uncertain_topics=tuple("abcdefg"))
+    assert finding.message.startswith("7 topics") and finding.message.endswith(": a, b, c, d, e")
+
+
+def test_an_assignment_unlike_its_assignors() -> None:
+    # The observed solution repeats what the recomputed one says of the comparison.
+    held = {"a": (("t", 0), ("t", 1), ("u", 10)), "b": (), "c": (("u", 9),)}
+    kafkas = {"a": (("u", 10),), "b": (("t", 1), ("t", 0)), "c": (("u", 9), ("u", 2))}
+    solutions = [
+        solution("observed", conformance="differs", assignment=held),
+        solution("recomputed", conformance="differs", kafka_version="4.3.1", assignment=kafkas),
+    ]
+    observed = Generation(3, "sticky", GroupProblem({}, ()), held)
+    (finding,) = find(SnapshotFacts([], solutions, observed=observed, flavour="librdkafka"), RULES)
+    assert (finding.rule_id, finding.severity) == ("conformance_differs", "warning")
+    assert finding.message == (
+        "The assignment by librdkafka is not what Kafka's sticky assignor gives (release 4.3.1): 3 partitions would be with another "
+        "member: t-0 with a, Kafka: b, t-1 with a, Kafka: b, u-2 with nobody, Kafka: c"
+    )
+    assert finding.evidence == {
+        "strategy": "sticky", "kafka_version": "4.3.1", "flavour": "librdkafka", "partition_count": "3", "loads": "3 1 0",
+        "kafkas_loads": "2 2 1", "partitions": "t-0 with a, Kafka: b, t-1 with a, Kafka: b, u-2 with nobody, Kafka: c",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("conformance", ["exact", "equal_sets", "equal_balance", "not_comparable", None])
+def test_an_assignment_as_balanced_as_its_assignors(conformance: str | None) -> None:
+    assert found(solution("recomputed", conformance=conformance)) == []
+
+
+def test_partitions_with_several_owners() -> None:
+    """The third one is twice in one member's list."""
+    violations = ("unknown_member c", "multiply_owned t-0", "multiply_owned my topic-3", "multiply_owned u-0", "unassigned t-1")
+    solutions = solution("observed", violations=violations), solution("counterfactual", violations=violations)
+    shared = (("my topic", 3), ("t", 0))
+    observed = Generation(3, "sticky", GroupProblem({"t": Topic(2)}, ()), {"a": (*shared, ("u", 0), ("u", 0)), "b": shared})
+    finding, *_ = find(SnapshotFacts((), solutions, observed=observed), RULES)
+    assert (finding.rule_id, finding.severity) == ("partition_multiply_owned", "critical")
+    assert finding.message == "2 partitions have more than one owner: t-0, my topic-3"
+    assert finding.evidence == {"multiply_owned_count": "2", "partitions": "t-0, my topic-3"}
+
+
+def test_a_groups_own_assignor_without_a_result() -> None:
+    (finding,) = found(
+        solution("recomputed", "sticky", "over_budget", detail="too long"),
+        solution("counterfactual", "range", "kafka_error"),
+        solution("counterfactual", "roundrobin"),
+    )
+    assert (finding.rule_id, finding.severity) == ("no_result", "warning")
+    assert finding.message == "Kafka's own code gives no assignment here: range, sticky"
+    assert finding.evidence == {
+        "strategies": "range, sticky",
+        "reasons": "counterfactual range: kafka_error; recomputed sticky: over_budget (too long)",
+    }
+
+
+@pytest.mark.parametrize(("basis", "severity"), [("recomputed", "warning"), ("counterfactual", "info")])
+def test_an_assignor_of_kafkas_that_never_ends(basis: str, severity: str) -> None:
+    (finding,) = found(solution(basis, "sticky", "no_result", detail="the same state again"), solution("counterfactual", "range"))
+    assert (finding.rule_id, finding.severity) == ("assignor_livelock", severity)
+    assert finding.message == "On the input of these 0 members Kafka's code never ends: sticky"
+    assert finding.evidence == {"strategies": "sticky", "member_count": "0"}
+
+
+def test_an_assignor_that_never_ends_hides_no_other() -> None:
+    endless, failed = solution("recomputed", "sticky", "no_result"), solution("counterfactual", "range", "kafka_error")
+    assert [(one.rule_id, one.severity) for one in found(endless, failed)] == [("assignor_livelock", "warning"), ("no_result", "info")]
+
+
+def test_assignors_of_ones_own_without_a_result() -> None:
+    own = solution("counterfactual", "own:f", "no_result", detail="the assignor raised ValueError: x")
+    (finding,) = found(own)
+    assert finding.message == "These assignors give no assignment here: own:f"
+    assert finding.advice == "The assignor is not Kafka's: the reasons say what it did; its author can mend it."
+    (finding,) = found(own, solution("counterfactual", "range", "kafka_error"))
+    assert finding.message == "These assignors give no assignment here: own:f, range"
+    assert finding.advice.startswith("The group can hang")
+
+
+def test_assignors_of_ones_own_that_answer_nonsense() -> None:
+    (finding,) = found(
+        solution("observed", "own:f", violations=("unknown_member c",)),
+        solution("counterfactual", "own:f", violations=("multiply_owned t-0", "unassigned t-1")),
+        solution("counterfactual", "sticky", violations=("unassigned t-1",)),
+        solution("counterfactual", "own:g"),
+    )
+    assert (finding.rule_id, finding.severity) == ("own_assignor_unsound", "info")
+    assert finding.message.endswith("or where they do not belong: own:f")
+    assert finding.evidence == {"strategies": "own:f", "violations": "counterfactual own:f: multiply_owned t-0, unassigned t-1"}
+
+
+@pytest.mark.parametrize(
+    ("basis", "status", "severities"),
+    [
+        ("counterfactual", "over_budget", ["info"]),
+        ("recomputed", "over_budget", ["warning"]),
+        ("recomputed", "unsupported", []),
+        ("recomputed", "carried", []),
+    ],
+)
+def test_how_serious_a_missing_result_is(basis: str, status: str, severities: list[str]) -> None:
+    assert [finding.severity for finding in found(solution(basis, status=status))] == severities

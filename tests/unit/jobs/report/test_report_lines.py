@@ -1,0 +1,316 @@
+"""The lines of groups: how they are put together, ranked and packed, and that each is in one of the report's files."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.report.figures import EN_DASH, visible
+from jobs.report.fleet import headline
+from jobs.report.groups import GroupLines, add_settled
+from jobs.report.packed import PACKED, PackedLines, pack_lines
+from jobs.report.page import MOST_BYTES, build_page, render
+from jobs.report.prometheus import to_prometheus
+from jobs.report.ranking import COMMITS_ONLY, Ranking, choose_findings, merge_parts
+from jobs.report.run import write_page
+from jobs.report.view import ReportRows
+from jobs.runtime.output_files import PAGE, further_page, is_report_file
+from schemas.config import ReportSettings
+from tests.builders.page_outline import Outline
+from tests.builders.report_rows import AS_OF, finding_row, group_row, large_fleet
+from tests.faults.hostile_names import NAMES
+
+SMALL = 200_000
+"""Bytes of a file where a test needs several."""
+
+
+def lines_of(parts: list[PackedLines]) -> list[list[Any]]:
+    return [line for part in parts for line in json.loads(f"[{part.lines}]")]
+
+
+def page_with(*groups: dict[str, Any]) -> Outline:
+    return Outline(render(build_page(ReportRows(ranked=Ranking(groups)), AS_OF)).html)
+
+
+# --- packing -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_packed_line_has_what_a_row_shows() -> None:
+    changes = {"critical_count": 1_234, "warning_count": 2, "current_critical_count": 3, "current_warning_count": 1}
+    changes |= {"movement_count": 7_000, "movement_count_known": 1_400, "avoidable_movement_count": None, "generation_count": 1_500}
+    changes |= {"imbalance_ratio": 1.115, "member_count": 9, "last_at_ms": 1_790_000_120_999, "strategy": "sticky"}
+    row = group_row("orders", **changes)
+    (line,) = page_with(row).lines()
+    shown = GroupLines(Ranking([row]))[0]
+    assert (line["group"], line["cluster"], line["strategy"], line["rank"], line["anchor"]) == ("orders", "prod", "sticky", 1, shown.anchor)
+    assert (line["critical"], line["warning"], line["current"]) == (1_234, 2, 4)
+    assert (line["movements"], line["generations"] - line["movements_unknown"]) == (7_000, shown.movements.known)
+    assert (line["avoidable"], line["avoidable_unknown"]) == (None, 1_500)
+    assert (f"{line['imbalance']:.2f}", line["members"], line["generations"]) == (shown.imbalance.text, 9, 1_500)
+    assert line["last_seen"] == 1_790_000_120
+
+
+def test_what_is_not_known_of_a_group_is_null() -> None:
+    (line,) = page_with(group_row(strategy=None, imbalance_ratio=None, movement_count=None)).lines()
+    assert [name for name in PACKED if line[name] is None] == ["strategy", "avoidable", "movements", "imbalance"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_of_a_group_a_cluster_and_a_strategy_survives_packing(name: str) -> None:
+    seen = page_with(group_row(name, cluster_id=name, strategy=name), group_row("plain", critical_count=9))
+    line = seen.lines()[1]
+    assert (line["group"], line["cluster"], line["strategy"]) == (visible(name), visible(name), visible(name) or None)
+    assert "<" not in "".join(seen.data), "nothing in it is markup to a browser"
+
+
+@given(st.lists(st.tuples(st.text(), st.text(), st.text()), unique_by=lambda names: names[:2]))
+def test_different_names_stay_different(names: list[tuple[str, str, str]]) -> None:
+    rows = [group_row(group, cluster_id=cluster, strategy=strategy) for cluster, group, strategy in names]
+    found = {(line["cluster"], line["group"], line["strategy"]) for line in page_with(*rows).lines()}
+    assert found == {(visible(cluster), visible(group), visible(strategy) or None) for cluster, group, strategy in names}
+
+
+def test_a_text_that_comes_again_is_a_number() -> None:
+    rows = [group_row(f"g{number:03}", cluster_id="c" * 100, strategy="s" * 100) for number in range(100)]
+    (part,) = pack_lines(Ranking(rows), 100_000, 0)
+    assert part.lines.count("c" * 100) == part.lines.count("s" * 100) == 1
+    assert len(part.lines) / 100 < 70
+
+
+# --- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first_room", "further_room"), [(900, 1_500), (10, 400), (-5, 90), (10**6, 1)])
+def test_lines_fill_one_file_after_the_other_and_none_is_lost(first_room: int, further_room: int) -> None:
+    draw = random.Random(20261121)
+    ranked = Ranking(
+        group_row("x" * draw.randrange(60) + f"{n}", strategy=draw.choice(["range", "sticky"]), critical_count=n) for n in range(50)
+    )
+    parts = list(pack_lines(ranked, first_room, further_room))
+    assert [line[0] for line in lines_of(parts)] == [row["group_id"] for row in ranked]
+    assert [part.first for part in parts] == [1, *(part.last + 1 for part in parts[:-1])] and parts[-1].last == 50
+    for part, room in zip(parts, (first_room, *(further_room for _ in parts)), strict=False):
+        assert part.count == 1 or len(part.lines.encode()) <= room
+    for part, following, room in zip(parts, parts[1:], (first_room, *(further_room for _ in parts)), strict=False):
+        assert len(part.lines.encode()) + len(following.lines.split(",\n")[0].encode()) + 4 > room - 20, "no file is left before it is full"
+
+
+def test_each_file_has_the_texts_that_its_lines_need() -> None:
+    parts = list(pack_lines(Ranking(group_row(f"g{n}") for n in range(9)), 200, 200))
+    assert len(parts) > 2
+    for part in parts:
+        first, *others = lines_of([part])
+        assert first[1:3] == ["prod", "range"] and all(line[1:3] == [0, 0] for line in others)
+
+
+def test_a_fleet_without_groups_has_one_file_without_lines() -> None:
+    assert list(pack_lines(Ranking(), 0, 0)) == [PackedLines(1, 0, 0, "")]
+
+
+@pytest.fixture
+def fleet() -> ReportRows:
+    """More lines than a small file has room for, and details of three groups, one of which is too large."""
+    rows = large_fleet(5_000, detailed=3)
+    return replace(rows, findings=[*rows.findings, finding_row(rows.ranked[4_999]["group_id"])])
+
+
+def test_every_group_is_in_one_of_the_files_and_none_is_too_large(fleet: ReportRows) -> None:
+    document = render(build_page(fleet, AS_OF), name="weekly report.html", most_bytes=SMALL)
+    files = [Outline(html) for html in (document.html, *document.further)]
+    assert [line["group"] for file in files for line in file.lines()] == [row["group_id"] for row in fleet.ranked]
+    assert [line["rank"] for file in files for line in file.lines()] == list(range(1, 5_001))
+    assert max(len(html.encode()) for html in (document.html, *document.further)) <= SMALL
+    assert len(files) == 3 and len(document.further[0]) > 0.8 * SMALL
+
+
+@pytest.mark.parametrize(("group_count", "file_count"), [(20_000, 1), (100_000, 2)])
+def test_a_second_file_is_needed_only_where_the_page_would_be_too_large(group_count: int, file_count: int) -> None:
+    """Of groups whose names have 40 characters, beside details of as many as have room."""
+    rows = large_fleet(group_count, detailed=40, name="payments-in-europe-")
+    document = render(build_page(rows, AS_OF))
+    htmls = (document.html, *document.further)
+    lines = [json.loads(re.search(r'"lines": (\[\n.*?\n\])\}', html, re.DOTALL)[1]) for html in htmls]
+    assert [line[0] for of_file in lines for line in of_file] == [row["group_id"] for row in rows.ranked]
+    assert len(htmls) == file_count and max(len(html.encode()) for html in htmls) <= MOST_BYTES
+    assert len(document.detailed) >= 5
+    assert ("report-groups-2.html" in document.html) == (file_count == 2)
+
+
+def test_every_file_names_the_others_and_leads_to_the_next(fleet: ReportRows) -> None:
+    document = render(build_page(fleet, AS_OF), name="weekly report.html", most_bytes=SMALL)
+    htmls = (document.html, *document.further)
+    addresses = ["weekly%20report.html", "weekly%20report-groups-2.html", "weekly%20report-groups-3.html"]
+    for number, html in enumerate(htmls):
+        seen = Outline(html)
+        links = [link for link in seen.values("href") if not link.startswith("#")]
+        assert set(links) == set(addresses) - {addresses[number]}
+        assert json.loads(seen.data[0])["next"] == (addresses[number + 1] if number < 2 else "")
+        first, last = (f"{seen.lines()[index]['rank']:,}" for index in (0, -1))
+        assert f"<b>{first} to {last}</b> here" in html
+    assert "weekly report-groups-2.html</span>" in document.html
+    assert "This page is one file" not in document.html
+
+
+def test_one_file_is_enough_while_there_is_room(fleet: ReportRows) -> None:
+    page = build_page(fleet, AS_OF)
+    size = sum(len(html.encode()) for html in (render(page).html, *render(page).further))
+    assert render(page).further == () and len(render(page).detailed) == 3
+    document = render(page, most_bytes=size + 10_000)
+    assert document.further == () and len(document.html.encode()) <= size
+    assert '<p class="note" id="files">' not in document.html and "This page is one file and loads nothing." in document.html
+
+
+def test_lines_leave_room_for_details(fleet: ReportRows) -> None:
+    """Of the worst groups, which are what a report is opened for."""
+    short = [{**row, "generations": row["generations"][:5]} for row in fleet.tallies]
+    document = render(build_page(replace(fleet, tallies=short, flows=[], holdings=[]), AS_OF), most_bytes=400_000)
+    assert len(document.further) == 1 and len(document.detailed) == 3
+
+
+def test_rows_without_a_script_are_the_first_lines_of_each_file(fleet: ReportRows) -> None:
+    document = render(build_page(fleet, AS_OF), most_bytes=SMALL)
+    for html in (document.html, *document.further):
+        seen = Outline(html)
+        rows = [given["id"] for tag, given in seen.tags if tag == "tr" and "id" in given]
+        shown = [line["anchor"] for line in seen.lines() if line["anchor"] not in document.detailed][: len(rows)]
+        assert rows == shown and 10 < len(rows) < 200
+
+
+def test_files_are_written_beside_the_page_by_the_rules_of_the_page(
+    fleet: ReportRows, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "jobs")
+    path = tmp_path / "new" / "weekly.html"
+    detailed = write_page(build_page(fleet, AS_OF), ReportSettings(output=str(path), details=str(tmp_path / "one")), SMALL)
+    names = ["weekly-groups-2.html", "weekly-groups-3.html", "weekly.html"]
+    assert sorted(file.name for file in path.parent.iterdir()) == names
+    assert all(is_report_file(path.parent / name, (PAGE,)) for name in names)
+    files = [Outline((path.parent / name).read_text(encoding="utf-8")) for name in (names[2], *names[:2])]
+    assert [line["group"] for file in files for line in file.lines()] == [row["group_id"] for row in fleet.ranked]
+    assert all(json.loads(file.data[0])["details"] == "../one" for file in files)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"report: 5000 groups listed in weekly.html and weekly-groups-2.html and weekly-groups-3.html, {len(detailed)} of them with details"
+    ]
+
+
+def test_a_further_file_is_named_after_the_page() -> None:
+    assert further_page(Path("a.b/weekly.v2.html"), 2) == Path("a.b/weekly.v2-groups-2.html")
+    assert further_page(Path("report"), 3) == Path("report-groups-3")
+
+
+# --- the parts that Spark counts ---------------------------------------------------------------------------------------
+
+
+def audited(strategy: str = "range", group_id: str = "orders", **changes: Any) -> dict[str, Any]:
+    part = {"cluster_id": "prod", "group_id": group_id, "strategy": strategy, "rule_id": None, "severity": None, "finding_count": None}
+    part |= {"generation_count": 2, "movement_count": 3, "movement_count_known": 1, "avoidable_movement_count": None}
+    part |= {"avoidable_movement_count_known": 0, "first_at_ms": 10, "last_at_ms": 20, "newest_position": 5, "member_count": 2}
+    part |= {"settled_position": 4, "imbalance_ratio": 1.5, "partitions_per_member_min": 1, "partitions_per_member_max": 3}
+    return part | changes
+
+
+def found(rule_id: str, severity: str, count: int = 1, newest_position: int = 5, group_id: str = "orders") -> dict[str, Any]:
+    part = dict.fromkeys(audited()) | {"cluster_id": "prod", "group_id": group_id, "rule_id": rule_id, "severity": severity}
+    return part | {"finding_count": count, "newest_position": newest_position}
+
+
+def test_a_group_that_changed_its_strategy_is_one_row() -> None:
+    """Sums are over both, members are those of the newest generation, and loads those of the last settled one."""
+    before = audited("range", generation_count=3, movement_count=None, movement_count_known=0, member_count=9, newest_position=3)
+    before |= {"settled_position": 3, "imbalance_ratio": 9.0, "first_at_ms": 1, "last_at_ms": 11}
+    empty = audited("", settled_position=None, imbalance_ratio=None, newest_position=8, member_count=0, last_at_ms=30)
+    for parts in ([before, audited("sticky"), empty], [empty, audited("sticky"), before]):
+        (row,) = merge_parts(parts)
+        assert (row["strategy"], row["imbalance_ratio"], row["settled_position"]) == ("sticky", 1.5, 4)
+        assert (row["newest_position"], row["member_count"], row["first_at_ms"], row["last_at_ms"]) == (8, 0, 1, 30)
+        assert (row["generation_count"], row["movement_count"], row["movement_count_known"]) == (7, 6, 2)
+        assert (row["avoidable_movement_count"], row["avoidable_movement_count_known"]) == (None, 0)
+
+
+def test_a_group_without_a_settled_generation_has_no_strategy() -> None:
+    (row,) = merge_parts([audited("range", settled_position=None, imbalance_ratio=7.0)])
+    assert [row[name] for name in ("settled_position", "strategy", "imbalance_ratio", "partitions_per_member_max")] == [None] * 4
+
+
+def test_findings_of_a_group_are_counted_by_severity_and_whether_they_hold_now() -> None:
+    parts = [found("a", "critical", 3, newest_position=4), found("b", "warning", 2), audited(), found("c", "warning", 1, newest_position=2)]
+    (row,) = merge_parts(parts)
+    assert [(row[f"{word}_count"], row[f"current_{word}_count"]) for word in ("critical", "warning", "info")] == [(3, 0), (3, 1), (0, 0)]
+
+
+def test_groups_of_one_name_in_two_clusters_are_two_and_findings_alone_are_none() -> None:
+    parts = [audited(cluster_id="a"), audited(cluster_id="b"), found("x", "info", group_id="unknown")]
+    assert [(row["cluster_id"], row["group_id"]) for row in merge_parts(parts)] == [("a", "orders"), ("b", "orders")]
+
+
+def test_details_are_of_the_last_settled_generation_of_all_tallies() -> None:
+    settled = [{"position": position, "generation": 10 * position, "at_ms": position, "verdict": f"v{position}"} for position in (3, 7, 5)]
+    tallies = [{"cluster_id": "prod", "group_id": "orders", "settled": one} for one in (None, *settled)]
+    row, other = add_settled([group_row("orders"), group_row("other")], tallies)
+    assert (row["settled_generation"], row["settled_at_ms"], row["verdict"]) == (70, 7, "v7")
+    assert (other["settled_generation"], other["verdict"]) == (None, None)
+
+
+def test_of_each_rule_groups_with_details_come_first_then_those_where_it_holds_then_those_with_most() -> None:
+    found_in = {"past": (9, 4), "now": (1, 5), "more": (5, 5), "worst": (1, 1)}
+    parts = [found("r", "info", count, position, name) for name, (count, position) in found_in.items()]
+    newest = {("prod", name): 5 for name in found_in}
+    chosen = [choose_findings(parts, newest, {("prod", "worst")}, most) for most in (1, 2, 3, 4)]
+    groups = [[group for _, group, _, _ in shown] for shown in chosen]
+    assert groups[-1] == ["worst", "more", "now", "past"] and groups[:-1] == [groups[-1][:most] for most in (1, 2, 3)]
+    assert [row["is_current"] for row in chosen[-1].values()] == [False, True, True, False]
+    every = choose_findings(parts, newest, {("prod", name) for name in ("worst", "past", "now")}, 1)
+    assert {group for _, group, _, _ in every} == {"worst", "past", "now"}, "parts of groups have all of their findings"
+    totals = {"rule_finding_count": 16, "rule_group_count": 4, "rule_current_count": 2}
+    assert all(row.items() >= totals.items() for shown in chosen for row in shown.values())
+
+
+def test_a_rule_that_finds_something_everywhere_is_counted_whole() -> None:
+    """Candidates are dropped on the way, which must not change which of them are chosen."""
+    parts = [found("r", "info", 1 + number % 7, group_id=f"g{number:03}") for number in range(500)]
+    random.Random(1).shuffle(parts)
+    chosen = choose_findings([*parts, found("other", "critical")], {}, set(), 3)
+    assert [group for _, group, rule, _ in chosen if rule == "r"] == ["g006", "g013", "g020"]
+    assert {row["rule_group_count"] for key, row in chosen.items() if key[2] == "r"} == {500}
+    assert len(chosen) == 4
+
+
+def committed(group_id: str, **changes: Any) -> dict[str, Any]:
+    part = dict.fromkeys(audited()) | {"cluster_id": "prod", "group_id": group_id, "commit_count": 3}
+    return part | {"first_at_ms": 5, "last_at_ms": 6_000, "newest_position": 9} | changes
+
+
+def test_group_that_only_commits_is_a_row_behind_all_others() -> None:
+    """With its kind for a strategy; members and figures are not known, and none of the others is counted twice."""
+    ranked = Ranking(merge_parts([committed("a-tool"), audited(), found("x", "info")]))
+    kinds = [(row["group_id"], row["strategy"], row["generation_count"]) for row in ranked]
+    assert kinds == [("orders", "range", 2), ("a-tool", COMMITS_ONLY, 0)]
+    line = GroupLines(ranked)[1]
+    assert (line.members.text, line.generations.text, line.movements.text, line.imbalance.text) == (EN_DASH, "0", EN_DASH, EN_DASH)
+    assert line.members.note == "nothing but the group's commits has landed" and line.last_at == "1970-01-01 00:00:06"
+    (packed,) = pack_lines(ranked, 10_000, 10_000)
+    tool = dict(zip(PACKED, json.loads(f"[{packed.lines}]")[1], strict=True))
+    assert (tool["group"], tool["strategy"], tool["members"], tool["generations"]) == ("a-tool", COMMITS_ONLY, None, 0)
+    rows = ReportRows(ranked=ranked)
+    assert [(count.figure.text, count.note) for count in headline(rows)[:2]] == [
+        ("2", "1 of them commits only"),
+        ("2", "in each group's last snapshot"),
+    ]
+    told = "".join(to_prometheus(rows, AS_OF))
+    assert 'evenkeel_groups{cluster_id="prod"} 1\n' in told and 'evenkeel_commits_only_groups{cluster_id="prod"} 1\n' in told
+    samples = [line for line in told.splitlines() if "a-tool" in line]
+    assert samples == ['evenkeel_group_last_commit_timestamp_seconds{cluster_id="prod",group_id="a-tool"} 6.0']
+
+
+def test_group_with_generations_and_commits_is_none_that_only_commits() -> None:
+    (row,) = merge_parts([committed("orders"), audited()])
+    assert (row["strategy"], row["generation_count"], row["newest_position"]) == ("range", 2, 5)

@@ -1,0 +1,438 @@
+"""The command line: what it accepts, which setting wins, and how it refuses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import cli
+from jobs import settings as settings_module
+from jobs.options import build_parser, moment
+from jobs.runtime.errors import EvenkeelError, GateFailedError, InputError, PlatformError, UsageError, WarehouseBusyError
+from jobs.runtime.installation import zip_packages
+from jobs.settings import conf_folder, load_settings
+from schemas.config import Settings
+from schemas.vocabulary import STRATEGIES, Severity, Source
+from tests.builders import records
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """``main`` sets up the package's logger; other tests read theirs through pytest's."""
+    package = logging.getLogger("jobs")
+    before = package.handlers, package.propagate, package.level
+    yield
+    package.handlers, package.propagate, package.level = before
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
+    """What would have been run: (arguments, settings, captures)."""
+    calls: list[tuple] = []
+
+    def record(arguments: argparse.Namespace, settings: Settings, folder: Path, captures: tuple, now: Any, facts: Any) -> None:
+        calls.append((arguments, settings, captures))
+
+    monkeypatch.setattr(cli, "_execute", record)
+    return calls
+
+
+@pytest.fixture
+def settings_file(tmp_path: Path) -> Path:
+    path = tmp_path / "conf" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text(
+        "inputs: [captures, /abs/olute, s3a://bucket/key]\nwarehouse: from-file\ncluster_id: file-cluster\nstrategies: [sticky]\n"
+        "quality: {fail_on: info}\nreport: {output: from-file.html}\n"
+    )
+    return path
+
+
+def load(*argv: str) -> Settings:
+    return load_settings(build_parser().parse_args(argv), ROOT / "conf")
+
+
+def test_the_command_line_needs_no_spark() -> None:
+    """Wrong usage is told at once, and settings are read, before Spark is imported."""
+    script = (
+        "import sys, jobs.decoders.captures, jobs.cli as cli; from pathlib import Path;"
+        "from jobs.options import build_parser; from jobs.settings import load_settings;"
+        "load_settings(build_parser().parse_args(['run']), Path('conf')); print('pyspark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+# -- which setting wins
+
+
+def test_without_options_the_demo_is_run_into_the_current_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load("run")
+    assert settings.inputs == (str(ROOT / "conf" / "demo"),)
+    assert (settings.warehouse, settings.strategies) == ("./warehouse", STRATEGIES)
+    assert settings.report.output == str(tmp_path / "warehouse" / "report.html")
+
+
+def test_a_file_beats_the_defaults(settings_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load("run", "--config", str(settings_file))
+    assert settings.inputs == (str(settings_file.parent / "captures"), "/abs/olute", "s3a://bucket/key")
+    assert (settings.warehouse, settings.cluster_id, settings.strategies) == ("from-file", "file-cluster", ("sticky",))
+    assert settings.quality.fail_on is Severity.INFO
+    assert settings.report.output == str(tmp_path / "from-file.html")
+
+
+def test_a_flag_beats_the_file(settings_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags = ["--input", "a", "b", "--warehouse", "w", "--cluster-id", "c", "--strategies", "range, roundrobin,"]
+    settings = load("run", "--config", str(settings_file), *flags, "--fail-on", "critical", "--output", "o.html")
+    assert settings.inputs == ("a", "b"), "on the command line a relative path starts at the current folder"
+    assert (settings.warehouse, settings.cluster_id, settings.strategies) == ("w", "c", ("range", "roundrobin"))
+    assert settings.quality.fail_on is Severity.CRITICAL
+    assert settings.report.output == str(tmp_path / "o.html")
+    assert settings.report.worst_groups == 100, "what nobody names keeps its default"
+
+
+def test_the_reports_further_files_are_asked_for_by_flag_or_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain = load("report").report
+    assert (plain.details, plain.export, plain.export_dir) == (None, (), None)
+    report = load("report", "--details", "d", "--export", "csv, json,prometheus", "--export-dir", "e").report
+    assert (report.details, report.export_dir) == (str(tmp_path / "d"), str(tmp_path / "e"))
+    assert report.export == ("csv", "json", "prometheus")
+    (tmp_path / "s.yaml").write_text("report: {export: [prometheus], details: pages}")
+    report = load("run", "--config", "s.yaml").report
+    assert (report.export, report.details) == (("prometheus",), str(tmp_path / "pages"))
+
+
+def test_an_unknown_export_is_told_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"report\.export.*'csv', 'json' or 'prometheus'"):
+        load("report", "--export", "csv,xlsx")
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "expected"),
+    [
+        ("w", "w/report.html"),
+        ("/abs/w", "/abs/w/report.html"),
+        ("file:///abs/w", "/abs/w/report.html"),
+        ("s3a://bucket/w", "report.html"),
+        ("main.evenkeel", "report.html"),
+    ],
+)
+def test_the_report_goes_beside_the_tables_where_that_is_a_folder(
+    warehouse: str, expected: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load("report", "--warehouse", warehouse).report.output == str(tmp_path / expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(None, "cannot be read (No such file or directory)", id="no file"),
+        pytest.param(b"a: [", "not YAML (while parsing", id="no YAML"),
+        pytest.param(b"\xff\xfe", "not YAML ('utf-8' codec", id="no text"),
+        pytest.param(b"warehous: w", "unknown key 'warehous': did you mean 'warehouse'?", id="a typo"),
+    ],
+)
+def test_a_settings_file_with_a_mistake(content: bytes | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError) as refused:
+        load("run", "--config", str(path))
+    assert message in str(refused.value) and str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_flag_with_a_mistake_says_so() -> None:
+    with pytest.raises(UsageError, match=r"command line: strategies: .*named more than once: range"):
+        load("run", "--strategies", "range,range")
+
+
+# -- arguments
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "the following arguments are required: COMMAND; evenkeel --help tells the options"),
+        (["fly"], "invalid choice: 'fly'"),
+        (["run", "--warehous", "w"], "unrecognized arguments: --warehous w"),
+        (["report", "--input", "x"], "unrecognized arguments: --input x"),
+        (["land", "--fail-on", "info"], "unrecognized arguments: --fail-on info"),
+        (["verify", "--run-id", "r"], "unrecognized arguments: --run-id r"),
+        (["audit", "--recompute"], "unrecognized arguments: --recompute"),
+        (["run", "--format", "described"], "invalid choice: 'described'"),
+        (["run", "--fail-on", "fatal"], "invalid choice: 'fatal'"),
+        (["run", "--as-of", "yesterday"], "expected ISO 8601 such as 2026-11-21T02:21:13Z, found 'yesterday'"),
+        (["run", "--wait", "nan"], "expected seconds, found 'nan'"),
+        (["run", "--wait", "-1"], "expected seconds, found '-1'"),
+        (["run", "--wait", "long"], "expected seconds, found 'long'"),
+        (["assign", "--since", "2026-01-01"], "--since goes with --recompute or --expand"),
+        (["assign", "--output", "x.parquet"], "--output goes with --expand"),
+        (["assign", "--recompute", "--expand", "g"], "--recompute and --expand exclude each other"),
+        (["assign", "--expand", "g", "--output", __file__], "is there already; name a file that is not"),
+        (["run", "--strategies", "rnage"], "strategies: no assignor is called 'rnage'; known are range,"),
+        (["run", "--input", "/nowhere"], "input /nowhere: no such file or folder"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], message: str, executed: list, capsys: pytest.CaptureFixture) -> None:
+    assert cli.console_main(argv) == 2
+    written = capsys.readouterr()
+    assert message in written.err
+    assert (written.err.startswith("evenkeel: "), written.err.count("\n"), written.out) == (True, 1, "")
+    assert executed == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-21T02:21:13Z", datetime(2026, 11, 21, 2, 21, 13, tzinfo=timezone.utc)),
+        ("2026-11-21T02:21:13", datetime(2026, 11, 21, 2, 21, 13, tzinfo=timezone.utc)),
+        ("2026-11-21", datetime(2026, 11, 21, tzinfo=timezone.utc)),
+        ("2026-11-21T02:21:13+02:00", datetime(2026, 11, 21, 0, 21, 13, tzinfo=timezone.utc)),
+    ],
+)
+def test_moments_are_utc(text: str, expected: datetime) -> None:
+    assert moment(text) == expected
+    assert moment(text).utcoffset() == timedelta(0)
+
+
+def test_what_reaches_the_run(executed: list, tmp_path: Path) -> None:
+    (tmp_path / "records").write_text(records.record_line())
+    argv = ["land", "--input", str(tmp_path), "--format", "consumer-offsets", "--run-id", "r", "--wait", "2.5", "--as-of", "2026-01-01"]
+    cli.main(argv)
+    ((arguments, settings, captures),) = executed
+    assert (arguments.command, arguments.run_id, arguments.wait, arguments.as_of.year) == ("land", "r", 2.5, 2026)
+    assert settings.inputs == (str(tmp_path),)
+    assert [(capture.source, Path(capture.path).name) for capture in captures] == [(Source.CONSUMER_OFFSETS, "records")]
+
+
+DESCRIBED = "\nConsumer group 'g' has no active members.\n"
+
+
+def test_texts_without_a_time_are_passed_over_beside_captures_that_tell_more(executed: list, tmp_path: Path, capsys) -> None:
+    (tmp_path / "records").write_text(records.record_line())
+    (tmp_path / "printed.txt").write_text(DESCRIBED)
+    cli.main(["land", "--input", str(tmp_path)])
+    cli.main(["land", "--input", str(tmp_path), "--as-of", "2026-01-01"])
+    assert [[Path(capture.path).name for capture in captures] for _, _, captures in executed] == [["records"], ["printed.txt", "records"]]
+    assert "passed over 1 texts such as" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("inputs", [("printed.txt",), ("records", "printed.txt"), ("folder",)])
+def test_texts_without_a_time_are_refused_where_they_are_what_was_asked_for(inputs: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "records").write_text(records.record_line())
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "printed.txt", tmp_path / "folder" / "printed.txt"):
+        path.write_text(DESCRIBED)
+    with pytest.raises(UsageError, match=r"printed.txt: the text does not tell when it was printed; say so with --as-of"):
+        cli.main(["land", "--input", *(str(tmp_path / name) for name in inputs)])
+
+
+@pytest.mark.parametrize("command", ["assign", "audit", "report", "verify"])
+def test_commands_behind_landing_look_at_no_input(command: str, executed: list, tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text("inputs: [nowhere]")
+    cli.main([command, "--config", str(tmp_path / "f.yaml")])
+    assert executed[0][2] == ()
+
+
+# -- ends
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (EvenkeelError("went wrong"), 1),
+        (InputError("no such file"), 2),
+        (WarehouseBusyError("held by another run"), 3),
+        (GateFailedError("too many"), 4),
+    ],
+)
+def test_errors_are_exit_codes(error: EvenkeelError, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "_execute", fail)
+    assert cli.console_main(["report"]) == code
+    assert capsys.readouterr().err == f"evenkeel: {error}\n"
+
+
+def test_an_interrupt_ends_without_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_execute", interrupt)
+    assert cli.console_main(["report"]) == 1
+    assert capsys.readouterr().err == "evenkeel: interrupted\n"
+
+
+def test_a_summary_goes_to_stdout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(cli, "_execute", lambda *_: "ten groups")
+    assert cli.console_main(["report"]) == 0
+    assert capsys.readouterr().out == "ten groups\n"
+
+
+def test_log_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(cli, "_execute", lambda *_: logging.getLogger("jobs.land.run").warning("%d records", 3))
+    cli.main(["report"])
+    assert capsys.readouterr().err == "evenkeel: 3 records\n"
+    cli.main(["report", "--log-format", "json"])
+    line, end = map(json.loads, capsys.readouterr().err.splitlines())
+    assert datetime.fromisoformat(line.pop("at")).utcoffset() == timedelta(0)
+    assert line == {"level": "warning", "logger": "jobs.land.run", "message": "3 records"}
+    assert end["seconds"] >= 0
+    assert {name: end[name] for name in ("level", "event", "command", "exit_code")} == {
+        "level": "info", "event": "end", "command": "report", "exit_code": 0,
+    }  # fmt: skip
+
+
+def test_the_last_line_of_a_json_log_says_what_the_run_came_to(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def publish(*arguments: object) -> str:
+        arguments[-1]["run_id"] = "r1"
+        return "ten groups\n/tmp/report.html"
+
+    monkeypatch.setattr(cli, "_execute", publish)
+    assert cli.console_main(["report", "--log-format", "json"]) == 0
+    told = capsys.readouterr()
+    end = json.loads(told.err)
+    assert (end["run_id"], end["report"]) == ("r1", "/tmp/report.html")
+    assert told.out == "ten groups\n/tmp/report.html\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (WarehouseBusyError("held\nby another"), 3, "held\nby another"),
+        (KeyboardInterrupt(), 1, "interrupted"),
+    ],
+)
+def test_a_json_log_ends_with_the_reason_of_a_failure(
+    error: BaseException, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "_execute", fail)
+    assert cli.console_main(["report", "--log-format", "json"]) == code
+    end = json.loads(capsys.readouterr().err)  # one line, and nothing else
+    assert (end["level"], end["event"], end["exit_code"], end["error"]) == ("error", "end", code, told)
+    assert cli.console_main(["report", "--log-format", "xml"]) == 2
+    assert capsys.readouterr().err.startswith("evenkeel: argument --log-format: ")
+
+
+# -- where things are
+
+
+def test_a_program_without_its_conf_folder_says_where_it_looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(settings_module, "__file__", str(tmp_path / "jobs" / "settings.py"))
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "far" / "away" / "main.py"), raising=False)
+    with pytest.raises(PlatformError) as refused:
+        conf_folder()
+    assert all(str(tmp_path / place) in str(refused.value) for place in ("jobs", "far"))
+
+
+def test_conf_is_found_in_the_checkout_of_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As with ``spark-submit --py-files evenkeel.zip jobs/__main__.py``: the modules are in an archive, the script is not."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "local.yaml").touch()
+    monkeypatch.setattr(settings_module, "__file__", "/archive.zip/jobs/settings.py")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "jobs" / "__main__.py"), raising=False)
+    assert conf_folder() == tmp_path / "conf"
+
+
+def test_conf_is_found_in_the_zip_that_is_all_there_is(tmp_path: Path) -> None:
+    """As in a container of a cluster, where the program's own file lies alone; what was unpacked goes with the process."""
+    program = zip_packages(tmp_path)
+    (tmp_path / "__main__.py").write_text(
+        "from jobs.cli import conf_folder; folder = conf_folder(); print(folder, len((folder / 'local.yaml').read_bytes()))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(program), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "__main__.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    folder, size = done.stdout.split()
+    assert Path(folder).is_relative_to(tmp_path), done.stderr
+    assert not Path(folder).exists()
+    assert int(size) == (ROOT / "conf" / "local.yaml").stat().st_size
+
+
+def test_parts_of_two_installations_do_not_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, executed: list) -> None:
+    monkeypatch.setattr(cli.schemas, "__file__", "/elsewhere/schemas/__init__.py")
+    assert cli.console_main(["report"]) == 2
+    assert "packages of different installations: jobs from " in (error := capsys.readouterr().err)
+    assert "schemas from /elsewhere" in error
+    assert executed == []
+
+
+def test_maintenance_drops_nothing_by_a_clock_that_is_ahead(executed: list[tuple]) -> None:
+    with pytest.raises(UsageError, match="yet to come"):
+        cli.main(["maintain", "--as-of", "2199-01-01"])
+    cli.main(["maintain", "--as-of", "2026-11-21"])
+    assert [arguments.command for arguments, _, _ in executed] == ["maintain"]
+
+
+@pytest.fixture
+def unhandled() -> Iterator[list[int]]:
+    """The signals that reached whoever calls the command line, which would have ended a process without handlers."""
+    reached: list[int] = []
+    before = {number: signal.signal(number, lambda number, frame: reached.append(number)) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield reached
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_interrupts_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], unhandled: list[int], number: int
+) -> None:
+    cleaned: list[str] = []
+
+    def command(argv: Any) -> None:
+        try:
+            os.kill(os.getpid(), number)
+            cleaned.append("never")
+        finally:
+            cleaned.append("cleaned")
+
+    monkeypatch.setattr(cli, "main", command)
+    assert cli.console_main([]) == 1
+    assert (cleaned, unhandled, capsys.readouterr().err) == (["cleaned"], [], "evenkeel: interrupted\n")
+    os.kill(os.getpid(), number)
+    assert unhandled == [number]  # afterwards it is the caller's again
+
+
+def test_a_signal_to_end_does_what_an_interrupt_does_at_that_moment(monkeypatch: pytest.MonkeyPatch, unhandled: list[int]) -> None:
+    """Such as waiting for the end of the last commit."""
+    asked: list[int] = []
+
+    def command(argv: Any) -> None:
+        before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.signal(signal.SIGINT, before)
+
+    monkeypatch.setattr(cli, "main", command)
+    assert cli.console_main([]) == 0
+    assert (asked, unhandled) == ([signal.SIGTERM], [])
+
+
+def test_a_command_under_nohup_goes_on(monkeypatch: pytest.MonkeyPatch, unhandled: list[int]) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    monkeypatch.setattr(cli, "main", lambda argv: os.kill(os.getpid(), signal.SIGHUP))
+    assert cli.console_main([]) == 0
