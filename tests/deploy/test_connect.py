@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.tables import COMPARED, assert_equal_warehouses, rows, versions
 from tests.deploy.clusters import AS_DEMO, LAUNCHER, LONGEST_SECONDS, ROOT, ConnectServer, bare_environment, need_extra
-from tests.spark.tables import COMPARED, assert_equal_warehouses, rows, versions
 
 pytestmark = pytest.mark.slow
 

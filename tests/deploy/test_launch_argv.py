@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.test_launcher import Checkout
+from tests.builders.checkouts import Checkout
 
 GOLDEN = Path(__file__).parent / "golden"
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy-cluster.md").read_text(encoding="utf-8")

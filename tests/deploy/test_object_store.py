@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.tables import assert_equal_warehouses
 from tests.deploy.clusters import AS_DEMO, LAUNCHER, LONGEST_SECONDS, ROOT, Process, bare_environment, need_extra
-from tests.spark.tables import assert_equal_warehouses
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,9 @@ import pytest
 
 from jobs.runtime.locations import is_shared
 from jobs.storage.lease_claims import Claims
+from tests.builders.tables import assert_equal_warehouses
 from tests.deploy.clusters import AS_DEMO, LAUNCHER, Process, bare_environment
 from tests.needs import need_programs, skip_loudly
-from tests.spark.tables import assert_equal_warehouses
 
 pytestmark = pytest.mark.slow
 

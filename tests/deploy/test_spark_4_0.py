@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.tables import assert_equal_warehouses, rows
 from tests.deploy.clusters import AS_DEMO, LAUNCHER, ROOT, bare_environment
 from tests.needs import skip_loudly
-from tests.spark.tables import assert_equal_warehouses, rows
 
 pytestmark = pytest.mark.slow
 

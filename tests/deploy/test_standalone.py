@@ -15,9 +15,9 @@ import pytest
 
 from tests.benchmarks.fleet_groups import plan_fleet
 from tests.benchmarks.fleet_records import HISTORY, history, make_fleet
+from tests.builders.tables import assert_equal_warehouses
 from tests.deploy.clusters import AS_DEMO, LAUNCHER, Process, Standalone, bare_environment, packed_environment, wait_until
 from tests.needs import skip_loudly
-from tests.spark.tables import assert_equal_warehouses
 
 pytestmark = pytest.mark.slow
 

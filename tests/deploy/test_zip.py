@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.tables import assert_equal_warehouses
 from tests.conftest import jars_folder
 from tests.deploy.clusters import AS_DEMO, LAUNCHER, LONGEST_SECONDS, ROOT, bare_environment, cheap_settings, pyspark_home
-from tests.spark.tables import assert_equal_warehouses
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.captures import LOOKS, few
 from tests.conftest import made_once
 from tests.faults.readers import State, published_state
-from tests.spark.captures import LOOKS, few
 
 DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
 AS_OF = "2026-11-22T00:00:00Z"

@@ -24,10 +24,10 @@ from pathlib import Path
 from jobs.runtime.file_lock import Holder, read_holder
 from jobs.runtime.locations import RUN_LOCK
 from jobs.verify.folder import check_folder
+from tests.builders.tables import rows
 from tests.faults.conftest import TwoRuns, commits
 from tests.faults.drivers import Driver, wait_until
 from tests.faults.readers import PollingReader, published_state
-from tests.spark.tables import rows
 
 DEFAULT_SEED = 17
 START_SECONDS = 12.0

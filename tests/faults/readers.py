@@ -10,7 +10,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from tests.spark.tables import COMPARED, content, rows
+from tests.builders.tables import COMPARED, content, rows
 
 PAUSE_SECONDS = 1.0
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.tables import COMPARED, assert_equal_warehouses, rows
 from tests.faults.bad_records import TRANSPARENT, Log, make_log
-from tests.spark.tables import COMPARED, assert_equal_warehouses, rows
 
 SEED = int(os.environ.get("EVENKEEL_SEED", "20261121"))
 

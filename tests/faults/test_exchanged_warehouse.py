@@ -15,7 +15,7 @@ from jobs.runtime.locations import RUN_LOCK
 from jobs.storage.commit_guard import SIGNATURE
 from jobs.verify.folder import check_folder
 from schemas.tables import IDENTITY_PROPERTY, RUNS
-from tests.spark.tables import rows, versions
+from tests.builders.tables import rows, versions
 
 Exchange = Callable[[Path, Path], None]
 

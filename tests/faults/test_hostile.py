@@ -27,9 +27,9 @@ from jobs.decoders import captures
 from jobs.report.figures import visible
 from jobs.runtime.errors import InputError
 from schemas.tables import TABLES
+from tests.builders.tables import rows, unpacked_assignments
 from tests.faults.drivers import INSTALLATION, linked_checkout
 from tests.faults.hostile_names import LONG_TOPIC, MARKUP, NAMES, PARTITIONS, neighbours, write_capture
-from tests.spark.tables import rows, unpacked_assignments
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "jobs" / "report" / "templates"

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from jobs import pipeline
 from jobs.storage.warehouse import Warehouse
 from jobs.verify.folder import check_folder
+from tests.builders.captures import LOOKS, of_groups
+from tests.builders.tables import assert_equal_warehouses, rows, versions
 from tests.faults.drivers import wait_until
 from tests.faults.harmful_assignors import POISON
-from tests.spark.captures import LOOKS, of_groups
-from tests.spark.tables import assert_equal_warehouses, rows, versions
 
 INTERRUPTED = 1
 

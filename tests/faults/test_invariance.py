@@ -23,9 +23,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.runtime.session import settings
+from tests.builders.captures import DEMO, LOOKS
+from tests.builders.tables import COMPARED, content
 from tests.faults.conftest import BAD_RECORD
-from tests.spark.captures import DEMO, LOOKS
-from tests.spark.tables import COMPARED, content
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from jobs.decoders import text_pieces
 from jobs.decoders.captures import find_captures
 from jobs.runtime.errors import InputError
 from tests.builders.records import record_line
-from tests.spark.tables import rows
+from tests.builders.tables import rows
 
 RECORDS = pa.table(
     {

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from jobs.storage.delta_log import cut_before
 from jobs.verify.damage import ADVICE, Code
 from jobs.verify.folder import check_folder
+from tests.builders.changed_rows import change_rows
+from tests.builders.tables import COMPARED, content
 from tests.faults import damages
-from tests.faults.test_verify_rows import change_rows
-from tests.spark.tables import COMPARED, content
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "recovery.md").read_text(encoding="utf-8")

@@ -6,10 +6,10 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.builders.checkouts import TRAP
 from tests.builders.group_snapshots import envelope
-from tests.contract.test_launcher import TRAP
+from tests.builders.tables import rows
 from tests.faults.drivers import INSTALLATION, linked_checkout
-from tests.spark.tables import rows
 
 TRAPS = (
     *("jobs", "schemas", "assignors", "pyspark", "numpy", "json", "runpy", "pkgutil", "collections"),

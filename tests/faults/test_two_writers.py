@@ -17,11 +17,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.verify.folder import check_folder
+from tests.builders.tables import rows
 from tests.faults.conftest import TwoRuns, commits
 from tests.faults.drivers import environment
 from tests.faults.readers import published_state
 from tests.faults.second_process import TABLE, commit_rows, make_table, run
-from tests.spark.tables import rows
 
 ROOT = Path(__file__).resolve().parents[2]
 

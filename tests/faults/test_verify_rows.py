@@ -6,29 +6,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs.verify.folder import check_folder
-from tests.faults.damages import rewrite_rows
-from tests.spark import test_conflicts
-from tests.spark.tables import rows
-
-Row = dict[str, Any]
-
-disagreeing = test_conflicts.captures
+from tests.builders.changed_rows import Row, change_rows
+from tests.builders.conflicting_captures import conflicting_captures
+from tests.builders.tables import rows
 
 
-def change_rows(warehouse: Path, name: str, change: Callable[[list[Row]], None]) -> None:
-    """Change the rows of a table in place, keeping its columns' types."""
-
-    def changed(table: pa.Table) -> pa.Table:
-        listed = table.to_pylist()
-        change(listed)
-        return pa.Table.from_pylist(listed, schema=table.schema)
-
-    rewrite_rows(warehouse / name, changed)
+@pytest.fixture(scope="module")
+def disagreeing(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[Path]]:
+    return conflicting_captures(tmp_path_factory.mktemp("captures"))
 
 
 def recount(counts: list[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -22,9 +22,9 @@ import yaml
 
 from jobs.land import udfs as decode_udfs
 from jobs.workers.guard import DecodingFailedError, GroupFailedError, Guard, WorkerLimits
+from tests.builders.captures import LOOKS, of_groups
+from tests.builders.tables import content, rows, versions
 from tests.faults.harmful_assignors import POISON, crash, die, die_once, fill_memory, hang, leave
-from tests.spark.captures import LOOKS, of_groups
-from tests.spark.tables import content, rows, versions
 
 OTHER = "alerts-range"
 MEMORY_MB = 512

@@ -19,13 +19,13 @@ from jobs.brokers.live_input import LiveInput, Reading
 from jobs.land.offsets_topic_source import read_offsets_topic
 from jobs.runtime.errors import GateFailedError
 from schemas.wire.keys import OFFSETS_TOPIC
+from tests.builders.tables import COMPARED, content, rows
 from tests.conftest import Evenkeel
 from tests.kafka.broker import USERS, Broker
 from tests.kafka.conftest import Collect, History
 from tests.kafka.groups import Commits, Transactions
 from tests.kafka.log_files import Record, read_topic
 from tests.kafka.logins import LOGIN, allowed, log_in
-from tests.spark.tables import COMPARED, content, rows
 
 MEMORY_MB = 64
 """The least that settings allow."""

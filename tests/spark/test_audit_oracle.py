@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders.tables import rows, unpacked_assignments
 from tests.oracles import audit_oracle as oracle
 from tests.oracles import optimum_oracle
-from tests.spark.tables import rows, unpacked_assignments
 
 Row = dict[str, Any]
 OURS = {"range", "roundrobin", "sticky", "cooperative-sticky", "uniform", "server-range"}

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from jobs.assign import run as assign
 from tests.builders import records
-from tests.spark.captures import LOOKS, few, of_groups
-from tests.spark.tables import COMPARED, OF_THE_RUN, rows, versions
+from tests.builders.captures import LOOKS, few, of_groups
+from tests.builders.tables import COMPARED, OF_THE_RUN, rows, versions
 
 
 @pytest.fixture

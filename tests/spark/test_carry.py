@@ -15,7 +15,7 @@ from assignors.replay.replay import Replay
 from assignors.replay.steps import Snapshot, Step
 from assignors.replay.topic_metadata import ClusterLooks, LookBasis, ResolvedTopic, TopicRun
 from jobs.assign.state_codec import decode_state, encode_state
-from tests.random_problems import random_problem, random_successor
+from tests.builders.random_problems import random_problem, random_successor
 
 SEED = 20261121
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")

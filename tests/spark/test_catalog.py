@@ -21,7 +21,7 @@ from jobs.storage.lease import Lease
 from jobs.storage.table_shape import create_statement
 from jobs.storage.warehouse import Warehouse
 from schemas.tables import TABLES
-from tests.spark.captures import LOOKS, few
+from tests.builders.captures import LOOKS, few
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from tests.spark.captures import DEMO, LOOKS
-from tests.spark.tables import assert_equal_warehouses, rows
+from tests.builders.captures import DEMO, LOOKS
+from tests.builders.tables import assert_equal_warehouses, rows
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from jobs.audit.commit_findings import commit_facts, newest_generations
 from jobs.audit.udfs import find_in_commits
 from schemas.staging import FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS
-from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots, unstaged
-from tests.spark.tables import rows
+from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots, unstaged
+from tests.builders.tables import rows
 
 Row = dict[str, Any]
 Case = tuple[list[Row], list[Row], list[Row]]

@@ -16,8 +16,8 @@ from jobs.land.deduplication import CONFLICT, known_places, quarantined_keys, se
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.vocabulary import Source
-from tests.spark.frames import TablesInMemory, decoded
-from tests.spark.test_land import bad, commit, record, snapshot, tombstone
+from tests.builders.decoded_rows import bad, commit, record, snapshot, tombstone
+from tests.builders.frames import decoded
 
 Row = dict[str, Any]
 MADE = {"commit": commit, "record": record, "tombstone": tombstone, "snapshot": snapshot}

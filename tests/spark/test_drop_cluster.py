@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jobs.maintain.cluster_removal import WITH_CLUSTERS
-from tests.spark.captures import few
-from tests.spark.tables import COMPARED, assert_equal_warehouses, rows, versions
+from tests.builders.captures import few
+from tests.builders.tables import COMPARED, assert_equal_warehouses, rows, versions
 
 TABLES = (*COMPARED, "group_states")
 NOTED = ("positions", "origins", "landed_until")

@@ -13,8 +13,8 @@ import pytest
 
 from schemas.staging import TARGETS
 from schemas.wire.keys import COMMITTED_COLUMN
-from tests.spark.captures import DEMO, LOOKS
-from tests.spark.tables import OF_THE_RUN, assert_equal_warehouses, rows
+from tests.builders.captures import DEMO, LOOKS
+from tests.builders.tables import OF_THE_RUN, assert_equal_warehouses, rows
 
 DUMPS = Path(__file__).resolve().parents[1] / "golden" / "dump_log"
 BINARY = {"snapshot": {"fingerprint", "flavour"}}

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from jobs.storage import migrations
 from jobs.storage.warehouse import Warehouse
 from schemas.tables import ASSIGNMENTS, CONTRACT_PROPERTY, SOLUTIONS
-from tests.spark.captures import LOOKS, few
-from tests.spark.tables import rows
+from tests.builders.captures import LOOKS, few
+from tests.builders.tables import rows
 
 KEY = (*SOLUTIONS.key, "member_id")
 

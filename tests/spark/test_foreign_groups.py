@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.captures import LOOKS, of_groups
-from tests.spark.tables import COMPARED, content, rows
+from tests.builders.captures import LOOKS, of_groups
+from tests.builders.tables import COMPARED, content, rows
 
 CONSUMERS, CONNECT = "feed-rr", "cache-connect"
 FIRST_WITH_MEMBERS = 15

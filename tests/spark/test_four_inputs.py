@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.builders.captures import LOOKS
 from tests.builders.group_snapshots import admin_looks, told_envelopes
-from tests.spark.captures import LOOKS
-from tests.spark.tables import rows
+from tests.builders.tables import rows
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 CLUSTER = "four"

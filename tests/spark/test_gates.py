@@ -10,7 +10,7 @@ import pytest
 from jobs import cli, gates
 from jobs.runtime.errors import PlatformError
 from schemas.tables import TABLES
-from tests.spark.tables import rows
+from tests.builders.tables import rows
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 

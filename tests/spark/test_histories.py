@@ -17,8 +17,8 @@ from jobs.land.deduplication import told_members
 from jobs.land.group_history import ends_of_groups, mark_disputed, name_incarnations, number_generations
 from schemas.tables import GROUP_RECORDS
 from tests.builders.consumer_group_records import TOPIC_IDS, Log
-from tests.spark.frames import EPOCH, entries, frame, member_row, snapshot_row, snapshots
-from tests.spark.tables import COMPARED, content, rows
+from tests.builders.frames import EPOCH, entries, frame, member_row, snapshot_row, snapshots
+from tests.builders.tables import COMPARED, content, rows
 
 CLASSIC, CONSUMER = 2, 3
 ENDS = "cluster_id string, group_id string, position bigint, type int, is_handover boolean"

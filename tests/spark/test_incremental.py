@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from jobs.assign.run import pending_groups, topics_seen_first
 from jobs.audit.run import audited_groups, with_pauses
 from schemas.tables import GENERATION_AUDITS, GROUP_STATES, SOLUTIONS
-from tests.spark.frames import frame, look_row, looks, moment, snapshot_row, snapshots
+from tests.builders.frames import frame, look_row, looks, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
 GROUP = {"cluster_id": "c", "group_id": "g"}

@@ -17,10 +17,10 @@ from random import Random
 import pytest
 
 from assignors import Assignment, GroupProblem, KafkaAssignorError, KafkaVersionError, NoResultError, assign
+from tests.builders.random_problems import random_problem, random_successor, random_wide_problem, with_dirt, with_topic_ids
 from tests.kafka_classes import BROKER_RELEASES, CLIENT_RELEASES, KafkaClasses, kafka_classes
 from tests.maven_jars import JarsNotThereError
 from tests.needs import skip_loudly
-from tests.random_problems import random_problem, random_successor, random_wide_problem, with_dirt, with_topic_ids
 
 DEFAULT_SEED = 41
 DEFAULT_COUNT = 100

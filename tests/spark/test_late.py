@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.spark.raw_logs import commit, generation, look, written, written_text
-from tests.spark.tables import assert_equal_warehouses, rows
-from tests.spark.test_formatter_json import GROUPS, printed, write
+from tests.builders.printed_groups import GROUPS, printed, write
+from tests.builders.raw_logs import commit, generation, look, written, written_text
+from tests.builders.tables import assert_equal_warehouses, rows
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -21,7 +21,7 @@ from jobs.runtime.file_lock import Holder
 from jobs.storage import lease as lease_module
 from jobs.storage import warehouse as warehouse_module
 from jobs.storage.lease import EXPIRY, Lease, leased, outwait
-from tests.spark.tables import versions
+from tests.builders.tables import versions
 
 START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from jobs.audit.look_findings import grown_topics, growth_facts, newest_with_topics
 from jobs.storage.topic_changes import changed_topics
 from schemas.tables import GENERATION_AUDITS, GENERATION_TOPICS, OFFSET_SNAPSHOTS
-from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
+from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
 

@@ -30,9 +30,9 @@ from jobs.verify.folder import check_folder
 from jobs.verify.invariants import check_rows
 from schemas.config import Settings
 from schemas.tables import TABLES
+from tests.builders.captures import LOOKS, few, piece
 from tests.builders.records import group_key, group_value, record_line
-from tests.spark.captures import LOOKS, few, piece
-from tests.spark.tables import COMPARED, content, rows, versions
+from tests.builders.tables import COMPARED, content, rows, versions
 
 AS_OF = ("--as-of", "2026-11-21T00:00:00Z")
 KEPT_FROM = date(2024, 11, 1)

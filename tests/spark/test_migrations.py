@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from schemas.tables import CONTRACT_VERSION, IDENTITY_PROPERTY, TABLES
-from tests.spark.tables import rows, versions
+from tests.builders.tables import rows, versions
 
 PROPERTY = "evenkeel.contractVersion"
 ADDED = (

@@ -27,9 +27,9 @@ from jobs.workers.packing import (
     unpack_snapshots,
 )
 from schemas.keys import GROUP
+from tests.builders.frames import entries, look_row, looks, member_row, moment, snapshot_row, snapshots
 from tests.builders.histories import looks as known
 from tests.builders.histories import member, play, snapshot
-from tests.spark.frames import entries, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 LARGE = 2**53 + 1
 """The first whole number that a float cannot hold."""

@@ -10,8 +10,8 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark.captures import DEMO, LOOKS, piece
-from tests.spark.tables import assert_equal_warehouses, rows, versions
+from tests.builders.captures import DEMO, LOOKS, piece
+from tests.builders.tables import assert_equal_warehouses, rows, versions
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ from jobs.land import run as land_stage
 from jobs.runtime.errors import StageFailedError
 from jobs.storage.warehouse import Warehouse
 from tests.builders.records import group_key, group_value, record_line
+from tests.builders.tables import rows, versions
 from tests.conftest import Evenkeel
-from tests.spark.tables import rows, versions
 
 LANDED = "offset_snapshots"
 ROOT = Path(__file__).parents[2]

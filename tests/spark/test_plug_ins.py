@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from tests.builders import plug_ins
-from tests.spark.captures import LOOKS, of_groups
-from tests.spark.tables import rows
+from tests.builders.captures import LOOKS, of_groups
+from tests.builders.tables import rows
 
 GROUP = "alerts-range"
 BAD = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from tests.spark.tables import rows
+from tests.builders.tables import rows
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 UNBALANCED, COST, WHY, CONFORMANCE, RESUME = re.findall(r"^```sql\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.builders.situations import SITUATIONS
-from tests.spark.tables import rows
+from tests.builders.tables import rows
 
 FIRST = 9
 """Records of the first run: until then the member was back four times, and three times behind them."""

@@ -27,8 +27,8 @@ from schemas.tables import (
     SUBSCRIPTION_SNAPSHOTS,
     TableSpec,
 )
+from tests.builders.tables import rows
 from tests.faults.hostile_names import NAMES
-from tests.spark.tables import rows
 
 AT = datetime(2026, 11, 21, 2, 0, tzinfo=timezone.utc)
 AT_MS = int(AT.timestamp() * 1000)

@@ -17,10 +17,10 @@ from jobs.audit import resume_offsets as resumption
 from jobs.audit.new_commits import News, _late_commits, _late_looks, complete_groups, concerned
 from jobs.audit.resume_offsets import RESUME_COLUMNS
 from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from tests.builders.captures import DEMO, LOOKS
+from tests.builders.frames import frame, moment, unstaged
+from tests.builders.tables import rows
 from tests.oracles import resume_oracle
-from tests.spark.captures import DEMO, LOOKS
-from tests.spark.frames import frame, moment, unstaged
-from tests.spark.tables import rows
 
 Row = dict[str, Any]
 GROUP = {"cluster_id": "c", "group_id": "g"}

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs.maintain.retention import first_kept_month, kept_history, kept_looks, superseded_records
 from schemas.tables import GENERATION_AUDITS, GROUP_RECORDS
-from tests.spark.frames import frame, look_row, looks, member_row, moment, snapshot_row, snapshots
+from tests.builders.frames import frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 Row = dict[str, Any]
 OLD, MIDDLE, NEW = date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1)

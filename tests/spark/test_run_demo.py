@@ -13,7 +13,7 @@ import pytest
 
 from schemas.tables import TABLES
 from schemas.wire import decode_assignment, decode_subscription
-from tests.spark.tables import rows, unpacked_assignments, versions
+from tests.builders.tables import rows, unpacked_assignments, versions
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 OURS = {"range", "roundrobin", "sticky", "cooperative-sticky"}

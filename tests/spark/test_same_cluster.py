@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import records
-from tests.spark.tables import rows, versions
+from tests.builders.tables import rows, versions
 
 TOPIC_ID = "h4iV23IwTGSBaoQ1ykZbbw"
 

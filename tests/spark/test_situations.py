@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.tables import content, rows
+from tests.builders.tables import content, rows
 
 SITUATIONS = Path(__file__).resolve().parents[1] / "golden" / "situations"
 AS_OF = ("--as-of", "2026-09-22T00:00:00Z")

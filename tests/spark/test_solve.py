@@ -29,7 +29,7 @@ from schemas.config import Settings
 from schemas.keys import GROUP
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import GROUP_STATES
-from tests.spark.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
+from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
 LOOKS = [look_row("t", at, [["r1"]] * 4) for at in (0, 2_500)] + [look_row("u", 0, [["r2"], [None]])]
 STRATEGIES = ("sticky", "cooperative-sticky")

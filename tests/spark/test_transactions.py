@@ -16,8 +16,8 @@ from jobs.land.aborted_transactions import PLACE, judged
 from schemas.tables import OFFSET_SNAPSHOTS
 from schemas.wire.keys import COMMITTED_COLUMN
 from tests.builders import records
-from tests.spark.frames import frame, moment
-from tests.spark.tables import assert_equal_warehouses, rows
+from tests.builders.frames import frame, moment
+from tests.builders.tables import assert_equal_warehouses, rows
 
 Row = dict[str, Any]
 PLACES = StructType([OFFSET_SNAPSHOTS.schema[name] for name in PLACE])

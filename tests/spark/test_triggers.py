@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.tables import rows
 from tests.oracles.timeline_oracle import Cause, Generation, Recorder, read
-from tests.spark.tables import rows
 
 Row = dict[str, Any]
 Claims = set[tuple[str, int, str]]

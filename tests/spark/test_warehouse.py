@@ -21,8 +21,8 @@ from jobs.storage.commit_guard import COMMIT_NOTE
 from jobs.storage.table_maintenance import file_counts, keep_files, optimize
 from jobs.storage.warehouse import Warehouse
 from schemas.tables import GENERATION_TOPICS, IDENTITY_PROPERTY, RUNS, TABLES
-from tests.spark.frames import frame
-from tests.spark.tables import rows, versions
+from tests.builders.frames import frame
+from tests.builders.tables import rows, versions
 
 NAME = GENERATION_TOPICS.name
 

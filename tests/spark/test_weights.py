@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from jobs.audit import resume_offsets as resumption
 from jobs.audit.load_imbalance import CARRIED, held_partitions, with_weights
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
+from tests.builders.frames import frame, moment, unstaged
+from tests.builders.tables import rows
 from tests.oracles import resume_oracle
-from tests.spark.frames import frame, moment, unstaged
-from tests.spark.tables import rows
 
 Row = dict[str, Any]
 SNAPSHOT = {"cluster_id": "c", "group_id": "g", "generation": 1, "position": 10, "observed_at": moment(10), "basis": "observed"}

@@ -5,25 +5,16 @@ What the files hold and how Kafka was asked is told in ``tests/golden/README.md`
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from assignors import GroupProblem, KafkaAssignorError, Member, NoResultError, Topic, assign
+from assignors import KafkaAssignorError, NoResultError, assign
 from assignors.java.ordering import string_hash
+from tests.builders.golden_vectors import GOLDEN, STRATEGIES, problem_of, read_vectors
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 NEWEST = "4.3.1"
 
-# The vectors' names for the assignors of the broker and of the ZooKeeper consumer are not ours.
-STRATEGIES = {
-    "server_range": {"range": "server-range"},
-    "legacy": {"legacy_range": "legacy-range", "legacy_roundrobin": "legacy-roundrobin"},
-}
 
 # Where Kafka's own result is a set, the list order of the file means nothing.
 UNORDERED_FAMILIES = {"server_range", "server_uniform", "legacy"}
@@ -48,39 +39,6 @@ FAMILIES = {
     "server_range": (1220, 1192, 28, 0),
     "server_uniform": (1220, 1068, 152, 0),
 }
-
-
-def read_vectors(family: str) -> Iterator[dict]:
-    with gzip.open(GOLDEN / f"{family}.jsonl.gz", "rt", encoding="ascii") as lines:
-        yield from map(json.loads, lines)
-
-
-def problem_of(vector: dict) -> GroupProblem:
-    ids = vector.get("topic_ids", {})
-    topics = {
-        name: Topic(shape, topic_id=ids.get(name))
-        if isinstance(shape, int)
-        else Topic(len(shape), tuple(map(tuple, shape)), topic_id=ids.get(name))
-        for name, shape in vector["topics"].items()
-        if "topic_ids" not in vector or name in ids
-    }
-    topics.update((name, Topic(None, topic_id=topic_id)) for name, topic_id in ids.items() if name not in topics)
-    return GroupProblem(
-        topics,
-        tuple(
-            Member(
-                member["member_id"],
-                tuple(member["topics"]),
-                group_instance_id=member["instance_id"],
-                rack=member["rack"],
-                owned=tuple(map(tuple, member["owned"])),
-                owned_generation=member["generation"],
-                user_data=None if member["user_data_b64"] is None else base64.b64decode(member["user_data_b64"]),
-                streams=member.get("streams"),
-            )
-            for member in vector["members"]
-        ),
-    )
 
 
 def answer_to(vector: dict) -> dict:

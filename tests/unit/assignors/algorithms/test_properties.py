@@ -33,9 +33,9 @@ from assignors.algorithms.sticky.general_problem import GeneralProblem
 from assignors.algorithms.sticky.user_data import read_sticky_user_data, write_sticky_user_data
 from assignors.java.hash_map import HashMapSimulation
 from assignors.java.ordering import computed_hash_map_order, hash_map_order, java_order, partition_order, string_hash, string_map_order
-from tests.random_problems import random_problem, random_successor
+from tests.builders.random_problems import random_problem, random_successor
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[4]
 CLIENT_STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 seeds = st.integers(0, 2**32)
 

@@ -18,7 +18,7 @@ from assignors.generation.generation import Generation, Owner, owner_of
 from assignors.generation.subscriptions import existing_partition_counts
 from assignors.registry import BUILT_IN
 from tests.builders.groups import problems, sound_assignments
-from tests.random_problems import random_problem, random_successor, with_topic_ids
+from tests.builders.random_problems import random_problem, random_successor, with_topic_ids
 
 MAX_COMBINATIONS = 3000
 

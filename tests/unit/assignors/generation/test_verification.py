@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from assignors import Assignment, GroupProblem, MalformedProblemError, Member, Topic, assign, violations
 from assignors.generation.violations import CODES, withheld_partitions
+from tests.builders.golden_vectors import STRATEGIES, problem_of, read_vectors
 from tests.builders.groups import broken_assignments, problems, sound_assignments
-from tests.unit.assignors.algorithms.test_golden import STRATEGIES, problem_of, read_vectors
 
 ORDERS = GroupProblem(
     {"audit": Topic(2), "orders": Topic(4)},

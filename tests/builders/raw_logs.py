@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.builders import records
-from tests.spark.frames import moment
+from tests.builders.frames import moment
 
 Row = dict[str, Any]
 SCHEMA = pa.schema(

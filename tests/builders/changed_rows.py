@@ -1,0 +1,24 @@
+"""Rows of a published table, changed behind the back of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tests.faults.damages import rewrite_rows
+
+Row = dict[str, Any]
+
+
+def change_rows(warehouse: Path, name: str, change: Callable[[list[Row]], None]) -> None:
+    """Change the rows of a table in place, keeping its columns' types."""
+
+    def changed(table: pa.Table) -> pa.Table:
+        listed = table.to_pylist()
+        change(listed)
+        return pa.Table.from_pylist(listed, schema=table.schema)
+
+    rewrite_rows(warehouse / name, changed)
