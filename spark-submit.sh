@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts one Evenkeel command through spark-submit; `./spark-submit.sh --help` says how.
 #
-# Only what must be shell is here: it finds the checkout that it is part of and a Python that fits, and becomes jobs/launcher.py.
+# Only what must be shell is here: it finds the checkout that it is part of and a Python that fits, and becomes jobs/launcher.
 # Written for bash 3.2 and no tools beyond POSIX's, as on a Mac.
 set -Eeuo pipefail
 # Whatever fails before Spark starts is a matter of the environment, which has exit code 2.
@@ -10,7 +10,7 @@ trap 'exit 2' ERR
 # Prints the usage: the docstring at the head of the launcher. Needs no Python.
 usage() {
   local line
-  while IFS= read -r line && [[ $line != '"""' ]]; do printf '%s\n' "${line#'"""'}"; done <"$root/jobs/launcher.py"
+  while IFS= read -r line && [[ $line != '"""' ]]; do printf '%s\n' "${line#'"""'}"; done <"$root/jobs/launcher/__init__.py"
 }
 
 # Sets python to the one of .venv, else to the first one on PATH that fits.
@@ -44,8 +44,8 @@ root=$(CDPATH='' cd -P -- "${script%/*}" && pwd)
 case ${1-} in
   -h | --help) usage ;;
   *)
-    if [[ ! -r $root/jobs/launcher.py ]]; then
-      printf 'evenkeel: no jobs/launcher.py in %s; start the spark-submit.sh of a whole checkout, or a link to it\n' "$root" >&2
+    if [[ ! -r $root/jobs/launcher/__init__.py ]]; then
+      printf 'evenkeel: no jobs/launcher in %s; start the spark-submit.sh of a whole checkout, or a link to it\n' "$root" >&2
       exit 2
     fi
     find_python

@@ -2,7 +2,8 @@ import os
 import sys
 
 from jobs.cli import console_main
-from jobs.launcher import FOLDER_VARIABLE, decode, decode_arguments
+from jobs.launcher.command_line import decode, decode_arguments
+from jobs.launcher.start import FOLDER_VARIABLE
 
 # The launcher starts Spark, and so this process, in another folder. Taken out, so that no process that is started from here goes there.
 folder = os.environ.pop(FOLDER_VARIABLE, None)

@@ -21,7 +21,7 @@ import assignors
 import jobs
 import schemas
 from jobs.brokers.client_properties import read_client_properties
-from jobs.launcher import SHORT_COMMANDS, Workload
+from jobs.launcher.workload import SHORT_COMMANDS, Workload
 from jobs.options import build_parser
 from jobs.runtime.errors import EvenkeelError, PlatformError, UsageError
 from jobs.runtime.locations import local_folder, on_one_line

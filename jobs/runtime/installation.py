@@ -13,7 +13,7 @@ from pathlib import Path
 import assignors
 import jobs
 import schemas
-from jobs.launcher import write_zip
+from jobs.launcher.archive import write_zip
 from jobs.runtime.errors import PlatformError
 
 PACKAGES = (jobs, schemas, assignors)

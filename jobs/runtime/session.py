@@ -19,22 +19,13 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.launcher import (
-    NOTICE_VARIABLE,
-    PROFILE_VARIABLE,
-    PROFILES,
-    Refusal,
-    Workload,
-    check_open_files,
-    choose_locale,
-    choose_profile,
-    clean_search_path,
-    find_machine,
-    hard_limit_of_open_files,
-    own_settings,
-    parse,
-    read_settings,
-)
+from jobs.launcher.checks import check_open_files, hard_limit_of_open_files
+from jobs.launcher.command_line import parse
+from jobs.launcher.environment import choose_locale, clean_search_path
+from jobs.launcher.messages import Refusal
+from jobs.launcher.profile import PROFILE_VARIABLE, PROFILES, choose_profile, find_machine, own_settings, read_settings
+from jobs.launcher.start import NOTICE_VARIABLE
+from jobs.launcher.workload import Workload
 from jobs.runtime.errors import PlatformError, explain
 from jobs.runtime.installation import zip_packages
 from jobs.runtime.jvm import SPARK_ERRORS, advice_on_master, follow_umask, is_of_one_machine, is_utf8, jvm_encoding, mend_interrupt, setting
@@ -138,7 +129,7 @@ def _set_variables(root: Path) -> None:
     Args:
         root: the checkout; the packages of an installed wheel are on every worker's path.
     """
-    paths = [str(root)] if (root / "jobs" / "launcher.py").is_file() else []
+    paths = [str(root)] if (root / "jobs" / "launcher" / "__init__.py").is_file() else []
     paths += filter(None, [clean_search_path(os.environ.pop("PYTHONPATH", ""), os.getcwd())])
     if paths:
         os.environ["PYTHONPATH"] = ":".join(paths)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jobs import launcher
+from jobs.launcher.profile import PROFILES
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "cat", "cp", "dirname", "env", "find", "grep", "head", "ln", "mkdir", "mv", "readlink", "rm", "sleep", "tail", "touch")
@@ -70,8 +70,8 @@ class Checkout:
         shutil.copy(ROOT / "setup.cfg", self.root)
         for package in ("jobs", "schemas", "assignors", "conf"):
             (self.root / package).mkdir()
-        shutil.copy(ROOT / "jobs" / "launcher.py", self.root / "jobs")
-        for name in ("local.yaml", *launcher.PROFILES.values()):
+        shutil.copytree(ROOT / "jobs" / "launcher", self.root / "jobs" / "launcher", ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("local.yaml", *PROFILES.values()):
             shutil.copy(ROOT / "conf" / name, self.root / "conf")
         self.write_lock()
         (self.root / "jobs" / "__main__.py").write_text("print('help of', __import__('sys').argv[1:])")

@@ -1,6 +1,6 @@
 """What ``spark-submit.sh`` does before Spark starts, with every program that it calls replaced by one that tells or pretends.
 
-A checkout is a folder with the script, ``jobs/launcher.py``, ``setup.cfg`` and ``conf/``. The fake ``python3`` makes a ``.venv`` and
+A checkout is a folder with the script, ``jobs/launcher``, ``setup.cfg`` and ``conf/``. The fake ``python3`` makes a ``.venv`` and
 "installs" a Spark whose ``spark-submit`` prints its arguments; everything else it hands to the real interpreter. The fake ``java`` is Ivy.
 What needs no process is in ``tests/unit/jobs/test_launcher.py``.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import launcher
+from jobs.launcher.environment import codeset
 from jobs.options import COMMANDS
 from tests.builders.checkouts import JARS, TRAP, Checkout, locked
 
@@ -296,7 +296,7 @@ LOCALES = {
 
 
 @pytest.mark.parametrize(("given", "is_set"), LOCALES.values(), ids=LOCALES.keys())
-@pytest.mark.skipif(not launcher.codeset("C.UTF-8"), reason="needs the locale C.UTF-8")
+@pytest.mark.skipif(not codeset("C.UTF-8"), reason="needs the locale C.UTF-8")
 def test_spark_has_a_locale_of_utf8(checkout: Checkout, given: dict[str, str], is_set: bool):
     checkout.write(checkout.spark / "bin" / "spark-submit", "#!{bash}\necho ${{LC_ALL-unset}}")
     assert checkout.call("run", SPARK_HOME=str(checkout.spark), **given).stdout == ("C.UTF-8\n" if is_set else "unset\n")
@@ -637,8 +637,8 @@ def test_a_system_upgrade_behind_the_link_of_the_venv(checkout: Checkout):
 
 
 def test_the_script_alone(checkout: Checkout):
-    (checkout.root / "jobs" / "launcher.py").unlink()
-    assert checkout.refusal().startswith(f"no jobs/launcher.py in {checkout.root}; start the spark-submit.sh of a whole checkout")
+    shutil.rmtree(checkout.root / "jobs" / "launcher")
+    assert checkout.refusal().startswith(f"no jobs/launcher in {checkout.root}; start the spark-submit.sh of a whole checkout")
 
 
 def test_no_lock_file(checkout: Checkout):

@@ -59,7 +59,7 @@ ARROW = {"pandas", "pyarrow"}
 SESSION = "jobs.runtime.session"
 JVM = {"jobs.runtime.jvm", "jobs.storage.hadoop_files"}
 CLOCK = {"jobs.cli"}
-EXITS = {"jobs.cli", "jobs.__main__", "jobs.launcher"}
+EXITS = {"jobs.cli", "jobs.__main__", "jobs.launcher.start"}
 # A room of ``jobs`` -> the rooms that it may import. What is not here stands above all of these: the command line, settings, gates, and the
 # pipeline, which knows of each stage its ``run`` alone.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -97,7 +97,7 @@ NOT_CONNECT = {"sparkContext", "_jvm", "_jdf", "_jsc", "rdd", "cache", "persist"
 UNPICKLERS = {"pickle", "marshal", "shelve", "cloudpickle", "dill", "joblib"}
 SAFE_YAML = {"yaml.safe_load", "yaml.parse"}
 WORKER_MODULES = ("jobs.land.udfs", "jobs.assign.udfs", "jobs.audit.udfs", "jobs.workers.holdings_udfs")
-# Started before there are packages, and by a Python that it may have to refuse.
+# Started before there are packages, by a Python that it may have to refuse, and under its own name alone: without ``jobs`` before it.
 LAUNCHER = "jobs.launcher"
 OLDEST_TO_BE_REFUSED = (3, 8)
 
@@ -186,8 +186,10 @@ def the_pipeline_enters_by_the_door(source: Source) -> Iterator[str]:
 
 
 def launcher_needs_no_packages(source: Source) -> Iterator[str]:
+    relative = {node.lineno for node in ast.walk(source.tree) if isinstance(node, ast.ImportFrom) and node.level}
     for line, name in source.imports():
-        if source.module == LAUNCHER and name.split(".")[0] not in STDLIB:
+        is_own = line in relative and _is_within(name, LAUNCHER)
+        if _is_within(source.module, LAUNCHER) and not is_own and name.split(".")[0] not in STDLIB:
             yield f"{source.module}:{line} imports {name}, which is not there when it starts"
 
 
@@ -283,6 +285,9 @@ BROKEN: list[tuple[Callable[[Source], Iterator[str]], str, str]] = [
     (the_pipeline_enters_by_the_door, PIPELINE, "from jobs.audit import load_imbalance"),
     (launcher_needs_no_packages, LAUNCHER, "from jobs import errors"),
     (launcher_needs_no_packages, LAUNCHER, "def f():\n    import yaml"),
+    (launcher_needs_no_packages, f"{LAUNCHER}.start", "import yaml"),
+    (launcher_needs_no_packages, f"{LAUNCHER}.start", "from ..runtime import errors"),
+    (launcher_needs_no_packages, f"{LAUNCHER}.start", "from jobs.launcher.messages import say"),
     (arrow_meets_the_assignors_in_one_file, "jobs.a", "import pyarrow\nfrom assignors.model import Member"),
     (one_session_builder, "jobs.a", "SparkSession.builder.getOrCreate()"),
     (works_on_spark_connect, "jobs.a", "spark.sparkContext.setJobGroup('a', 'b')"),
@@ -317,7 +322,12 @@ def test_the_rule_sees(rule: Callable[[Source], Iterator[str]], module: str, tex
 
 def test_launcher_is_read_by_a_python_that_it_refuses():
     """Else an old Python would end with the traceback of a syntax error, and not with the line that says what to install."""
-    ast.parse((ROOT / "jobs" / "launcher.py").read_text("utf-8"), feature_version=OLDEST_TO_BE_REFUSED)
+    paths = sorted((ROOT / "jobs" / "launcher").glob("*.py"))
+    assert len(paths) > 1
+    for path in paths:
+        text = path.read_text("utf-8")
+        ast.parse(text, str(path), feature_version=OLDEST_TO_BE_REFUSED)
+        assert "\nfrom __future__ import annotations\n" in text, f"{path}: types of today would be looked up when it is imported"
     with pytest.raises(SyntaxError):
         ast.parse("match 1:\n    case 1: pass", feature_version=OLDEST_TO_BE_REFUSED)
 

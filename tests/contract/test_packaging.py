@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from jobs.launcher import ZIP_SOURCES
+from jobs.launcher.archive import ZIP_SOURCES
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {source: name for name, source in ZIP_SOURCES.items() if (ROOT / source).is_dir()}

@@ -15,9 +15,30 @@ from pathlib import Path
 import pytest
 
 from jobs import launcher
-from jobs.launcher import CommandLine, Jar, Machine, OwnSettings, Profile, Refusal, Setup, Size, Spark, Workload
+from jobs.launcher.archive import ZIP_SOURCES, update_zip, write_zip, zip_path
+from jobs.launcher.checkout import (
+    Jar,
+    Spark,
+    explain_failure,
+    is_fitting_java,
+    ivy_module,
+    ivy_settings,
+    java_version,
+    read_jars,
+    read_lock,
+    requirements,
+    select_packages,
+)
+from jobs.launcher.checks import check_for_java, check_open_files, check_python, check_words, current_folder, find_program, find_spark
+from jobs.launcher.command_line import ENCODED, CommandLine, choose_way, decode_arguments, encode_arguments, parse
+from jobs.launcher.environment import choose_locale, clean_environment, codeset, resolve_paths
+from jobs.launcher.making import DEFAULT_EXTRAS, Setup, check_jar, wait_for_end
+from jobs.launcher.messages import Refusal
+from jobs.launcher.profile import Machine, OwnSettings, Profile, choose_profile, find_machine, own_settings, read_settings
+from jobs.launcher.start import Start, cluster_start, local_start, python_start, stderr_path
+from jobs.launcher.workload import MB, Size, Workload, find_workload, local_folder, measure_inputs, measure_warehouse
+from jobs.runtime import locations
 from jobs.runtime.installation import zip_packages
-from jobs.runtime.locations import local_folder
 
 ROOT = Path(__file__).parents[3]
 SPARK = Spark("/spark", "4.1", has_delta=False)
@@ -54,16 +75,16 @@ MAIN = "/root/jobs/__main__.py"
     ],
 )
 def test_arguments_are_split(words: str, line: CommandLine):
-    assert launcher.parse(words.split()) == line
+    assert parse(words.split()) == line
 
 
 def test_an_empty_argument_is_the_command():
-    assert launcher.parse(["-v", "", "-h"]) == CommandLine(("-v",), ("", "-h"))
+    assert parse(["-v", "", "-h"]) == CommandLine(("-v",), ("", "-h"))
 
 
 def test_option_at_the_end_needs_its_value():
     with pytest.raises(Refusal, match=r"^--name needs a value; \./spark-submit\.sh --help tells the usage$"):
-        launcher.parse(["--name"])
+        parse(["--name"])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +101,7 @@ def test_option_at_the_end_needs_its_value():
     ],
 )  # fmt: skip
 def test_paths_in_options_of_spark_start_at_the_current_folder(words: str, resolved: CommandLine):
-    assert launcher.resolve_paths(launcher.parse(words.split()), "/here") == resolved._replace(folder="/here")
+    assert resolve_paths(parse(words.split()), "/here") == resolved._replace(folder="/here")
 
 
 @pytest.mark.parametrize(
@@ -96,22 +117,22 @@ def test_paths_in_options_of_spark_start_at_the_current_folder(words: str, resol
     ],
 )
 def test_arguments_that_a_jvm_may_change_travel_in_ascii(words: list[str]):
-    encoded = launcher.encode_arguments(words)
-    assert encoded[0] == launcher.ENCODED
+    encoded = encode_arguments(words)
+    assert encoded[0] == ENCODED
     assert all(word.isascii() and word.isprintable() and "?" not in word for word in encoded)
-    assert launcher.decode_arguments(encoded) == words
+    assert decode_arguments(encoded) == words
 
 
 @pytest.mark.parametrize("words", [[], ["run"], ["land", "--input", "a b", "100%", ""]])
 def test_plain_arguments_travel_as_they_are(words: list[str]):
-    assert launcher.encode_arguments(words) == tuple(words)
-    assert launcher.decode_arguments(words) == words
+    assert encode_arguments(words) == tuple(words)
+    assert decode_arguments(words) == words
 
 
 def test_an_argument_that_is_not_utf8_is_refused():
-    launcher.check_words(["land", "Zürich", "東京", "\x7f\xa0"])
+    check_words(["land", "Zürich", "東京", "\x7f\xa0"])
     with pytest.raises(Refusal, match=r"^the argument b'Z\\xfcrich' is not UTF-8; write it in UTF-8, and rename a file whose name is not$"):
-        launcher.check_words(["land", os.fsdecode(b"Z\xfcrich")])
+        check_words(["land", os.fsdecode(b"Z\xfcrich")])
 
 
 # ------------------------------------------------------------------------------------------------------------- environment
@@ -129,13 +150,13 @@ def test_an_argument_that_is_not_utf8_is_refused():
     ],
 )
 def test_a_locale_of_utf8_is_chosen_where_the_callers_is_another(installed: dict[str, str], chosen: str | None):
-    assert launcher.choose_locale(lambda name: installed.get(name, "")) == chosen
+    assert choose_locale(lambda name: installed.get(name, "")) == chosen
 
 
 def test_asking_for_the_encoding_of_a_locale_changes_none():
     before = locale.setlocale(locale.LC_ALL, None)
-    assert launcher.codeset("C") in ("ANSI_X3.4-1968", "US-ASCII", "ASCII")
-    assert launcher.codeset("no_SUCH.UTF-8") == ""
+    assert codeset("C") in ("ANSI_X3.4-1968", "US-ASCII", "ASCII")
+    assert codeset("no_SUCH.UTF-8") == ""
     assert locale.setlocale(locale.LC_ALL, None) == before
 
 
@@ -153,25 +174,25 @@ def test_asking_for_the_encoding_of_a_locale_changes_none():
     ],
 )
 def test_no_variable_depends_on_the_current_folder(given: dict[str, str], clean: dict[str, str]):
-    assert launcher.clean_environment(given, "/here", "") == clean
+    assert clean_environment(given, "/here", "") == clean
 
 
 def test_the_chosen_locale_beats_the_callers():
     given = {"LC_ALL": "POSIX", "LANG": "de_DE"}
-    assert launcher.clean_environment(given, "/here", "C.UTF-8") == {"LC_ALL": "C.UTF-8", "LANG": "de_DE"}
-    assert launcher.clean_environment(given, "/here", None) == given
+    assert clean_environment(given, "/here", "C.UTF-8") == {"LC_ALL": "C.UTF-8", "LANG": "de_DE"}
+    assert clean_environment(given, "/here", None) == given
 
 
 def test_what_java_would_change_is_refused():
-    plain, accented, bytes_ = (launcher.Start(("submit", word), {}) for word in ("a", "a,é", os.fsdecode(b"\xe9")))
-    launcher.check_for_java(plain, None)
-    launcher.check_for_java(accented, "")
+    plain, accented, bytes_ = (Start(("submit", word), {}) for word in ("a", "a,é", os.fsdecode(b"\xe9")))
+    check_for_java(plain, None)
+    check_for_java(accented, "")
     with pytest.raises(
         Refusal, match=r"^Java cannot be given b'\\xc3\\xa9': no locale of UTF-8 is installed \(C\.UTF-8, en_US\.UTF-8\); install one"
     ):
-        launcher.check_for_java(accented, None)
+        check_for_java(accented, None)
     with pytest.raises(Refusal, match=r"^Java cannot be given b'\\xe9': it is not UTF-8; rename it$"):
-        launcher.check_for_java(bytes_, "C.UTF-8")
+        check_for_java(bytes_, "C.UTF-8")
 
 
 def test_a_current_folder_that_was_removed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -179,7 +200,7 @@ def test_a_current_folder_that_was_removed_is_refused(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     with pytest.raises(Refusal, match=r"^the current folder was removed; change to another one, then call again$"):
-        launcher.current_folder()
+        current_folder()
 
 
 # --------------------------------------------------------------------------------------------------------------------- way
@@ -206,24 +227,23 @@ def test_a_current_folder_that_was_removed_is_refused(tmp_path: Path, monkeypatc
     ],
 )
 def test_a_call_goes_on_in_one_way(words: str, environ: dict[str, str], way: str):
-    assert launcher.choose_way(launcher.parse(words.split()), environ) == way
+    assert choose_way(parse(words.split()), environ) == way
 
 
 @pytest.mark.parametrize("words", ["-v collect", "--jars a collect", "--remote sc://h collect", "--master yarn collect"])
 def test_collect_refuses_options_of_spark(words: str):
     with pytest.raises(Refusal, match=r"^collect runs without Spark"):
-        launcher.choose_way(launcher.parse(words.split()), {})
+        choose_way(parse(words.split()), {})
 
 
 @pytest.mark.parametrize("words", ["-v", "--jars a", "--packages a", "--py-files a", "--master yarn"])
 def test_a_connect_server_refuses_options_of_spark(words: str):
     with pytest.raises(Refusal, match=r"^--remote takes no other options of Spark"):
-        launcher.choose_way(launcher.parse([*words.split(), "--remote", "sc://h", "run"]), {})
+        choose_way(parse([*words.split(), "--remote", "sc://h", "run"]), {})
 
 
 # --------------------------------------------------------------------------------------------------------- settings by size
 
-MB = launcher.MB
 CONF = str(ROOT / "conf")
 LARGE_MACHINE = Machine(64 << 30, 8)
 NOTHING = OwnSettings({}, replaces_file=False)
@@ -252,7 +272,7 @@ def choose(
     workload: Workload, forced: str = "", machine: Machine = LARGE_MACHINE, own: OwnSettings = NOTHING
 ) -> tuple[str, Mapping[str, str], str]:
     """Return the kind of a run, the settings that Spark is given, and the reason."""
-    settings, notice = launcher.choose_profile(workload, CONF, forced, machine, own)
+    settings, notice = choose_profile(workload, CONF, forced, machine, own)
     kind, _, reason = notice.removeprefix("settings for a ").partition(" run")
     return kind, settings, reason
 
@@ -281,9 +301,9 @@ def test_what_a_command_reads(words: str, workload: Workload, monkeypatch: pytes
         "/here/my/own.yaml": "report:\n  warehouse: no\nwarehouse: 'tables'\ninputs:\n# both\n- in\n- \"/in 2\"  # spaces\n\nassign: {}\n",
         "/here/odd.yaml": "inputs: &names\n  - a\nwarehouse: >-\n  w\n",
     }
-    monkeypatch.setattr(launcher, "_content", lambda path: files.get(path, ""))
-    line = launcher.resolve_paths(launcher.parse(words.split()), "/here")
-    assert launcher.find_workload(line, "/root/conf") == workload
+    monkeypatch.setattr("jobs.launcher.workload.content", lambda path: files.get(path, ""))
+    line = resolve_paths(parse(words.split()), "/here")
+    assert find_workload(line, "/root/conf") == workload
 
 
 @pytest.mark.parametrize(
@@ -292,8 +312,8 @@ def test_what_a_command_reads(words: str, workload: Workload, monkeypatch: pytes
 )
 def test_a_warehouse_is_found_where_a_run_finds_it(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
-    expected = local_folder(name)
-    found = launcher.local_folder(name, str(tmp_path))
+    expected = locations.local_folder(name)
+    found = local_folder(name, str(tmp_path))
     assert (found and os.path.normpath(found)) == (expected and os.path.normpath(expected))
 
 
@@ -308,26 +328,26 @@ def test_inputs_are_measured_by_their_files(tmp_path: Path):
     os.mkfifo(tmp_path / "in" / "pipe")
     single = write(tmp_path / "single", MB)
     paths = [str(tmp_path / "in"), str(single), str(tmp_path / "absent"), "a\0b"]
-    assert launcher.measure_inputs(paths) == Size(16 * MB, 7 * MB, is_all=True)
+    assert measure_inputs(paths) == Size(16 * MB, 7 * MB, is_all=True)
 
 
 def test_inputs_are_not_measured_to_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for number in range(5):
         write(tmp_path / f"{number}.parquet", 100 * MB)
-    assert launcher.measure_inputs([str(tmp_path)]) == Size(300 * MB, 256 * MB, is_all=False)
-    monkeypatch.setattr(launcher, "MOST_ENTRIES", 2)
-    assert launcher.measure_inputs([str(tmp_path)]) == Size(100 * MB, 256 * MB, is_all=False)  # the folder is an entry as well
+    assert measure_inputs([str(tmp_path)]) == Size(300 * MB, 256 * MB, is_all=False)
+    monkeypatch.setattr("jobs.launcher.workload.MOST_ENTRIES", 2)
+    assert measure_inputs([str(tmp_path)]) == Size(100 * MB, 256 * MB, is_all=False)  # the folder is an entry as well
 
 
 def test_a_warehouse_is_measured_by_its_newest_version(tmp_path: Path):
-    assert launcher.measure_warehouse(str(tmp_path / "absent")) is None
+    assert measure_warehouse(str(tmp_path / "absent")) is None
     write(tmp_path / "report.html", 50 * MB)
     (tmp_path / "_staging" / "_delta_log").mkdir(parents=True)
-    assert launcher.measure_warehouse(str(tmp_path)) is None
+    assert measure_warehouse(str(tmp_path)) is None
     write_table(tmp_path, "group_records", 7, *[900] * 9, 1000)
     write_table(tmp_path, "findings", 0)
     write_table(tmp_path, "runs")
-    assert launcher.measure_warehouse(str(tmp_path)) == 1000
+    assert measure_warehouse(str(tmp_path)) == 1000
 
 
 @pytest.mark.parametrize(
@@ -354,7 +374,7 @@ def test_a_run_is_large_by_what_it_reads(
     kind, settings, found = choose(Workload(inputs, "", str(tmp_path / "w")))
     heap = {"small": "heap of 2g (conf/spark-local.conf)", "large": "heap of 12g (conf/spark-local-large.conf)"}[chosen]
     assert (kind, found) == (chosen, f": {reason}, {heap}")
-    large = launcher.read_settings((ROOT / "conf" / "spark-local-large.conf").read_text())
+    large = read_settings((ROOT / "conf" / "spark-local-large.conf").read_text())
     assert settings == ({} if chosen == "small" else {**large, **({"spark.sql.shuffle.partitions": partitions} if partitions else {})})
 
 
@@ -378,7 +398,7 @@ def test_what_has_no_size_is_large_unless_its_tables_say_otherwise(tmp_path: Pat
 
 
 def test_inputs_of_more_files_than_are_counted_are_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(launcher, "MOST_ENTRIES", 2)
+    monkeypatch.setattr("jobs.launcher.workload.MOST_ENTRIES", 2)
     for number in range(3):
         write(tmp_path / f"{number}.parquet", MB)
     kind, settings, reason = choose(Workload((str(tmp_path),), "", str(tmp_path / "w")))
@@ -431,10 +451,10 @@ def test_the_callers_settings_beat_a_profile(tmp_path: Path):
     (tmp_path / "spark-defaults.conf").write_text("spark.driver.memory=3g\nspark.sql.shuffle.partitions : 5\nspark.master yarn\n")
     (tmp_path / "own.conf").write_text("spark.sql.shuffle.partitions\t6\n")
     environ = {"SPARK_CONF_DIR": str(tmp_path)}
-    folder = launcher.own_settings((), environ)
-    file = launcher.own_settings(("--verbose", "--properties-file", str(tmp_path / "own.conf")), environ)
+    folder = own_settings((), environ)
+    file = own_settings(("--verbose", "--properties-file", str(tmp_path / "own.conf")), environ)
     options = ("--properties-file", str(tmp_path / "own.conf"), "--driver-memory", "4g", "-c", "spark.sql.shuffle.partitions=7")
-    single = launcher.own_settings(options, environ)
+    single = own_settings(options, environ)
     values = []
     for own in (folder, file, single):
         _, settings, reason = choose(Workload(), "large", own=own)
@@ -447,14 +467,14 @@ def test_the_callers_settings_beat_a_profile(tmp_path: Path):
 def test_a_file_of_the_callers_gets_what_it_lacks(tmp_path: Path):
     """Spark reads it instead of ours."""
     (tmp_path / "own.conf").write_text("spark.ui.enabled true\n")
-    own = launcher.own_settings(("--properties-file", str(tmp_path / "own.conf")), {})
-    ours = launcher.read_settings((ROOT / "conf" / "spark-local.conf").read_text())
+    own = own_settings(("--properties-file", str(tmp_path / "own.conf")), {})
+    ours = read_settings((ROOT / "conf" / "spark-local.conf").read_text())
     assert choose(Workload((), "", "/absent"), own=own)[1] == {**ours, "spark.ui.enabled": "true"}
 
 
 def test_a_missing_file_of_settings_is_refused(tmp_path: Path):
     with pytest.raises(Refusal, match=rf"^no settings in {tmp_path}/spark-local\.conf; restore it from the repository$"):
-        launcher.choose_profile(Workload(), str(tmp_path), "", LARGE_MACHINE, NOTHING)
+        choose_profile(Workload(), str(tmp_path), "", LARGE_MACHINE, NOTHING)
 
 
 def machine(root: Path, memory_kb: int, groups: str, limits: dict[str, str]) -> int:
@@ -463,7 +483,7 @@ def machine(root: Path, memory_kb: int, groups: str, limits: dict[str, str]) -> 
     for name, text in {**files, **{f"sys/fs/cgroup/{name}": f"{text}\n" for name, text in limits.items()}}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    return launcher.find_machine(str(root)).memory
+    return find_machine(str(root)).memory
 
 
 V1 = "5:cpu,cpuacct:/\n4:memory:/docker/ab\n1:name=systemd:/\n"
@@ -488,7 +508,7 @@ def test_memory_is_the_least_of_all_limits(tmp_path: Path, groups: str, limits: 
 
 
 def test_memory_without_proc_is_what_the_system_says(tmp_path: Path):
-    assert launcher.find_machine(str(tmp_path)).memory == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert find_machine(str(tmp_path)).memory == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 # ------------------------------------------------------------------------------------------------------------------- start
@@ -496,8 +516,8 @@ def test_memory_without_proc_is_what_the_system_says(tmp_path: Path):
 
 def local(
     words: str, environ: dict[str, str] | None = None, jar_files: Sequence[str] = ("/a.jar", "/b.jar"), profile: Profile | None = None
-) -> launcher.Start:
-    return launcher.local_start(launcher.parse(words.split()), "/root", SPARK, "/python", jar_files, environ or {}, profile)
+) -> Start:
+    return local_start(parse(words.split()), "/root", SPARK, "/python", jar_files, environ or {}, profile)
 
 
 @pytest.mark.parametrize(
@@ -563,10 +583,8 @@ def test_a_log_in_json_gets_the_line_on_settings_from_the_driver(words: str):
     assert (start.notice, start.environ["EVENKEEL_NOTICE"]) == ("", "small")
 
 
-def cluster(
-    words: str, spark: Spark = SPARK, python: str = "", jar_files: Sequence[str] | None = ("/a.jar",), **environ: str
-) -> launcher.Start:
-    return launcher.cluster_start(launcher.parse(["--master", "yarn", *words.split()]), "/root", spark, python, jar_files, DELTA, environ)
+def cluster(words: str, spark: Spark = SPARK, python: str = "", jar_files: Sequence[str] | None = ("/a.jar",), **environ: str) -> Start:
+    return cluster_start(parse(["--master", "yarn", *words.split()]), "/root", spark, python, jar_files, DELTA, environ)
 
 
 @pytest.mark.parametrize(
@@ -598,35 +616,35 @@ def test_cluster_environment():
 
 @pytest.mark.parametrize("master", ["local[2,4]", "yarn"])
 def test_spark_runs_in_the_checkout_and_the_driver_gets_the_callers_folder(master: str):
-    line = launcher.resolve_paths(launcher.parse(["--master", master, "land", "--cluster-id", "東京"]), "/tmp/josé")
+    line = resolve_paths(parse(["--master", master, "land", "--cluster-id", "東京"]), "/tmp/josé")
     starts = {
-        "local[2,4]": launcher.local_start(line, "/root", SPARK, "/python", (), {}, None),
-        "yarn": launcher.cluster_start(line, "/root", SPARK, "", (), DELTA, {}),
+        "local[2,4]": local_start(line, "/root", SPARK, "/python", (), {}, None),
+        "yarn": cluster_start(line, "/root", SPARK, "", (), DELTA, {}),
     }
     start = starts[master]
     assert (start.folder, start.environ["EVENKEEL_FOLDER"]) == ("/root", "/tmp/jos%C3%A9")
-    assert start.argv[-4:] == (launcher.ENCODED, "land", "--cluster-id", "%E6%9D%B1%E4%BA%AC")
+    assert start.argv[-4:] == (ENCODED, "land", "--cluster-id", "%E6%9D%B1%E4%BA%AC")
 
 
 def test_start_without_spark():
-    line = launcher.parse(["run", "--wait", "5"])
-    assert launcher.python_start(line, "/root", "/python", {}) == (
+    line = parse(["run", "--wait", "5"])
+    assert python_start(line, "/root", "/python", {}) == (
         ("/python", "/root/jobs/__main__.py", "run", "--wait", "5"),
         {"PYTHONPATH": "/root"},
         False,
         "",
         "",
     )
-    client = launcher.python_start(line, "/root", "/python", {"SPARK_REMOTE": "x", "PYTHONPATH": "/mine"}, "sc://h")
+    client = python_start(line, "/root", "/python", {"SPARK_REMOTE": "x", "PYTHONPATH": "/mine"}, "sc://h")
     assert client.environ == {"SPARK_REMOTE": "sc://h", "PYTHONPATH": "/root:/mine"}
 
 
 def test_driver_opens_a_terminal_itself_and_a_file_through_the_filter(tmp_path: Path):
     (tmp_path / "7" / "fd").mkdir(parents=True)
     (tmp_path / "7" / "fd" / "8").touch()
-    assert launcher.stderr_path(7, True, str(tmp_path)) == f"{tmp_path}/7/fd/8"
-    assert launcher.stderr_path(7, False, str(tmp_path)) == f"{tmp_path}/7/fd/2"
-    assert launcher.stderr_path(8, False, str(tmp_path)) is None
+    assert stderr_path(7, True, str(tmp_path)) == f"{tmp_path}/7/fd/8"
+    assert stderr_path(7, False, str(tmp_path)) == f"{tmp_path}/7/fd/2"
+    assert stderr_path(8, False, str(tmp_path)) is None
 
 
 # -------------------------------------------------------------------------------------------------------------- installation
@@ -635,12 +653,12 @@ def test_driver_opens_a_terminal_itself_and_a_file_through_the_filter(tmp_path: 
 @pytest.mark.parametrize("version", [(2, 7), (3, 9), (3, 15), (4, 0)])
 def test_other_pythons_are_refused(version: tuple[int, int]):
     with pytest.raises(Refusal, match=rf"^this is Python {version[0]}\.{version[1]}; Evenkeel runs on Python 3\.10 to 3\.14: install one"):
-        launcher.check_python(version)
+        check_python(version)
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 14)])
 def test_fitting_pythons_are_not_refused(version: tuple[int, int]):
-    launcher.check_python(version)
+    check_python(version)
 
 
 @pytest.mark.parametrize(
@@ -654,26 +672,26 @@ def test_fitting_pythons_are_not_refused(version: tuple[int, int]):
     ],
 )
 def test_java_version(text: str, version: str, fits: bool):
-    assert launcher.java_version(text) == version
-    assert launcher.is_fitting_java(version) == fits
+    assert java_version(text) == version
+    assert is_fitting_java(version) == fits
 
 
 @pytest.mark.parametrize("release", ["4.1.3", "4.1.0-amzn-0"])
 def test_spark_of_a_folder(tmp_path: Path, release: str):
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / f"spark-core_2.13-{release}.jar").touch()
-    assert launcher.find_spark(str(tmp_path)) == Spark(str(tmp_path), "4.1", has_delta=False)
+    assert find_spark(str(tmp_path)) == Spark(str(tmp_path), "4.1", has_delta=False)
     (tmp_path / "jars" / "delta-spark_4.1_2.13-4.4.0.jar").touch()
-    assert launcher.find_spark(str(tmp_path)).has_delta
+    assert find_spark(str(tmp_path)).has_delta
 
 
 @pytest.mark.parametrize(("limit", "fits"), [(64, False), (1023, False), (1024, True), (-1, True)])
 def test_spark_needs_open_files(limit: int, fits: bool):
     if fits:
-        launcher.check_open_files(limit)
+        check_open_files(limit)
         return
     with pytest.raises(Refusal, match=rf"^at most {limit} files may be open \(ulimit -Hn\), Spark needs 1024; raise the limit"):
-        launcher.check_open_files(limit)
+        check_open_files(limit)
 
 
 def test_programs_are_found_as_a_shell_finds_them(tmp_path: Path):
@@ -681,31 +699,31 @@ def test_programs_are_found_as_a_shell_finds_them(tmp_path: Path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "java").touch(mode)
     path = {"PATH": f"{tmp_path}/a:{tmp_path}/b"}
-    assert launcher.find_program("java", path) == f"{tmp_path}/b/java"
-    assert launcher.find_program("javac", path) is None
-    assert launcher.find_program(f"{tmp_path}/a/java", path) is None
-    assert launcher.find_program(f"{tmp_path}/b/java", {"PATH": ""}) == f"{tmp_path}/b/java"
+    assert find_program("java", path) == f"{tmp_path}/b/java"
+    assert find_program("javac", path) is None
+    assert find_program(f"{tmp_path}/a/java", path) is None
+    assert find_program(f"{tmp_path}/b/java", {"PATH": ""}) == f"{tmp_path}/b/java"
 
 
 def test_jars_of_a_spark_version():
     text = "# comment\n4.0 aa g:delta-spark_4.0_2.13:4.4.0\n4.1 bb g:delta-spark_4.1_2.13:4.4.0\n* cc g:delta-storage:4.4.0\n"
-    assert [jar.file_name for jar in launcher.read_jars(text, "4.1")] == ["delta-spark_4.1_2.13-4.4.0.jar", "delta-storage-4.4.0.jar"]
+    assert [jar.file_name for jar in read_jars(text, "4.1")] == ["delta-spark_4.1_2.13-4.4.0.jar", "delta-storage-4.4.0.jar"]
 
 
 def test_ivy_is_asked_for_the_jars_alone():
-    assert launcher.ivy_module(DELTA[1:]).count('<dependency org="io.delta" name="delta-storage" rev="4.4.0" transitive="false"/>') == 1
-    assert " root=" not in launcher.ivy_settings("")
-    assert ' root="https://mirror.example/?a&amp;b"' in launcher.ivy_settings("https://mirror.example/?a&b")
+    assert ivy_module(DELTA[1:]).count('<dependency org="io.delta" name="delta-storage" rev="4.4.0" transitive="false"/>') == 1
+    assert " root=" not in ivy_settings("")
+    assert ' root="https://mirror.example/?a&amp;b"' in ivy_settings("https://mirror.example/?a&b")
 
 
 def test_a_jar_is_what_its_sum_says(tmp_path: Path):
     path = tmp_path / "a-1.jar"
     path.write_bytes(b"jar")
-    launcher.check_jar(str(path), Jar(hashlib.sha256(b"jar").hexdigest(), "g:a:1"))
+    check_jar(str(path), Jar(hashlib.sha256(b"jar").hexdigest(), "g:a:1"))
     with pytest.raises(Refusal, match=r"^checking Delta's jars failed: a-1\.jar has SHA-256 [0-9a-f]{64}, expected 00; use a mirror"):
-        launcher.check_jar(str(path), Jar("00", "g:a:1"))
+        check_jar(str(path), Jar("00", "g:a:1"))
     with pytest.raises(Refusal, match=r"^checking Delta's jars failed: the repository has no b-1\.jar; use a mirror"):
-        launcher.check_jar(str(tmp_path / "b-1.jar"), Jar("00", "g:b:1"))
+        check_jar(str(tmp_path / "b-1.jar"), Jar("00", "g:b:1"))
 
 
 # ---------------------------------------------------------------------------------------------------------------- packages
@@ -723,7 +741,7 @@ a==1 --hash=sha256:aa
 
 
 def test_lock_is_read_by_section():
-    assert launcher.read_lock(LOCK) == {
+    assert read_lock(LOCK) == {
         "core": ("a==1 --hash=sha256:aa",),
         "spark": ("b==2 ; python_version < '3.11' --hash=sha256:bb", "a==1 --hash=sha256:aa"),
         "test": (),
@@ -731,7 +749,7 @@ def test_lock_is_read_by_section():
 
 
 def test_each_line_is_installed_once():
-    assert launcher.select_packages(launcher.read_lock(LOCK), ("core", "spark", "test")) == (
+    assert select_packages(read_lock(LOCK), ("core", "spark", "test")) == (
         "a==1 --hash=sha256:aa",
         "b==2 ; python_version < '3.11' --hash=sha256:bb",
     )
@@ -739,14 +757,14 @@ def test_each_line_is_installed_once():
 
 def test_section_that_the_lock_lacks():
     with pytest.raises(Refusal, match=r"^conf/requirements\.lock has no section \[kafka\], only core, spark, test; restore it"):
-        launcher.select_packages(launcher.read_lock(LOCK), ("core", "kafka"))
+        select_packages(read_lock(LOCK), ("core", "kafka"))
     with pytest.raises(Refusal, match=r"has no section \[core\], only none; restore it"):
-        launcher.select_packages({}, ("core",))
+        select_packages({}, ("core",))
 
 
 def test_lock_of_the_checkout_has_what_is_installed_by_default():
-    lock = launcher.read_lock((ROOT / "conf" / "requirements.lock").read_text("utf-8"))
-    names = {line.split("==")[0] for line in launcher.select_packages(lock, ("core", *launcher.DEFAULT_EXTRAS))}
+    lock = read_lock((ROOT / "conf" / "requirements.lock").read_text("utf-8"))
+    names = {line.split("==")[0] for line in select_packages(lock, ("core", *DEFAULT_EXTRAS))}
     assert {"pydantic", "pyspark", "great-expectations", "jinja2", "confluent-kafka"} <= names
     assert {"setuptools", "wheel"} <= {line.split("==")[0] for line in lock["build"]}
 
@@ -754,9 +772,9 @@ def test_lock_of_the_checkout_has_what_is_installed_by_default():
 def test_requirements_of_setup_cfg():
     core = "[options]\ninstall_requires =\n    a>=1,<2 ; python_version < '3.11'\n    b\n"
     text = f"{core}[options.extras_require]\nx =\n    c[d]==3\ny =\n    e\n"
-    assert launcher.requirements(text, ("x",)) == ("a>=1,<2 ; python_version < '3.11'", "b", "c[d]==3")
+    assert requirements(text, ("x",)) == ("a>=1,<2 ; python_version < '3.11'", "b", "c[d]==3")
     with pytest.raises(Refusal, match=r"^setup\.cfg has no extra p, q, only x, y$"):
-        launcher.requirements(text, ("q", "x", "p"))
+        requirements(text, ("q", "x", "p"))
 
 
 MISMATCH = """ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package versions, ...
@@ -785,12 +803,12 @@ MISMATCH = """ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENT
     ],
 )
 def test_failed_program_is_explained(output: str, explanation: str):
-    assert launcher.explain_failure(output, "REMEDY") == explanation
+    assert explain_failure(output, "REMEDY") == explanation
     assert "\n" not in explanation
 
 
 def test_full_disk_swallows_its_message():
-    assert launcher.explain_failure("", "REMEDY", is_disk_full=True) == "no space left on the disk; free some (about 2 GB)"
+    assert explain_failure("", "REMEDY", is_disk_full=True) == "no space left on the disk; free some (about 2 GB)"
 
 
 def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]):
@@ -805,9 +823,9 @@ def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]):
 
         return wait
 
-    assert launcher.wait_for_end(wait_twice(), "installing", is_terminal=False) == 3
+    assert wait_for_end(wait_twice(), "installing", is_terminal=False) == 3
     assert capsys.readouterr().err == ""
-    assert launcher.wait_for_end(wait_twice(), "installing", is_terminal=True) == 3
+    assert wait_for_end(wait_twice(), "installing", is_terminal=True) == 3
     assert capsys.readouterr().err == "evenkeel: still installing (0 s)\n" * 2
 
 
@@ -829,7 +847,7 @@ def setup(tmp_path: Path) -> Pip:
     """A finished .venv in a checkout."""
     for folder in (".venv/bin", "conf"):
         (tmp_path / folder).mkdir(parents=True)
-    sections = ("core", *launcher.DEFAULT_EXTRAS, "test")
+    sections = ("core", *DEFAULT_EXTRAS, "test")
     (tmp_path / "conf" / "requirements.lock").write_text("".join(f"# [{name}]\n{name}==1 --hash=sha256:00\n" for name in sections))
     (tmp_path / "setup.cfg").write_text("[options]\n")
     (tmp_path / ".venv" / "bin" / "python").symlink_to("/bin/sh")
@@ -862,7 +880,7 @@ def test_extras_are_added_to_what_is_there(setup: Pip):
     setup.add_extras(("test",))
     assert [line.split("==")[0] for line in Path(setup.venv, "requirements.txt").read_text().splitlines()] == [
         "core",
-        *launcher.DEFAULT_EXTRAS,
+        *DEFAULT_EXTRAS,
         "test",
     ]
     assert setup.has_venv()
@@ -905,7 +923,7 @@ def test_modules_that_are_compiled_stay_as_they_are(setup: Pip):
 
 
 def test_every_zip_of_the_same_sources_has_the_same_bytes(tmp_path: Path):
-    launcher.write_zip(str(tmp_path / "a.zip"), {name: str(ROOT / source) for name, source in launcher.ZIP_SOURCES.items()})
+    write_zip(str(tmp_path / "a.zip"), {name: str(ROOT / source) for name, source in ZIP_SOURCES.items()})
     assert zip_packages(tmp_path).read_bytes() == (tmp_path / "a.zip").read_bytes()
     names = zipfile.ZipFile(tmp_path / "a.zip").namelist()
     assert names == sorted(set(names))
@@ -920,13 +938,13 @@ def test_zip_is_made_anew_when_the_last_file_of_a_folder_goes(tmp_path: Path):
     module.touch()
     for path in (module, *tmp_path.glob("**/")):
         os.utime(path, (1, 1))
-    launcher.update_zip(str(tmp_path))
-    made = Path(launcher.zip_path(str(tmp_path)))
+    update_zip(str(tmp_path))
+    made = Path(zip_path(str(tmp_path)))
     os.utime(made, (1000, 1000))
-    launcher.update_zip(str(tmp_path))
+    update_zip(str(tmp_path))
     assert made.stat().st_mtime == 1000
     module.unlink()
-    launcher.update_zip(str(tmp_path))
+    update_zip(str(tmp_path))
     assert zipfile.ZipFile(made).namelist() == []
 
 

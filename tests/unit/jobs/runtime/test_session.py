@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from jobs import preflight as reach
-from jobs.launcher import Workload
+from jobs.launcher.workload import Workload
 from jobs.runtime import session
 from jobs.runtime.errors import PlatformError
 from jobs.runtime.jvm import advice_on_master, jvm_encoding

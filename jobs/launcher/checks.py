@@ -1,0 +1,173 @@
+"""Whether a call can go on: its arguments, and the Python, the Java and the Spark that are there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from .checkout import Spark, is_fitting_java, java_version
+from .environment import UTF8_LOCALES
+from .messages import Refusal
+from .start import Start
+
+OPEN_FILES = 1024
+"""What Spark needs with some reserve: a run on two cores had 368 files open, most of them jars."""
+CHECK_PACKAGES = """
+import sys
+sys.path[:] = [path for path in sys.path if path]  # an empty one is the current folder
+import importlib.metadata, re
+if not (3, 10) <= sys.version_info < (3, 15):
+    sys.exit("it is Python %d.%d, Evenkeel runs on 3.10 to 3.14" % sys.version_info[:2])
+missing = []
+for requirement in sys.argv[1:]:
+    try:
+        importlib.metadata.version(re.split("[^A-Za-z0-9_.-]", requirement)[0])
+    except importlib.metadata.PackageNotFoundError:
+        missing.append(f'"{requirement}"')
+if missing:
+    sys.exit("packages are missing, install them by " + " ".join([sys.executable, "-m pip install", *missing]))
+"""
+
+
+def check_words(words: Iterable[str]) -> None:
+    """Raise a Refusal unless every argument is UTF-8: of other bytes Java makes question marks, which may end in a key."""
+    for word in words:
+        if not _is_utf8(word):
+            found = word.encode("utf-8", "surrogateescape")
+            raise Refusal(f"the argument {found!r} is not UTF-8; write it in UTF-8, and rename a file whose name is not")
+
+
+def check_for_java(start: Start, locale: str | None) -> None:
+    """Raise a Refusal if Java would change an argument: no locale of UTF-8 is installed, or the name of a folder is not UTF-8."""
+    for part in (part for word in start.argv for part in word.split(",")):
+        if not part.isascii() and (locale is None or not _is_utf8(part)):
+            found = part.encode("utf-8", "surrogateescape")
+            if locale is None:
+                cause = f"no locale of UTF-8 is installed ({', '.join(UTF8_LOCALES)}); install one, or use a name in ASCII"
+            else:
+                cause = "it is not UTF-8; rename it"
+            raise Refusal(f"Java cannot be given {found!r}: {cause}")
+
+
+def _is_utf8(text: str) -> bool:
+    return text.isascii() or not any("\udc80" <= char <= "\udcff" for char in text)
+
+
+def check_python(version: tuple[int, int]) -> None:
+    """Raise a Refusal unless Evenkeel runs on this version of Python."""
+    if not (3, 10) <= version < (3, 15):
+        raise Refusal(f"this is Python {version[0]}.{version[1]}; Evenkeel runs on Python 3.10 to 3.14: install one, or put it on PATH")
+
+
+def current_folder() -> str:
+    """Return the path of the current folder.
+
+    Raises:
+        Refusal: it was removed.
+    """
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise Refusal("the current folder was removed; change to another one, then call again") from None
+
+
+def check_open_files(limit: int) -> None:
+    """Raise a Refusal where fewer files may be open than Spark needs: it would end with a trace, wherever it happens to be.
+
+    Args:
+        limit: the hard limit, to which a JVM raises its own; -1 for none.
+    """
+    if 0 <= limit < OPEN_FILES:
+        raise Refusal(f"at most {limit} files may be open (ulimit -Hn), Spark needs {OPEN_FILES}; raise the limit in this shell or service")
+
+
+def hard_limit_of_open_files() -> int:
+    """Return how many files a process may have open if it asks for as many as it can; -1 for any number."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return -1 if limit == resource.RLIM_INFINITY else limit
+
+
+def find_program(name: str, environ: Mapping[str, str]) -> str | None:
+    """Return the path of a program as a shell finds it."""
+    folders = [""] if "/" in name else environ.get("PATH", os.defpath).split(":")
+    paths = (os.path.join(folder, name) for folder in folders)
+    return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
+
+
+def find_java(environ: Mapping[str, str]) -> str:
+    """Return the path of the Java to use. Java itself is asked for its version only if it has no file ``release``.
+
+    Raises:
+        Refusal: there is none, or none that Spark 4 runs on.
+    """
+    java: str | None
+    home = environ.get("JAVA_HOME")
+    if home:
+        java = f"{home}/bin/java"
+        if not os.access(java, os.X_OK):
+            raise Refusal(f"no Java at JAVA_HOME={home} (no bin/java there); set it to a Java 17 or 21, or unset it to use java from PATH")
+    else:
+        java = find_program("java", environ)
+        if java is None:
+            raise Refusal(
+                "no Java found: JAVA_HOME is not set and there is no java on PATH; install Java 17 or 21 (Debian, Ubuntu: apt install "
+                "openjdk-17-jre-headless; macOS: brew install openjdk@17)"
+            )
+        home = os.path.dirname(os.path.dirname(os.path.realpath(java)))
+    try:
+        with open(f"{home}/release", encoding="utf-8", errors="replace") as file:
+            version = java_version(file.read())
+    except OSError:
+        version = ""
+    if not version:
+        output = run((java, "-version"), environ)[1]
+        version = java_version(output)
+        if not version:
+            first_line = output.partition("\n")[0]
+            raise Refusal(f"{java} does not run ({first_line}); install Java 17 or 21 and set JAVA_HOME to it")
+    if not is_fitting_java(version):
+        raise Refusal(f"Java {version} at {java} does not fit; Spark 4 needs Java 17 or 21: install one and set JAVA_HOME to it")
+    return java
+
+
+def find_spark(home: str) -> Spark:
+    """Return the installation in a folder.
+
+    Raises:
+        Refusal: there is none, or none that the jobs run on.
+    """
+    try:
+        names = os.listdir(f"{home}/jars")
+    except OSError:
+        names = []
+    cores = sorted(name for name in names if name.startswith("spark-core_") and name.endswith(".jar"))
+    releases = [name[len("spark-core_") : -len(".jar")].partition("-")[2] for name in cores]
+    if not releases:
+        remedy = "set it to a Spark 4.0 or 4.1, or unset it to use .venv"
+        raise Refusal(f"no Spark in SPARK_HOME={home} (no jars/spark-core_*.jar there); {remedy}")
+    if not releases[0].startswith(("4.0.", "4.1.")):
+        remedy = "Evenkeel runs on Spark 4.0 and 4.1: set SPARK_HOME to one of them, or unset it to use .venv"
+        raise Refusal(f"SPARK_HOME={home} is Spark {releases[0]}; {remedy}")
+    return Spark(home, releases[0][:3], any(name.startswith("delta-spark_") for name in names))
+
+
+def check_packages(python: str, spark_home: str, wanted: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Raise a Refusal unless a Python fits and has these packages, of any version; pyspark itself comes from SPARK_HOME."""
+    path = find_program(python, environ)
+    if path is None:
+        raise Refusal(f"no Python at {python}; set PYSPARK_PYTHON to a Python 3.10 to 3.14 that has Evenkeel's packages")
+    code, output = run((path, "-", *wanted), environ, CHECK_PACKAGES)
+    if code:
+        raise Refusal(f"{path} (PYSPARK_PYTHON, else python3) does not fit SPARK_HOME={spark_home}: {output.strip()}")
+
+
+def run(command: Sequence[str], environ: Mapping[str, str], given: str = "") -> tuple[int, str]:
+    """Run a program; return its exit code and all its output."""
+    import subprocess
+
+    done = subprocess.run(
+        command, env=environ, input=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+    )
+    return done.returncode, done.stdout

@@ -1,0 +1,147 @@
+"""The arguments of a call: which are for Spark and which for the command, and how they pass the JVM unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .messages import Refusal
+
+FLAGS = frozenset(("-v", "--verbose", "--version", "--supervise", "--load-spark-defaults", "--usage-error"))
+"""The options of spark-submit that take no value; every other one, known to the launcher or not, takes one."""
+OPTIONS = {
+    "--master": "master",
+    "--remote": "remote",
+    "--deploy-mode": "deploy_mode",
+    "--jars": "jars",
+    "--packages": "packages",
+    "--py-files": "py_files",
+}
+"""The options of spark-submit that the launcher needs to know, with their fields of CommandLine."""
+SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.deployMode": "deploy_mode"}
+"""The same by their names as settings, which ``--conf`` takes."""
+ALSO_PASSED_ON = ("master", "deploy_mode")
+"""The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
+ENCODED = "--encoded-arguments"
+"""The first argument of a driver whose other arguments are encoded."""
+
+
+class CommandLine(NamedTuple):
+    """The arguments of a call; what was not given is empty.
+
+    ``spark_options`` are those for spark-submit, without the ones that the launcher merges with its own: ``remote``, ``jars``,
+    ``packages`` and ``py_files``. ``command`` is the command with its options. ``setup_extras`` is None without ``--setup``. ``folder`` is
+    the one from which relative paths start.
+    """
+
+    spark_options: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    master: str = ""
+    remote: str = ""
+    deploy_mode: str = "client"
+    jars: str = ""
+    packages: str = ""
+    py_files: str = ""
+    setup_extras: tuple[str, ...] | None = None
+    asks_usage: bool = False
+    folder: str = ""
+
+
+def parse(arguments: Sequence[str]) -> CommandLine:
+    """Return the arguments, split.
+
+    >>> line = parse(["--master=yarn", "--jars", "a.jar", "run", "--jars", "b"])
+    >>> line.spark_options, line.jars, line.command
+    (('--master', 'yarn'), 'a.jar', ('run', '--jars', 'b'))
+
+    Raises:
+        Refusal: an option stands at the end, without its value.
+    """
+    rest = list(arguments)
+    options: list[str] = []
+    fields: dict[str, Any] = {}
+    while rest and rest[0].startswith("-"):
+        name = rest.pop(0)
+        if name in ("-h", "--help"):
+            return CommandLine(asks_usage=True)
+        if name == "--setup":
+            return CommandLine(tuple(options), setup_extras=tuple(rest), **fields)
+        if name in FLAGS:
+            options.append(name)
+            continue
+        if name.startswith("--") and "=" in name:
+            name, _, value = name.partition("=")
+        elif rest:
+            value = rest.pop(0)
+        else:
+            raise Refusal(f"{name} needs a value; ./spark-submit.sh --help tells the usage")
+        if name in ("--conf", "-c"):
+            setting, _, text = value.partition("=")
+            field = SETTINGS.get(setting)
+        else:
+            field, text = OPTIONS.get(name), value
+        if field is not None:
+            fields[field] = text
+        if field is None or field in ALSO_PASSED_ON:
+            options += [name, value]
+    return CommandLine(tuple(options), tuple(rest), **fields)
+
+
+def encode_arguments(words: Sequence[str]) -> tuple[str, ...]:
+    """Return arguments that no locale of a JVM changes: as they are where they are plain, else encoded.
+
+    The JVM of spark-submit decodes its arguments by its locale and encodes them anew for the driver's Python. What is not in the locale
+    becomes a question mark, so a question mark of the caller's is encoded too: one that arrives as such was something else.
+
+    >>> encode_arguments(["land", "--cluster-id", "Zürich"])
+    ('--encoded-arguments', 'land', '--cluster-id', 'Z%C3%BCrich')
+    """
+    if all(word.isascii() and "?" not in word for word in words):
+        return tuple(words)
+    return (ENCODED, *map(encode, words))
+
+
+def decode_arguments(words: Sequence[str]) -> list[str]:
+    """Return what ``encode_arguments`` was given."""
+    return [decode(word) for word in words[1:]] if words and words[0] == ENCODED else list(words)
+
+
+def encode(text: str) -> str:
+    """Return a text in printable ASCII."""
+    codes = text.encode("utf-8", "surrogateescape")
+    return "".join(chr(code) if 32 <= code < 127 and code not in b"%?" else f"%{code:02X}" for code in codes)
+
+
+def decode(text: str) -> str:
+    """Return what ``encode`` was given."""
+    from urllib.parse import unquote_to_bytes
+
+    return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
+
+
+def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
+    """Return how a call goes on: ``usage``, ``setup``, ``local``, ``cluster``, ``python`` (no Spark here) or ``remote`` (its client).
+
+    Raises:
+        Refusal: options of Spark are given to what runs without it.
+    """
+    options = (*line.spark_options, line.jars, line.packages, line.py_files)
+    if line.asks_usage:
+        return "usage"
+    if line.setup_extras is not None:
+        return "setup"
+    if not line.command and "--version" not in line.spark_options:
+        return "usage"
+    if line.command[:1] == ("collect",):
+        if any(options) or line.remote:
+            raise Refusal("collect runs without Spark: take out the options before it")
+        return "python"
+    if line.master and not line.master.startswith("local") and not line.remote:
+        return "cluster"
+    if "-h" in line.command or "--help" in line.command:
+        return "python"
+    if line.remote or (not line.master and environ.get("SPARK_REMOTE")):
+        if any(options):
+            raise Refusal("--remote takes no other options of Spark: jars, packages and settings belong to the command line of the server")
+        return "remote"
+    return "local"

@@ -1,0 +1,114 @@
+"""A call without the current folder and the locale that it was made in: its paths and its variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from .command_line import FLAGS, CommandLine
+
+PATH_OPTIONS = {
+    **dict.fromkeys(("--jars", "--py-files", "--files", "--archives"), ","),
+    **dict.fromkeys(("spark.jars", "spark.submit.pyFiles", "spark.files", "spark.archives", "spark.local.dir"), ","),
+    **dict.fromkeys(("--driver-class-path", "--driver-library-path", "spark.driver.extraClassPath", "spark.driver.extraLibraryPath"), ":"),
+    **dict.fromkeys(("--properties-file", "--keytab", "spark.kerberos.keytab", "spark.jars.ivy", "spark.jars.ivySettings"), ""),
+    **dict.fromkeys(("spark.eventLog.dir", "spark.sql.warehouse.dir"), ""),
+}
+"""The options and settings of Spark whose values are paths of this machine, with what separates several."""
+PATH_VARIABLES = {
+    **dict.fromkeys(("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_HOME", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "JAVA_HOME", "TMPDIR"), ""),
+    **dict.fromkeys(("PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"), ""),
+    "SPARK_LOCAL_DIRS": ",",
+}
+"""The variables whose values are paths, with what separates several."""
+SEARCH_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SPARK_DIST_CLASSPATH")
+"""The variables with folders that programs search for code; an empty one means the current folder."""
+IGNORED_VARIABLES = ("PYTHONHOME", "PYTHONINSPECT", "PYTHONSTARTUP")
+"""The variables that would keep the driver's Python from starting or from ending."""
+UTF8_LOCALES = ("C.UTF-8", "en_US.UTF-8")
+"""The locales to choose from where the caller's is not one of UTF-8."""
+
+
+def resolve_paths(line: CommandLine, folder: str) -> CommandLine:
+    """Return a call whose Spark options do not depend on the current folder, with the folder itself for the command's own paths.
+
+    >>> resolve_paths(CommandLine(("--conf", "spark.files=c"), ("run", "d"), jars="a.jar,/b.jar"), "/here")[:2]
+    (('--conf', 'spark.files=/here/c'), ('run', 'd'))
+    """
+    options: list[str] = []
+    words = iter(line.spark_options)
+    for name in words:
+        options.append(name)
+        if name in FLAGS:
+            continue
+        value = next(words)
+        if name in ("--conf", "-c"):
+            setting, sign, text = value.partition("=")
+            value = f"{setting}{sign}{_resolved(text, PATH_OPTIONS.get(setting), folder)}"
+        options.append(_resolved(value, PATH_OPTIONS.get(name), folder))
+    jars, py_files = (_resolved(paths, ",", folder) for paths in (line.jars, line.py_files))
+    return line._replace(spark_options=tuple(options), jars=jars, py_files=py_files, folder=folder)
+
+
+def _resolved(value: str, separator: str | None, folder: str) -> str:
+    """Return paths, each from a folder if it is relative; a value without a separator, None, is no path."""
+    if separator is None:
+        return value
+    paths = value.split(separator) if separator else [value]
+    # What has a scheme is an address already; a list that colons separate has none.
+    return separator.join(path if separator != ":" and _has_scheme(path) else os.path.join(folder, path) for path in paths if path)
+
+
+def _has_scheme(path: str) -> bool:
+    scheme, colon, _ = path.partition(":")
+    return bool(colon) and scheme.isascii() and scheme.replace("+", "").replace("-", "").replace(".", "").isalnum()
+
+
+def codeset(name: str) -> str:
+    """Return the encoding of a locale by its name, empty if it is not installed; without a name, the encoding of the environment's."""
+    import _locale
+
+    before = _locale.setlocale(_locale.LC_ALL, None)
+    try:
+        # All categories, as the JVM does: where a single one names a locale that is not installed, it takes "C" for all.
+        _locale.setlocale(_locale.LC_ALL, name)
+        return _locale.nl_langinfo(_locale.CODESET)
+    except _locale.Error:  # type: ignore[attr-defined]  # the stubs have it in locale alone, whose import takes milliseconds
+        return ""
+    finally:
+        _locale.setlocale(_locale.LC_ALL, before)
+
+
+def choose_locale(find_codeset: Callable[[str], str] = codeset) -> str | None:
+    """Return the locale to set so that a JVM uses UTF-8: empty if the environment's does, None if no such locale is installed."""
+    return next((name for name in ("", *UTF8_LOCALES) if find_codeset(name).upper() == "UTF-8"), None)
+
+
+def clean_environment(environ: Mapping[str, str], folder: str, locale: str | None) -> dict[str, str]:
+    """Return the variables with which programs are started: UTF-8, and none that depends on the current folder.
+
+    Args:
+        environ: the caller's.
+        folder: the current one.
+        locale: as ``choose_locale`` returns it.
+    """
+    clean = {name: value for name, value in environ.items() if name not in IGNORED_VARIABLES}
+    for name in PATH_VARIABLES.keys() & clean.keys():
+        clean[name] = _resolved(clean[name], PATH_VARIABLES[name], folder)
+    for name in SEARCH_VARIABLES:
+        # Without any folder it has to go: an empty PATH would mean the current folder once more.
+        paths = clean_search_path(clean.pop(name, ""), folder)
+        if paths:
+            clean[name] = paths
+    if locale:
+        clean["LC_ALL"] = locale
+    return clean
+
+
+def clean_search_path(text: str, folder: str) -> str:
+    """Return a list of folders without those that mean the current one, and the other relative ones from it.
+
+    >>> clean_search_path(":lib:/opt:.", "/here")
+    '/here/lib:/opt'
+    """
+    return ":".join(os.path.join(folder, path) for path in text.split(":") if os.path.normpath(path) != ".")

@@ -1,0 +1,348 @@
+"""What the first call makes, .venv and Delta's jars."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from .checkout import Jar, Spark, explain_failure, ivy_module, ivy_settings, read_jars, read_lock, requirements, select_packages
+from .checks import check_packages, find_spark, run
+from .messages import Refusal, say, unwritable
+
+DEFAULT_EXTRAS = ("spark", "quality", "report", "kafka")
+"""What .venv has beside the dependencies of every installation."""
+PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes")
+PROGRESS_SECONDS = 60.0
+
+
+class PipCall(NamedTuple):
+    """One call of pip: the name of its requirements file, the lines in it, and the options that not every call has."""
+
+    file_name: str
+    lines: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+class Setup:
+    """What the first call makes, .venv and Delta's jars; one process at a time makes them."""
+
+    def __init__(self, root: str, python: str, environ: Mapping[str, str]) -> None:
+        """Make nothing yet.
+
+        Args:
+            root: the checkout.
+            python: makes .venv, unless it is the one in it.
+            environ: the caller's.
+        """
+        self.root = root
+        self.environ = environ
+        self.venv = f"{root}/.venv"
+        self.venv_python = f"{self.venv}/bin/python"
+        self._state = f"{root}/.evenkeel"
+        self._stamp_path = f"{self.venv}/complete"
+        self._base_python = os.path.realpath(python) if python == self.venv_python else python
+        self._lock = -1
+
+    # -- what is there
+
+    def has_venv(self) -> bool:
+        """Return whether .venv was finished, with the interpreter, the setup.cfg and the lock of now.
+
+        Raises:
+            Refusal: there is no lock.
+        """
+        stamp = self._stamp()
+        try:
+            with open(self._stamp_path, "rb") as file:
+                return file.read() == stamp and os.access(self.venv_python, os.X_OK)
+        except OSError:
+            return False
+
+    def venv_spark(self) -> Spark:
+        """Return the Spark that was installed into .venv."""
+        library = f"{self.venv}/lib"
+        newest = sorted(name for name in os.listdir(library) if name.startswith("python3."))[-1]
+        return find_spark(f"{library}/{newest}/site-packages/pyspark")
+
+    def jars(self, spark: Spark) -> tuple[Jar, ...]:
+        """Return Delta's jars for an installation."""
+        return read_jars(self._read("conf/delta-jars.txt"), spark.version)
+
+    def jar_files(self, spark: Spark) -> tuple[str, ...] | None:
+        """Return the paths of Delta's jars for an installation; None when one is absent."""
+        paths = tuple(f"{self._jar_folder(spark)}/{jar.file_name}" for jar in self.jars(spark))
+        return paths if all(os.path.isfile(path) and os.path.getsize(path) for path in paths) else None
+
+    def _jar_folder(self, spark: Spark) -> str:
+        return f"{self._state}/jars/spark-{spark.version}"
+
+    def _read(self, name: str) -> str:
+        try:
+            with open(f"{self.root}/{name}", encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            raise Refusal(f"{name} is missing in {self.root}; restore it from the repository") from None
+
+    def _stamp(self) -> bytes:
+        """Return what .venv depends on. The interpreter's real path names its version: a system upgrade makes another stamp."""
+        parts = (os.path.realpath(self.venv_python), self._read("setup.cfg"), self._read("conf/requirements.lock"))
+        return "\n".join(parts).encode("utf-8", "surrogateescape")
+
+    # -- what is made
+
+    def prepare_spark(self) -> tuple[Spark, str]:
+        """Return the installation to use and the Python for it; make .venv when no installation is named."""
+        home = self.environ.get("SPARK_HOME")
+        if home:
+            python = self.environ.get("PYSPARK_PYTHON") or "python3"
+            if "/" in python:
+                python = os.path.abspath(python)
+            spark = find_spark(home)
+            check_packages(python, home, requirements(self._read("setup.cfg"), ("quality", "report")), self.environ)
+            return spark, python
+        self.prepare_venv()
+        return self.venv_spark(), self.venv_python
+
+    def prepare_venv(self) -> None:
+        """Make .venv, or bring it up to date when setup.cfg or the lock have changed, unless it is complete."""
+        if self.has_venv():
+            return
+        self._take_lock()
+        if self.has_venv():
+            return
+        import time
+
+        started = time.monotonic()
+        # Before anything is removed.
+        calls = self._pip_calls(("core", *DEFAULT_EXTRAS))
+        if not self._has_same_interpreter():
+            self._make_venv()
+        self._install(calls)
+        say(f".venv is ready ({time.monotonic() - started:.0f} s)")
+
+    def add_extras(self, extras: Sequence[str]) -> None:
+        """Install extras of setup.cfg into a complete .venv."""
+        calls = self._pip_calls(("core", *DEFAULT_EXTRAS, *extras))
+        self._take_lock()
+        self._install(calls)
+
+    def check_extras(self, extras: Sequence[str]) -> None:
+        """Raise a Refusal unless setup.cfg has these extras."""
+        requirements(self._read("setup.cfg"), extras)
+
+    def prepare_jars(self, spark: Spark, java: str) -> tuple[str, ...]:
+        """Return the paths of Delta's jars, which are fetched when they are absent; none when they are part of the installation."""
+        if spark.has_delta:
+            return ()
+        paths = self.jar_files(spark)
+        if paths is None:
+            self._take_lock()
+            paths = self.jar_files(spark) or self._fetch_jars(spark, java)
+        return paths
+
+    def _take_lock(self) -> None:
+        """Wait for the setup lock, once. Programs that are started borrow it, so that one which outlives this process still has it."""
+        if self._lock >= 0:
+            return
+        import fcntl
+
+        try:
+            os.makedirs(self._state, exist_ok=True)
+            self._lock = os.open(f"{self._state}/lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        except OSError as error:
+            remedy = "make it writable, or set SPARK_HOME to a Spark 4.1 that has Delta's jars"
+            purpose = f"where the first call keeps .venv and Delta's jars; {remedy}"
+            raise unwritable(error, self.root, purpose) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another call is setting up this checkout; waiting for it")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def _has_same_interpreter(self) -> bool:
+        """Return whether .venv was finished once with the interpreter that it has now."""
+        try:
+            with open(self._stamp_path, "rb") as file:
+                made_with = os.fsdecode(file.readline().rstrip(b"\n"))
+        except OSError:
+            return False
+        return os.access(self.venv_python, os.X_OK) and made_with == os.path.realpath(self.venv_python)
+
+    def _make_venv(self) -> None:
+        import shutil
+
+        python = self._base_python
+        if run((python, "-I", "-c", "import ensurepip, venv"), self.environ)[0]:
+            raise Refusal(
+                f"{python} has no venv or ensurepip module; install it (Debian, Ubuntu: apt install python3-venv), then call again"
+            )
+        version = run((python, "--version"), self.environ)[1].strip()
+        say(f"making .venv with {version} and Spark; about 500 MB to download, once")
+        if os.path.islink(self.venv):
+            os.unlink(self.venv)
+        elif os.path.exists(self.venv):
+            shutil.rmtree(self.venv)
+        self._attempt("making .venv", "see the cause", (python, "-I", "-m", "venv", self.venv))
+
+    def _pip_calls(self, sections: Sequence[str]) -> list[PipCall]:
+        """Return the calls of pip that install these sections of the lock.
+
+        What builds packages from source comes first, since pip is to build them without fetching anything that is not in the lock.
+        """
+        lock = read_lock(self._read("conf/requirements.lock"))
+        calls = [PipCall("requirements.txt", select_packages(lock, sections), ("--no-build-isolation",))]
+        if lock.get("build"):
+            calls.insert(0, PipCall("build-requirements.txt", lock["build"]))
+        return calls
+
+    def _install(self, calls: Iterable[PipCall]) -> None:
+        """Install packages, not the project: a checkout runs from its sources. The stamp is written last.
+
+        Unfinished until pip is: a killed pip leaves no stamp, so that all is made anew; a pip that refuses (offline) has changed nothing.
+        """
+        # A file that changes while pip works is noticed by the next call.
+        stamp = self._stamp()
+        before = f"{self._stamp_path}.before"
+        was_complete = os.path.exists(self._stamp_path)
+        if was_complete:
+            os.replace(self._stamp_path, before)
+        try:
+            for name, lines, options in calls:
+                with open(f"{self.venv}/{name}", "w", encoding="utf-8") as file:
+                    file.writelines(f"{line}\n" for line in lines)
+                self._attempt(
+                    "installing the packages of setup.cfg",
+                    "connect this machine or name a mirror by PIP_INDEX_URL",
+                    (self.venv_python, "-I", "-m", "pip", "install", *PIP_OPTIONS, *options, "--requirement", f"{self.venv}/{name}"),
+                )
+            self._compile_archives()
+            with open(f"{self._stamp_path}.part", "wb") as file:
+                file.write(stamp)
+            os.replace(f"{self._stamp_path}.part", self._stamp_path)
+        except (Refusal, OSError):
+            if was_complete:
+                os.replace(before, self._stamp_path)
+            raise
+        if was_complete:
+            os.unlink(before)
+
+    def _compile_archives(self) -> None:
+        """Add compiled modules to the zips from which drivers and workers import Spark's Python.
+
+        They have sources alone, which every process would compile for itself: 0.6 CPU s, in each driver and each daemon of workers.
+        """
+        import glob
+        import shutil
+        import zipfile
+
+        for archive in glob.glob(f"{glob.escape(self.venv)}/lib/python3.*/site-packages/pyspark/python/lib/*.zip"):
+            folder = f"{archive}.part"
+            shutil.rmtree(folder, ignore_errors=True)
+            with zipfile.ZipFile(archive) as file:
+                if any(name.endswith(".pyc") for name in file.namelist()):
+                    continue
+                file.extractall(folder)
+            # A module is found in a zip with its compiled form beside it; unchecked, since dates in a zip are local time.
+            options = ("-q", "-b", "--invalidation-mode", "unchecked-hash", "-s", folder, "-p", archive)
+            self._attempt("compiling Spark's Python", "see the cause", (self.venv_python, "-I", "-m", "compileall", *options, folder))
+            os.replace(shutil.make_archive(f"{archive}.new", "zip", folder), archive)
+            shutil.rmtree(folder)
+
+    def _fetch_jars(self, spark: Spark, java: str) -> tuple[str, ...]:
+        """Fetch Delta's jars with the Ivy that Spark ships: what --packages does, without a Spark's start and without 26 jars too many."""
+        import shutil
+        import time
+
+        started = time.monotonic()
+        jars, folder = self.jars(spark), self._jar_folder(spark)
+        part = f"{folder}.part"
+        ivy = next(name for name in os.listdir(f"{spark.home}/jars") if name.startswith("ivy-") and name.endswith(".jar"))
+        say(f"fetching Delta's jars for Spark {spark.version}; 13 MB, once")
+        shutil.rmtree(part, ignore_errors=True)
+        os.makedirs(part)
+        # The variable is Spark's own for a mirror.
+        repository = self.environ.get("DEFAULT_ARTIFACT_REPOSITORY", "")
+        for name, text in (("ivy.xml", ivy_module(jars)), ("settings.xml", ivy_settings(repository))):
+            with open(f"{part}/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        # Inside its own folder, since a path given to Ivy is a pattern, in which brackets have a meaning.
+        options = "-warn -settings settings.xml -ivy ivy.xml -cache cache -types jar -retrieve jars/[artifact]-[revision].[ext]"
+        remedy = "connect this machine or name a mirror by DEFAULT_ARTIFACT_REPOSITORY"
+        command = (java, "-XX:TieredStopAtLevel=1", "-cp", f"{spark.home}/jars/{ivy}", "org.apache.ivy.Main", *options.split())
+        self._attempt("fetching Delta's jars", remedy, command, part)
+        for jar in jars:
+            check_jar(f"{part}/jars/{jar.file_name}", jar)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(f"{part}/jars", folder)
+        shutil.rmtree(part)
+        say(f"Delta's jars are ready ({time.monotonic() - started:.0f} s)")
+        return tuple(f"{folder}/{jar.file_name}" for jar in jars)
+
+    def _attempt(self, what: str, remedy: str, command: Sequence[str], folder: str | None = None) -> None:
+        """Run a program with its output in setup.log.
+
+        Raises:
+            Refusal: it failed; one line made of `what`, the cause and the remedy.
+        """
+        import subprocess
+
+        log = f"{self._state}/setup.log"
+        with open(log, "wb") as output:
+            process = subprocess.Popen(
+                command, cwd=folder, env=self.environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(self._lock,)
+            )
+            code = wait_for_end(process.wait, what, sys.stderr is not None and sys.stderr.isatty())
+        if code:
+            with open(log, encoding="utf-8", errors="replace") as file:
+                cause = explain_failure(file.read(), remedy, _is_full(log))
+            raise Refusal(f"{what} failed: {cause}, then call again (its output: {log})")
+
+
+def check_jar(path: str, jar: Jar) -> None:
+    """Raise a Refusal unless a file is this jar."""
+    import hashlib
+
+    remedy = "use a mirror that serves the files of Maven Central (DEFAULT_ARTIFACT_REPOSITORY), then call again"
+    if not os.path.isfile(path):
+        raise Refusal(f"checking Delta's jars failed: the repository has no {jar.file_name}; {remedy}")
+    with open(path, "rb") as file:
+        found = hashlib.sha256(file.read()).hexdigest()
+    if found != jar.sha256:
+        raise Refusal(f"checking Delta's jars failed: {jar.file_name} has SHA-256 {found}, expected {jar.sha256}; {remedy}")
+
+
+def wait_for_end(wait: Callable[[float], int], what: str, is_terminal: bool, progress_seconds: float = PROGRESS_SECONDS) -> int:
+    """Return the exit code of a process; to a terminal, say now and then that it is still at work.
+
+    Args:
+        wait: returns the exit code, or raises ``subprocess.TimeoutExpired`` after so many seconds.
+        what: names the work.
+        is_terminal: somebody reads along.
+        progress_seconds: between two lines.
+    """
+    import subprocess
+    import time
+
+    started = time.monotonic()
+    while True:
+        try:
+            return wait(progress_seconds)
+        except subprocess.TimeoutExpired:
+            if is_terminal:
+                say(f"still {what} ({time.monotonic() - started:.0f} s)")
+
+
+def _is_full(log: str) -> bool:
+    """Return whether nothing can be written beside a log: a full disk may have swallowed the message that says so."""
+    probe = f"{log}.probe"
+    try:
+        with open(probe, "wb") as file:
+            file.write(bytes(4096))
+    except OSError:
+        return True
+    finally:
+        if os.path.exists(probe):
+            os.unlink(probe)
+    return False

@@ -1,0 +1,187 @@
+"""The settings of Spark that fit the size of a run and the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .command_line import FLAGS
+from .messages import Refusal
+from .workload import ENOUGH_BYTES, MB, Workload, content, measure_inputs, measure_warehouse
+
+PROFILES = {"small": "spark-local.conf", "large": "spark-local-large.conf"}
+"""The kinds of runs on a local master, with the file in conf/ that has what is special to each; a large run has the small one's beneath."""
+JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+PROFILE_VARIABLE = "EVENKEEL_PROFILE"
+"""The variable that names the kind of a run, whatever its size."""
+INPUT_LIMIT = 4 * MB
+"""Inputs beyond it make a run large: as raw records in Parquet, of some 600 groups with six generations and 170 commits each."""
+WAREHOUSE_LIMIT = 32 * MB
+"""Tables beyond it make a run large, whatever is new; the demo's have 0.5 MB."""
+PARTITION_BYTES = 4 * MB
+"""A large run shuffles into one partition for so much that it reads, as far as its file of settings allows."""
+FEWEST_PARTITIONS = 8
+SMALLEST_HEAP = 512 * MB
+"""Spark does not start with less than 450 MB."""
+
+
+class Machine(NamedTuple):
+    """What a driver may use: bytes of memory, and cores."""
+
+    memory: int
+    cores: int
+
+
+class OwnSettings(NamedTuple):
+    """The caller's settings of Spark, and whether Spark reads a file of theirs instead of conf/spark-local.conf."""
+
+    settings: Mapping[str, str]
+    replaces_file: bool
+
+
+class Profile(NamedTuple):
+    """The settings that Spark has to be given, and the line that says which kind of run they are for and why."""
+
+    settings: Mapping[str, str]
+    notice: str
+
+
+def find_machine(root: str = "") -> Machine:
+    """Return what this process may use: of memory the least of its control groups' limits and the machine's.
+
+    Args:
+        root: the folder with ``proc`` and ``sys``.
+    """
+    total = next((line.split()[1] for line in content(f"{root}/proc/meminfo").splitlines() if line.startswith("MemTotal:")), None)
+    # macOS has no /proc.
+    limits = [int(total) * 1024 if total else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for line in content(f"{root}/proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            folder, name = f"{root}/sys/fs/cgroup", "memory.max"
+        elif "memory" in controllers.split(","):
+            folder, name = f"{root}/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        # The groups around it have limits as well. In a container the path may be the host's: there is the root alone, which is its own.
+        group = group.strip("/")
+        while True:
+            limit = content(f"{folder}/{group}/{name}").strip()
+            if limit.isdigit():
+                limits.append(int(limit))
+            if not group:
+                break
+            group = os.path.dirname(group)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Machine(min(limits), cores)
+
+
+def read_settings(text: str) -> dict[str, str]:
+    """Return the settings of a file of Spark's: a key and a value a line, a blank, ``=`` or ``:`` between; ``#`` begins a comment.
+
+    >>> read_settings("# comment\\nspark.a   b c\\n spark.d=e=f\\nspark.g : h")
+    {'spark.a': 'b c', 'spark.d': 'e=f', 'spark.g': 'h'}
+    """
+    settings = {}
+    for line in map(str.strip, text.splitlines()):
+        if line and line[0] not in "#!":
+            end = next((number for number, char in enumerate(line) if char in "=: \t"), len(line))
+            value = line[end:].lstrip(" \t")
+            settings[line[:end]] = value[1:].lstrip() if value[:1] in ("=", ":") else value
+    return settings
+
+
+def own_settings(options: Sequence[str], environ: Mapping[str, str]) -> OwnSettings:
+    """Return the caller's settings: those of SPARK_CONF_DIR, over them those of ``--properties-file``, over them single options.
+
+    Args:
+        options: those for spark-submit.
+        environ: the caller's.
+    """
+    folder = environ.get("SPARK_CONF_DIR")
+    settings = read_settings(content(f"{folder}/spark-defaults.conf")) if folder else {}
+    path = ""
+    given = {}
+    words = iter(options)
+    for name in words:
+        if name in FLAGS:
+            continue
+        value = next(words)
+        if name == "--properties-file":
+            path = value
+        elif name == "--driver-memory":
+            given["spark.driver.memory"] = value
+        elif name in ("--conf", "-c"):
+            key, _, given[key] = value.partition("=")
+    return OwnSettings({**settings, **read_settings(content(path)), **given}, bool(path))
+
+
+def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: Machine, own: OwnSettings) -> Profile:
+    """Return the settings that fit the size of a run and the machine.
+
+    The settings of a small run make a large one many times slower, and those of a large one a small run a little. So a run of unknown
+    size is large.
+
+    Args:
+        workload: what the run reads.
+        conf_folder: holds the files of settings.
+        forced: the kind of run that the caller names; empty where its size is to decide.
+        machine: what the driver may use.
+        own: the caller's settings, which beat these.
+
+    Raises:
+        Refusal: there is no such kind of run, or no file of its settings.
+    """
+    if forced and forced not in PROFILES:
+        raise Refusal(f"{PROFILE_VARIABLE} is {forced!r}; set it to {' or '.join(PROFILES)}, or unset it")
+    inputs = measure_inputs(workload.inputs)
+    tables = None if workload.warehouse is None else measure_warehouse(workload.warehouse)
+    is_unknown = workload.warehouse is None or bool(workload.without_size and tables is None)
+    is_much = is_unknown or not inputs.is_all or inputs.counted > INPUT_LIMIT or (tables or 0) > WAREHOUSE_LIMIT
+    is_large = is_much and not workload.is_short
+    name = forced or ("large" if is_large else "small")
+    beneath, special = (_settings_of(f"{conf_folder}/{PROFILES[kind]}") for kind in ("small", name))
+    fitted = _fit({**beneath, **special}, machine, ENOUGH_BYTES if is_unknown else inputs.counted + (tables or 0))
+    chosen = {key: own.settings.get(key, value) for key, value in fitted.items()}
+    needed = {key: value for key, value in chosen.items() if own.replaces_file or value != beneath.get(key)}
+    warehouse = "no tables yet" if tables is None else f"tables of {_megabytes(tables)}"
+    facts = (
+        f"inputs of {_megabytes(inputs.found)}{'' if inputs.is_all else ' and more'}" if workload.inputs else "",
+        workload.without_size,
+        "tables elsewhere" if workload.warehouse is None else warehouse,
+        _heap(chosen["spark.driver.memory"], machine),
+    )
+    reason = f", as {PROFILE_VARIABLE} says" if forced else ""
+    return Profile(needed, f"settings for a {name} run{reason}: {', '.join(filter(None, facts))} (conf/{PROFILES[name]})")
+
+
+def _settings_of(path: str) -> dict[str, str]:
+    settings = read_settings(content(path))
+    if not settings:
+        raise Refusal(f"no settings in {path}; restore it from the repository")
+    return settings
+
+
+def _fit(settings: Mapping[str, str], machine: Machine, counted: int) -> dict[str, str]:
+    """Return settings lowered to a machine and to the bytes that are read: memory, partitions and the collector's threads."""
+    fitted = dict(settings)
+    third = max(machine.memory // 3, SMALLEST_HEAP)
+    if third < int(settings["spark.driver.memory"].removesuffix("g")) << 30:
+        fitted["spark.driver.memory"] = f"{third // MB}m"
+    partitions = max(FEWEST_PARTITIONS, counted // PARTITION_BYTES)
+    fitted["spark.sql.shuffle.partitions"] = str(min(int(settings["spark.sql.shuffle.partitions"]), partitions))
+    if machine.cores == 1:
+        fitted[JAVA_OPTIONS] = settings[JAVA_OPTIONS].replace("UseParallelGC", "UseSerialGC")
+    return fitted
+
+
+def _heap(memory: str, machine: Machine) -> str:
+    """Return a heap in words; megabytes are read in gigabytes."""
+    is_third = memory == f"{machine.memory // 3 // MB}m"
+    text = f"{int(memory[:-1]) / 1024:.1f}g" if memory[-1:] == "m" and memory[:-1].isdigit() else memory
+    return f"heap of {text}{', a third of the memory' if is_third else ''}"
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / MB:.1f} MB" if count < 10 * MB else f"{count / MB:.0f} MB"

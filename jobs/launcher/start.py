@@ -1,0 +1,212 @@
+"""What a call becomes: a program with its arguments and its environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .archive import zip_path
+from .checkout import Jar, Spark
+from .command_line import CommandLine, encode, encode_arguments
+from .messages import EXIT_CODE
+from .profile import PROFILES, Profile
+from .workload import option_values
+
+FOLDER_VARIABLE = "EVENKEEL_FOLDER"
+"""The variable that gives the driver the caller's current folder, encoded, since Spark runs in another one."""
+VECTOR_NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
+"""The JVM's notice about its vector module, which comes with every start of Spark 4 and has no switch."""
+STDERR = 8
+"""The descriptor that keeps the caller's own stderr while the one of spark-submit is filtered."""
+NOTICE_VARIABLE = "EVENKEEL_NOTICE"
+"""The variable by which a driver whose log is JSON gets the line on its settings, so that it stands in that log."""
+
+
+class Start(NamedTuple):
+    """What this process becomes.
+
+    ``filters_stderr``: without the JVM's notice, and apart from stdout also for the driver's Python. ``folder``: where it runs; empty for
+    the caller's. Spark runs in the checkout, since it starts its Python workers by ``-m``, which puts the current folder before every other
+    on their path. ``notice``: what is said before.
+    """
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    filters_stderr: bool = False
+    folder: str = ""
+    notice: str = ""
+
+
+def python_start(line: CommandLine, root: str, python: str, environ: Mapping[str, str], remote: str = "") -> Start:
+    """Return the start of a command without a Spark of its own: neither Java nor jars are needed.
+
+    Args:
+        line: the call.
+        root: the checkout.
+        python: runs the command.
+        environ: the caller's.
+        remote: the address of a Spark Connect server, if the command is its client.
+    """
+    own = {"PYTHONPATH": _joined(":", root, environ.get("PYTHONPATH"))}
+    if remote:
+        own["SPARK_REMOTE"] = remote
+    # By its path: -m would put the current folder on Python's path.
+    return Start((python, f"{root}/jobs/__main__.py", *line.command), {**environ, **own})
+
+
+def local_start(
+    line: CommandLine,
+    root: str,
+    spark: Spark,
+    python: str,
+    jar_files: Sequence[str],
+    environ: Mapping[str, str],
+    profile: Profile | None,
+) -> Start:
+    """Return the start of Spark on this machine.
+
+    Args:
+        line: the call.
+        root: the checkout.
+        spark: the installation.
+        python: runs driver and workers.
+        jar_files: the paths of Delta's jars; none where they are part of the installation.
+        environ: the caller's.
+        profile: what fits the size of the command's work; None without a command.
+    """
+    own = {
+        "SPARK_HOME": spark.home,
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+        # It is Spark's conf folder too, for spark-defaults.conf and log4j2.
+        "SPARK_CONF_DIR": f"{root}/conf",
+        # From the sources, not from a zip: Python keeps their compiled form.
+        "PYTHONPATH": _joined(":", root, environ.get("PYTHONPATH")),
+        # Driver and executors talk on this machine only; no start fails on a host name without an address, as in many containers.
+        "SPARK_LOCAL_IP": environ.get("SPARK_LOCAL_IP") or "127.0.0.1",
+        FOLDER_VARIABLE: encode(line.folder),
+    }
+    # Spark makes this folder for tables without a path, of which there are none; its default is in the caller's folder.
+    settings = {"spark.sql.warehouse.dir": f"{environ.get('TMPDIR') or '/tmp'}/spark-warehouse"}
+    notice = ""
+    if profile is not None:
+        settings.update(profile.settings)
+        if option_values(line.command, "--log-format")[-1:] == ["json"]:
+            own[NOTICE_VARIABLE] = profile.notice
+        else:
+            notice = profile.notice
+    # Before the caller's options, of which the last one counts.
+    ours = (word for key, value in settings.items() for word in ("--conf", f"{key}={value}"))
+    master = () if line.master else ("--master", "local[*,4]")
+    jars = _joined(",", *jar_files, line.jars)
+    options = (*ours, *master, *line.spark_options)
+    argv = _spark_submit(spark, root, PROFILES["small"], line.py_files, jars, line.packages, options, line.command)
+    return Start(argv, {**environ, **own}, filters_stderr=True, folder=root, notice=notice)
+
+
+def cluster_start(
+    line: CommandLine,
+    root: str,
+    spark: Spark,
+    python: str,
+    jar_files: Sequence[str] | None,
+    jars: Sequence[Jar],
+    environ: Mapping[str, str],
+) -> Start:
+    """Return the start on a cluster.
+
+    Delta comes from the command line, from the installation, from .evenkeel, or is resolved by Spark, in this order.
+
+    Args:
+        line: the call.
+        root: the checkout.
+        spark: the installation.
+        python: the one of .venv; empty where the installation is the cluster's own.
+        jar_files: the paths of Delta's jars in .evenkeel; None where they are not there.
+        jars: Delta's jars for this version of Spark.
+        environ: the caller's.
+    """
+    own = {"SPARK_HOME": spark.home, FOLDER_VARIABLE: encode(line.folder)}
+    # A driver that runs on the cluster has neither .venv nor this machine's paths. One that runs here keeps to .venv also where executors
+    # have a Python of their own, such as ./environment/bin/python from --archives.
+    if python and line.deploy_mode != "cluster":
+        for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
+            own[name] = environ.get(name) or python
+    given, packages = line.jars, line.packages
+    if "delta-spark_" not in " ".join((given, packages, *line.spark_options)) and not spark.has_delta:
+        if jar_files is not None:
+            given = _joined(",", *jar_files, given)
+        else:
+            delta = [jar.coordinate for jar in jars if jar.file_name.startswith("delta-spark_")]
+            packages = _joined(",", *delta, packages)
+    py_files = _joined(",", zip_path(root), line.py_files)
+    argv = _spark_submit(spark, root, "spark-defaults.conf", py_files, given, packages, line.spark_options, line.command)
+    return Start(argv, {**environ, **own}, folder=root)
+
+
+def _spark_submit(
+    spark: Spark, root: str, settings: str, py_files: str, jars: str, packages: str, options: Sequence[str], command: Sequence[str]
+) -> tuple[str, ...]:
+    lists = (("--py-files", py_files), ("--jars", jars), ("--packages", packages))
+    own = (word for name, value in lists if value for word in (name, value))
+    files = ("--load-spark-defaults", "--properties-file", f"{root}/conf/{settings}")
+    return (f"{spark.home}/bin/spark-submit", *files, *own, *options, f"{root}/jobs/__main__.py", *encode_arguments(command))
+
+
+def _joined(separator: str, *parts: str | None) -> str:
+    return separator.join(part for part in parts if part)
+
+
+def stderr_path(pid: int, is_terminal: bool, folder: str = "/proc") -> str | None:
+    """Return the path by which the driver's Python opens the caller's stderr; None where the system has no such paths (macOS).
+
+    spark-submit runs the driver's Python with stderr merged into stdout. A terminal is opened itself; a file only through the filter,
+    because a second opening would not share its position.
+    """
+    if not os.path.exists(f"{folder}/{pid}/fd/{STDERR}"):
+        return None
+    return f"{folder}/{pid}/fd/{STDERR if is_terminal else 2}"
+
+
+def become(start: Start) -> None:
+    """Replace this process; returns never.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    environ = dict(start.environ)
+    if start.filters_stderr:
+        os.dup2(2, STDERR)
+        path = stderr_path(os.getpid(), os.isatty(STDERR))
+        if path is not None:
+            environ["EVENKEEL_STDERR"] = path
+        _filter_stderr(environ)
+    if start.folder:
+        os.chdir(start.folder)
+    # Python ignores both for itself, and what is ignored stays so in the next program.
+    for name in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(name, signal.SIG_DFL)
+    os.execvpe(start.argv[0], start.argv, environ)
+
+
+def _filter_stderr(environ: Mapping[str, str]) -> None:
+    """Put grep between stderr and the caller's: it ends with the last process that writes there, and not by Ctrl-C before."""
+    readable, writable = os.pipe()
+    interrupts = (signal.SIGINT, signal.SIGQUIT)
+    # Blocked until grep-to-be ignores them: it may be slower than the program whose last message it is to pass on.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
+    if os.fork() == 0:
+        try:
+            for name in interrupts:
+                signal.signal(name, signal.SIG_IGN)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            os.dup2(readable, 0)
+            os.dup2(STDERR, 1)
+            os.execvpe("grep", ("grep", "--line-buffered", "-vF", VECTOR_NOTICE), environ)
+        finally:
+            os._exit(EXIT_CODE)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    os.dup2(writable, 2)
