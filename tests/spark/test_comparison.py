@@ -17,7 +17,7 @@ from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.vocabulary import Source
 from tests.builders.decoded_rows import bad, commit, record, snapshot, tombstone
-from tests.builders.frames import decoded
+from tests.builders.frames import TablesInMemory, decoded
 
 Row = dict[str, Any]
 MADE = {"commit": commit, "record": record, "tombstone": tombstone, "snapshot": snapshot}

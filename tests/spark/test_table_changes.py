@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.storage.table_changes import ChangedTables, TableChange, apply_changes
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS
-from tests.builders.frames import frame
+from tests.builders.frames import TablesInMemory, frame
 
 Row = dict[str, Any]
 NAME = GROUP_RECORDS.name
