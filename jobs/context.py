@@ -7,16 +7,16 @@ import logging
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyspark
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.decoders.captures import Capture, fingerprint
@@ -35,70 +35,119 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
 class LookFacts:
-    """What is known of the looks at each cluster.
+    """What is known of the looks at each cluster; asked once, when landing is over."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        """Ask nothing yet."""
+        self._warehouse = warehouse
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        looks, is_offsets_topic = self._warehouse.read(TOPIC_SNAPSHOTS.name), F.col("topic") == OFFSETS_TOPIC
+        times = F.sort_array(F.collect_set(F.unix_millis("observed_at"))).alias("times")
+        offsets_count = F.max_by(F.when(is_offsets_topic, F.col("partition_count")), F.when(is_offsets_topic, F.col("observed_at")))
+        return looks.groupBy("cluster_id").agg(times, offsets_count.alias("offsets_count")).collect()
+
+    @property
+    def times_ms(self) -> dict[str, tuple[int, ...]]:
+        """Return by cluster id the times of all looks, ascending."""
+        return {row["cluster_id"]: tuple(row["times"]) for row in self._rows}
+
+    @property
+    def offsets_partition_counts(self) -> dict[str, int]:
+        """Return by cluster id the partition count of ``__consumer_offsets`` in the newest look that has it."""
+        return {row["cluster_id"]: row["offsets_count"] for row in self._rows if row["offsets_count"] is not None}
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What a published run leaves to the next one, in the columns of ``runs`` with these names.
 
     Attributes:
-        times_ms: cluster id -> times of all looks, ascending.
-        offsets_partition_counts: cluster id -> partition count of ``__consumer_offsets`` in the newest look that has it.
+        consumed: by table, or reader of a table, the run_sequence up to which its rows have been used.
+        written: by table the last run that wrote rows.
+        positions: where reading of live clusters goes on, by cluster id, topic id and partition.
+        origins: by cluster id and partition of ``__consumer_offsets`` the run that read its first record.
+        landed_until: up to where runs have read each log; None where none has noted it.
+        retained_from: first month that the last maintain kept; None before any.
+        counterfactuals_from: likewise of counterfactual assignments.
     """
 
-    times_ms: dict[str, tuple[int, ...]]
-    offsets_partition_counts: dict[str, int]
+    consumed: Mapping[str, int] = field(default_factory=dict)
+    written: Mapping[str, int] = field(default_factory=dict)
+    positions: Mapping[str, int] = field(default_factory=dict)
+    origins: Mapping[str, int] = field(default_factory=dict)
+    landed_until: Mapping[str, int] | None = field(default_factory=dict)
+    retained_from: date | None = None
+    counterfactuals_from: date | None = None
+
+    @classmethod
+    def noted(cls, row: Row | None) -> RunState:
+        """Return what a row of ``runs`` notes; that of an empty warehouse for None. Older releases have left some columns null."""
+        if row is None:
+            return cls()
+        noted: dict[str, Any] = {column.name: row[column.name] for column in fields(cls)}
+        return cls(**{**noted, "positions": noted["positions"] or {}, "origins": noted["origins"] or {}})
+
+    def using(self, consumed: Mapping[str, int]) -> RunState:
+        """Return the state in which more has been used."""
+        return replace(self, consumed={**self.consumed, **consumed})
 
 
-@dataclass
-class RunContext:
-    """One run: where it works, with which settings, at which moment, and what it has counted so far.
+@dataclass(frozen=True)
+class StageResult:
+    """What a stage returns besides the rows that it wrote.
+
+    Attributes:
+        state: what the next stage, or the next run, goes on from.
+        input_counts: records by where they ended.
+        output_counts: what is to be told of the run besides the rows it wrote.
+        files: those that the stage has decoded, see ``runs.files``; None where no file may be known any more.
+        file_counts: where their records ended.
+    """
+
+    state: RunState
+    input_counts: Mapping[str, int] = field(default_factory=dict)
+    output_counts: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] | None = ()
+    file_counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """What one run was given: none of it changes while the run is in progress.
 
     Attributes:
         as_of: the run's clock, aware UTC.
         digests: the files that are inputs, recognised, with the SHA-256 of what each holds.
         cluster_id_flag: ``--cluster-id``, which beats the captures' own; None when not given.
-        input_counts: records by where they ended, filled by land.
-        consumed: by table, or reader of a table, the run_sequence up to which its rows have been used; starts with the last run's.
-        written_before: by table the last run before this one that wrote rows.
-        retained_from: first month that the last maintain kept; None before any.
-        counterfactuals_from: likewise of counterfactual assignments.
-        output_counts: what is to be told of the run besides the rows it wrote.
         live: a cluster that is an input too; None without one.
-        positions_before: where reading of live clusters was to go on behind the last run.
-        positions_read: where it is to go on behind what this run has read.
-        origins_before: partitions of ``__consumer_offsets`` whose first record earlier runs have read, see ``runs.origins``.
-        origins_read: those of which this run was the first to.
-        landed_until_before: up to where earlier runs have read each log, see ``runs.landed_until``; None where none has noted it.
-        read_until: likewise this run.
-        files: those that this run has decoded, see ``runs.files``; None where no file may be known any more.
-        file_counts: where their records ended.
-        captures: the files that this run decodes; set by land.
         as_new_cluster: captures may be of a cluster that has landed under another name.
+        before: what the last published run has left.
+        look_facts: of the looks that have landed.
     """
 
-    spark: SparkSession
     warehouse: Warehouse
     settings: Settings
     run_id: str
     as_of: datetime
-    digests: dict[Capture, bytes] = field(default_factory=dict)
+    look_facts: LookFacts
+    digests: Mapping[Capture, bytes] = field(default_factory=dict)
     cluster_id_flag: str | None = None
-    input_counts: dict[str, int] = field(default_factory=dict)
-    consumed: dict[str, int] = field(default_factory=dict)
-    written_before: dict[str, int] = field(default_factory=dict)
-    retained_from: date | None = None
-    counterfactuals_from: date | None = None
-    output_counts: dict[str, int] = field(default_factory=dict)
     live: LiveInput | None = None
-    positions_before: dict[str, int] = field(default_factory=dict)
-    positions_read: dict[str, int] = field(default_factory=dict)
-    origins_before: dict[str, int] = field(default_factory=dict)
-    origins_read: dict[str, int] = field(default_factory=dict)
-    landed_until_before: dict[str, int] | None = None
-    read_until: dict[str, int] = field(default_factory=dict)
-    files: list[str] | None = field(default_factory=list)
-    file_counts: dict[str, int] = field(default_factory=dict)
-    captures: tuple[Capture, ...] = ()
     as_new_cluster: bool = False
+    before: RunState = RunState()
+
+    @cached_property
+    def worker_limits(self) -> WorkerLimits:
+        """Return what each Python worker may use."""
+        return WorkerLimits(**self.settings.workers.model_dump())
+
+    @property
+    def spark(self) -> SparkSession:
+        """Return the session of the warehouse."""
+        return self.warehouse.spark
 
     @property
     def run_sequence(self) -> int:
@@ -116,28 +165,40 @@ class RunContext:
         added = {"observed_at": observed_at, "observed_month": F.trunc(observed_at, "month"), **self.run_columns}
         return rows.withColumns(added).select(*spec.schema.names)
 
+
+@dataclass(frozen=True)
+class RunContext(RunInputs):
+    """One run as it stands between two stages: what it was given, and what its stages have come to so far.
+
+    Attributes:
+        state: what the next stage goes on from.
+        captures: the files that land decodes; chosen by land.
+        input_counts, output_counts, files, file_counts: see ``StageResult``, of all stages so far.
+    """
+
+    state: RunState = RunState()
+    captures: tuple[Capture, ...] = ()
+    input_counts: Mapping[str, int] = field(default_factory=dict)
+    output_counts: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[str, ...] | None = ()
+    file_counts: Mapping[str, int] = field(default_factory=dict)
+
+    def after(self, result: StageResult) -> RunContext:
+        """Return the run as it stands behind a stage."""
+        return replace(
+            self,
+            state=result.state,
+            input_counts={**self.input_counts, **result.input_counts},
+            output_counts={**self.output_counts, **result.output_counts},
+            files=None if self.files is None or result.files is None else self.files + result.files,
+            file_counts={**self.file_counts, **result.file_counts},
+        )
+
     @property
     def written(self) -> dict[str, int]:
         """Return by table the last run that wrote rows, this one included."""
-        return {**self.written_before, **{name: self.run_sequence for name, rows in self.warehouse.rows_written.items() if rows}}
-
-    @property
-    def positions(self) -> dict[str, int]:
-        """Return where reading of live clusters goes on, by cluster id, topic id and partition."""
-        return {**self.positions_before, **self.positions_read}
-
-    @property
-    def origins(self) -> dict[str, int]:
-        """Return by cluster id and partition of ``__consumer_offsets`` the run that read its first record."""
-        return {**self.origins_read, **self.origins_before}
-
-    @property
-    def landed_until(self) -> dict[str, int] | None:
-        """Return up to where runs have read each log, this one included; None where none has noted it and this one read none."""
-        if self.landed_until_before is None and not self.read_until:
-            return None
-        before = self.landed_until_before or {}
-        return {**before, **{key: max(until, before.get(key, until)) for key, until in self.read_until.items()}}
+        now = {name: self.run_sequence for name, rows in self.warehouse.rows_written.items() if rows}
+        return {**self.before.written, **now}
 
     @property
     def sources(self) -> set[Source]:
@@ -145,32 +206,13 @@ class RunContext:
         of_live = {Source.CONSUMER_OFFSETS, Source.CLUSTER_METADATA} if self.live is not None else set()
         return {capture.source for capture in self.captures} | of_live
 
-    @property
-    def worker_limits(self) -> WorkerLimits:
-        """Return what each Python worker may use."""
-        return WorkerLimits(**self.settings.workers.model_dump())
-
-    @cached_property
-    def look_facts(self) -> LookFacts:
-        """Return what several stages ask of the looks; asked once, when landing is over."""
-        looks = self.warehouse.read(TOPIC_SNAPSHOTS.name)
-        offsets_count = F.max_by(
-            F.when(F.col("topic") == OFFSETS_TOPIC, F.col("partition_count")), F.when(F.col("topic") == OFFSETS_TOPIC, F.col("observed_at"))
-        )
-        times = F.sort_array(F.collect_set(F.unix_millis("observed_at")))
-        rows = looks.groupBy("cluster_id").agg(times.alias("times"), offsets_count.alias("offsets_count")).collect()
-        return LookFacts(
-            {row["cluster_id"]: tuple(row["times"]) for row in rows},
-            {row["cluster_id"]: row["offsets_count"] for row in rows if row["offsets_count"] is not None},
-        )
-
     def unread(self, table: str, reader: str | None = None) -> int | None:
         """Return the run_sequence behind which a table's rows have not been used; None when all have.
 
         Args:
             reader: the name in ``consumed`` of who uses them, where that is not the table's own.
         """
-        consumed = self.consumed.get(reader or table, 0)
+        consumed = self.state.consumed.get(reader or table, 0)
         return consumed if self.written.get(table, 0) > consumed else None
 
 

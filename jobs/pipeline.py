@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
@@ -18,7 +19,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from jobs import gates
 from jobs.assign import run as assign
 from jobs.audit import run as audit
-from jobs.context import Request, RunContext, input_fingerprint, settings_fingerprint, software_versions, stage_timer
+from jobs.context import (
+    LookFacts,
+    Request,
+    RunContext,
+    RunState,
+    StageResult,
+    input_fingerprint,
+    settings_fingerprint,
+    software_versions,
+    stage_timer,
+)
 from jobs.decoders.captures import content_digest
 from jobs.decoders.describe_rows import WAYS_OUT
 from jobs.land import run as land
@@ -42,9 +53,6 @@ from jobs.storage.warehouse import Warehouse
 from jobs.verify import run as verify
 from schemas.tables import FINDINGS, RUNS
 from schemas.vocabulary import EXPIRED, RunStatus, Severity, Source
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -134,9 +142,11 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
     return _told(warehouse, request, before["run_sequence"], dict(before["input_counts"]), dict(before["table_versions"]))
 
 
-def _told(warehouse: Warehouse, request: Request, run_sequence: int, input_counts: dict[str, int], versions: dict[str, int]) -> str | None:
+def _told(
+    warehouse: Warehouse, request: Request, run_sequence: int, input_counts: Mapping[str, int], versions: dict[str, int]
+) -> str | None:
     """Return what a published run says at its end: the summary of its report, where it makes one."""
-    told = {"run_id": request.run_id, "input_counts": input_counts}
+    told = {"run_id": request.run_id, "input_counts": dict(input_counts)}
     summary = _report(warehouse, request, told, versions) if request.command == "run" else None
     _check_fail_on(warehouse, request, run_sequence, summary)
     return summary
@@ -148,23 +158,19 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     warehouse.run_sequence = (newest["run_sequence"] if newest is not None else 0) + 1
     warehouse.run_id = request.run_id
     digests = {capture: content_digest(capture) for capture in request.captures}
+    state = RunState.noted(published)
     context = RunContext(
-        warehouse.spark,
         warehouse,
         request.settings,
         request.run_id,
         request.as_of,
+        LookFacts(warehouse),
         digests,
         request.cluster_id_flag,
-        consumed=dict(published["consumed"]) if published is not None else {},
-        written_before=dict(published["written"]) if published is not None else {},
-        retained_from=published["retained_from"] if published is not None else None,
-        counterfactuals_from=published["counterfactuals_from"] if published is not None else None,
-        live=request.live,
-        positions_before=dict(published["positions"] or {}) if published is not None else {},
-        origins_before=dict(published["origins"] or {}) if published is not None else {},
-        landed_until_before=_landed_until(published),
-        as_new_cluster=request.as_new_cluster,
+        request.live,
+        request.as_new_cluster,
+        before=state,
+        state=state,
     )
     row = {
         "run_id": request.run_id,
@@ -177,7 +183,13 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "software_versions": software_versions(context.spark),
     }
     try:
-        results = _stages(context, request)
+        for name in ("land", "assign", "audit") if request.command == "run" else (request.command,):
+            context = _run_stage(name, context, request)
+            if name == "land":
+                _log_input(context)
+                gates.check_quarantine(context)  # before hours are spent on what will not be published
+        with stage_timer("gates"):
+            results = gates.run(context, request.conf_folder)
         check_hold()
         versions = warehouse.own_versions()
         prepare_views(warehouse, versions)
@@ -194,14 +206,6 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     return _told(warehouse, request, warehouse.run_sequence, context.input_counts, versions)
 
 
-def _landed_until(published: Row | None) -> dict[str, int] | None:
-    """Return ``runs.landed_until`` of the newest published run; None where a release wrote it that did not note it."""
-    if published is None:
-        return {}
-    noted = published["landed_until"]
-    return None if noted is None else dict(noted)
-
-
 def _tidy(warehouse: Warehouse) -> None:
     """Do what comes behind the published row: let a catalog's views read no more than it names, and remove what was written aside.
 
@@ -215,25 +219,19 @@ def _tidy(warehouse: Warehouse) -> None:
         warehouse.read_published()
 
 
-def _stages(context: RunContext, request: Request) -> list[gates.GateResult]:
-    """Run the stages of a command and its gates; return what the gates said."""
-    stages: dict[str, Callable[[], None]] = {
-        "land": lambda: land.run(context),
-        "assign": lambda: assign.run(context, request.recompute, request.since),
-        "audit": lambda: audit.run(context),
-        "maintain": lambda: maintain.run(context, request.drop_cluster),
+def _run_stage(name: str, context: RunContext, request: Request) -> RunContext:
+    """Run one stage; return the run as it stands behind it."""
+    stages: dict[str, Callable[[RunContext], StageResult]] = {
+        "land": land.run,
+        "assign": partial(assign.run, recompute=request.recompute, since=request.since),
+        "audit": audit.run,
+        "maintain": partial(maintain.run, drop_cluster=request.drop_cluster),
     }
-    for name in ("land", "assign", "audit") if request.command == "run" else (request.command,):
-        with stage_timer(name):
-            try:
-                stages[name]()
-            except SPARK_ERRORS as error:
-                raise StageFailedError(f"{name}: {explain(error)}") from error
-        if name == "land":
-            _log_input(context)
-            gates.check_quarantine(context)  # before hours are spent on what will not be published
-    with stage_timer("gates"):
-        return gates.run(context, request.conf_folder)
+    with stage_timer(name):
+        try:
+            return context.after(stages[name](context))
+        except SPARK_ERRORS as error:
+            raise StageFailedError(f"{name}: {explain(error)}") from error
 
 
 def _vacuum(context: RunContext, now: datetime) -> None:
@@ -257,7 +255,8 @@ def _log_input(context: RunContext) -> None:
         if outcome == "skipped" and source == Source.DESCRIBE and kind in WAYS_OUT:
             logger.warning("%s: skipped %d groups: %s", source, count, WAYS_OUT[kind])
         if outcome == "skipped" and kind == EXPIRED:
-            logger.info("%s: skipped %d records from before %s, which maintain no longer keeps", source, count, context.retained_from)
+            kept_from = context.before.retained_from
+            logger.info("%s: skipped %d records from before %s, which maintain no longer keeps", source, count, kept_from)
         if outcome == "quarantined" and kind:
             logger.warning("%s: %d records of kind %s went to quarantine; see its reason and detail", source, count, kind)
 
@@ -279,12 +278,8 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
             return
         versions = warehouse.recover()
         warehouse.rows_written.clear()
-        context.output_counts.clear()
-        context.positions_read.clear()
-        context.origins_read.clear()
-        context.read_until.clear()
-        context.files, context.file_counts = [], {}
-        _close(context, request, row, status, versions, [])
+        undone = replace(context, state=context.before, output_counts={}, files=(), file_counts={})
+        _close(undone, request, row, status, versions, [])
         warehouse.clear_staging()
     except WarehouseExchangedError as exchanged:
         raise exchanged from error
@@ -326,18 +321,13 @@ def _close(
         **row,
         "finished_at": request.now(),
         "status": str(status),
+        **vars(context.state),
+        "written": context.written,
         "input_counts": context.input_counts,
         "output_counts": {**warehouse.rows_written, **context.output_counts},
-        "table_versions": versions,
-        "consumed": context.consumed,
-        "written": context.written,
-        "positions": context.positions,
-        "origins": context.origins,
-        "landed_until": context.landed_until,
         "files": context.files,
         "file_counts": context.file_counts,
-        "retained_from": context.retained_from,
-        "counterfactuals_from": context.counterfactuals_from,
+        "table_versions": versions,
         "gates": [asdict(result) for result in results],
     }
     # By Arrow: from Python rows it would cost a second of class loading more, and a null would have no type.

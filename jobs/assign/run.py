@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.assign import expansion, udfs
-from jobs.context import RunContext
+from jobs.context import RunContext, StageResult
 from jobs.storage.derived_results import forget_unnamed_topics, results_of
 from jobs.storage.solution_rows import explode_members
 from jobs.storage.table_changes import apply_changes
@@ -237,7 +237,7 @@ def _take_back(context: RunContext, foreign: DataFrame) -> None:
     forget_unnamed_topics(warehouse)
 
 
-def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> None:
+def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> StageResult:
     """Assign what has landed since the last time.
 
     Args:
@@ -248,19 +248,24 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     consumed, consumed_looks = context.unread(name), context.unread(TOPIC_SNAPSHOTS.name)
     has_new_records = context.unread(GROUP_RECORDS.name) is not None
     if warehouse.is_empty(name) or (not recompute and consumed is None and consumed_looks is None and not has_new_records):
-        return
-    context.consumed |= dict.fromkeys((name, TOPIC_SNAPSHOTS.name, GROUP_RECORDS.name), context.run_sequence)
+        return StageResult(context.state)
     foreign = foreign_groups(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
     # Few groups are of other types: without the hint all snapshots would be shuffled, and more than once.
     snapshots = warehouse.read(name).join(F.broadcast(foreign), list(GROUP), "left_anti")
-    if warehouse.is_empty(GROUP_STATES.name):
+    is_first = warehouse.is_empty(GROUP_STATES.name)
+    if is_first:
         _write(context, warehouse.stage("assign", solve(context, snapshots, None)))
-        return
-    if has_new_records:
+    elif has_new_records:
         _take_back(context, foreign)
-    if not recompute and consumed is None and consumed_looks is None:
-        return
-    fresh = snapshots if recompute else fresh_snapshots(context, snapshots, consumed, consumed_looks)
+    if not is_first and (recompute or consumed is not None or consumed_looks is not None):
+        fresh = snapshots if recompute else fresh_snapshots(context, snapshots, consumed, consumed_looks)
+        _go_on(context, snapshots, fresh, recompute, since)
+    return StageResult(context.state.using(dict.fromkeys((name, TOPIC_SNAPSHOTS.name, GROUP_RECORDS.name), context.run_sequence)))
+
+
+def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recompute: bool, since: datetime | None) -> None:
+    """Assign what groups with fresh snapshots have behind the states that they go on from, and write that."""
+    warehouse = context.warehouse
     groups = pending_groups(fresh, warehouse.read(GROUP_STATES.name), warehouse.read(SOLUTIONS.name))
     if recompute:
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))

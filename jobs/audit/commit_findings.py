@@ -236,6 +236,6 @@ def refresh(context: RunContext) -> None:
     facts = commit_facts(generations, assignments, commits, looks, warehouse.stage)
     found = warehouse.stage("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS)))
     stored = None
-    if context.written_before.get(FINDINGS.name):
+    if context.before.written.get(FINDINGS.name):
         stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))
     replace_findings(warehouse, stored, found, "commit_findings")

@@ -111,7 +111,7 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
 
 def _first_new_ms(context: RunContext, solutions_behind: int | None, looks_behind: int | None) -> dict[str, int] | None:
     """Return by cluster the earliest time of a new look or generation; None where no run before has audited."""
-    if not context.written_before.get(GENERATION_AUDITS.name):
+    if not context.before.written.get(GENERATION_AUDITS.name):
         return None
     parts: list[DataFrame] = []
     for name, behind, earlier_ms in ((SOLUTIONS.name, solutions_behind, JOINED_BEFORE_MS), (TOPIC_SNAPSHOTS.name, looks_behind, 0)):
@@ -138,7 +138,6 @@ def refresh(context: RunContext, solutions_behind: int | None) -> None:
         solutions_behind: the run_sequence behind which solutions are new; None where none is.
     """
     behind = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
-    context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in behind.items() if sequence is not None}
     if solutions_behind is None and not any(sequence is not None for sequence in behind.values()):
         return
     warehouse, times_ms = context.warehouse, context.look_facts.times_ms
@@ -151,7 +150,7 @@ def refresh(context: RunContext, solutions_behind: int | None) -> None:
     changed = changed_topics(looks, compared, F.col("partition_count")) if compared else None
     is_changed = changed is not None and not changed.isEmpty()
     stored = of_looks(findings)
-    is_stored = bool(context.written_before.get(FINDINGS.name)) and not stored.isEmpty()
+    is_stored = bool(context.before.written.get(FINDINGS.name)) and not stored.isEmpty()
     if not is_changed and not is_stored:
         return
     newest = newest_with_topics(audits, topics)

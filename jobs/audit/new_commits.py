@@ -142,7 +142,7 @@ class News:
 def retained_rows(context: RunContext, name: str) -> DataFrame:
     """Return the rows of a table but for those of which what maintenance has left of commits and looks would tell less than is stored."""
     rows = context.warehouse.read(name)
-    return rows if context.retained_from is None else rows.where(F.col("observed_month") >= F.lit(context.retained_from))
+    return rows if context.state.retained_from is None else rows.where(F.col("observed_month") >= F.lit(context.state.retained_from))
 
 
 def earlier_rows(context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
@@ -162,11 +162,11 @@ def has_news(context: RunContext) -> bool:
 
 
 def _new_origins(context: RunContext) -> list[str]:
-    return [origin for origin, sequence in context.origins.items() if sequence > context.consumed.get(ORIGINS_READ_HERE, 0)]
+    return [origin for origin, sequence in context.state.origins.items() if sequence > context.state.consumed.get(ORIGINS_READ_HERE, 0)]
 
 
 def read_news(context: RunContext, rewritten: DataFrame | None) -> News | None:
-    """Take what landed since the last time as used; return it where it may tell more of what earlier runs have audited, else None.
+    """Return what landed since the last time, where it may tell more of what earlier runs have audited; else None.
 
     Args:
         rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
@@ -174,9 +174,7 @@ def read_news(context: RunContext, rewritten: DataFrame | None) -> News | None:
     warehouse = context.warehouse
     unread = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
     new_origins = _new_origins(context)
-    context.consumed |= {READ_HERE[name]: context.run_sequence for name, sequence in unread.items() if sequence is not None}
-    context.consumed[ORIGINS_READ_HERE] = context.run_sequence
-    if not context.written_before.get(GENERATION_AUDITS.name):
+    if not context.before.written.get(GENERATION_AUDITS.name):
         return None
     commits, looks = (warehouse.read(name) for name in READ_HERE)
     late_commits = late_looks = newly_complete = None
@@ -193,7 +191,7 @@ def read_news(context: RunContext, rewritten: DataFrame | None) -> News | None:
         newly_complete = complete_groups(snapshots, new_origins)
     if late_commits is None and late_looks is None and newly_complete is None:
         return None
-    complete = complete_groups(snapshots, context.origins)
+    complete = complete_groups(snapshots, context.state.origins)
     return News(commits, looks, late_commits, late_looks, complete, newly_complete, _since(late_commits, late_looks))
 
 

@@ -17,8 +17,8 @@ from jobs.audit import commit_findings, coordinators, look_findings
 from jobs.audit import load_imbalance as weights
 from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
-from jobs.audit.new_commits import complete_groups, has_news, read_news
-from jobs.context import RunContext
+from jobs.audit.new_commits import ORIGINS_READ_HERE, READ_HERE, complete_groups, has_news, read_news
+from jobs.context import RunContext, StageResult
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import flatten_snapshots, spread_groups
 from schemas.keys import GROUP, PLACE
@@ -205,21 +205,24 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | N
     return rewritten
 
 
-def run(context: RunContext) -> None:
+def run(context: RunContext) -> StageResult:
     """Audit what has been assigned since the last time, and see to older movements that new commits or looks tell more of."""
     consumed, rewritten = context.unread(SOLUTIONS.name), None
     if consumed is not None:
         rewritten = _audit(context, consumed)
-        context.consumed[SOLUTIONS.name] = context.run_sequence
-    is_new = has_news(context)
     news = read_news(context, rewritten)
     if news is not None:
         resumption.refresh(context, news)
         weights.refresh(context, news, rewritten)
         coordinators.refresh(context, news)
-    if consumed is not None or is_new:
+    if consumed is not None or has_news(context):
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)
+    used = {SOLUTIONS.name: SOLUTIONS.name} | {
+        reader: table for readers in (READ_HERE, look_findings.READ_HERE) for table, reader in readers.items()
+    }
+    read_now = [reader for reader, table in used.items() if context.unread(table, reader) is not None]
+    return StageResult(context.state.using(dict.fromkeys((*read_now, ORIGINS_READ_HERE), context.run_sequence)))
 
 
 def _audit(context: RunContext, consumed: int) -> DataFrame | None:
@@ -241,7 +244,7 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     commits, looks = (warehouse.read(spec.name) for spec in (OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS))
     held = weights.held_partitions(warehouse.read(ASSIGNMENTS.name), audits).withColumn("is_held", F.lit(True))
     moments = held.unionByName(resumption.moments_of(movements).withColumn("is_held", F.lit(False)), allowMissingColumns=True)
-    complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.origins)
+    complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.state.origins)
     commits = commits if groups is None else resumption.of_groups_in(groups, commits)
     max_look_delay_s = context.settings.audit.max_look_delay_s
     answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage, max_look_delay_s))

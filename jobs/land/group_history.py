@@ -151,7 +151,7 @@ def _fold(context: RunContext, tables: Tables, records: DataFrame) -> DataFrame:
     added = {"observed_month": F.trunc("observed_at", "month")}
     added |= {"is_numbered": F.lit(False), "has_subscriptions": F.lit(True), "placed_by": F.lit(None).cast("string")}
     folded = folded.withColumns(added)
-    return folded if context.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.retained_from))
+    return folded if context.before.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.before.retained_from))
 
 
 @dataclass(frozen=True)
@@ -294,8 +294,8 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
         events = stored.drop("is_refolded").unionByName(landed.snapshots, allowMissingColumns=True)
     else:
         is_stale = is_folded() & F.col("is_refolded")
-        if context.retained_from is not None:  # what maintenance has left of the records before it gives these no more
-            is_stale &= F.col("observed_month") >= F.lit(context.retained_from)
+        if context.before.retained_from is not None:  # what maintenance has left of the records before it gives these no more
+            is_stale &= F.col("observed_month") >= F.lit(context.before.retained_from)
         kept = stored.where(~is_stale).drop("is_refolded")
         before = stored.where(is_stale).select(*KEY, *old.values())
         of_folds = records.join(groups.where("is_refolded").select(*GROUP), list(GROUP), "left_semi")
@@ -303,10 +303,10 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
         now = folded.join(before, list(KEY), "left")
         events = kept.unionByName(landed.snapshots, allowMissingColumns=True).unionByName(now, allowMissingColumns=True)
         gone.append(before.join(folded, list(KEY), "left_anti").select(*KEY, F.lit("snapshot").alias("target")))
-    numbered = number_generations(events, context.retained_from)
+    numbered = number_generations(events, context.before.retained_from)
     classic = numbered.where(F.col("group_type") == str(GroupType.CLASSIC))
-    named = name_incarnations(numbered, ends_of_groups(records, classic), context.retained_from)
-    named = mark_disputed(named, disputed_places(tables, landed.snapshots, groups.select(*GROUP)), context.retained_from)
+    named = name_incarnations(numbered, ends_of_groups(records, classic), context.before.retained_from)
+    named = mark_disputed(named, disputed_places(tables, landed.snapshots, groups.select(*GROUP)), context.before.retained_from)
     is_changed = reduce(Column.__or__, [~F.col(column).eqNullSafe(F.col(then)) for column, then in old.items()])
     if not gone:
         changed = named.where(is_changed).withColumn("is_vanished", F.lit(False))

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.context import RunContext
+from jobs.context import RunContext, StageResult
 from jobs.land.aborted_transactions import CommitCertainty, mark_dumped_commits, mark_uncertain_commits
 from jobs.land.comparison import landed_before, resolve, survey_log
 from jobs.land.deduplication import (
@@ -127,31 +127,34 @@ def _count(resolved: DataFrame) -> _Tally:
     return tally
 
 
-def run(context: RunContext) -> None:
+def run(context: RunContext) -> StageResult:
     """Land the captures of a run; tables that get nothing new are not touched."""
     cluster_ids = (context.cluster_id_flag, context.settings.cluster_id)
-    known = find_known(context.warehouse, context.digests, cluster_ids, context.retained_from)
-    context.captures = known.unread
+    known = find_known(context.warehouse, context.digests, cluster_ids, context.before.retained_from)
+    context = replace(context, captures=known.unread)
     counts = Counter(dict.fromkeys(("read", *map(str, Outcome)), 0))
     counts.update(known.counts)
     if known.unread and not context.as_new_cluster:
         check_names(context)
-    if known.unread or context.live is not None:
-        tally = _land(context)
-        counts.update(tally.counts)
-        context.origins_read |= dict.fromkeys(tally.origins, context.run_sequence)
-        if tally.displacing or tally.has_disputes:
-            # Whose record stays of several at one place may change with each run, and where the others end with it.
-            context.files = None
-        elif context.live is None:
-            context.files, context.file_counts = list(known.keys), counts_to_note(tally.counts)
-    context.input_counts |= counts
+    if not known.unread and context.live is None:
+        return StageResult(context.state, counts)
+    decoded, positions = _decoded(context)
+    tally, landed_until = _land(context, decoded)
+    counts.update(tally.counts)
+    # The first run that has read a log's first record stays noted.
+    origins = dict.fromkeys(tally.origins, context.run_sequence) | dict(context.state.origins)
+    state = replace(context.state, origins=origins, positions={**context.state.positions, **positions}, landed_until=landed_until)
+    if tally.displacing or tally.has_disputes:
+        # Whose record stays of several at one place may change with each run, and where the others end with it.
+        return StageResult(state, counts, files=None)
+    if context.live is not None:
+        return StageResult(state, counts)
+    return StageResult(state, counts, files=known.keys, file_counts=counts_to_note(tally.counts))
 
 
-def _land(context: RunContext) -> _Tally:
-    """Decide what the records that this run decodes change, and change it; return where every record ended."""
+def _land(context: RunContext, decoded: DataFrame) -> tuple[_Tally, dict[str, int] | None]:
+    """Decide what decoded records change, and change it; return where every record ended, and up to where logs are read now."""
     tables = ChangedTables(context.warehouse)
-    decoded = _decoded(context)
     kept, changes = keep_best_source(context, tables, mark_dumped_commits(decoded))
     tables = tables.after(changes)
     ordered, changes = order_formatter_records(context, tables, kept)
@@ -159,12 +162,12 @@ def _land(context: RunContext) -> _Tally:
     has_log = not context.sources.isdisjoint(LOG_SOURCES)
     if ordered is not decoded and has_log:  # what is not compared is asked for once a table
         ordered = tables.stage("ordered", ordered)
-    if context.landed_until_before is None and has_log:  # the release before did not note it
-        context.landed_until_before = landed_before(tables)
-    landed_until = context.landed_until_before or {}
+    noted = context.before.landed_until
+    if noted is None and has_log:  # the release before did not note it
+        noted = landed_before(tables)
+    landed_until = dict(noted or {})
     survey = survey_log(tables, ordered, landed_until)
-    context.read_until = survey.read_until
-    resolved = resolve(tables, ordered, context.sources, survey, landed_until, context.retained_from)
+    resolved = resolve(tables, ordered, context.sources, survey, landed_until, context.before.retained_from)
     tally = _count(resolved)
     tables = tables.after(_quarantined(context, resolved, tally))
     displaced = _make_room(context, tables, resolved, tally.displacing) if tally.displacing else _Displaced()
@@ -173,7 +176,8 @@ def _land(context: RunContext) -> _Tally:
     tables = tables.after(certainty.changes).after(_new_rows(context, resolved, tally, certainty))
     history = group_history(context, tables, _landed(context, tables, resolved, tally, displaced))
     _apply(context, tables.after(history.changes), tally, history)
-    return tally
+    read_until = {key: max(until, landed_until.get(key, until)) for key, until in survey.read_until.items()}
+    return tally, None if noted is None and not read_until else landed_until | read_until
 
 
 def _apply(context: RunContext, tables: ChangedTables, tally: _Tally, history: GroupHistories) -> None:
@@ -192,22 +196,24 @@ def _apply(context: RunContext, tables: ChangedTables, tally: _Tally, history: G
         forget_unnamed_topics(context.warehouse)
 
 
-def _decoded(context: RunContext) -> DataFrame:
-    """Return the decoded rows of the inputs, written aside; a live one is read to its end, and looked at before and after."""
+def _decoded(context: RunContext) -> tuple[DataFrame, dict[str, int]]:
+    """Return the decoded rows of the inputs, written aside, and where the next run goes on in a live one.
+
+    That is read to its end, and looked at before and after.
+    """
     not_placed = F.lit(None).cast("string")
     names, frames = (context.cluster_id_flag, context.settings.cluster_id), []
     memory_mb = context.settings.workers.memory_mb
     if context.captures:
         frames.append(decode_captures(context.spark, context.captures, *names, context.as_of, memory_mb))
     if context.live is None:
-        return context.warehouse.stage("decoded", united(frames)).withColumn("placed_by", not_placed)
-    reading = context.live.begin(context.positions_before, *names)
+        return context.warehouse.stage("decoded", united(frames)).withColumn("placed_by", not_placed), {}
+    reading = context.live.begin(context.before.positions, *names)
     frames.append(decode_look(context.spark, reading))
     if reading.work.spans:
         frames.append(decode_log(context.spark, reading, memory_mb))
     read = context.warehouse.stage("decoded", united(frames))
-    context.positions_read = reading.next_positions
-    return united([read, decode_look(context.spark, reading)]).withColumn("placed_by", not_placed)
+    return united([read, decode_look(context.spark, reading)]).withColumn("placed_by", not_placed), reading.next_positions
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def check_names(context: RunContext) -> None:
     Raises:
         InputError: with both names.
     """
-    logs = {key.rpartition(" ")[0] for key in context.landed_until_before or {}}  # known without a look into the tables
+    logs = {key.rpartition(" ")[0] for key in context.before.landed_until or {}}  # known without a look into the tables
     for name, of_name in sorted(_told(context).items()):
         if not (of_name.names or of_name.looks) or name in logs or _landed_names(context, {name}):
             continue

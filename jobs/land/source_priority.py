@@ -45,7 +45,7 @@ def keep_best_source(context: RunContext, tables: Tables, decoded: DataFrame) ->
     if len(_sources_in_play(context)) < 2:
         return decoded, ()
     group_id = F.coalesce(*[F.col(name)["group_id"] for name in OF_GROUPS])
-    new = decoded.where(~is_older(context.retained_from)).select("cluster_id", group_id.alias("group_id"), _rank().alias("rank"))
+    new = decoded.where(~is_older(context.before.retained_from)).select("cluster_id", group_id.alias("group_id"), _rank().alias("rank"))
     new = new.where(F.col("group_id").isNotNull())
     stored = reduce(DataFrame.unionByName, [tables.read(spec.name).select(*GROUP, "source") for spec in OF_GROUPS.values()])
     stored = stored.distinct().select(*GROUP, _rank().alias("stored_rank"))

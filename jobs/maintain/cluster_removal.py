@@ -8,13 +8,15 @@ forgotten for all clusters, since files are noted by a hash. So the cluster's ca
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.context import RunContext
+from jobs.context import RunContext, StageResult
 from jobs.runtime.errors import UsageError
 from jobs.storage.warehouse import Warehouse
 from schemas.tables import RUNS, TABLES
@@ -50,24 +52,28 @@ def told_counts(cluster_id: str, counts: dict[str, int]) -> str:
     return "\n".join([*lines, f"{sum(counts.values())} rows of cluster {cluster_id} in all; nothing was changed"])
 
 
-def run(context: RunContext, cluster_id: str) -> None:
+def run(context: RunContext, cluster_id: str) -> StageResult:
     """Delete the rows of a cluster from all tables, and forget what the run's row would carry over of it."""
+    counts = {}
     keys = context.spark.createDataFrame(pa.table({"cluster_id": [cluster_id]}))
     for name in WITH_CLUSTERS:
         if context.warehouse.is_empty(name):
             continue
         rows = context.warehouse.delete(name, keys, ("cluster_id",))
         if rows:
-            context.output_counts[f"{name}.dropped"] = rows
+            counts[f"{name}.dropped"] = rows
             logger.info("%s: %d rows dropped", name, rows)
-    context.positions_before = _without(context.positions_before, cluster_id, 2)
-    context.origins_before = _without(context.origins_before, cluster_id, 1)
-    if context.landed_until_before is not None:
-        context.landed_until_before = _without(context.landed_until_before, cluster_id, 1)
-    context.files = None
+    state = context.state
+    state = replace(
+        state,
+        positions=_without(state.positions, cluster_id, 2),
+        origins=_without(state.origins, cluster_id, 1),
+        landed_until=None if state.landed_until is None else _without(state.landed_until, cluster_id, 1),
+    )
+    return StageResult(state, output_counts=counts, files=None)
 
 
-def _without(noted: dict[str, int], cluster_id: str, words: int) -> dict[str, int]:
+def _without(noted: Mapping[str, int], cluster_id: str, words: int) -> dict[str, int]:
     """Return notes without those of a cluster, whose name may have spaces.
 
     Args:

@@ -23,13 +23,14 @@ Rows in ``quarantine`` have no time of their own: they go by the time of the run
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.audit.run import telling_generations
-from jobs.context import RunContext
+from jobs.context import RunContext, RunState
 from jobs.storage.derived_results import forget_unnamed_topics
 from jobs.storage.warehouse import Warehouse
 from schemas.keys import GROUP, PLACE
@@ -106,7 +107,7 @@ def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, mon
 def unread_places(context: RunContext) -> DataFrame:
     """Return the places of what has landed and was not assigned, or was assigned and not audited."""
     snapshots, solutions = (
-        context.warehouse.read(name).where(F.col("run_sequence") > context.consumed.get(name, 0)).select(*PLACE)
+        context.warehouse.read(name).where(F.col("run_sequence") > context.state.consumed.get(name, 0)).select(*PLACE)
         for name in (SUBSCRIPTION_SNAPSHOTS.name, SOLUTIONS.name)
     )
     return snapshots.unionByName(solutions)
@@ -164,18 +165,18 @@ def superseded_records(records: DataFrame, month: date) -> DataFrame:
     return old.where(is_superseded).select(*GROUP_RECORDS.key)
 
 
-def drop_history(context: RunContext) -> dict[str, int]:
-    """Delete what is older than the settings keep and no later run needs; return by table the rows dropped.
+def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
+    """Delete what is older than the settings keep and no later run needs; return what is kept from when on, and by table the rows dropped.
 
-    ``context.retained_from`` becomes the first kept month: landing skips older records from now on. ``context.counterfactuals_from`` is
+    ``retained_from`` becomes the first kept month: landing skips older records from now on. ``counterfactuals_from`` is
     the same of counterfactual assignments, and never goes back: what was dropped once stays so, however long they are kept now.
     """
     warehouse, settings = context.warehouse, context.settings.maintain
     month = first_kept_month(context.as_of, settings.retention_days)
     counterfactual_month = max(month, first_kept_month(context.as_of, settings.counterfactual_days))
     is_old = f"t.observed_month < DATE'{month}'"
-    context.retained_from = month
-    context.counterfactuals_from = max(counterfactual_month, context.counterfactuals_from or counterfactual_month)
+    counterfactuals_from = max(counterfactual_month, context.state.counterfactuals_from or counterfactual_month)
+    state = replace(context.state, retained_from=month, counterfactuals_from=counterfactuals_from)
     dropped: Counter[str] = Counter()
 
     def drop(spec: TableSpec, keys: DataFrame, columns: tuple[str, ...], condition: str) -> None:
@@ -209,7 +210,7 @@ def drop_history(context: RunContext) -> dict[str, int]:
     if not warehouse.is_empty(QUARANTINE.name):
         runs = warehouse.read(RUNS.name).where(F.col("finished_at") < F.lit(month)).select("run_sequence")
         drop(QUARANTINE, runs, ("run_sequence",), "TRUE")
-    return dict(+dropped)
+    return state, dict(+dropped)
 
 
 def _reaches_before(month: date, spec: TableSpec, warehouse: Warehouse) -> bool:

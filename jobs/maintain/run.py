@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from datetime import datetime
 
-from jobs.context import RunContext
+from jobs.context import RunContext, StageResult
 from jobs.maintain import cluster_removal
 from jobs.maintain.retention import drop_history
 from jobs.storage.delta_log import checkpoint_before, cut_before
 from jobs.storage.table_maintenance import file_counts, keep_files, optimize
 from jobs.storage.table_maintenance import vacuum as remove_unused_files
+from jobs.storage.warehouse import Warehouse
 from jobs.verify.log import read_log
 from schemas.tables import TABLES
 
@@ -31,35 +32,36 @@ LOG_DAYS = 30
 """How long Delta keeps commits by default (``delta.logRetentionDuration``)."""
 
 
-def run(context: RunContext, drop_cluster: str | None = None) -> None:
+def run(context: RunContext, drop_cluster: str | None = None) -> StageResult:
     """Drop old history, then merge small files; tables that need neither are not touched.
 
     Args:
         drop_cluster: a cluster that is to go; nothing else is done then.
     """
     if drop_cluster is not None:
-        cluster_removal.run(context, drop_cluster)
-        return
-    for name, rows in drop_history(context).items():
-        context.output_counts[f"{name}.dropped"] = rows
+        return cluster_removal.run(context, drop_cluster)
+    state, dropped = drop_history(context)
+    for name, rows in dropped.items():
         logger.info("%s: %d rows dropped", name, rows)
+    counts = {f"{name}.dropped": rows for name, rows in dropped.items()}
     for name in TABLES:
         keep_files(context.warehouse, name, context.settings.maintain.vacuum_hours)
-        _merge_files(context, name)
+        counts |= _merge_files(context.warehouse, name)
+    return StageResult(state, output_counts=counts)
 
 
-def _merge_files(context: RunContext, name: str) -> None:
-    warehouse = context.warehouse
+def _merge_files(warehouse: Warehouse, name: str) -> dict[str, int]:
+    """Merge the files of months that have many; return how many there were and are, empty where nothing was merged."""
     before = file_counts(warehouse, name)
     crowded = [folder for folder, count in before.items() if count >= MANY_FILES]
-    if not crowded:
-        return
     version = warehouse.version(name)
-    optimize(warehouse, name, crowded)
-    if warehouse.version(name) > version:
-        counts = sum(before.values()), sum(file_counts(warehouse, name).values())
-        context.output_counts.update({f"{name}.files_before": counts[0], f"{name}.files_after": counts[1]})
-        logger.info("%s: %d files before, %d after", name, *counts)
+    if crowded:
+        optimize(warehouse, name, crowded)
+    if warehouse.version(name) == version:
+        return {}
+    counts = sum(before.values()), sum(file_counts(warehouse, name).values())
+    logger.info("%s: %d files before, %d after", name, *counts)
+    return {f"{name}.files_before": counts[0], f"{name}.files_after": counts[1]}
 
 
 def vacuum(context: RunContext, now: datetime) -> None:

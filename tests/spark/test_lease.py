@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs import pipeline
+from jobs.context import RunContext, StageResult
 from jobs.runtime.errors import LeaseLostError, WarehouseBusyError
 from jobs.runtime.file_lock import Holder
 from jobs.storage import lease as lease_module
@@ -312,13 +313,13 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_when_it_has_run_out(
 def test_a_run_that_lost_its_lease_does_not_take_back_what_its_heir_wrote(
     evenkeel, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def overtaken(context: pipeline.RunContext) -> None:
+    def overtaken(context: RunContext) -> StageResult:
         late = Clock()
         late.at = datetime.now(timezone.utc) + EXPIRY * 2
         heir = Lease(spark, str(warehouse), Holder("heir", "host-2", 18, late.at.isoformat()), late)
         heir.acquire(0)
         spark.sql(f"ALTER TABLE delta.`{warehouse}/movements` SET TBLPROPERTIES ('mark' = 'of the heir')")
-        context.input_counts.update(dict.fromkeys(("read", "landed", "duplicate", "skipped", "quarantined"), 0))
+        return StageResult(context.state, dict.fromkeys(("read", "landed", "duplicate", "skipped", "quarantined"), 0))
 
     warehouse = tmp_path / "shared"
     monkeypatch.setattr(warehouse_module, "is_shared", lambda folder: True)

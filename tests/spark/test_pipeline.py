@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs import pipeline
-from jobs.context import software_versions
+from jobs.context import RunContext, software_versions
 from jobs.land import run as land_stage
 from jobs.runtime.errors import StageFailedError
 from jobs.storage.warehouse import Warehouse
@@ -186,7 +186,7 @@ def test_tables_that_cannot_be_taken_back_are_worth_another_try(
 def test_a_stage_that_fails_leaves_the_tables_as_they_were(land, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sorted(map(str, rows(landed, LANDED)))
 
-    def fail(context: pipeline.RunContext) -> None:
+    def fail(context: RunContext) -> None:
         real(context)
         raise StageFailedError("for the test")
 

@@ -21,7 +21,7 @@ from jobs.assign import run as assign
 from jobs.assign import udfs
 from jobs.assign.state_codec import decode_state
 from jobs.assign.udfs import SolveSettings, solve_chunks
-from jobs.context import RunContext
+from jobs.context import LookFacts, RunContext
 from jobs.workers.guard import GroupFailedError, WorkerLimits
 from jobs.workers.holdings_column import unpack_holdings
 from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
@@ -68,7 +68,7 @@ def solve(spark: SparkSession, rows: list[dict], max_generations: int = 500, sta
     """Return what ``assign.solve`` gives."""
     settings = Settings(strategies=STRATEGIES, assign={"max_generations_per_chunk": max_generations, "checkpoint_generations": 2})
     warehouse = SimpleNamespace(read=lambda name: looks(spark, *LOOKS))
-    context = RunContext(spark, warehouse, settings, "test", moment(0))
+    context = RunContext(warehouse, settings, "test", moment(0), LookFacts(warehouse))
     return assign.solve(context, snapshots(spark, *rows), states).toArrow().to_pylist()
 
 
