@@ -33,7 +33,7 @@ from jobs.land.deduplication import (
     told_members,
 )
 from jobs.land.formatter_order import order_formatter_records
-from jobs.land.group_history import GroupHistories, Landed, freshly_recorded_groups, group_history, groups_named_by
+from jobs.land.group_history import Landed, freshly_recorded_groups, group_history, groups_named_by
 from jobs.land.known_files import counts_to_note, find_known
 from jobs.land.reading import decode_captures, decode_log, decode_look, united
 from jobs.land.same_cluster import check_names
@@ -71,7 +71,7 @@ def _quarantine_rows(resolved: DataFrame, context: RunContext) -> DataFrame:
 
 
 @dataclass
-class _Tally:
+class Tally:
     """Where the records of a run ended, and what they ask for.
 
     Attributes:
@@ -96,7 +96,7 @@ def _is_dispute() -> Column:
     return F.col("group_id").isNotNull() & (F.col("is_contested") | F.col("reason").eqNullSafe(CONFLICT))
 
 
-def _count(resolved: DataFrame) -> _Tally:
+def _count(resolved: DataFrame) -> Tally:
     """Return where every record ended, and what has to be written.
 
     Raises:
@@ -107,7 +107,7 @@ def _count(resolved: DataFrame) -> _Tally:
     is_first = is_read & F.col("source_position").endswith("@0")
     origin = F.when(is_first, F.concat_ws(" ", "cluster_id", F.substring_index("source_position", "@", 1))).alias("origin")
     kinds = ("source", "kind", "outcome", "target", "is_new", "is_displaced", _is_dispute().alias("is_dispute"), origin)
-    tally = _Tally()
+    tally = Tally()
     counts = tally.counts
     for row in sorted(resolved.groupBy(*kinds).count().collect(), key=str):
         tally.has_disputes |= row["is_dispute"]
@@ -139,11 +139,13 @@ def run(context: RunContext) -> StageResult:
     if not known.unread and context.live is None:
         return StageResult(context.state, counts)
     decoded, positions = _decoded(context)
-    tally, landed_until = _land(context, decoded)
+    decision = decide(context, ChangedTables(context.warehouse), decoded)
+    _apply(context, decision)
+    tally = decision.tally
     counts.update(tally.counts)
     # The first run that has read a log's first record stays noted.
     origins = dict.fromkeys(tally.origins, context.run_sequence) | dict(context.state.origins)
-    state = replace(context.state, origins=origins, positions={**context.state.positions, **positions}, landed_until=landed_until)
+    state = replace(context.state, origins=origins, positions={**context.state.positions, **positions}, landed_until=decision.landed_until)
     if tally.displacing or tally.has_disputes:
         # Whose record stays of several at one place may change with each run, and where the others end with it.
         return StageResult(state, counts, files=None)
@@ -152,9 +154,33 @@ def run(context: RunContext) -> StageResult:
     return StageResult(state, counts, files=known.keys, file_counts=counts_to_note(tally.counts))
 
 
-def _land(context: RunContext, decoded: DataFrame) -> tuple[_Tally, dict[str, int] | None]:
-    """Decide what decoded records change, and change it; return where every record ended, and up to where logs are read now."""
-    tables = ChangedTables(context.warehouse)
+@dataclass(frozen=True)
+class Decision:
+    """What decoded records change; nothing has been changed yet.
+
+    Attributes:
+        changes: in the order in which they were decided.
+        tally: where every record ended.
+        snapshot_count: how many of the new snapshots are records of their own; None where only the written table tells.
+        landed_until: up to where logs are read then, see ``runs.landed_until``.
+    """
+
+    changes: tuple[TableChange, ...]
+    tally: Tally
+    snapshot_count: int | None
+    landed_until: dict[str, int] | None
+
+
+def decide(context: RunContext, tables: ChangedTables, decoded: DataFrame) -> Decision:
+    """Return what decoded records change; no table is written.
+
+    Args:
+        tables: as they are.
+        decoded: staged rows of ``DECODED_ROWS``, with ``placed_by``.
+
+    Raises:
+        CountsDoNotBalanceError: a record is unaccounted for.
+    """
     kept, changes = keep_best_source(context, tables, mark_dumped_commits(decoded))
     tables = tables.after(changes)
     ordered, changes = order_formatter_records(context, tables, kept)
@@ -175,23 +201,23 @@ def _land(context: RunContext, decoded: DataFrame) -> tuple[_Tally, dict[str, in
     certainty = mark_uncertain_commits(context, tables, resolved, survey) if has_log else CommitCertainty()
     tables = tables.after(certainty.changes).after(_new_rows(context, resolved, tally, certainty))
     history = group_history(context, tables, _landed(context, tables, resolved, tally, displaced))
-    _apply(context, tables.after(history.changes), tally, history)
     read_until = {key: max(until, landed_until.get(key, until)) for key, until in survey.read_until.items()}
-    return tally, None if noted is None and not read_until else landed_until | read_until
+    until = None if noted is None and not read_until else landed_until | read_until
+    return Decision(tables.after(history.changes).changes, tally, history.landed_count, until)
 
 
-def _apply(context: RunContext, tables: ChangedTables, tally: _Tally, history: GroupHistories) -> None:
+def _apply(context: RunContext, decision: Decision) -> None:
     """Change the tables, and make sure that each new row was written.
 
     Raises:
         CountsDoNotBalanceError: one was not.
     """
-    applied = apply_changes(context.warehouse, tables.changes)
-    check_appended(tables.changes, applied)
-    landed = history.landed_count
+    applied = apply_changes(context.warehouse, decision.changes)
+    check_appended(decision.changes, applied)
+    landed = decision.snapshot_count
     if landed is None:
         landed = context.warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).where(~is_folded()).count()
-    check_balance("new snapshots", tally.to_write["snapshot"], landed)
+    check_balance("new snapshots", decision.tally.to_write["snapshot"], landed)
     if applied.deleted[SOLUTIONS.name]:
         forget_unnamed_topics(context.warehouse)
 
@@ -275,13 +301,13 @@ def _make_room(context: RunContext, tables: ChangedTables, resolved: DataFrame, 
     return _Displaced(rows, (*changes, TableChange(QUARANTINE.name, append=append, append_count=coming)))
 
 
-def _quarantined(context: RunContext, resolved: DataFrame, tally: _Tally) -> list[TableChange]:
+def _quarantined(context: RunContext, resolved: DataFrame, tally: Tally) -> list[TableChange]:
     """Return what brings records into quarantine that cannot be used."""
     count = tally.to_write[QUARANTINE.name]
     return [TableChange(QUARANTINE.name, append=_quarantine_rows(resolved, context), append_count=count)] if count else []
 
 
-def _new_rows(context: RunContext, resolved: DataFrame, tally: _Tally, certainty: CommitCertainty) -> list[TableChange]:
+def _new_rows(context: RunContext, resolved: DataFrame, tally: Tally, certainty: CommitCertainty) -> list[TableChange]:
     """Return what brings the new rows of all tables but ``subscription_snapshots``, whose rows their neighbours change."""
     changes = []
     for target, spec in TARGETS.items():
@@ -292,7 +318,7 @@ def _new_rows(context: RunContext, resolved: DataFrame, tally: _Tally, certainty
     return changes
 
 
-def _landed(context: RunContext, tables: ChangedTables, resolved: DataFrame, tally: _Tally, displaced: _Displaced) -> Landed:
+def _landed(context: RunContext, tables: ChangedTables, resolved: DataFrame, tally: Tally, displaced: _Displaced) -> Landed:
     """Return what concerns the histories of groups: new snapshots, and what the other new records make of those that are stored."""
     touched, folded = [], []
     if tally.has_disputes:
