@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import logging
 import os
@@ -21,8 +20,9 @@ import assignors
 import jobs
 import schemas
 from jobs.brokers.client_properties import read_client_properties
-from jobs.launcher.workload import SHORT_COMMANDS, Workload
-from jobs.options import build_parser
+from jobs.collect.options import CollectOptions
+from jobs.launcher.workload import Workload
+from jobs.options import AssignOptions, Command, LandOptions, MaintainOptions, PageOptions, StageOptions, WarehouseOptions, parse
 from jobs.runtime.errors import EvenkeelError, PlatformError, UsageError
 from jobs.runtime.locations import local_folder, on_one_line
 from jobs.runtime.log_format import logs_json, set_up_logging
@@ -74,11 +74,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         EvenkeelError: with ``exit_code``; nothing else is raised for what a user or a machine can get wrong.
     """
     set_up_logging("text")
-    arguments = build_parser().parse_args(argv)
-    set_up_logging(arguments.log_format)
-    with _ending(arguments.command) as facts:
+    command, options = parse(argv)
+    set_up_logging(options.log_format)
+    with _ending(command.name) as facts:
         _check_packages()
-        summary = _collect(arguments) if arguments.command == "collect" else _run(arguments, facts)
+        summary = _collect(options) if isinstance(options, CollectOptions) else _run(command, options, facts)
         if summary is not None:
             print(summary, flush=True)
 
@@ -104,88 +104,72 @@ def _ending(command: str) -> Iterator[dict[str, Any]]:
             logger.log(logging.ERROR if ended["exit_code"] else logging.INFO, "%s ended", command, extra={"facts": told})
 
 
-def _run(arguments: argparse.Namespace, facts: dict[str, Any]) -> str | None:
+def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any]) -> str | None:
     """Return what a command that works on a warehouse tells at its end.
 
     Args:
         facts: filled with what is known of the run.
     """
     folder = conf_folder()
-    settings = load_settings(arguments, folder)
+    settings = load_settings(options, folder)
     check_strategies(settings)
-    if arguments.command == "assign":
-        _check_assign_options(arguments, settings)
-    if arguments.command == "maintain" and arguments.as_of and arguments.as_of > datetime.now(timezone.utc):
-        raise UsageError(f"--as-of {arguments.as_of.isoformat()} is yet to come: maintain would drop what is not old")
-    if arguments.__dict__.get("dry_run") and arguments.drop_cluster is None:
-        raise UsageError("--dry-run goes with --drop-cluster")
-    if arguments.__dict__.get("client_properties") and not arguments.bootstrap_servers:
-        raise UsageError("--client-properties goes with --bootstrap-servers")
+    _check_options(options, settings)
+    landing = LandOptions.of(options)
     captures: tuple[Capture, ...] = ()
-    if arguments.command in ("run", "land") and (settings.inputs or not arguments.bootstrap_servers):
+    if command.lands and (settings.inputs or not landing.bootstrap_servers):
         from jobs.decoders.captures import find_captures
 
-        captures = find_captures(settings.inputs, Source(arguments.format) if arguments.format else None, arguments.offsets_partition)
-        captures = captures if arguments.as_of is not None else _timed(captures, settings.inputs)
-    if arguments.command in ("run", "report"):
-        _check_outputs(arguments, settings, captures)
-    summary = _execute(arguments, settings, folder, captures, lambda: datetime.now(timezone.utc), facts)
-    if summary is not None and arguments.command in ("run", "report"):
+        captures = find_captures(settings.inputs, Source(landing.format) if landing.format else None, landing.offsets_partition)
+        captures = captures if landing.as_of is not None else _timed(captures, settings.inputs)
+    if command.makes_report:  # refuse to replace what is read, tables, and files that no report wrote
+        named = (options.config, landing.client_properties, *settings.inputs)
+        read = [Path(name) for name in named if name is not None] + [Path(capture.path) for capture in captures]
+        check_outputs(settings, read, overwrite=PageOptions.of(options).overwrite)
+    summary = _execute(command, options, settings, folder, captures, lambda: datetime.now(timezone.utc), facts)
+    if summary is not None and command.makes_report:
         facts["report"] = summary.rsplit("\n", 1)[-1]
     return summary
 
 
-def _check_assign_options(arguments: argparse.Namespace, settings: Settings) -> None:
-    if arguments.recompute and arguments.expand:
-        raise UsageError("--recompute and --expand exclude each other: one computes, the other shows what was computed")
-    if arguments.since and not (arguments.recompute or arguments.expand):
-        raise UsageError("--since goes with --recompute or --expand")
-    if arguments.output and not arguments.expand:
-        raise UsageError("--output goes with --expand")
-    if arguments.output:
-        check_new_file(Path(arguments.output), settings.warehouse)
-
-
-def _check_outputs(arguments: argparse.Namespace, settings: Settings, captures: tuple[Capture, ...]) -> None:
-    """Refuse to replace what is read, tables, and files that no report wrote.
+def _check_options(options: WarehouseOptions, settings: Settings) -> None:
+    """Refuse options that do not go together.
 
     Raises:
-        UsageError: naming the setting and the file.
+        UsageError: naming them.
     """
-    named = (arguments.config, arguments.__dict__.get("client_properties"), *settings.inputs)
-    read = [Path(name) for name in named if name is not None] + [Path(capture.path) for capture in captures]
-    check_outputs(settings, read, overwrite=arguments.overwrite)
+    landing, assigned, maintained = LandOptions.of(options), AssignOptions.of(options), MaintainOptions.of(options)
+    if assigned.recompute and assigned.expand:
+        raise UsageError("--recompute and --expand exclude each other: one computes, the other shows what was computed")
+    if assigned.since and not (assigned.recompute or assigned.expand):
+        raise UsageError("--since goes with --recompute or --expand")
+    if assigned.output and not assigned.expand:
+        raise UsageError("--output goes with --expand")
+    if assigned.output:
+        check_new_file(Path(assigned.output), settings.warehouse)
+    if maintained.as_of and maintained.as_of > datetime.now(timezone.utc):
+        raise UsageError(f"--as-of {maintained.as_of.isoformat()} is yet to come: maintain would drop what is not old")
+    if maintained.dry_run and maintained.drop_cluster is None:
+        raise UsageError("--dry-run goes with --drop-cluster")
+    if landing.client_properties and not landing.bootstrap_servers:
+        raise UsageError("--client-properties goes with --bootstrap-servers")
 
 
-def _collect(arguments: argparse.Namespace) -> str:
+def _collect(options: CollectOptions) -> str:
     """Return what a collection came to."""
-    properties = read_client_properties(arguments.client_properties, os.environ)
+    properties = read_client_properties(options.client_properties, os.environ)
     with _needing_kafka("collect"):
         from jobs.collect import run as collect
-        from jobs.collect import session as collection
-    request = collection.Request(
-        arguments.bootstrap_servers,
-        arguments.output,
-        properties,
-        follow=arguments.follow,
-        polls=arguments.poll,
-        cluster_name=arguments.cluster_id,
-        look_seconds=arguments.look_every,
-        poll_seconds=arguments.poll_every,
-        publish_seconds=arguments.publish_every,
-        timeout_seconds=arguments.timeout,
-    )
-    return collect.run(request, lambda: datetime.now(timezone.utc))
+    return collect.run(options, properties, lambda: datetime.now(timezone.utc))
 
 
-def _connect(arguments: argparse.Namespace, now: Callable[[], datetime]) -> LiveInput | None:
+def _connect(options: LandOptions, now: Callable[[], datetime]) -> LiveInput | None:
     """Return the live cluster that is an input, connected; None without one."""
-    if not arguments.__dict__.get("bootstrap_servers"):
+    if not options.bootstrap_servers:
         return None
-    properties = read_client_properties(arguments.client_properties, os.environ)
+    properties = read_client_properties(options.client_properties, os.environ)
     with _needing_kafka("--bootstrap-servers"):
         from jobs.brokers.live_input import LiveInput
-    return LiveInput(arguments.bootstrap_servers, properties, now)
+    return LiveInput(options.bootstrap_servers, properties, now)
 
 
 @contextmanager
@@ -205,7 +189,8 @@ def _needing_kafka(what: str) -> Iterator[None]:
 
 
 def _execute(
-    arguments: argparse.Namespace,
+    command: Command,
+    options: WarehouseOptions,
     settings: Settings,
     folder: Path,
     captures: tuple[Capture, ...],
@@ -213,40 +198,21 @@ def _execute(
     facts: dict[str, Any],
 ) -> str | None:
     """Open a session and run; Spark is imported only here, so that wrong usage, or a cluster that is away, is told at once."""
-    live = _connect(arguments, now)
+    live = _connect(LandOptions.of(options), now)
     from jobs.context import Request
     from jobs.pipeline import execute
     from jobs.runtime.session import open_session
 
-    started = now()
-    request = Request(
-        arguments.command,
-        settings,
-        folder,
-        arguments.run_id or started.strftime("%Y%m%dT%H%M%S.%fZ"),
-        arguments.as_of or started,
-        now,
-        captures,
-        arguments.cluster_id,
-        arguments.wait,
-        arguments.__dict__.get("recompute", False),
-        arguments.__dict__.get("since"),
-        live,
-        facts,
-        tuple(arguments.__dict__.get("expand") or ()),
-        Path(arguments.output) if arguments.__dict__.get("expand") and arguments.output else None,
-        arguments.__dict__.get("all_groups", False),
-        arguments.__dict__.get("as_new_cluster", False),
-        arguments.__dict__.get("drop_cluster"),
-        arguments.__dict__.get("dry_run", False),
-    )
+    started, stage = now(), StageOptions.of(options)
+    run_id = stage.run_id or started.strftime("%Y%m%dT%H%M%S.%fZ")
+    request = Request(command, options, settings, folder, run_id, stage.as_of or started, now, captures, live, facts)
     jars = os.environ.get("EVENKEEL_JARS")
     warehouse = local_folder(settings.warehouse)
     workload = Workload(
         tuple(capture.path for capture in captures),
         "" if live is None else "a live cluster",
         None if warehouse is None else str(warehouse),
-        arguments.command in SHORT_COMMANDS,
+        command.is_short,
     )
     spark = open_session(folder, Path(jars) if jars else None, workload)
     return execute(spark, request)

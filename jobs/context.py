@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.decoders.captures import Capture, fingerprint
+from jobs.options import AssignOptions, Command, MaintainOptions, StageOptions, WarehouseOptions
 from jobs.runtime.installation import evenkeel_version
 from jobs.runtime.jvm import jvm_versions
 from jobs.storage.warehouse import Warehouse
@@ -232,38 +233,23 @@ class Request:
     """What the command line asked for.
 
     Attributes:
-        command: run, land, assign, audit, report, maintain or verify.
-        as_of: the run's clock, aware UTC.
+        run_id: the name of the run, which need not be in the options.
+        as_of: the run's clock, aware UTC; likewise.
         now: gives the time of day; the only clock besides ``as_of``, for the run's own start and end.
-        recompute, since: of the command assign.
         live: a cluster that is an input too; None without one.
         facts: what the run came to, filled in as it becomes known: for programs that read the log.
-        expand: of the command assign, groups whose results are to be shown; empty where something is to be computed.
-        expand_to: file for these; None for stdout.
-        all_groups: of the command verify, whether every group is looked into.
-        as_new_cluster: of the commands that land, whether a cluster may come under another name than before.
-        drop_cluster, dry_run: of the command maintain, the cluster that is to go, None for none; and whether only to say what would go.
     """
 
-    command: str
+    command: Command
+    options: WarehouseOptions
     settings: Settings
     conf_folder: Path
     run_id: str
     as_of: datetime
     now: Callable[[], datetime]
     captures: tuple[Capture, ...] = ()
-    cluster_id_flag: str | None = None
-    wait_seconds: float = 0.0
-    recompute: bool = False
-    since: datetime | None = None
     live: LiveInput | None = None
     facts: dict[str, Any] = field(default_factory=dict)
-    expand: tuple[str, ...] = ()
-    expand_to: Path | None = None
-    all_groups: bool = False
-    as_new_cluster: bool = False
-    drop_cluster: str | None = None
-    dry_run: bool = False
 
 
 def software_versions(spark: SparkSession) -> dict[str, str]:
@@ -286,7 +272,9 @@ def settings_fingerprint(request: Request) -> str:
     """Return what tells settings apart, but for places: inputs are told apart by what they hold, and a report changes no table."""
     is_timed = not any(capture.source is Source.DESCRIBE for capture in request.captures)
     partitions = {capture.offsets_partition for capture in request.captures if capture.offsets_partition is not None}
-    dropped = () if request.drop_cluster is None else (f"without {request.drop_cluster}",)
-    told = (request.cluster_id_flag, request.recompute, request.since, *(() if is_timed else (request.as_of,)), *partitions, *dropped)
-    asked = (request.command, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, told))
+    cluster_id, assigned = StageOptions.of(request.options).cluster_id, AssignOptions.of(request.options)
+    dropped = MaintainOptions.of(request.options).drop_cluster
+    told = (cluster_id, assigned.recompute, assigned.since, *(() if is_timed else (request.as_of,)), *partitions)
+    asked = [request.command.name, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, told)]
+    asked += [] if dropped is None else [f"without {dropped}"]
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from jobs.decoders.captures import content_digest
 from jobs.decoders.describe_rows import WAYS_OUT
 from jobs.land import run as land
 from jobs.maintain import run as maintain
+from jobs.options import AssignOptions, LandOptions, MaintainOptions, StageOptions, VerifyOptions
 from jobs.preflight import check_names, check_reach
 from jobs.report import run as report
 from jobs.runtime.errors import (
@@ -66,31 +68,34 @@ def execute(spark: SparkSession, request: Request) -> str | None:
     try:
         return _execute(spark, request)
     except STORAGE_ERRORS as error:  # where no stage is in progress: at the lock, the row in runs, the report
-        raise StageFailedError(f"{request.command} on {request.settings.warehouse}: {explain(error)}") from error
+        raise StageFailedError(f"{request.command.name} on {request.settings.warehouse}: {explain(error)}") from error
 
 
 def _execute(spark: SparkSession, request: Request) -> str | None:
     check_names(spark, (request.settings.warehouse, *(capture.path for capture in request.captures)))
     warehouse = Warehouse(spark, request.settings.warehouse)
-    if request.command == "verify":
-        return verify.run(warehouse, request.now, request.wait_seconds, all_groups=request.all_groups)
+    options, maintained = request.options, MaintainOptions.of(request.options)
+    if isinstance(options, VerifyOptions):
+        return verify.run(warehouse, request.now, options.wait, all_groups=options.all_groups)
     warehouse.check_location()
-    if request.command not in ("run", "land") and not warehouse.exists():
+    if not request.command.lands and not warehouse.exists():
         raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; land captures first, or name another with --warehouse")
     migrations.refuse_newer(warehouse)
-    if request.command == "report":
+    if not request.command.stages:
         published = warehouse.read_published()
         told = {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])}
         return _report(warehouse, request, told, dict(published["table_versions"]))
-    if request.expand:
+    if isinstance(options, AssignOptions) and options.expand:
         warehouse.read_published()
-        return assign.expand(warehouse, request.expand, request.cluster_id_flag, request.since, request.expand_to)
-    if request.drop_cluster is not None and (request.dry_run or warehouse.run_named(request.run_id) is None):  # else it is gone already
-        counts = _rows_to_drop(spark, request)
-        if request.dry_run:
-            return maintain.told_counts(request.drop_cluster, counts)
+        path = Path(options.output) if options.output else None
+        return assign.expand(warehouse, options.expand, options.cluster_id, options.since, path)
+    dropped = maintained.drop_cluster
+    if dropped is not None and (maintained.dry_run or warehouse.run_named(request.run_id) is None):  # else it is gone already
+        counts = _rows_to_drop(spark, request, dropped)
+        if maintained.dry_run:
+            return maintain.told_counts(dropped, counts)
     started_at = request.now()
-    with held(warehouse, request.run_id, started_at, request.wait_seconds, request.now) as check_hold:
+    with held(warehouse, request.run_id, started_at, options.wait, request.now) as check_hold:
         with stage_timer("open"):
             check_reach(warehouse.spark, warehouse.folder, (capture.path for capture in request.captures))
             # Asked first: what another run has left is taken back, and tables are migrated, only by a run that says so in ``runs``.
@@ -100,15 +105,15 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
         return _run(warehouse, request, started_at, check_hold) if before is None else _repeat(warehouse, request, before)
 
 
-def _rows_to_drop(spark: SparkSession, request: Request) -> dict[str, int]:
-    """Return what is published of the cluster that is to go, rows by table.
+def _rows_to_drop(spark: SparkSession, request: Request, cluster_id: str) -> dict[str, int]:
+    """Return what is published of a cluster that is to go, rows by table.
 
     Raises:
         UsageError: there is nothing of it.
     """
     published = Warehouse(spark, request.settings.warehouse)  # a run reads the newest versions instead
     published.read_published()
-    return maintain.row_counts(published, str(request.drop_cluster))
+    return maintain.row_counts(published, cluster_id)
 
 
 def _open(warehouse: Warehouse) -> None:
@@ -147,7 +152,7 @@ def _told(
 ) -> str | None:
     """Return what a published run says at its end: the summary of its report, where it makes one."""
     told = {"run_id": request.run_id, "input_counts": dict(input_counts)}
-    summary = _report(warehouse, request, told, versions) if request.command == "run" else None
+    summary = _report(warehouse, request, told, versions) if request.command.makes_report else None
     _check_fail_on(warehouse, request, run_sequence, summary)
     return summary
 
@@ -166,16 +171,16 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         request.as_of,
         LookFacts(warehouse),
         digests,
-        request.cluster_id_flag,
+        StageOptions.of(request.options).cluster_id,
         request.live,
-        request.as_new_cluster,
+        LandOptions.of(request.options).as_new_cluster,
         before=state,
         state=state,
     )
     row = {
         "run_id": request.run_id,
         "run_sequence": warehouse.run_sequence,
-        "command": request.command,
+        "command": request.command.name,
         "started_at": started_at,
         "warehouse_id": warehouse.identity,
         "input_fingerprint": input_fingerprint(request, digests.values()),
@@ -183,7 +188,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         "software_versions": software_versions(context.spark),
     }
     try:
-        for name in ("land", "assign", "audit") if request.command == "run" else (request.command,):
+        for name in request.command.stages:
             context = _run_stage(name, context, request)
             if name == "land":
                 _log_input(context)
@@ -201,7 +206,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         _undo(context, request, row, error, check_hold)
         raise
     _tidy(warehouse)
-    if request.command == "maintain":
+    if "maintain" in request.command.stages:
         _vacuum(context, request.now())
     return _told(warehouse, request, warehouse.run_sequence, context.input_counts, versions)
 
@@ -221,11 +226,12 @@ def _tidy(warehouse: Warehouse) -> None:
 
 def _run_stage(name: str, context: RunContext, request: Request) -> RunContext:
     """Run one stage; return the run as it stands behind it."""
+    assigned, maintained = AssignOptions.of(request.options), MaintainOptions.of(request.options)
     stages: dict[str, Callable[[RunContext], StageResult]] = {
         "land": land.run,
-        "assign": partial(assign.run, recompute=request.recompute, since=request.since),
+        "assign": partial(assign.run, recompute=assigned.recompute, since=assigned.since),
         "audit": audit.run,
-        "maintain": partial(maintain.run, drop_cluster=request.drop_cluster),
+        "maintain": partial(maintain.run, drop_cluster=maintained.drop_cluster),
     }
     with stage_timer(name):
         try:
@@ -342,7 +348,7 @@ def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any], ver
     Args:
         versions: of every table.
     """
-    is_wanted_anew = request.command == "report"
+    is_wanted_anew = not request.command.stages
     with stage_timer("report"):
         return report.run(warehouse, request.settings, request.as_of, summary, versions, is_wanted_anew=is_wanted_anew)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -13,6 +12,7 @@ import yaml
 
 import assignors
 from assignors.registry import find_assignor
+from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, ReportOptions, StageOptions, WarehouseOptions
 from jobs.runtime.errors import PlatformError, UsageError
 from jobs.runtime.installation import own_archive, unpack_conf
 from jobs.runtime.locations import is_text, local_folder, objection, told
@@ -44,28 +44,24 @@ def conf_folder() -> Path:
     raise PlatformError(f"no conf folder beside the program; looked in {', '.join(str(root) for root in roots)}")
 
 
-def load_settings(arguments: argparse.Namespace, folder: Path) -> Settings:
+def load_settings(options: WarehouseOptions, folder: Path) -> Settings:
     """Return the settings file with the flags on top.
 
     Raises:
         UsageError: the file is missing or wrong; one line a mistake.
     """
-    path = arguments.config or folder / "local.yaml"
+    path = options.config or folder / "local.yaml"
     content = _read_yaml(path)
     try:
         settings = parse_settings(content, str(path))
-        is_live = bool(arguments.__dict__.get("bootstrap_servers"))
-        inputs = arguments.__dict__.get("input") or [_beside(path, name) for name in settings.inputs if not is_live]
-        flags: dict[str, Any] = {"inputs": tuple(inputs)}
-        for name in ("warehouse", "cluster_id"):
-            if getattr(arguments, name) is not None:
-                flags[name] = getattr(arguments, name)
-        if arguments.strategies is not None:
-            flags["strategies"] = tuple(name.strip() for name in arguments.strategies.split(",") if name.strip())
-        merged = {**settings.model_dump(), **flags}
-        if arguments.__dict__.get("fail_on"):
-            merged["quality"]["fail_on"] = arguments.fail_on
-        merged["report"] |= _report_flags(arguments, settings.report, merged["warehouse"])
+        landing, stage = LandOptions.of(options), StageOptions.of(options)
+        inputs = landing.input or [_beside(path, name) for name in settings.inputs if not landing.bootstrap_servers]
+        flags = {"warehouse": options.warehouse, "cluster_id": stage.cluster_id, "strategies": stage.strategies}
+        given = {name: value for name, value in flags.items() if value is not None}
+        merged = {**settings.model_dump(), "inputs": tuple(inputs), **given}
+        fail_on = AuditOptions.of(options).fail_on
+        merged["quality"] |= {"fail_on": fail_on} if fail_on else {}
+        merged["report"] |= _report_flags(options, settings.report, merged["warehouse"])
         merged_settings = parse_settings(merged, "command line")
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -147,25 +143,20 @@ def _beside(settings_file: Path, name: str) -> str:
     return name if "://" in name or Path(name).is_absolute() else str(settings_file.absolute().parent / name)
 
 
-def _report_flags(arguments: argparse.Namespace, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
+def _report_flags(options: WarehouseOptions, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
     """Return where the report's files go, as absolute paths, and which there are besides the page."""
-    given = arguments.__dict__
-    named = {name: given.get(name) or getattr(settings, name) for name in ("output", "details", "export_dir")}
+    report = ReportOptions.of(options)
+    # What assign writes goes where a report could: to a file of this machine.
+    output = PageOptions.of(options).output or AssignOptions.of(options).output or settings.output
+    named = {"output": output, "details": report.details or settings.details, "export_dir": report.export_dir or settings.export_dir}
     for name, path in named.items():
         if path is not None and _SCHEME.match(path):
             raise UsageError(f"report.{name}: expected a path of this machine, found {told(path)}; copy the report there when it is done")
-    changed: dict[str, Any] = {"output": _report_path(named["output"], warehouse)}
-    changed |= {name: None if named[name] is None else str(Path(named[name]).absolute()) for name in ("details", "export_dir")}
-    if given.get("export") is not None:
-        changed["export"] = tuple(name.strip() for name in given["export"].split(",") if name.strip())
-    return changed
-
-
-def _report_path(named: str | None, warehouse: str) -> str:
-    if named is not None:
-        return str(Path(named).absolute())
-    folder = local_folder(warehouse)
-    return str((folder if folder is not None else Path.cwd()) / "report.html")
+    flags: dict[str, Any] = {name: str(Path(path).absolute()) for name, path in named.items() if path is not None}
+    if "output" not in flags:
+        folder = local_folder(warehouse)
+        flags["output"] = str((folder if folder is not None else Path.cwd()) / "report.html")
+    return flags if report.export is None else {**flags, "export": report.export}
 
 
 def check_strategies(settings: Settings) -> None:

@@ -19,7 +19,8 @@ from typing import Any
 from jobs.brokers.cluster import Cluster
 from jobs.brokers.groups import poll_groups
 from jobs.collect.folder import CaptureFolder
-from jobs.collect.session import Ending, Looks, Request, check_cluster, files_told, telling_place
+from jobs.collect.options import CollectOptions
+from jobs.collect.session import Ending, Looks, check_cluster, files_told, telling_place
 from jobs.runtime.errors import ClusterError, CollectionBrokenError
 from jobs.runtime.locations import told
 from schemas.positions import PolledGroups, SeenGroup
@@ -70,19 +71,19 @@ class GroupCollection:
     """Polls of the groups, from the first to the last."""
 
     def __init__(
-        self, request: Request, folder: CaptureFolder, cluster: Cluster, stored: PolledGroups | None, now: Callable[[], datetime]
+        self, options: CollectOptions, folder: CaptureFolder, cluster: Cluster, stored: PolledGroups | None, now: Callable[[], datetime]
     ) -> None:
         """Go on where the folder left off.
 
         Raises:
             CaptureFolderError: the folder is of another cluster.
         """
-        self._request, self._folder, self._cluster, self._now = request, folder, cluster, now
-        name = cluster.cluster_id if request.cluster_name is None else request.cluster_name
+        self._options, self._folder, self._cluster, self._now = options, folder, cluster, now
+        name = cluster.cluster_id if options.cluster_id is None else options.cluster_id
         if stored is None:
             stored = PolledGroups(cluster_id=cluster.cluster_id, cluster_name=name, observed_at_ms=0, groups={})
-        with telling_place(request):
-            check_cluster(stored, cluster.cluster_id, request.cluster_name)
+        with telling_place(options):
+            check_cluster(stored, cluster.cluster_id, options.cluster_id)
         self._cluster_name = stored.cluster_name
         self._observed_at_ms, self._seen = stored.observed_at_ms, dict(stored.groups)
         self._looks = Looks(cluster, folder, stored.cluster_name, self._check_unchanged, now)
@@ -102,16 +103,16 @@ class GroupCollection:
         self._poll()
         logger.info("cluster %s: %d groups%s", self._cluster_name, self._group_count, _told(self._not_shown))
         try:
-            while self._request.follow and not ending.is_asked:
+            while self._options.follow and not ending.is_asked:
                 time.sleep(NAP_SECONDS)
-                if time.monotonic() - polled_at >= self._request.poll_seconds:
+                if time.monotonic() - polled_at >= self._options.poll_every:
                     polled_at = time.monotonic()
                     self._poll_again()
                 if self._is_due():
                     self._publish()
-                self._looks.write_after(self._request.look_seconds)
+                self._looks.write_after(self._options.look_every)
             self._publish()
-            if self._request.follow:
+            if self._options.follow:
                 self._looks.write()
         except (ClusterError, CollectionBrokenError) as error:
             self._publish()
@@ -127,7 +128,7 @@ class GroupCollection:
         poll = poll_groups(self._cluster)
         if not poll.groups and not self._seen:
             needed = "polling needs an ACL that allows its user DESCRIBE on them, and on the topics whose offsets they commit"
-            raise ClusterError(f"{self._request.servers}: no consumer group is shown{_told(poll.not_shown)}; {needed}")
+            raise ClusterError(f"{self._options.bootstrap_servers}: no consumer group is shown{_told(poll.not_shown)}; {needed}")
         self._observed_at_ms, self._group_count, self._not_shown = at_ms, len(poll.groups), poll.not_shown
         if not self._lines:
             self._waiting_since = time.monotonic()
@@ -147,7 +148,7 @@ class GroupCollection:
             logger.warning("no poll of the groups: %s", error)
 
     def _is_due(self) -> bool:
-        is_old = time.monotonic() - self._waiting_since >= self._request.publish_seconds
+        is_old = time.monotonic() - self._waiting_since >= self._options.publish_every
         return bool(self._lines) and (is_old or self._waiting_bytes >= LONGEST_WAITING_BYTES)
 
     def _publish(self) -> None:

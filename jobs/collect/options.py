@@ -1,13 +1,11 @@
-"""The command line of ``collect``, and the options by which other commands reach a live cluster."""
+"""What the command line of ``collect`` takes, and what it tells of live clusters."""
 
 from __future__ import annotations
 
-import argparse
-import math
-import re
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 
-from jobs.runtime.locations import is_text, on_one_line
+from jobs.runtime.arguments import Options, cluster_name, interval_seconds, option, servers
 
 EXPLANATION = """
 
@@ -36,53 +34,18 @@ __consumer_offsets, from where the last published run left off to where the log 
 cluster changes. Rights and properties are those of `collect`; secrets belong into the file of properties, or into variables
 such as EVENKEEL_KAFKA_SASL_PASSWORD, and nowhere else. Driver and executors need the package confluent-kafka."""
 
-_ADDRESS = re.compile(r"([^\s:@/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
+@dataclass(frozen=True, kw_only=True)
+class CollectOptions(Options):
+    """Which cluster is collected, into which folder, and how long. Times are in seconds."""
 
-def add_to(command: argparse.ArgumentParser) -> None:
-    """Add the options of ``collect`` to its parser."""
-    command.add_argument("--bootstrap-servers", required=True, type=servers, metavar="HOST:PORT[,...]", help="brokers to begin with")
-    command.add_argument("--output", required=True, type=Path, metavar="DIR", help="folder of the captures, and of how far they go")
-    command.add_argument("--client-properties", type=Path, metavar="FILE", help="properties of librdkafka, key=value a line")
-    command.add_argument("--cluster-id", type=name, metavar="NAME", help="what landing is to call the cluster (default: Kafka's own id)")
-    command.add_argument("--follow", action="store_true", help="go on reading until Ctrl-C or SIGTERM")
-    command.add_argument("--poll", action="store_true", help="poll the groups, even if __consumer_offsets may be read")
-    command.add_argument("--look-every", type=seconds, default=300.0, metavar="SECONDS", help="time between looks with --follow (300)")
-    command.add_argument("--poll-every", type=seconds, default=30.0, metavar="SECONDS", help="time between polls with --follow (30)")
-    command.add_argument(
-        "--publish-every", type=seconds, default=90.0, metavar="SECONDS", help="how long what was read waits for its file (90)"
-    )
-    command.add_argument("--timeout", type=seconds, default=30.0, metavar="SECONDS", help="how long to wait for an answer (default 30)")
-
-
-def add_live_to(command: argparse.ArgumentParser) -> None:
-    """Add the options that make a live cluster an input of a run."""
-    command.add_argument("--bootstrap-servers", type=servers, metavar="HOST:PORT[,...]", help="brokers of a live cluster to read from")
-    command.add_argument("--client-properties", type=Path, metavar="FILE", help="properties of librdkafka for it, key=value a line")
-
-
-def servers(text: str) -> str:
-    """Return the addresses of brokers, ``host:port`` separated by commas."""
-    addresses = [address.strip() for address in text.split(",")]
-    for address in addresses:
-        if not _ADDRESS.fullmatch(address):
-            raise argparse.ArgumentTypeError(f"expected HOST:PORT, several ones separated by commas, found {on_one_line(address)!r}")
-    return ",".join(addresses)
-
-
-def name(text: str) -> str:
-    """Return a name that tables and logs can repeat."""
-    if not text or not is_text(text):
-        raise argparse.ArgumentTypeError(f"expected UTF-8 without control characters, found {text!r}")
-    return text
-
-
-def seconds(text: str) -> float:
-    """Return a length of time in which something can happen."""
-    try:
-        parsed = float(text)
-    except ValueError:
-        parsed = math.nan
-    if not 0.1 <= parsed <= 86_400:
-        raise argparse.ArgumentTypeError(f"expected 0.1 to 86400 seconds, found {text!r}")
-    return parsed
+    bootstrap_servers: str = option(MISSING, type=servers, metavar="HOST:PORT[,...]", help="brokers to begin with")
+    output: Path = option(MISSING, type=Path, metavar="DIR", help="folder of the captures, and of how far they go")
+    client_properties: Path | None = option(type=Path, metavar="FILE", help="properties of librdkafka, key=value a line")
+    cluster_id: str | None = option(type=cluster_name, metavar="NAME", help="what landing is to call the cluster (default: Kafka's own id)")
+    follow: bool = option(False, action="store_true", help="go on reading until Ctrl-C or SIGTERM")
+    poll: bool = option(False, action="store_true", help="poll the groups, even if __consumer_offsets may be read")
+    look_every: float = option(300.0, type=interval_seconds, metavar="SECONDS", help="time between looks with --follow (300)")
+    poll_every: float = option(30.0, type=interval_seconds, metavar="SECONDS", help="time between polls with --follow (30)")
+    publish_every: float = option(90.0, type=interval_seconds, metavar="SECONDS", help="how long what was read waits for its file (90)")
+    timeout: float = option(30.0, type=interval_seconds, metavar="SECONDS", help="how long to wait for an answer (default 30)")

@@ -18,7 +18,8 @@ from jobs.brokers.cluster import Cluster, OffsetsLog
 from jobs.brokers.log_continuity import check_unchanged, go_on
 from jobs.brokers.records import Reader
 from jobs.collect.folder import CaptureFolder
-from jobs.collect.session import ANOTHER_FOLDER, Ending, Looks, Request, check_cluster, files_told, telling_place
+from jobs.collect.options import CollectOptions
+from jobs.collect.session import ANOTHER_FOLDER, Ending, Looks, check_cluster, files_told, telling_place
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, TopicForbiddenError
 from jobs.runtime.locations import told
 from schemas.positions import Positions
@@ -52,7 +53,7 @@ class RecordCollection:
     """One collection of records, from its first look to its last."""
 
     def __init__(
-        self, request: Request, folder: CaptureFolder, cluster: Cluster, stored: Positions | None, now: Callable[[], datetime]
+        self, options: CollectOptions, folder: CaptureFolder, cluster: Cluster, stored: Positions | None, now: Callable[[], datetime]
     ) -> None:
         """Take a first look at the cluster, and begin to read.
 
@@ -61,9 +62,9 @@ class RecordCollection:
             CaptureFolderError: the folder does not go on where the cluster is.
         """
         log = cluster.offsets_log()
-        with telling_place(request):
-            self._positions = resume(stored, log, cluster.cluster_id, request.cluster_name)
-        self._request, self._folder, self._connection = request, folder, cluster.connection
+        with telling_place(options):
+            self._positions = resume(stored, log, cluster.cluster_id, options.cluster_id)
+        self._options, self._folder, self._connection = options, folder, cluster.connection
         self._ends, self._next_offsets = log.end, dict(self._positions.next_offsets)
         self._looks = Looks(cluster, folder, self._positions.cluster_name, partial(check_unchanged, self._positions), now)
         self._looks.write()
@@ -90,7 +91,7 @@ class RecordCollection:
             EvenkeelError: what came before is saved, unless the folder cannot be written.
         """
         try:
-            while not ending.is_asked and (self._request.follow or self.left):
+            while not ending.is_asked and (self._options.follow or self.left):
                 self._take()
             self._publish()
             self._looks.write()
@@ -104,7 +105,7 @@ class RecordCollection:
             raise type(error)(f"{error}; {self._saved()}") from None
         finally:
             self._progress.clear()
-        if ending.is_asked and not self._request.follow:
+        if ending.is_asked and not self._options.follow:
             raise CollectionBrokenError(f"interrupted; {self._saved()}")
 
     def _take(self) -> None:
@@ -116,17 +117,17 @@ class RecordCollection:
         self._next_offsets.update(batch.next_offsets)
         if batch.next_offsets:
             self._heard_at = moment
-        is_old = moment - self._file_opened_at >= self._request.publish_seconds
+        is_old = moment - self._file_opened_at >= self._options.publish_every
         if self._folder.is_full or (self._folder.open_row_count and is_old):
             self._publish()
-        if self._request.follow:
+        if self._options.follow:
             self._tell_outage()
-            if self._looks.write_after(self._request.look_seconds):
+            if self._looks.write_after(self._options.look_every):
                 logger.info("%d records so far, %d offsets to go", self._record_count, self._left_now())
-        elif moment - self._heard_at > self._request.timeout_seconds:
+        elif moment - self._heard_at > self._options.timeout:
             why = self._connection.outage or "the brokers answer, but send no records"
-            waited = f"nothing came for {self._request.timeout_seconds:g} s"
-            raise CollectionBrokenError(f"{self._request.servers}: {waited}, {self.left} offsets to go ({why})")
+            waited = f"nothing came for {self._options.timeout:g} s"
+            raise CollectionBrokenError(f"{self._options.bootstrap_servers}: {waited}, {self.left} offsets to go ({why})")
         self._progress.tell(moment, self._record_count, self._left_now)
 
     def _tell_outage(self) -> None:
@@ -138,7 +139,7 @@ class RecordCollection:
         self._is_outage_told = bool(outage)
 
     def _left_now(self) -> int:
-        return self._reader.remaining(self._next_offsets) if self._request.follow else self.left
+        return self._reader.remaining(self._next_offsets) if self._options.follow else self.left
 
     @property
     def _record_count(self) -> int:

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 
+from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.cluster import Cluster, Connection
 from jobs.collect.folder import CaptureFolder, open_folder
 from jobs.collect.groups import GroupCollection
+from jobs.collect.options import CollectOptions
 from jobs.collect.records import RecordCollection
-from jobs.collect.session import ANOTHER_FOLDER, Ending, Request
+from jobs.collect.session import ANOTHER_FOLDER, Ending
 from jobs.runtime.errors import CaptureFolderError, TopicForbiddenError
 from jobs.runtime.locations import told
 from schemas.wire.keys import OFFSETS_TOPIC
@@ -24,7 +26,7 @@ from schemas.wire.keys import OFFSETS_TOPIC
 logger = logging.getLogger(__name__)
 
 
-def run(request: Request, now: Callable[[], datetime]) -> str:
+def run(options: CollectOptions, properties: ClientProperties, now: Callable[[], datetime]) -> str:
     """Collect, and return what came of it in one line.
 
     Raises:
@@ -33,31 +35,33 @@ def run(request: Request, now: Callable[[], datetime]) -> str:
         CollectionBrokenError: collecting ended early; everything until then is saved.
     """
     ending = Ending()
-    with ending.listening(), open_folder(request.output, now) as folder:
+    with ending.listening(), open_folder(options.output, now) as folder:
         try:
-            return _collect(request, folder, ending, now)
+            return _collect(options, properties, folder, ending, now)
         except KeyboardInterrupt:
-            if not request.follow or ending.is_reading:
+            if not options.follow or ending.is_reading:
                 raise
             return "interrupted before anything was read"
 
 
-def _collect(request: Request, folder: CaptureFolder, ending: Ending, now: Callable[[], datetime]) -> str:
+def _collect(
+    options: CollectOptions, properties: ClientProperties, folder: CaptureFolder, ending: Ending, now: Callable[[], datetime]
+) -> str:
     positions, polled = folder.positions(), folder.polled()
-    is_polled = request.polls or polled is not None
+    is_polled = options.poll or polled is not None
     if is_polled and positions is not None:
-        raise CaptureFolderError(f"--output {told(str(request.output))}: there are records of {OFFSETS_TOPIC} in it; {ANOTHER_FOLDER}")
-    cluster = Cluster(Connection(request.servers, request.properties, request.timeout_seconds))
+        raise CaptureFolderError(f"--output {told(str(options.output))}: there are records of {OFFSETS_TOPIC} in it; {ANOTHER_FOLDER}")
+    cluster = Cluster(Connection(options.bootstrap_servers, properties, options.timeout))
     if not is_polled:
         try:
-            with closing(RecordCollection(request, folder, cluster, positions, now)) as records:
+            with closing(RecordCollection(options, folder, cluster, positions, now)) as records:
                 return _read(records, ending)
         except TopicForbiddenError as error:
             if positions is not None:
                 raise TopicForbiddenError(f"{error}, of which there are records in the folder; to poll, {ANOTHER_FOLDER}") from None
             logger.warning("%s: its groups are polled instead, which misses what changes between two polls", error)
             ending.is_reading = False
-    return _read(GroupCollection(request, folder, cluster, polled, now), ending)
+    return _read(GroupCollection(options, folder, cluster, polled, now), ending)
 
 
 def _read(collection: RecordCollection | GroupCollection, ending: Ending) -> str:

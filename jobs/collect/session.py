@@ -1,4 +1,4 @@
-"""What collecting records and polling groups share: what was asked for, how it ends, and looks at the cluster."""
+"""What collecting records and polling groups share: how it ends, and looks at the cluster."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.cluster import Cluster
 from jobs.collect.folder import CaptureFolder
+from jobs.collect.options import CollectOptions
 from jobs.runtime.errors import CaptureFolderError, ClusterError
 from jobs.runtime.locations import told
 from schemas.positions import PolledGroups, Positions
@@ -24,32 +22,6 @@ from schemas.positions import PolledGroups, Positions
 logger = logging.getLogger(__name__)
 
 ANOTHER_FOLDER = "name another folder with --output"
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the command line asked for.
-
-    Attributes:
-        servers: ``host:port``, several ones separated by commas.
-        polls: whether the groups are polled, even if the topic may be read.
-        cluster_name: what landing is to call the cluster; None for Kafka's own id, or the name that the folder has already.
-        look_seconds: time between two looks with ``follow``.
-        poll_seconds: time between two polls with ``follow``.
-        publish_seconds: how long what was read waits for its file to be published.
-        timeout_seconds: how long to wait for an answer.
-    """
-
-    servers: str
-    output: Path
-    properties: ClientProperties
-    follow: bool = False
-    polls: bool = False
-    cluster_name: str | None = None
-    look_seconds: float = 300.0
-    poll_seconds: float = 30.0
-    publish_seconds: float = 90.0
-    timeout_seconds: float = 30.0
 
 
 class Ending:
@@ -136,12 +108,12 @@ def check_cluster(stored: Positions | PolledGroups, cluster_id: str | None, name
 
 
 @contextmanager
-def telling_place(request: Request) -> Iterator[None]:
+def telling_place(options: CollectOptions) -> Iterator[None]:
     """Have what the block refuses begin with the folder and the cluster."""
     try:
         yield
     except CaptureFolderError as error:
-        raise CaptureFolderError(f"--output {told(str(request.output))}, {request.servers}: {error}") from None
+        raise CaptureFolderError(f"--output {told(str(options.output))}, {options.bootstrap_servers}: {error}") from None
 
 
 def files_told(files: list[str]) -> str:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from .command_line import CommandLine
 
+LANDING_COMMANDS = ("run", "land")
+"""Commands that read inputs."""
 SHORT_COMMANDS = ("report",)
 """Commands that end before the settings of a large run pay: a report on 20,000 groups took 29 CPU s with the small ones, else 52."""
 MB = 1 << 20
@@ -53,7 +55,7 @@ def find_workload(line: CommandLine, conf_folder: str) -> Workload:
     text = content(path)
     warehouse = option_values(command, "--warehouse") or file_values(text, "warehouse")
     folder = None if warehouse is None else local_folder((warehouse or ["./warehouse"])[-1], line.folder)
-    if command[0] not in ("run", "land"):
+    if command[0] not in LANDING_COMMANDS:
         return Workload(warehouse=folder, is_short=command[0] in SHORT_COMMANDS)
     inputs, without_size = option_values(command, "--input"), ""
     if option_values(command, "--bootstrap-servers"):

@@ -30,6 +30,7 @@ from jobs.brokers import cluster  # noqa: E402
 from jobs.brokers.client_properties import ClientProperties  # noqa: E402
 from jobs.brokers.records import BATCH_RECORDS, BATCH_SECONDS  # noqa: E402
 from jobs.collect import run as collect  # noqa: E402
+from jobs.collect.options import CollectOptions  # noqa: E402
 from schemas.wire.keys import OFFSETS_TOPIC  # noqa: E402
 from tests.kafka.broker import Broker  # noqa: E402
 from tests.kafka.groups import Commits  # noqa: E402
@@ -83,8 +84,8 @@ def count(broker: Broker, record_count: int, settings: dict[str, str]) -> None:
 def collect_all(broker: Broker, record_count: int) -> None:
     """Collect into a new folder, and check that all is there."""
     with tempfile.TemporaryDirectory() as folder:
-        request = collect.Request(broker.address, Path(folder), ClientProperties({}, {}))
-        told = collect.run(request, lambda: datetime.now(timezone.utc))
+        options = CollectOptions(bootstrap_servers=broker.address, output=Path(folder))
+        told = collect.run(options, ClientProperties({}, {}), lambda: datetime.now(timezone.utc))
         if not told.startswith(f"{record_count:,} records of "):
             sys.exit(f"expected {record_count:,} records, found: {told}")
 

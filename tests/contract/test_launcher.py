@@ -20,7 +20,10 @@ from pathlib import Path
 
 import pytest
 
+from jobs.collect.options import CollectOptions
+from jobs.launcher.command_line import choose_way, parse
 from jobs.launcher.environment import codeset
+from jobs.launcher.workload import LANDING_COMMANDS, SHORT_COMMANDS
 from jobs.options import COMMANDS
 from tests.builders.checkouts import JARS, TRAP, Checkout, locked
 
@@ -139,6 +142,14 @@ def test_help_needs_nothing(checkout: Checkout):
 def test_help_names_every_command(checkout: Checkout):
     listed = re.findall(r"^  ([\w-]+)  +\S", checkout.call("--help").stdout.partition("Commands")[2].partition("\n\n")[0], re.MULTILINE)
     assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_it_knows_of_each_command_what_the_command_line_says():
+    """It imports nothing of ours, since it runs before there are packages."""
+    assert {*LANDING_COMMANDS} == {name for name, command in COMMANDS.items() if command.lands}
+    assert {*SHORT_COMMANDS} == {name for name, command in COMMANDS.items() if command.is_short}
+    for name, command in COMMANDS.items():
+        assert choose_way(parse([name]), {}) == ("python" if command.options is CollectOptions else "local"), name
 
 
 def test_the_help_of_a_command_needs_neither_java_nor_jars(checkout: Checkout):

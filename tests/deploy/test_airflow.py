@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 import jobs.runtime.errors
-from jobs.options import build_parser
+from jobs.options import parse
 from jobs.runtime.file_lock import exclusive, this_process
 from jobs.runtime.locations import RUN_LOCK
 from schemas.tables import TABLES
@@ -55,10 +55,11 @@ def test_parameters_become_this_argv(arguments, name: str):
     case = GOLDEN["options"][name]
     argv = arguments(case["command"], case["params"], "dag/run")
     assert argv == case["argv"]
-    parsed = vars(build_parser().parse_args([case["command"], *argv]))
+    parsed = vars(parse([case["command"], *argv])[1])
     assert parsed["warehouse"] == "/srv/evenkeel/warehouse"
     told = {key: str(value) if isinstance(value, Path) else value for key, value in parsed.items() if case["params"].get(key)}
-    assert told == {key: datetime.fromisoformat(value) if key == "as_of" else value for key, value in case["params"].items() if value}
+    read = {"as_of": datetime.fromisoformat, "input": tuple, "strategies": lambda text: tuple(text.split(","))}
+    assert told == {key: read.get(key, str)(value) for key, value in case["params"].items() if value}
 
 
 def test_every_published_table_is_an_asset():

@@ -23,7 +23,7 @@ import pytest
 import yaml
 from databricks.bundles.jobs import Job
 
-from jobs.options import build_parser
+from jobs.options import parse
 from jobs.runtime.session import read_conf_file
 from schemas.tables import TABLES
 
@@ -150,11 +150,11 @@ def test_variables_are_declared_and_used():
 
 
 def test_parameters_are_what_the_command_line_takes():
-    run = build_parser().parse_args(parameters("evenkeel"))
-    assert (run.command, run.warehouse, run.run_id, run.wait) == ("run", "main.evenkeel", "databricks-1234", 1800)
-    assert (run.input, run.output) == (["/Volumes/main/evenkeel/captures"], "/Volumes/main/evenkeel/reports/report.html")
-    upkeep = build_parser().parse_args(parameters("evenkeel_maintain"))
-    assert (upkeep.command, upkeep.warehouse, upkeep.run_id) == ("maintain", "main.evenkeel", "databricks-1234")
+    command, run = parse(parameters("evenkeel"))
+    assert (command.name, run.warehouse, run.run_id, run.wait) == ("run", "main.evenkeel", "databricks-1234", 1800)
+    assert (run.input, run.output) == (("/Volumes/main/evenkeel/captures",), "/Volumes/main/evenkeel/reports/report.html")
+    command, upkeep = parse(parameters("evenkeel_maintain"))
+    assert (command.name, upkeep.warehouse, upkeep.run_id) == ("maintain", "main.evenkeel", "databricks-1234")
 
 
 @pytest.mark.parametrize(("target", "name"), JOBS)

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs import cli
-from jobs.options import COMMANDS
+from jobs.options import COMMANDS, StageOptions
 from jobs.runtime.locations import on_one_line
 from tests.builders.records import JUNK, record_line, spoilt
 
@@ -42,7 +42,7 @@ def run(*argv: str | Path) -> list[str]:
     """
     errors, started = io.StringIO(), []
     with (
-        mock.patch.object(cli, "_execute", lambda arguments, settings, *_: started.append((arguments, settings))),
+        mock.patch.object(cli, "_execute", lambda command, options, settings, *_: started.append((StageOptions.of(options), settings))),
         redirect_stderr(errors),
         redirect_stdout(io.StringIO()) as output,
     ):
@@ -55,9 +55,9 @@ def run(*argv: str | Path) -> list[str]:
         lines += [f"evenkeel: {on_one_line(ending['error'])}"] if code else []
     assert (code, bool(lines), len(started)) in ((0, False, 1), (2, True, 0)), (code, lines, started)
     assert all(line.startswith("evenkeel: ") and line.isprintable() and len(line) < 2_000 for line in lines), lines
-    for arguments, settings in started:
-        assert "${" not in settings.warehouse + (arguments.run_id or "")
-        for name in (settings.warehouse, settings.report.output, settings.cluster_id or "c", arguments.run_id or "r"):
+    for options, settings in started:
+        assert "${" not in settings.warehouse + (options.run_id or "")
+        for name in (settings.warehouse, settings.report.output, settings.cluster_id or "c", options.run_id or "r"):
             assert name.encode() and not set(name) & set("\0\n\x1b")
         assert settings.model_dump_json()
     return lines

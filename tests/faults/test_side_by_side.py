@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from jobs.options import COMMANDS
 from jobs.runtime.file_lock import exclusive, shared, this_process
 from jobs.runtime.locations import RUN_LOCK
 from tests.builders.records import record_line
 
-WRITING = ("run", "land", "assign", "audit", "maintain")
+WRITING = [command for command in COMMANDS.values() if command.stages]
 BUSY = 3
 
 
@@ -42,10 +43,10 @@ def test_nothing_writes_beside_a_run_or_verify(
     capture.write_text(record_line(offset=1) + "\n")
     with held_by(first, published):
         for command in WRITING:
-            inputs = ("--input", capture) if command in ("run", "land") else ()
-            assert evenkeel(command, "--warehouse", published, *inputs) == BUSY, command
+            inputs = ("--input", capture) if command.lands else ()
+            assert evenkeel(command.name, "--warehouse", published, *inputs) == BUSY, command.name
             told = capsys.readouterr().err.splitlines()
-            assert len(told) == 1 and ("held by run first" in told[0] or first == "verify"), command
+            assert len(told) == 1 and ("held by run first" in told[0] or first == "verify"), command.name
 
 
 def test_beside_a_run_a_report_is_made_and_nothing_is_verified(evenkeel, published: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from jobs.brokers.live_input import Span, Work
 from jobs.brokers.records import Batch
 from jobs.decoders.offset_commit_columns import RAW_COLUMNS
 from jobs.land.offsets_topic_source import CLIENT_MB, SCHEMA, read_span
-from jobs.options import build_parser
+from jobs.options import parse
 from jobs.runtime.errors import ClusterError, CollectionBrokenError, InputError, UsageError, explain
 from jobs.settings import load_settings
 from jobs.workers.guard import DecodingFailedError
@@ -293,7 +293,7 @@ def test_an_executor_without_confluent_kafka_says_so() -> None:
 
 
 def settings(*options: str) -> Any:
-    return load_settings(build_parser().parse_args(["land", *options]), ROOT / "conf")
+    return load_settings(parse(["land", *options])[1], ROOT / "conf")
 
 
 def test_without_input_the_cluster_is_the_only_one() -> None:

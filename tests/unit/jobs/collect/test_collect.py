@@ -23,8 +23,8 @@ from jobs.brokers.records import Batch
 from jobs.collect import records as collect_records
 from jobs.collect import run as collect
 from jobs.collect import session as collection
+from jobs.collect.options import CollectOptions
 from jobs.collect.records import resume
-from jobs.collect.run import Request
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError
 from schemas.positions import Positions
 from schemas.wire.keys import OFFSETS_TOPIC
@@ -161,7 +161,8 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
 
 
 def run(folder: Path, **changes: Any) -> str:
-    return collect.run(Request("b:1", folder, ClientProperties({}, {}), **changes), lambda: datetime(2026, 11, 22, tzinfo=timezone.utc))
+    options = CollectOptions(bootstrap_servers="b:1", output=folder, **changes)
+    return collect.run(options, ClientProperties({}, {}), lambda: datetime(2026, 11, 22, tzinfo=timezone.utc))
 
 
 def files(folder: Path) -> list[list[int]]:
@@ -213,7 +214,7 @@ def test_a_file_is_published_when_its_first_record_has_waited_long_enough(play: 
         batch(2, 1),
         interrupt,
     ]
-    run(tmp_path, follow=True, publish_seconds=0.2)
+    run(tmp_path, follow=True, publish_every=0.2)
     assert (files(tmp_path), saved(tmp_path)) == ([[0], [1]], {0: 2})
 
 
@@ -234,13 +235,13 @@ def test_a_cluster_that_sends_nothing_is_given_up(play: Play, tmp_path: Path) ->
     play.outage = "gone"
     play.steps = [batch(2, 0, 1), play.wait(0.3)]
     with pytest.raises(CollectionBrokenError, match=r"^b:1: nothing came for 0\.2 s, 2 offsets to go \(gone\); 2 records are saved"):
-        run(tmp_path, timeout_seconds=0.2)
+        run(tmp_path, timeout=0.2)
     assert saved(tmp_path) == {0: 2}
 
 
 def test_following_waits_as_long_as_it_takes(play: Play, tmp_path: Path) -> None:
     play.steps = [play.wait(0.3), batch(9, 8), interrupt]
-    run(tmp_path, follow=True, timeout_seconds=0.1)
+    run(tmp_path, follow=True, timeout=0.1)
     assert files(tmp_path) == [[8]]
 
 
@@ -264,7 +265,7 @@ def test_an_outage_is_told_once(play: Play, tmp_path: Path, caplog: pytest.LogCa
 def test_a_look_that_fails_on_the_way_is_told_and_not_missed(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     play.looks = [look(), ClusterError("b:1: no answer")]
     play.steps = [play.wait(0.15), play.wait(0.15), lambda: check(look_count(tmp_path) == 2), interrupt]
-    run(tmp_path, follow=True, look_seconds=0.1)
+    run(tmp_path, follow=True, look_every=0.1)
     assert "no look at the cluster: b:1: no answer" in caplog.messages
     assert look_count(tmp_path) == 3
 
@@ -290,7 +291,7 @@ def test_a_look_at_another_log_ends_following(changed: dict[str, Any], message: 
     play.looks = [look(), changed]
     play.steps = [batch(9, 8), play.wait(0.15)]
     with pytest.raises(CollectionBrokenError, match=message):
-        run(tmp_path, follow=True, look_seconds=0.1)
+        run(tmp_path, follow=True, look_every=0.1)
     assert (files(tmp_path), look_count(tmp_path)) == ([[8]], 1)
 
 
@@ -298,7 +299,7 @@ def test_looks_bear_the_name_of_the_cluster(play: Play, tmp_path: Path) -> None:
     from jobs.decoders.captures import find_captures
 
     play.steps = [batch(4, 3)]
-    run(tmp_path, cluster_name="prod")
+    run(tmp_path, cluster_id="prod")
     for path in tmp_path.glob("consumer_offsets-*"):
         path.unlink()
     assert {capture.cluster_id for capture in find_captures((str(tmp_path),))} == {"prod"}

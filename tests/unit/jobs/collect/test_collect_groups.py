@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.groups import Poll
 from jobs.collect import groups as collect_groups
 from jobs.collect import session as collection
 from jobs.collect.folder import open_folder
 from jobs.collect.groups import GroupCollection, changes
-from jobs.collect.session import Ending, Request
+from jobs.collect.options import CollectOptions
+from jobs.collect.session import Ending
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError
 from schemas.positions import PolledGroups, SeenGroup
 
@@ -144,9 +144,9 @@ def run(play: Play, folder: Path, *, ends_after: float | None = None, **changes:
     ending = Ending()
     if ends_after is not None:
         play.on_sleep = lambda: setattr(ending, "is_asked", play.moment >= ends_after)
-    request = Request("b:1", folder, ClientProperties({}, {}), follow=ends_after is not None, polls=True, **changes)
+    options = CollectOptions(bootstrap_servers="b:1", output=folder, follow=ends_after is not None, poll=True, **changes)
     with open_folder(folder, play.now) as opened:
-        collecting = GroupCollection(request, opened, play, opened.polled(), play.now)  # type: ignore[arg-type]
+        collecting = GroupCollection(options, opened, play, opened.polled(), play.now)  # type: ignore[arg-type]
         collecting.read(ending)
         return collecting.summary()
 
@@ -222,20 +222,20 @@ def test_another_cluster_ends_following(play: Play, tmp_path: Path) -> None:
     original = play.look
     play.look = lambda: {**original(), "cluster_id": "c" if play.moment < 10 else "d"}  # type: ignore[method-assign]
     with pytest.raises(CollectionBrokenError, match=r"^cluster d answers by now, cluster c was being polled; 1 changes of groups"):
-        run(play, tmp_path, ends_after=100.0, look_seconds=20.0)
+        run(play, tmp_path, ends_after=100.0, look_every=20.0)
     assert len(lines(tmp_path)) == 1
 
 
 def test_following_publishes_what_has_waited_long_enough_and_the_rest_at_the_end(play: Play, tmp_path: Path) -> None:
     states = iter(range(1000))
     play.next_answer = lambda: poll(group([member("a", next(states))]))
-    run(play, tmp_path, ends_after=23.0, poll_seconds=5.0, publish_seconds=12.0)
+    run(play, tmp_path, ends_after=23.0, poll_every=5.0, publish_every=12.0)
     assert [len(file) for file in lines(tmp_path)] == [3, 2]
 
 
 def test_a_poll_that_fails_on_the_way_is_told_and_not_missed(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     play.answers = [poll(group([member("a", 0)])), ClusterError("b:1: no answer"), poll(group([member("b", 0)]))]
-    run(play, tmp_path, ends_after=25.0, poll_seconds=10.0)
+    run(play, tmp_path, ends_after=25.0, poll_every=10.0)
     assert "no poll of the groups: b:1: no answer" in caplog.messages
     assert [[line["members"][0]["member_id"] for line in file] for file in lines(tmp_path)] == [["a", "b"]]
 
@@ -276,7 +276,7 @@ def test_the_signals_reach_polls(play: Play, tmp_path: Path) -> None:
     ending = Ending()
     ending.is_reading = True
     play.on_sleep = lambda: os.kill(os.getpid(), signal.SIGINT)
-    request = Request("b:1", tmp_path, ClientProperties({}, {}), follow=True, polls=True)
+    options = CollectOptions(bootstrap_servers="b:1", output=tmp_path, follow=True, poll=True)
     with ending.listening(), open_folder(tmp_path, play.now) as opened:
-        GroupCollection(request, opened, play, None, play.now).read(ending)  # type: ignore[arg-type]
+        GroupCollection(options, opened, play, None, play.now).read(ending)  # type: ignore[arg-type]
     assert len(lines(tmp_path)) == 1

@@ -6,20 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from jobs.options import build_parser
+from jobs.collect.options import CollectOptions
+from jobs.options import parse as parse_command
 from jobs.runtime.errors import UsageError
 
 NEEDED = ["collect", "--bootstrap-servers", "a:1", "--output", "d"]
 
 
-def parse(*options: str, needed: list[str] = NEEDED) -> dict:
-    return vars(build_parser().parse_args([*needed, *options]))
+def parse(*options: str, needed: list[str] = NEEDED) -> CollectOptions:
+    _, parsed = parse_command([*needed, *options])
+    assert isinstance(parsed, CollectOptions)
+    return parsed
 
 
 def test_defaults() -> None:
     expected = {"follow": False, "cluster_id": None, "client_properties": None, "look_every": 300.0, "timeout": 30.0, "output": Path("d")}
     found = parse()
-    assert {name: found[name] for name in expected} == expected
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -27,7 +30,7 @@ def test_defaults() -> None:
     [("a:1", "a:1"), (" a.b-c_d:65535 , 10.0.0.1:9092", "a.b-c_d:65535,10.0.0.1:9092"), ("[::1]:9092", "[::1]:9092")],
 )
 def test_addresses(text: str, expected: str) -> None:
-    assert parse(needed=["collect", "--bootstrap-servers", text, "--output", "d"])["bootstrap_servers"] == expected
+    assert parse(needed=["collect", "--bootstrap-servers", text, "--output", "d"]).bootstrap_servers == expected
 
 
 @pytest.mark.parametrize("text", ["a", "a:", ":1", "a:1,", "a:1 b:2", "user@a:1", "kafka://a:1", "a:x", "::1:9092", "a\n:1"])

@@ -1,0 +1,111 @@
+"""Options of a command line as fields of a dataclass, and the values that their texts stand for."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import datetime, timezone
+from typing import Any
+
+from jobs.runtime.locations import is_text, on_one_line
+
+LONGEST_RUN_NAME = 250
+_ADDRESS = re.compile(r"([^\s:@/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
+
+
+def option(default: Any = None, **argument: Any) -> Any:
+    """Return the field of an option that is called as the field is, with dashes.
+
+    Args:
+        default: MISSING for an option that has to be given.
+        argument: what else ``add_argument`` is to know.
+    """
+    return field(default=default, metadata=argument)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What every command takes. The options of a command are a subclass, in the order in which ``--help`` tells them."""
+
+    log_format: str = option("text", choices=("text", "json"), help="form of the log lines on stderr; in JSON the last one is the summary")
+
+    @classmethod
+    def add_to(cls, parser: argparse.ArgumentParser) -> None:
+        """Add these options to the parser of their command."""
+        for one in fields(cls):
+            need = {"required": True} if one.default is MISSING else {"default": one.default}
+            parser.add_argument(f"--{one.name.replace('_', '-')}", **need, **one.metadata)
+
+
+def moment(text: str) -> datetime:
+    """Return a moment as aware UTC from ISO 8601; one without a zone is taken as UTC. From 1970 to 2200, as in the tables."""
+    try:
+        parsed = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected ISO 8601 such as 2026-11-21T02:21:13Z, found {text!r}") from None
+    if not 1970 < parsed.year < 2200:  # at the ends a zone could lead out of them
+        raise argparse.ArgumentTypeError(f"expected a time from 1971 to 2199, found {text!r}")
+    return parsed.replace(tzinfo=timezone.utc) if parsed.tzinfo is None else parsed.astimezone(timezone.utc)
+
+
+def run_name(text: str) -> str:
+    """Return the name of a run: it stands in every commit, where Spark would replace ``${...}`` by a variable of the driver."""
+    if not 0 < len(text) <= LONGEST_RUN_NAME or not is_text(text) or "${" in text:
+        raise argparse.ArgumentTypeError(
+            f"expected 1 to {LONGEST_RUN_NAME} characters, none of them a control character, and no ${{, found {text[:50]!r}"
+        )
+    return text
+
+
+def cluster_name(text: str) -> str:
+    """Return a name that tables and logs can repeat."""
+    if not text or not is_text(text):
+        raise argparse.ArgumentTypeError(f"expected UTF-8 without control characters, found {text!r}")
+    return text
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Return what is listed, separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def wait_seconds(text: str) -> float:
+    """Return a length of time; ``inf`` is one too, ``nan`` would never be over."""
+    seconds = _number(text)
+    if not seconds >= 0:
+        raise argparse.ArgumentTypeError(f"expected seconds, found {text!r}")
+    return seconds
+
+
+def interval_seconds(text: str) -> float:
+    """Return a length of time in which something can happen."""
+    seconds = _number(text)
+    if not 0.1 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"expected 0.1 to 86400 seconds, found {text!r}")
+    return seconds
+
+
+def _number(text: str) -> float:
+    """Return a number; ``nan``, which compares with none, where there is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def partition(text: str) -> int:
+    """Return the number of a partition."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"expected the number of a partition, found {text[:50]!r}")
+    return int(text)
+
+
+def servers(text: str) -> str:
+    """Return the addresses of brokers, ``host:port`` separated by commas."""
+    addresses = [address.strip() for address in text.split(",")]
+    for address in addresses:
+        if not _ADDRESS.fullmatch(address):
+            raise argparse.ArgumentTypeError(f"expected HOST:PORT, several ones separated by commas, found {on_one_line(address)!r}")
+    return ",".join(addresses)
