@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from schemas.tables import (
@@ -85,9 +87,18 @@ FOLDED_ROWS = StructType(
 )
 """One row a snapshot of a KIP-848 group."""
 
+
+class RowKind(IntEnum):
+    """What a row of ``SOLVED_ROWS`` is."""
+
+    SOLUTION = 1
+    TOPICS = 2
+    STATE = 3
+
+
 SOLVED_ROWS = StructType(
     [
-        StructField("row_kind", STRING),
+        StructField("row_kind", INT),
         StructField("cluster_id", STRING),
         StructField("group_id", STRING),
         StructField("generation", INT),
@@ -123,7 +134,7 @@ SOLVED_ROWS = StructType(
         StructField("state", BINARY),
     ]
 )
-"""One row a solution, a generation's topics, or a group's state: ``row_kind`` says which.
+"""One row a solution, a generation's topics, or a group's state, as its ``RowKind`` says.
 
 A solution has its members' partitions as lists too where they become rows of ``assignments``.
 """

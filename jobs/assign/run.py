@@ -23,7 +23,7 @@ from jobs.storage.topic_changes import changed_topics
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import pack_chunks, runs_by_group, spread_groups, topic_runs
 from schemas.keys import GROUP
-from schemas.staging import SOLVED_ROWS
+from schemas.staging import SOLVED_ROWS, RowKind
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.tables.columns import PARTITION_RACKS
 from schemas.vocabulary import Basis, TopicBasis
@@ -187,13 +187,13 @@ def resolved_topics(solved: DataFrame) -> DataFrame:
     """Return one row a set of topics, with them as ``generation_topics`` stores them."""
     racks = F.transform("racks", lambda text: F.from_json(text, PARTITION_RACKS.simpleString()))
     topics = F.arrays_zip("topic_names", "topic_ids", "partition_counts", racks, "bases", "are_uncertain")
-    rows = solved.where(F.col("row_kind") == "topics").dropDuplicates(["cluster_id", "topics_hash"])
+    rows = solved.where(F.col("row_kind") == int(RowKind.TOPICS)).dropDuplicates(["cluster_id", "topics_hash"])
     return rows.withColumn("topics", topics.cast(GENERATION_TOPICS.schema["topics"].dataType)).select("cluster_id", "topics_hash", "topics")
 
 
 def _write(context: RunContext, solved: DataFrame) -> None:
     warehouse = context.warehouse
-    solutions = solved.where(F.col("row_kind") == "solution").withColumns(_solution_columns(context))
+    solutions = solved.where(F.col("row_kind") == int(RowKind.SOLUTION)).withColumns(_solution_columns(context))
     warehouse.append(ASSIGNMENTS.name, explode_members(solutions))
     warehouse.append(SOLUTIONS.name, solutions.select(*SOLUTIONS.schema.names))
     sequence = {"run_sequence": F.lit(context.run_sequence).cast("bigint")}
@@ -202,7 +202,7 @@ def _write(context: RunContext, solved: DataFrame) -> None:
         topics = topics.join(warehouse.read(GENERATION_TOPICS.name), ["cluster_id", "topics_hash"], "left_anti")
     warehouse.append(GENERATION_TOPICS.name, topics.withColumns(sequence).select(*GENERATION_TOPICS.schema.names))
     states = (
-        solved.where(F.col("row_kind") == "state")
+        solved.where(F.col("row_kind") == int(RowKind.STATE))
         .withColumnRenamed("topic_names", "topics")
         .withColumns(sequence)
         .select(*GROUP_STATES.schema.names)

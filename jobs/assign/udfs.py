@@ -28,7 +28,7 @@ from jobs.workers.batches import table_of
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.holdings_column import pack_holdings
 from jobs.workers.packing import group_by_topic, is_fact_of_its_own, unpack_runs, unpack_snapshots
-from schemas.staging import SOLVED_ROWS
+from schemas.staging import SOLVED_ROWS, RowKind
 
 FRAME_ROWS, FRAME_BYTES = 20_000, 4 << 20
 """Rows of an output frame, and bytes that what they hold is packed into: large enough to be cheap, small enough for a worker's memory.
@@ -169,7 +169,7 @@ def _step_rows(
     member_ids = [member.member_id for member in snapshot.members]
     group_instance_ids = [member.group_instance_id for member in snapshot.members]
     common = {
-        "row_kind": "solution",
+        "row_kind": RowKind.SOLUTION,
         "cluster_id": key[0],
         "group_id": key[1],
         "generation": snapshot.generation,
@@ -217,13 +217,13 @@ def _topics_row(cluster_id: str, topics: tuple[ResolvedTopic, ...]) -> dict[str,
         "are_uncertain": [topic.is_uncertain for topic in topics],
     }
     digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
-    return {"row_kind": "topics", "cluster_id": cluster_id, "topics_hash": digest, **row}
+    return {"row_kind": RowKind.TOPICS, "cluster_id": cluster_id, "topics_hash": digest, **row}
 
 
 def _state_row(group: tuple[str, str], state: State, snapshot_count: int, *, is_checkpoint: bool) -> dict[str, Any]:
     snapshot = state.step.snapshot
     return {
-        "row_kind": "state",
+        "row_kind": RowKind.STATE,
         "cluster_id": group[0],
         "group_id": group[1],
         "generation": snapshot.generation,

@@ -27,7 +27,7 @@ from jobs.workers.holdings_column import unpack_holdings
 from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
 from schemas.config import Settings
 from schemas.keys import GROUP
-from schemas.staging import SOLVED_ROWS
+from schemas.staging import SOLVED_ROWS, RowKind
 from schemas.tables import GROUP_STATES
 from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 
@@ -72,7 +72,7 @@ def solve(spark: SparkSession, rows: list[dict], max_generations: int = 500, sta
     return assign.solve(context, snapshots(spark, *rows), states).toArrow().to_pylist()
 
 
-def lines(rows: list[dict], kind: str) -> list[str]:
+def lines(rows: list[dict], kind: RowKind) -> list[str]:
     """Return the rows of a kind as text, in a fixed order."""
     return sorted(json.dumps(row, default=repr) for row in rows if row["row_kind"] == kind)
 
@@ -81,12 +81,12 @@ def test_solved_rows_do_not_depend_on_how_spark_cuts_the_data(spark: SparkSessio
     rows = history()
     with conf(spark, partitions=1, batch=200):
         reference = solve(spark, rows)
-    assert len(lines(reference, "solution")) == 9 * 2 + 9 * 2 + 4  # range has a counterfactual where it is the group's own
+    assert len(lines(reference, RowKind.SOLUTION)) == 9 * 2 + 9 * 2 + 4  # range has a counterfactual where it is the group's own
     for partitions, batch, max_generations in ((3, 1, 1), (7, 2, 2), (1, 1, 2), (3, 2, 500)):
         Random(partitions).shuffle(rows)
         with conf(spark, partitions=partitions, batch=batch):
             found = solve(spark, rows, max_generations)
-        for kind in ("solution", "state"):
+        for kind in (RowKind.SOLUTION, RowKind.STATE):
             assert lines(found, kind) == lines(reference, kind), f"{partitions} partitions, {batch} a batch, {max_generations} a chunk"
 
 
@@ -97,12 +97,12 @@ def test_a_run_goes_on_from_every_state(spark: SparkSession) -> None:
     """
     rows = [row for row in history() if row["group_id"] == "g"]
     whole, first = solve(spark, rows), solve(spark, rows[:3])
-    states = [{**row, "topics": row["topic_names"]} for row in first if row["row_kind"] == "state"]
+    states = [{**row, "topics": row["topic_names"]} for row in first if row["row_kind"] == RowKind.STATE]
     assert [(one["position"], one["snapshot_count"], one["is_checkpoint"]) for one in states] == [(1, 2, True), (2, 3, False)]
     for state in states:
         assert decode_state(state["state"]).step.snapshot.generation == state["generation"]
         second = solve(spark, rows[state["snapshot_count"] :], states=frame(spark, GROUP_STATES.schema, [of_table(state)]))
-        for kind in ("solution", "state"):
+        for kind in (RowKind.SOLUTION, RowKind.STATE):
             assert lines(second, kind) == lines([row for row in whole if (row["position"] or 0) > state["position"]], kind)
 
 
@@ -111,7 +111,7 @@ def of_table(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_state_is_kept_behind_every_so_many_snapshots_and_behind_the_last(spark: SparkSession) -> None:
-    states = [row for row in solve(spark, history()) if row["row_kind"] == "state"]
+    states = [row for row in solve(spark, history()) if row["row_kind"] == RowKind.STATE]
     kept = sorted((row["group_id"], row["position"], row["snapshot_count"], row["is_checkpoint"]) for row in states)
     of_g = [("g", 1, 2, True), ("g", 3, 4, True), ("g", 4, 5, False)]
     assert kept == [*of_g, ("h", 2, 2, True), ("h", 3, 3, False), ("k", 7, 1, False)]
@@ -148,7 +148,7 @@ def test_solutions_are_those_of_the_replay(chunks: list[dict[str, Any]]) -> None
             for one in state.step.solutions
         ]
     rows = run(of_g)
-    topics = {row["topics_hash"]: row["topic_names"] for row in rows if row["row_kind"] == "topics"}
+    topics = {row["topics_hash"]: row["topic_names"] for row in rows if row["row_kind"] == RowKind.TOPICS}
     found = [
         (
             *(row[name] for name in ("position", "basis", "strategy", "status", "rebalance_count")),
@@ -157,7 +157,7 @@ def test_solutions_are_those_of_the_replay(chunks: list[dict[str, Any]]) -> None
             else grouped(unpack_holdings(row["holdings"], members[row["position"]], topics[row["topics_hash"]])),
         )
         for row in rows
-        if row["row_kind"] == "solution"
+        if row["row_kind"] == RowKind.SOLUTION
     ]
     assert found == expected
 
@@ -176,7 +176,7 @@ def grouped(assignment: Assignment | None) -> dict[str, dict[str, list[int]]] | 
 def test_only_what_happened_has_lists_unless_all_is_kept(chunks: list[dict[str, Any]], keeps_all_rows: bool) -> None:
     settings = replace(SETTINGS, keeps_all_rows=keeps_all_rows)
     frames = solve_chunks(iter([pd.DataFrame(chunks)]), settings)
-    rows = [row for rows in frames for row in rows.to_dict("records") if row["row_kind"] == "solution"]
+    rows = [row for rows in frames for row in rows.to_dict("records") if row["row_kind"] == RowKind.SOLUTION]
     listed = {(row["basis"], row["conformance"]) for row in rows if row["held_topics"] is not None}
     unlisted = {(row["basis"], row["conformance"]) for row in rows if row["held_topics"] is None}
     happened = {(basis, word) for basis, word in listed | unlisted if basis == "observed" or (basis == "recomputed" and word != "exact")}
@@ -188,7 +188,7 @@ def test_only_what_happened_has_lists_unless_all_is_kept(chunks: list[dict[str, 
 
 
 def test_topics_are_written_once_a_task(chunks: list[dict[str, Any]]) -> None:
-    topics = [row for row in run(chunks) if row["row_kind"] == "topics"]
+    topics = [row for row in run(chunks) if row["row_kind"] == RowKind.TOPICS]
     names = [(row["topic_names"], row["bases"], row["are_uncertain"]) for row in topics]
     assert len({row["topics_hash"] for row in topics}) == len(topics)
     assert (["gone"], ["inferred"], [True]) in names
@@ -227,7 +227,7 @@ def test_an_unexpected_error_names_where_it_happened(chunks: list[dict[str, Any]
 
 def test_large_numbers_and_absent_ones_share_a_column() -> None:
     """Beside a null pandas would turn 2**53 + 1 into 2**53."""
-    rows = [{"row_kind": "solution", "position": 2**53 + 1}, {"row_kind": "topics"}]
+    rows = [{"row_kind": RowKind.SOLUTION, "position": 2**53 + 1}, {"row_kind": RowKind.TOPICS}]
     (frame_,) = udfs._to_frames(rows, SOLVED_ROWS)
     assert frame_["position"].tolist() == [2**53 + 1, pd.NA]
     assert list(frame_.columns) == SOLVED_ROWS.names
@@ -238,7 +238,8 @@ def test_a_frame_ends_where_it_holds_enough_and_the_next_begins_empty(column: st
     """Rows of a group with many members are large, however few they are."""
     monkeypatch.setattr(udfs, "FRAME_BYTES", 8)
     rows = [
-        {"row_kind": "solution", "position": number, column: packed} for number, packed in enumerate((bytes(5), None, bytes(3), bytes(7)))
+        {"row_kind": RowKind.SOLUTION, "position": number, column: packed}
+        for number, packed in enumerate((bytes(5), None, bytes(3), bytes(7)))
     ]
     assert [frame["position"].tolist() for frame in udfs._to_frames(rows, SOLVED_ROWS)] == [[0, 1, 2], [3]]
 
