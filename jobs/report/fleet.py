@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jobs.report.figures import EN_DASH, Figure, count, words
-from jobs.report.ranking import AT_LAST_SETTLED, COMMITS_ONLY, Ranking
+from jobs.report.measures import MEASURES, WHY
+from jobs.report.ranking import COMMITS_ONLY, Ranking
 from jobs.report.strategies import by_strategy, sum_of
-from jobs.report.view import IMBALANCE_BOUNDS, WHY, ConformanceLine, Count, ReportRows, Row, RuleLine, StatusLine
+from jobs.report.view import IMBALANCE_BOUNDS, ConformanceLine, Count, ReportRows, Row, RuleLine, StatusLine
 from schemas.vocabulary import Basis, Conformance, Severity, Status
 
 CONFORMANCES = (*(str(word) for word in Conformance), "none")
@@ -27,19 +28,11 @@ def headline(rows: ReportRows) -> tuple[Count, ...]:
     """Return the fleet's totals over the observed history, largest question first."""
     observed = [row for row in rows.tallies if row["basis"] == Basis.OBSERVED]
     only_commit = sum(number == 0 for (number,) in rows.ranked.values("generation_count"))
-
-    def measured(name: str, measure: str, note: str) -> Count:
-        return Count(name, sum_of(observed, measure).figure(WHY[measure]), note=note)
-
     return (
         Count("groups", count(len(rows.ranked)), note=f"{only_commit:,} of them {COMMITS_ONLY}" if only_commit else ""),
         Count("members", count(sum(number or 0 for (number,) in rows.ranked.values("member_count"))), note="in each group's last snapshot"),
         Count("generations", count(sum(row["generation_count"] for row in observed)), note="kept and audited"),
-        measured("movements", "movement_count", "partitions that changed owner"),
-        measured("avoidable", "avoidable_movement_count", "movements beyond what balance needs"),
-        measured("revocations", "actual_revocation_count", "as the members' claims show"),
-        measured("if eager", "eager_revocation_count", "had every client given up everything"),
-        measured("if cooperative", "cooperative_revocation_count", "had they given up only what left them"),
+        *(Count(one.total[0], sum_of(observed, one.column).figure(one.why), note=one.total[1]) for one in MEASURES if one.total),
     )
 
 
@@ -105,7 +98,7 @@ def rule_lines(findings: Iterable[Row]) -> tuple[RuleLine, ...]:
 def imbalance(ranked: Ranking) -> tuple[Count, ...]:
     """Return how many groups fall in each class; the note says how many of them whole partitions cannot make more even."""
     numbers, even = Counter[int | None](), Counter[int | None]()
-    for ratio, smallest, largest in ranked.values(*AT_LAST_SETTLED):
+    for ratio, smallest, largest in ranked.values("imbalance_ratio", "partitions_per_member_min", "partitions_per_member_max"):
         key = None if ratio is None else bisect_left(IMBALANCE_BOUNDS, ratio)
         numbers[key] += 1
         even[key] += largest is not None and largest - smallest <= 1

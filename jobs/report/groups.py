@@ -18,18 +18,16 @@ from jobs.report.figures import (
     moment,
     movement_words,
     ratio,
-    seconds,
     short_names,
     words,
 )
 from jobs.report.heat_map import lay_out
+from jobs.report.measures import OF_GENERATION, ONLY_UNBROKEN, WHY
 from jobs.report.ranking import GroupKey, Ranking, group_key
 from jobs.report.strategies import GROUP_COLUMNS, compare
 from jobs.report.timeline import KINDS, course, draw, moved, special
 from jobs.report.view import (
     SETTLED_COLUMNS,
-    WEIGHTS,
-    WHY,
     CauseLine,
     FindingView,
     Flow,
@@ -41,26 +39,17 @@ from jobs.report.view import (
 )
 from schemas.vocabulary import Basis, Severity
 
-_ONLY_UNBROKEN = ("avoidable_movement_count",)  # not known where generations are missing in between
-
 _CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "orphaned_count")
 """Audit columns that together count the partitions that changed owner; those handed over are gained ones."""
+
+_WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio", "rack_match_ratio")
+"""What the head of a group's details says of its last settled generation besides."""
 
 MOST_DRAWN = 3
 """Generations of a group whose movements are drawn: the newest in which something moved."""
 
+_NOT_COMPARED = "nothing to compare: a first known generation, or one without members"
 AT_MOST = "\N{LESS-THAN OR EQUAL TO}"
-
-_FIGURES = {
-    "member_count": "not known",
-    "idle_member_count": "not known",
-    "partition_count": "not known",
-    "movement_count": "its predecessor is not known",
-    "avoidable_movement_count": "no predecessor, or not settled",
-    "actual_revocation_count": "the members' claims cannot tell, or its predecessor is not known",
-    "eager_revocation_count": "its predecessor is not known",
-    "cooperative_revocation_count": "its predecessor is not known",
-}
 
 
 def anchor_digest(cluster_id: str, group_id: str) -> bytes:
@@ -202,7 +191,7 @@ def _group_view(
     return GroupView(
         line=line,
         loads=EN_DASH if largest is None else f"{largest:,}" if smallest == largest else f"{smallest:,} to {largest:,}",
-        weights={name: ratio(row[name], WHY[name]) for name in (*WEIGHTS, "rack_match_ratio")},
+        weights={name: ratio(row[name], WHY[name]) for name in _WEIGHTS},
         verdict=_verdict(row),
         first_at=moment(from_ms(row["first_at_ms"])),
         settled=_settled(row),
@@ -250,7 +239,7 @@ def _cause_lines(generations: Sequence[Row]) -> tuple[CauseLine, ...]:
         grouped.setdefault(None if row["triggers"] is None else tuple(row["triggers"]), []).append(row)
 
     def total(rows: Sequence[Row], measure: str) -> Figure:
-        known = [row[measure] for row in rows if row[measure] is not None and not (measure in _ONLY_UNBROKEN and row["generation_gap"])]
+        known = [row[measure] for row in rows if row[measure] is not None and not (measure in ONLY_UNBROKEN and row["generation_gap"])]
         return Total(sum(known), len(known), len(rows)).figure(WHY[measure])
 
     ordered = sorted(grouped.items(), key=lambda item: (item[0] is None, -len(item[1]), item[0] or ()))
@@ -293,16 +282,9 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
         gap=row["generation_gap"] if (row["generation_gap"] or 0) > 0 else 0,
         course=course(row),
         triggers=_triggers(row["triggers"]),
-        figures={name: count(row[name], why) for name, why in _FIGURES.items()}
-        | _bounded(row)
-        | {
-            "imbalance_ratio": ratio(row["imbalance_ratio"], "no members, or no partitions"),
-            **{name: ratio(row[name], WHY[name]) for name in WEIGHTS},
-            "follow_up_ms": seconds(row["follow_up_ms"], "no follow-up came next"),
-            "pause_partition_ms": seconds(row["pause_partition_ms"], "no next generation tells how long"),
-        },
+        figures={column: write(row[column], why) for column, (write, why) in OF_GENERATION.items()} | _bounded(row),
         parts=_parts(row),
-        conformance=Figure(EN_DASH, WHY["none"]) if row["conformance"] is None else Figure(words(row["conformance"])),
+        conformance=Figure(EN_DASH, _NOT_COMPARED) if row["conformance"] is None else Figure(words(row["conformance"])),
         mark=row["conformance"] or "none",
         flows=tuple(_flow(flow, names) for flow in ordered),
         exchange=draw_exchange(ordered, names, sum(row[name] or 0 for name in _CHANGES)) if is_drawn else None,

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from jobs.findings import COMMIT_RULES, RULES
 from jobs.report.fleet import pool
+from jobs.report.measures import MEASURES
 from jobs.report.ranking import has_no_generations
 from jobs.report.view import ReportRows, Row
 from schemas.vocabulary import Basis, Severity
@@ -18,16 +19,6 @@ Sample = tuple[Mapping[str, str], float | int | None]
 
 MOST_GROUPS = 20_000
 """Groups that have samples of their own, the worst, since each has fourteen series."""
-
-_GROUP_GAUGES = {
-    "members": ("member_count", "Members in the group's last snapshot."),
-    "generations": ("generation_count", "Generations of the group that are kept and audited."),
-    "movements": ("movement_count", "Partitions that changed owner in these generations."),
-    "avoidable_movements": ("avoidable_movement_count", "Movements beyond what balance needs."),
-    "imbalance_ratio": ("imbalance_ratio", "Largest over mean number of partitions a member, last settled generation."),
-    "member_partitions_min": ("partitions_per_member_min", "Smallest number of partitions of a member, last settled generation."),
-    "member_partitions_max": ("partitions_per_member_max", "Largest number of partitions of a member, last settled generation."),
-}
 
 
 def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
@@ -52,7 +43,7 @@ def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
     yield from _gauge("current_findings", "Findings of the newest generation of each group by rule.", current)
     listed = sorted(rows.ranked[:MOST_GROUPS], key=lambda row: (row["cluster_id"], row["group_id"]))
     ranked = [row for row in listed if not has_no_generations(row)]
-    for name, (column, text) in _GROUP_GAUGES.items():
+    for column, (name, text) in ((measure.column, measure.gauge) for measure in MEASURES if measure.gauge):
         yield from _gauge(f"group_{name}", text, ((_group(row), row[column]) for row in ranked))
     yield from _gauge("group_findings", "Findings of the group by severity.", _severities(ranked, "{}_count"))
     current = _severities(ranked, "current_{}_count")

@@ -12,9 +12,8 @@ from pyspark.sql import functions as F
 from jobs.report.commit_groups import count_commits
 from jobs.report.figures import from_ms
 from jobs.report.groups import add_settled
+from jobs.report.measures import AT_LAST_SETTLED, OF_GENERATION, ONLY_UNBROKEN, SUMMED, SUMS
 from jobs.report.ranking import (
-    AT_LAST_SETTLED,
-    SUMS,
     Ranking,
     choose_findings,
     finding_key,
@@ -22,7 +21,7 @@ from jobs.report.ranking import (
     has_no_generations,
     merge_parts,
 )
-from jobs.report.view import MEASURES, SETTLED_COLUMNS, WEIGHTS, ReportRows
+from jobs.report.view import SETTLED_COLUMNS, ReportRows
 from jobs.storage.sql_literals import quoted
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
@@ -48,9 +47,6 @@ _GENERATION_COLUMNS = (
     "generation_gap",
     "is_follow_up",
     "is_settled",
-    "member_count",
-    "idle_member_count",
-    "partition_count",
     "revoked_count",
     "reassigned_count",
     "handed_over_count",
@@ -58,12 +54,8 @@ _GENERATION_COLUMNS = (
     "lost_count",
     "withheld_count",
     "orphaned_count",
-    *MEASURES,
+    *OF_GENERATION,
     "is_lower_bound",
-    "imbalance_ratio",
-    *WEIGHTS,
-    "follow_up_ms",
-    "pause_partition_ms",
     "batched_epoch_count",
     "is_superseded",
     "triggers",
@@ -89,7 +81,7 @@ def _milliseconds() -> Column:
 
 def _measured(name: str) -> Column:
     """Return the values of a measure that sums may hold: what was avoidable is not known where generations are missing in between."""
-    if name != "avoidable_movement_count":
+    if name not in ONLY_UNBROKEN:
         return F.col(name)
     return F.when(F.coalesce("generation_gap", F.lit(0)) == 0, F.col(name))
 
@@ -163,8 +155,8 @@ def _costs() -> list[Column]:
         F.count("*").alias("generation_count"),
         F.count(half_hash).alias("covered_count"),
         F.sum(half_hash).alias("coverage"),
-        *(F.sum(_measured(name)).alias(f"{name}_sum") for name in MEASURES),
-        *(F.count(_measured(name)).alias(f"{name}_known") for name in MEASURES),
+        *(F.sum(_measured(name)).alias(f"{name}_sum") for name in SUMMED),
+        *(F.count(_measured(name)).alias(f"{name}_known") for name in SUMMED),
         F.sum("rebalance_count").alias("rebalance_count"),
         (millionths * F.lit(Decimal("0.000001"))).alias("imbalance_ratio_sum"),
         F.count(ratio).alias("imbalance_ratio_known"),

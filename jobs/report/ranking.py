@@ -8,15 +8,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, overload
 
+from jobs.report.measures import AT_LAST_SETTLED, SUMS
 from schemas.vocabulary import Severity
 
 Row = Mapping[str, Any]
 GroupKey = tuple[str, str]
-
-SUMS = ("movement_count", "avoidable_movement_count")
-"""Measures that are summed over the history of a group; ``<measure>_known`` counts the generations that know it."""
-AT_LAST_SETTLED = ("imbalance_ratio", "partitions_per_member_min", "partitions_per_member_max")
-"""Columns of a group that are those of its last settled generation with members."""
 
 COMMITS_ONLY = "commits only"
 """What stands for the strategy of a group of which nothing but commits has landed: its members assign partitions themselves."""

@@ -7,22 +7,27 @@ from decimal import Decimal
 from typing import Any
 
 from jobs.report.figures import Figure, Total, count, ratio
-from jobs.report.view import MEASURES, WHY, Row, StrategyLine
+from jobs.report.measures import SUMMED, WHY
+from jobs.report.view import Row, StrategyLine
 from schemas.vocabulary import STRATEGIES, Basis, Status
 
 Coverage = tuple[int, int | Decimal]
 Rival = tuple[Mapping[str, Figure], Mapping[str, int]]
 """Figures of a strategy, and of how many generations it does not know them."""
 
-FLEET_COLUMNS = (*MEASURES, "unsolved_count")
+_ACTUAL = "actual_revocation_count"
+_SUMS = (*(name for name in SUMMED if name != _ACTUAL), _ACTUAL)
+"""What really was revoked comes last: only what happened has it."""
+
+FLEET_COLUMNS = (*_SUMS, "unsolved_count")
 """The figures of a strategy over a fleet, in the order of the table's columns; balance has no meaning there."""
 
-GROUP_COLUMNS = (*MEASURES, "rebalance_count", "imbalance_ratio_mean", "imbalance_ratio_max", "spread_max", "unsolved_count")
+GROUP_COLUMNS = (*_SUMS, "rebalance_count", "imbalance_ratio_mean", "imbalance_ratio_max", "spread_max", "unsolved_count")
 """The same over the history of one group."""
 
 
 def sum_of(rows: Iterable[Row], measure: str) -> Total:
-    """Return the sum over all rows for one of ``MEASURES``."""
+    """Return the sum over all rows for one of ``SUMMED``."""
     return sum((Total(row[f"{measure}_sum"] or 0, row[f"{measure}_known"], row["generation_count"]) for row in rows), Total())
 
 
@@ -50,7 +55,7 @@ def compare(tallies: Iterable[Row], columns: Sequence[str], own: str | None = No
     rivals: dict[Coverage, list[Rival]] = {}
     for is_observed, _, coverage, rows, figures in shown:
         if not is_observed:
-            rivals.setdefault(coverage, []).append((figures, {name: sum_of(rows, name).unknown for name in MEASURES}))
+            rivals.setdefault(coverage, []).append((figures, {name: sum_of(rows, name).unknown for name in SUMMED}))
     return tuple(
         StrategyLine(
             name=strategy,
@@ -75,16 +80,16 @@ def _coverage(rows: Iterable[Row]) -> Coverage:
 def _figures(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Figure]:
     known = sum(row["imbalance_ratio_known"] for row in rows)
     is_observed = rows[0]["basis"] == Basis.OBSERVED
-    why_actual = WHY["actual_revocation_count"] if is_observed else "nobody revoked anything: this did not happen"
-    figures = {measure: sum_of(rows, measure).figure(WHY[measure]) for measure in MEASURES}
+    why_actual = WHY[_ACTUAL] if is_observed else "nobody revoked anything: this did not happen"
+    figures = {measure: sum_of(rows, measure).figure(WHY[measure]) for measure in SUMMED}
     figures |= {
-        "actual_revocation_count": sum_of(rows, "actual_revocation_count").figure(why_actual),
-        "rebalance_count": count(_known(sum, rows, "rebalance_count"), "not known for any generation"),
+        _ACTUAL: sum_of(rows, _ACTUAL).figure(why_actual),
+        "rebalance_count": count(_known(sum, rows, "rebalance_count"), WHY["rebalance_count"]),
         "imbalance_ratio_mean": ratio(
-            float(sum(row["imbalance_ratio_sum"] or 0 for row in rows) / known) if known else None, WHY["imbalance_ratio"]
+            float(sum(row["imbalance_ratio_sum"] or 0 for row in rows) / known) if known else None, WHY["imbalance_ratio_mean"]
         ),
-        "imbalance_ratio_max": ratio(_known(max, rows, "imbalance_ratio_max"), WHY["imbalance_ratio"]),
-        "spread_max": count(_known(max, rows, "spread_max"), WHY["imbalance_ratio"]),
+        "imbalance_ratio_max": ratio(_known(max, rows, "imbalance_ratio_max"), WHY["imbalance_ratio_max"]),
+        "spread_max": count(_known(max, rows, "spread_max"), WHY["spread_max"]),
         "unsolved_count": count(sum(row["generation_count"] for row in rows if _is_unsolved(row["status"]))),
     }
     return {name: figures[name] for name in columns}

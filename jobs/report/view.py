@@ -9,79 +9,24 @@ from typing import Any
 from jobs.report.exchange import Exchange
 from jobs.report.figures import Figure
 from jobs.report.heat_map import Heat
+from jobs.report.measures import SETTLED, TITLES
 from jobs.report.ranking import Ranking
 from jobs.report.timeline import Timeline
 
 Row = Mapping[str, Any]
 
-MEASURES = (
-    "movement_count",
-    "avoidable_movement_count",
-    "eager_revocation_count",
-    "cooperative_revocation_count",
-    "actual_revocation_count",
-)
-"""Audit columns that the report sums: a row has ``<measure>_sum`` and ``<measure>_known``, the rows that know it."""
-
-WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio")
-"""Audit columns that weigh members by what their partitions carry."""
-
-SETTLED_COLUMNS = (
-    "strategy",
-    "imbalance_ratio",
-    *WEIGHTS,
-    "rack_match_ratio",
-    "partitions_per_member_min",
-    "partitions_per_member_max",
-    "partitions_per_member_mean",
-    "verdict",
-    "better_strategy",
-    "better_gain",
-)
+SETTLED_COLUMNS = ("strategy", *SETTLED, "verdict", "better_strategy", "better_gain")
 """Audit columns of a group's last settled generation with members that its details show."""
 
 IMBALANCE_BOUNDS = (1.0, 1.1, 1.25, 1.5, 2.0)
 """Upper bounds of the classes of ``imbalance_ratio``; class 0 is up to 1.0, the last one is open."""
-
-WHY = {
-    "movement_count": "no generation with a known predecessor",
-    "avoidable_movement_count": "no settled generation whose predecessor is known",
-    "eager_revocation_count": "no generation with a known predecessor",
-    "cooperative_revocation_count": "no generation with a known predecessor",
-    "actual_revocation_count": "the members' claims cannot tell, or nothing came before",
-    "member_count": "nothing but the group's commits has landed",
-    "imbalance_ratio": "no settled generation with members and partitions",
-    "lag_imbalance_ratio": "no commit with a later look tells a lag, or nothing waits",
-    "throughput_imbalance_ratio": "no looks before and after tell what comes in, or nothing does",
-    "rack_match_ratio": "members name no racks, or those of the replicas are not known",
-    "none": "nothing to compare: a first known generation, or one without members",
-}
-"""Why a figure can be unknown, by column."""
-
-_HEADINGS = {
-    "movement_count": "movements",
-    "avoidable_movement_count": "avoidable movements",
-    "actual_revocation_count": "actual revocations",
-    "eager_revocation_count": "eager",
-    "cooperative_revocation_count": "cooperative",
-    "imbalance_ratio": "imbalance by count",
-    "lag_imbalance_ratio": "by lag",
-    "throughput_imbalance_ratio": "by throughput",
-    "follow_up_ms": "seconds to follow-up",
-    "pause_partition_ms": "seconds unowned",
-    "rebalance_count": "calls",
-    "imbalance_ratio_mean": "mean imbalance",
-    "imbalance_ratio_max": "worst imbalance",
-    "spread_max": "largest spread",
-}
-"""What the page calls a column of figures; others by their own name."""
 
 Cell = tuple[str, Figure]
 """A figure, and what the page calls it."""
 
 
 def _cells(figures: Mapping[str, Figure]) -> Iterator[Cell]:
-    return ((_HEADINGS.get(name, name), figure) for name, figure in figures.items())
+    return ((TITLES.get(name, name), figure) for name, figure in figures.items())
 
 
 @dataclass(frozen=True)
@@ -99,7 +44,7 @@ class ReportRows:
             settled_at_ms and ``SETTLED_COLUMNS``.
         tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
             are null for all groups together that are shown without details: generation_count, of these covered_count, which have
-            members, and coverage (a sum that is equal for equal sets of these only, null without any), the MEASURES,
+            members, and coverage (a sum that is equal for equal sets of these only, null without any), ``SUMMED``,
             rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations, the
             newest observed audit rows of a group with details, newest first, with observed_at_ms (of a group's rows only).
         holdings: per member and topic of the settled generation: group_instance_id, member_partition_count, topic and

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from decimal import Decimal
 
+from jobs.report.measures import SUMMED
 from jobs.report.ranking import Ranking
-from jobs.report.view import MEASURES, ReportRows
+from jobs.report.view import ReportRows
 
 AS_OF = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 SUMMARY = {"run_id": "run-7", "input_counts": {"read": 962, "landed": 900, "skipped": 62, "consumer-offsets.skipped.offset commit": 62}}
@@ -64,7 +65,7 @@ def generation_row(generation, previous, group_id="orders", **changes):
 def measures(**known):
     """Sums over three generations; a measure that is not named is unknown in all of them."""
     columns = {}
-    for measure in MEASURES:
+    for measure in SUMMED:
         columns |= {f"{measure}_sum": known.get(measure), f"{measure}_known": 3 if measure in known else 0}
     return columns
 
