@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from schemas.tables import (
@@ -86,15 +84,6 @@ FOLDED_ROWS = StructType(
     [*[StructField(name, STRING) for name in ("cluster_id", "source", "source_position")], *_decoded(SUBSCRIPTION_SNAPSHOTS).fields]
 )
 """One row a snapshot of a KIP-848 group."""
-
-
-class RowKind(IntEnum):
-    """What a row of ``SOLVED_ROWS`` is."""
-
-    SOLUTION = 1
-    TOPICS = 2
-    STATE = 3
-
 
 SOLVED_ROWS = StructType(
     [

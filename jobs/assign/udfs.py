@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -24,11 +24,12 @@ from assignors.replay.steps import OBSERVED, Solution, State, Step
 from assignors.replay.topic_metadata import ClusterLooks, ResolvedTopic
 from jobs.assign.state_codec import decode_state, encode_state
 from jobs.assign.time_limit import TimeLimit
-from jobs.workers.batches import table_of
+from jobs.workers.batches import Rows, table_of
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.holdings_column import pack_holdings
 from jobs.workers.packing import group_by_topic, is_fact_of_its_own, unpack_runs, unpack_snapshots
-from schemas.staging import SOLVED_ROWS, RowKind
+from schemas.row_types import RowKind, SolvedRow
+from schemas.staging import SOLVED_ROWS
 
 FRAME_ROWS, FRAME_BYTES = 20_000, 4 << 20
 """Rows of an output frame, and bytes that what they hold is packed into: large enough to be cheap, small enough for a worker's memory.
@@ -38,7 +39,7 @@ _PACKED_COLUMNS = ("holdings", "state")
 _PANDAS_TYPES = {"integer": "Int32", "long": "Int64", "boolean": "boolean", "double": "Float64"}
 
 
-def _to_frames(rows: Iterable[dict[str, Any]], schema: StructType) -> Iterator[pd.DataFrame]:
+def _to_frames(rows: Iterable[Mapping[str, Any]], schema: StructType) -> Iterator[pd.DataFrame]:
     """Yield data frames of the declared columns and types; an absent key is a null.
 
     Typed, since pandas would turn integers beside a null into floats, and an untyped empty column into nothing that Arrow knows.
@@ -47,10 +48,10 @@ def _to_frames(rows: Iterable[dict[str, Any]], schema: StructType) -> Iterator[p
         GroupFailedError: a row does not fit the types.
     """
     types = {column.name: _PANDAS_TYPES.get(column.dataType.typeName(), "object") for column in schema}
-    batch: list[dict[str, Any]] = []
+    batch: list[Mapping[str, Any]] = []
     size = 0
 
-    def frame(batch: list[dict[str, Any]]) -> pd.DataFrame:
+    def frame(batch: Rows) -> pd.DataFrame:
         return pd.DataFrame({name: pd.Series([row.get(name) for row in batch], dtype=kind) for name, kind in types.items()})
 
     for row in rows:
@@ -113,7 +114,7 @@ def solve_chunks(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Ite
         yield from _to_frames(_solved_rows(frames, settings, guard), SOLVED_ROWS)
 
 
-def _solved_rows(frames: Iterator[pd.DataFrame], settings: SolveSettings, guard: Guard) -> Iterator[dict[str, Any]]:
+def _solved_rows(frames: Iterator[pd.DataFrame], settings: SolveSettings, guard: Guard) -> Iterator[SolvedRow]:
     topics_seen: set[tuple[str, str]] = set()
     chunks = (chunk for frame in frames for chunk in frame.to_dict("records"))
     for key, of_group in groupby(chunks, key=lambda chunk: (chunk["cluster_id"], chunk["group_id"])):
@@ -123,7 +124,7 @@ def _solved_rows(frames: Iterator[pd.DataFrame], settings: SolveSettings, guard:
 
 def _replay_group(
     key: tuple[str, str], of_group: Iterable[dict[str, Any]], settings: SolveSettings, topics_seen: set[tuple[str, str]], guard: Guard
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[SolvedRow]:
     chunks = iter(of_group)
     first = next(chunks)
     state = decode_state(bytes(first["state"])) if first["state"] is not None else None
@@ -160,7 +161,7 @@ def _step_rows(
     recurrences: Recurrences | None,
     topics_seen: set[tuple[str, str]],
     keeps_all_rows: bool,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[SolvedRow]:
     topics = _topics_row(key[0], step.topics)
     if (key[0], topics["topics_hash"]) not in topics_seen:
         topics_seen.add((key[0], topics["topics_hash"]))
@@ -168,7 +169,7 @@ def _step_rows(
     snapshot = step.snapshot
     member_ids = [member.member_id for member in snapshot.members]
     group_instance_ids = [member.group_instance_id for member in snapshot.members]
-    common = {
+    common: SolvedRow = {
         "row_kind": RowKind.SOLUTION,
         "cluster_id": key[0],
         "group_id": key[1],
@@ -182,7 +183,7 @@ def _step_rows(
         "is_follow_up": step.is_follow_up,
     }
     for solution in step.solutions:
-        row = {**common, **_solution_columns(solution, recurrences)}
+        row: SolvedRow = {**common, **_solution_columns(solution, recurrences)}
         if solution.assignment is not None:
             given = [group_by_topic(solution.assignment.get(member_id, ())) for member_id in member_ids]
             row["holdings"] = pack_holdings(given, topics["topic_names"])
@@ -193,7 +194,7 @@ def _step_rows(
         yield row
 
 
-def _solution_columns(solution: Solution, recurrences: Recurrences | None) -> dict[str, Any]:
+def _solution_columns(solution: Solution, recurrences: Recurrences | None) -> SolvedRow:
     return {
         "basis": solution.basis,
         "strategy": solution.strategy,
@@ -207,8 +208,8 @@ def _solution_columns(solution: Solution, recurrences: Recurrences | None) -> di
     }
 
 
-def _topics_row(cluster_id: str, topics: tuple[ResolvedTopic, ...]) -> dict[str, Any]:
-    row = {
+def _topics_row(cluster_id: str, topics: tuple[ResolvedTopic, ...]) -> SolvedRow:
+    row: SolvedRow = {
         "topic_names": [topic.topic for topic in topics],
         "topic_ids": [topic.topic_id for topic in topics],
         "partition_counts": [topic.partition_count for topic in topics],
@@ -220,7 +221,7 @@ def _topics_row(cluster_id: str, topics: tuple[ResolvedTopic, ...]) -> dict[str,
     return {"row_kind": RowKind.TOPICS, "cluster_id": cluster_id, "topics_hash": digest, **row}
 
 
-def _state_row(group: tuple[str, str], state: State, snapshot_count: int, *, is_checkpoint: bool) -> dict[str, Any]:
+def _state_row(group: tuple[str, str], state: State, snapshot_count: int, *, is_checkpoint: bool) -> SolvedRow:
     snapshot = state.step.snapshot
     return {
         "row_kind": RowKind.STATE,

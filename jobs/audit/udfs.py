@@ -6,7 +6,7 @@ Each is a module-level function over an iterator of batches. Workers import neit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from itertools import chain, groupby
@@ -16,7 +16,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from assignors.audit.audit import Audit, AuditedGeneration, GroupAudit
+from assignors.audit.movements import Difference
 from assignors.audit.verdicts import Alternative, judge
+from assignors.generation.balance import Balance
 from assignors.java.ordering import coordinator_partition
 from assignors.replay.steps import COUNTERFACTUAL, OBSERVED
 from jobs.findings import COMMIT_RULES, LOOK_RULES, RULES, Finding, GroupHistory, find, gather_facts
@@ -25,6 +27,7 @@ from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.packing import is_fact_of_its_own, unpack_generation, unpack_snapshot_row
+from schemas.row_types import AuditedRow, CommitFactsRow, FoundRow, GenerationRow, GrowthFactsRow
 from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PLACED_GROUPS
 
 
@@ -52,14 +55,14 @@ def place_groups(batches: Batches, offsets_partition_counts: dict[str, int]) -> 
     yield from to_batches(rows, to_arrow_schema(PLACED_GROUPS), 2_000)
 
 
-def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
+def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[AuditedRow]:
     rows = (row for batch in batches for row in batch.to_pylist())
     for key, of_group in groupby(rows, key=lambda row: (row["cluster_id"], row["group_id"])):
         audit_group = partial(_audit_group, offsets_partition_counts=offsets_partition_counts, guard=guard)
         yield from guard.compute(f"cluster {key[0]}, group {key[1]}", of_group, audit_group)
 
 
-def _audit_group(of_group: Iterable[dict[str, Any]], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[dict[str, Any]]:
+def _audit_group(of_group: Iterable[dict[str, Any]], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[AuditedRow]:
     audit, history = GroupAudit(), GroupHistory()
     for position, of_snapshot in groupby(of_group, key=lambda row: row["position"]):
         snapshot, *solved = of_snapshot
@@ -74,7 +77,7 @@ def _audit_group(of_group: Iterable[dict[str, Any]], offsets_partition_counts: d
 
 def _audit_snapshot(
     audit: GroupAudit, history: GroupHistory, row: dict[str, Any], solved: list[dict[str, Any]], offsets_partition_counts: dict[str, int]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[AuditedRow]:
     _refuse_repeats(row, solved)
     snapshot = unpack_snapshot_row(row)
     generation = unpack_generation(row, snapshot, solved)
@@ -84,11 +87,12 @@ def _audit_snapshot(
         return
     count = offsets_partition_counts.get(row["cluster_id"])
     common = {
-        **{name: row[name] for name in SNAPSHOT_COLUMNS},
+        **_generation_of(row),
         "coordinator_partition": row["offsets_partition"] if count is None else coordinator_partition(row["group_id"], count),
         "member_count": len(snapshot.members),
     }
-    yield from ({"finding": finding} for finding in _finding_rows(row, find(facts, RULES)))
+    for finding in _finding_rows(row, find(facts, RULES)):
+        yield {"finding": finding}
     for solution, figures in zip(solved, audits, strict=True):
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         columns = _audit_columns(solution, figures)
@@ -101,7 +105,7 @@ def _audit_snapshot(
         yield {"audit": {**key, **columns}}
         if is_fact_of_its_own(solution["basis"], solution["conformance"]) and figures.difference is not None:
             for movement in figures.difference.movements:
-                yield {"movement": {**key, **{name: getattr(movement, name) for name in MOVEMENT_COLUMNS}}}
+                yield {"movement": {**key, **movement._asdict()}}
 
 
 def _verdict_columns(observed: dict[str, Any], figures: Audit, generation: AuditedGeneration, audits: list[Audit]) -> dict[str, Any]:
@@ -131,7 +135,7 @@ def find_in_commits(batches: Iterable[pa.RecordBatch]) -> Batches:
     yield from to_batches(chain.from_iterable(map(_commit_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
 
 
-def _commit_findings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _commit_findings(row: CommitFactsRow) -> Iterator[FoundRow]:
     facts = CommitFacts(
         row["member_count"],
         [UnsubscribedTopic(**topic) for topic in row["unsubscribed"] or ()],
@@ -147,14 +151,24 @@ def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:
     yield from to_batches(chain.from_iterable(map(_growth_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
 
 
-def _growth_findings(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _growth_findings(row: GrowthFactsRow) -> Iterator[FoundRow]:
     grown = [GrownTopic(**topic) for topic in row["grown"]]
     facts = GrowthFacts(row["is_consumer_protocol"], grown, row["looked_until_ms"], row["known_until_ms"])
     return _finding_rows(row, find(facts, LOOK_RULES))
 
 
-def _finding_rows(row: dict[str, Any], found: Iterable[Finding]) -> Iterator[dict[str, Any]]:
-    where = {name: row[name] for name in SNAPSHOT_COLUMNS}
+def _generation_of(row: Mapping[str, Any]) -> GenerationRow:
+    return {
+        "cluster_id": row["cluster_id"],
+        "group_id": row["group_id"],
+        "generation": row["generation"],
+        "position": row["position"],
+        "observed_at_ms": row["observed_at_ms"],
+    }
+
+
+def _finding_rows(row: Mapping[str, Any], found: Iterable[Finding]) -> Iterator[FoundRow]:
+    where = _generation_of(row)
     for finding in found:
         yield {
             **where,
@@ -180,24 +194,8 @@ def _refuse_repeats(row: dict[str, Any], solved: list[dict[str, Any]]) -> None:
 
 TARGET_COLUMNS = ("reconciled_at", "epoch_at", "is_superseded")
 """What a snapshot of a consumer-protocol group tells of its target besides."""
-SNAPSHOT_COLUMNS = ("cluster_id", "group_id", "generation", "position", "observed_at_ms")
-MOVEMENT_COLUMNS = ("topic", "partition", "previous_generation", "previous_member_id", "member_id", "kind", "cause")
-DIFFERENCE_COLUMNS = (
-    "retained_count",
-    "revoked_count",
-    "reassigned_count",
-    "gained_count",
-    "lost_count",
-    "orphaned_count",
-    "withheld_count",
-    "handed_over_count",
-    "returned_count",
-    "movement_count",
-    "eager_revocation_count",
-    "cooperative_revocation_count",
-    "actual_revocation_count",
-    "is_eager",
-)
+DIFFERENCE_COLUMNS = (*(one.name for one in fields(Difference) if one.name not in ("movements", "withheld")), "movement_count")
+BALANCE_COLUMNS = tuple(one.name for one in fields(Balance))
 BOUND_COLUMNS = ("least_movement_count", "avoidable_movement_count", "least_spread", "is_lower_bound")
 SOLUTION_COLUMNS = ("status", "kafka_version", "topics_hash", "conformance", "is_follow_up", "rebalance_count")
 
@@ -214,5 +212,5 @@ def _audit_columns(solution: dict[str, Any], audit: Audit) -> dict[str, Any]:
     if audit.difference is not None:
         columns.update((name, getattr(audit.difference, name)) for name in DIFFERENCE_COLUMNS)
     if audit.balance is not None:
-        columns.update((name.name, getattr(audit.balance, name.name)) for name in fields(audit.balance))
+        columns.update((name, getattr(audit.balance, name)) for name in BALANCE_COLUMNS)
     return columns

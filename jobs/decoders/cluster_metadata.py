@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jobs.decoders.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped, text
+from jobs.decoders.decoded import LAST_MS, integer, landed, micros, quarantined, skipped, text
+from schemas.row_types import DecodedRow, PartitionRow, TopicRow
 
 KIND, KIND_WITHOUT_TOPICS = "topic_look", "look_without_topics"
 
 
-def decode_line(line: bytes) -> Iterator[Row]:
+def decode_line(line: bytes) -> Iterator[DecodedRow]:
     """Yield one decoded row for each topic of a look; a single quarantined one for a line that is no look.
 
     A look without topics is skipped as such: it says of no topic that it was not there, since who looked may not have been allowed to see
@@ -35,11 +36,11 @@ def decode_line(line: bytes) -> Iterator[Row]:
     yield from rows
 
 
-def _cluster(cluster_id: str | None) -> Row:
+def _cluster(cluster_id: str | None) -> DecodedRow:
     return {} if cluster_id is None else {"cluster_id": cluster_id}
 
 
-def _topic_row(topic: dict[str, Any], racks: dict[int, str | None], observed_at_ms: int, cluster_id: str | None) -> Row:
+def _topic_row(topic: dict[str, Any], racks: dict[int, str | None], observed_at_ms: int, cluster_id: str | None) -> DecodedRow:
     name, topic_id = text(topic["topic"]), _optional(text, topic.get("topic_id"))
     partitions = [_partition(partition, racks) for partition in _list(topic["partitions"])]
     partitions.sort(key=lambda partition: partition["partition"])
@@ -47,7 +48,7 @@ def _topic_row(topic: dict[str, Any], racks: dict[int, str | None], observed_at_
     if numbers != list(range(len(numbers))):
         raise ValueError(f"topic {name}: found partitions {numbers[:20]}, expected 0 to {len(numbers) - 1}")
     described = json.dumps([topic_id, partitions], sort_keys=True)
-    content = {
+    content: TopicRow = {
         "topic": name,
         "observed_at": micros(observed_at_ms),
         "topic_id": topic_id,
@@ -55,10 +56,10 @@ def _topic_row(topic: dict[str, Any], racks: dict[int, str | None], observed_at_
         "partitions": partitions,
         "fingerprint": hashlib.sha256(described.encode()).hexdigest(),
     }
-    return {**landed(KIND, "look", content), **_cluster(cluster_id), "source_position": f"{observed_at_ms} {name}"}
+    return {**landed(KIND), "look": content, **_cluster(cluster_id), "source_position": f"{observed_at_ms} {name}"}
 
 
-def _partition(partition: dict[str, Any], racks: dict[int, str | None]) -> Row:
+def _partition(partition: dict[str, Any], racks: dict[int, str | None]) -> PartitionRow:
     leader = _optional(integer, partition.get("leader"), 32)
     return {
         "partition": integer(partition["partition"], 32),

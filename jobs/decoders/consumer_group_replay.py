@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 from assignors.java.ordering import string_hash
 from assignors.replay.replay import UNRESOLVED
-from jobs.decoders.decoded import Row, micros
+from jobs.decoders.decoded import micros
 from jobs.decoders.versioned_table import VersionedTable
+from schemas.row_types import FoldedRow, MemberRow, TopicPartitions
 from schemas.vocabulary import DEFAULT_SERVER_STRATEGY, SERVER_STRATEGIES_BY_NAME, GroupState, GroupType
 from schemas.wire import VALUE_DECODERS, decode_key
 from schemas.wire.consumer_group import (
@@ -63,7 +64,7 @@ class _Change(NamedTuple):
     content: Any
 
 
-def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) -> Iterator[Row]:
+def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) -> Iterator[FoldedRow]:
     """Yield the snapshots of one group, ready for ``subscription_snapshots``.
 
     Of a compacted log the last record a key is left, so that a member's metadata may stand behind its target: such a member has, until
@@ -122,7 +123,7 @@ class _Group:
     """A group at one offset, and the snapshots taken until then."""
 
     def __init__(self, group_id: str, names: Mapping[str, str], to_come: Mapping[int, ConsumerGroupMemberMetadata]) -> None:
-        self.snapshots: list[Row] = []
+        self.snapshots: list[FoldedRow] = []
         self._group_id, self._names, self._to_come = group_id, names, to_come
         self._forget()
 
@@ -138,7 +139,7 @@ class _Group:
         self._currents: dict[str, ConsumerGroupCurrentMemberAssignment] = {}
         self._expressions: VersionedTable[tuple[str, ...]] = VersionedTable()
         self._left_instances: set[str] = set()
-        self._open: Row | None = None
+        self._open: FoldedRow | None = None
         self._awaited: tuple[str, ...] = ()
 
     def replay(self, change: _Change) -> None:
@@ -252,7 +253,7 @@ class _Group:
         members = self._members.as_of(generation) if is_of_older_copy else self._members.now
         expressions = self._expressions.as_of(generation) if is_of_older_copy else self._expressions.now
         begun_at_ms = self._begun_at_ms.get(generation)
-        content: Row = {
+        content: FoldedRow = {
             "group_id": self._group_id,
             "generation": generation,
             "observed_at": micros(record.timestamp_ms),
@@ -277,7 +278,7 @@ class _Group:
         self._members.forget_until(generation)
         self._expressions.forget_until(generation)
 
-    def _member(self, member_id: str, metadata: ConsumerGroupMemberMetadata, expressions: Mapping[str, tuple[str, ...]]) -> Row:
+    def _member(self, member_id: str, metadata: ConsumerGroupMemberMetadata, expressions: Mapping[str, tuple[str, ...]]) -> MemberRow:
         current = self._currents.get(member_id)
         resolved = expressions.get(metadata.topic_regex, ()) if metadata.topic_regex else ()
         held = self._entries(current.assigned) if current is not None else []
@@ -304,7 +305,7 @@ class _Group:
             "pending_revocation": self._entries(current.pending_revocation) if current is not None else [],
         }
 
-    def _entries(self, partitions: Iterable[TopicIdPartitions]) -> list[Row]:
+    def _entries(self, partitions: Iterable[TopicIdPartitions]) -> list[TopicPartitions]:
         """Return partitions by topic name; those of a topic that was deleted and made again under its name share one entry."""
         by_topic: dict[str, list[int]] = {}
         for entry in partitions:

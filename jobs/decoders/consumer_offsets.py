@@ -10,8 +10,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
-from jobs.decoders.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped
+from jobs.decoders.decoded import LAST_MS, integer, landed, micros, quarantined, skipped
 from jobs.decoders.leader_client import Form, UserData, leader_flavour
+from schemas.row_types import DecodedRow, GroupRecordRow, MemberRow, OffsetCommitRow, TopicPartitions
 from schemas.vocabulary import GroupState, GroupType
 from schemas.wire import (
     VALUE_DECODERS,
@@ -40,7 +41,7 @@ REMEMBERED_VALUES, REMEMBERED_BYTES = 4096, 1024
 Decoded = TypeVar("Decoded")
 
 
-def decode_line(line: bytes) -> Row:
+def decode_line(line: bytes) -> DecodedRow:
     """Return the decoded row of one NDJSON line; never raises, whatever the line is."""
     try:
         record = json.loads(line.decode())
@@ -58,15 +59,15 @@ def decode_record(
     offset: int | None,
     timestamp_ms: int | None,
     is_committed: bool | None = None,
-) -> Row:
+) -> DecodedRow:
     """Return the decoded row of one record; never raises, whatever the bytes are."""
-    row = {**_decode(key, value, partition, offset, timestamp_ms), "source_position": f"{partition}@{offset}"}
+    row: DecodedRow = {**_decode(key, value, partition, offset, timestamp_ms), "source_position": f"{partition}@{offset}"}
     if is_committed and "offset_commit" in row:
         row["offset_commit"]["is_uncertain"] = False
     return row
 
 
-def _decode(key: bytes | None, value: bytes | None, partition: int | None, offset: int | None, timestamp_ms: int | None) -> Row:
+def _decode(key: bytes | None, value: bytes | None, partition: int | None, offset: int | None, timestamp_ms: int | None) -> DecodedRow:
     payload = (key or b"") + (value or b"")
     if key is None:
         return quarantined("no_key", "missing_key", "found a record without key", payload)
@@ -84,7 +85,7 @@ def _decode(key: bytes | None, value: bytes | None, partition: int | None, offse
     return decode_value(parsed, key, value, partition, offset, timestamp_ms)
 
 
-def decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
+def decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> DecodedRow:
     """Return the decoded row of a record whose key is read; never raises, whatever the value is.
 
     Args:
@@ -97,13 +98,13 @@ def decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | 
         return quarantined(parsed.kind, error.reason, f"{where}{error.detail}", key + (value or b""))
 
 
-def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
+def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> DecodedRow:
     kind = parsed.kind if value is not None else f"{parsed.kind}_tombstone"
     if parsed.partition is not None:  # an offset commit: nothing else has one
         if parsed.partition < 0:  # brokers refuse a commit for a partition that their metadata do not have
             detail = f"group '{parsed.group_id}', topic '{parsed.topic}': found partition {parsed.partition}, expected 0 or more"
             return quarantined(parsed.kind, "negative_partition", detail, key + (value or b""))
-        return landed(kind, "offset_commit", _offset_commit(parsed, value, partition, offset, timestamp_ms))
+        return {**landed(kind), "offset_commit": _offset_commit(parsed, value, partition, offset, timestamp_ms)}
     if parsed.record_type != CLASSIC_GROUP_METADATA and parsed.record_type not in RECORD_TYPES:
         return skipped(kind)
     if value is not None:
@@ -114,10 +115,12 @@ def _decode_value(parsed: Key, key: bytes, value: bytes | None, partition: int |
             return quarantined(parsed.kind, "negative_generation", detail, key + value)
         if parsed.record_type == CLASSIC_GROUP_METADATA:
             return _group_metadata(parsed, content, key, value, partition, offset, timestamp_ms)
-    return landed(kind, "group_record", _group_record(parsed, key, value, partition, offset, timestamp_ms))
+    return {**landed(kind), "group_record": _group_record(parsed, key, value, partition, offset, timestamp_ms)}
 
 
-def _group_record(parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
+def _group_record(
+    parsed: Key, key: bytes, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None
+) -> GroupRecordRow:
     return {
         "offsets_partition": partition,
         "offset": offset,
@@ -132,7 +135,7 @@ def _group_record(parsed: Key, key: bytes, value: bytes | None, partition: int |
 
 def _group_metadata(
     parsed: Key, group: GroupMetadata, key: bytes, value: bytes, partition: int | None, offset: int, timestamp_ms: int | None
-) -> Row:
+) -> DecodedRow:
     if group.protocol_type not in CONSUMER_PROTOCOL_TYPES:
         # Kept all the same: it tells that the group's empty snapshots are not of consumers either.
         known = _group_record(parsed, key, value, partition, offset, timestamp_ms)
@@ -147,10 +150,9 @@ def _group_metadata(
     members = [_member(member, forms) for member in group.members]
     subscription_version = next((member["subscription_version"] for member in members if member["member_id"] == group.leader), None)
     flavour = leader_flavour(group.protocol, subscription_version, forms)
-    return landed(
-        parsed.kind,
-        "snapshot",
-        {
+    return {
+        **landed(parsed.kind),
+        "snapshot": {
             "group_id": parsed.group_id,
             "generation": group.generation,
             "observed_at": micros(timestamp_ms),
@@ -166,12 +168,12 @@ def _group_metadata(
             "offsets_partition": partition,
             "fingerprint": hashlib.sha256(value).hexdigest(),
         },
-    )
+    }
 
 
-def _member(member: GroupMember, forms: set[Form]) -> Row:
+def _member(member: GroupMember, forms: set[Form]) -> MemberRow:
     """Return a member, and add the form of its assignment to ``forms``."""
-    assigned: list[Row] = []
+    assigned: list[TopicPartitions] = []
     try:
         subscription = _subscription(member.subscription)
         if member.assignment:
@@ -201,7 +203,7 @@ def _remembering(decode: Callable[[bytes], Decoded]) -> Callable[[bytes], Decode
 
 
 @_remembering
-def _subscription(data: bytes) -> Row:
+def _subscription(data: bytes) -> MemberRow:
     """Return the columns of a member that its subscription tells."""
     subscription = decode_subscription(data)
     return {
@@ -215,17 +217,17 @@ def _subscription(data: bytes) -> Row:
 
 
 @_remembering
-def _assigned(data: bytes) -> tuple[list[Row], Form]:
+def _assigned(data: bytes) -> tuple[list[TopicPartitions], Form]:
     assignment = decode_assignment(data)
     return _entries(assignment.partitions), (assignment.version, UserData.of(assignment.user_data))
 
 
-def _entries(grouped: tuple[tuple[str, tuple[int, ...]], ...]) -> list[Row]:
+def _entries(grouped: tuple[tuple[str, tuple[int, ...]], ...]) -> list[TopicPartitions]:
     return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in grouped]
 
 
-def _offset_commit(parsed: Key, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> Row:
-    place = {
+def _offset_commit(parsed: Key, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> OffsetCommitRow:
+    place: OffsetCommitRow = {
         "group_id": parsed.group_id,
         "topic": parsed.topic,
         "partition": parsed.partition,

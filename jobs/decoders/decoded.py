@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from schemas.row_types import DecodedRow
 from schemas.vocabulary import Outcome
 
 PAYLOAD_BYTES = 64 * 1024
@@ -16,17 +17,17 @@ LAST_MS = 7_258_118_400_000
 Row = dict[str, Any]
 
 
-def landed(kind: str, target: str, content: Row) -> Row:
-    """Return the row of a record that goes to a table."""
-    return {"outcome": Outcome.LANDED.value, "kind": kind, target: content}
+def landed(kind: str) -> DecodedRow:
+    """Return the row of a record that goes to a table, without its content."""
+    return {"outcome": Outcome.LANDED.value, "kind": kind}
 
 
-def skipped(kind: str) -> Row:
+def skipped(kind: str) -> DecodedRow:
     """Return the row of a record that is known and not used."""
     return {"outcome": Outcome.SKIPPED.value, "kind": kind}
 
 
-def quarantined(kind: str, reason: str, detail: str, payload: bytes) -> Row:
+def quarantined(kind: str, reason: str, detail: str, payload: bytes) -> DecodedRow:
     """Return the row of a record that cannot be used; of a detail that is too long, or that no column can hold, what can be kept."""
     return {
         "outcome": Outcome.QUARANTINED.value,

@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobs.decoders.decoded import Row, landed, micros, quarantined, skipped
+from jobs.decoders.decoded import landed, micros, quarantined, skipped
 from jobs.decoders.describe import parse
 from jobs.decoders.describe_model import Assignment, Group, Line, Member, Offset
+from schemas.row_types import DecodedRow, MemberRow, OffsetCommitRow, SnapshotRow, TopicPartitions
 from schemas.vocabulary import GroupState, GroupType
 
 GROUP_KIND, LINE_KIND = "described_group", "described_line"
@@ -25,7 +26,7 @@ WAYS_OUT = {
 """Kind of groups that are skipped -> why, and what to add to the look."""
 
 
-def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None = None) -> Iterator[Row]:
+def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None = None) -> Iterator[DecodedRow]:
     """Yield the decoded rows of texts that are one look; raises nothing, whatever they are.
 
     Lines that are neither blank, a header nor a notice and that tell of no group are skipped by kind, or quarantined.
@@ -43,12 +44,13 @@ def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None
         for commit in commits.values():
             place = told.places[group.group_id, commit.topic, commit.partition]
             yield {**_offset_row(group.group_id, commit, as_of_ms), "source_position": str(place)}
-    yield from ({**skipped(line.kind), "source_position": str(line.place)} for line in told.skipped)
+    for line in told.skipped:
+        yield {**skipped(line.kind), "source_position": str(line.place)}
     yield from map(_reject, told.rejects)
 
 
-def _offset_row(group_id: str, commit: Offset, as_of_ms: int) -> Row:
-    content = {
+def _offset_row(group_id: str, commit: Offset, as_of_ms: int) -> DecodedRow:
+    content: OffsetCommitRow = {
         "group_id": group_id,
         "topic": commit.topic,
         "partition": commit.partition,
@@ -59,15 +61,15 @@ def _offset_row(group_id: str, commit: Offset, as_of_ms: int) -> Row:
         "is_deleted": False,
         "fingerprint": _sha256([commit.committed_offset, commit.leader_epoch]),
     }
-    return landed("offset_commit", "offset_commit", content)
+    return {**landed("offset_commit"), "offset_commit": content}
 
 
-def _reject(line: Line) -> Row:
+def _reject(line: Line) -> DecodedRow:
     payload = line.text.encode(errors="surrogateescape")
     return {**quarantined(LINE_KIND, line.kind, line.detail, payload), "source_position": str(line.place)}
 
 
-def _group_row(group: Group, as_of_ms: int) -> Row:
+def _group_row(group: Group, as_of_ms: int) -> DecodedRow:
     if group.members is None:
         return skipped(_MEMBERS_NOT_TOLD)
     if any(member.assigned is None for member in group.members):
@@ -84,7 +86,7 @@ def _group_row(group: Group, as_of_ms: int) -> Row:
             f"group '{group.group_id}': found {len(members)} members, and a row of their table rejected or another number in other tables"
         )
         return quarantined(GROUP_KIND, "members_in_doubt", f"{detail}; expected one whole look", json.dumps(members).encode())
-    content = {
+    content: SnapshotRow = {
         "group_id": group.group_id,
         # The target is of the epoch that it was made for; a group without members is given none.
         "generation": group.target_epoch if members else group.group_epoch,
@@ -97,7 +99,7 @@ def _group_row(group: Group, as_of_ms: int) -> Row:
         "members": members,
         "fingerprint": _sha256(members),
     }
-    return landed(GROUP_KIND, "snapshot", content)
+    return {**landed(GROUP_KIND), "snapshot": content}
 
 
 def _may_be_rebalancing(group: Group) -> bool:
@@ -113,7 +115,7 @@ def _may_be_rebalancing(group: Group) -> bool:
     return group.is_rebalancing or (has_nothing and not is_stable)
 
 
-def _member(member: Member) -> Row:
+def _member(member: Member) -> MemberRow:
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
@@ -124,7 +126,7 @@ def _member(member: Member) -> Row:
     }
 
 
-def _entries(held: Assignment) -> list[Row]:
+def _entries(held: Assignment) -> list[TopicPartitions]:
     return [{"topic": topic, "partitions": list(partitions)} for topic, partitions in held]
 
 

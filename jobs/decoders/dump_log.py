@@ -14,9 +14,10 @@ from io import BufferedIOBase
 from typing import Any, NamedTuple
 
 from jobs.decoders.consumer_offsets import decode_record
-from jobs.decoders.decoded import Row, quarantined, skipped
+from jobs.decoders.decoded import quarantined, skipped
 from jobs.decoders.log_lines import is_log_line
 from jobs.decoders.text_pieces import Piece
+from schemas.row_types import DecodedRow
 from schemas.wire import VALUE_DECODERS
 from schemas.wire.kafka_json import encode_assignment, encode_key, encode_subscription, encode_value
 from schemas.wire.keys import kind_of
@@ -125,7 +126,7 @@ class DumpReader:
         self._default = self._partition = default_partition
         self._batch: _Batch | None = None
 
-    def rows(self, lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[Row]:
+    def rows(self, lines: Iterable[tuple[int, bytes]], name: str) -> Iterator[DecodedRow]:
         """Yield the decoded rows of numbered lines; never raises, whatever the lines are.
 
         A commit of a transaction, and the marker that ends one, have ``producer_id``; ``transaction_end`` of a marker is ``COMMIT`` or
@@ -145,7 +146,7 @@ class DumpReader:
         for line in heading.splitlines():
             self._take_heading(line)
 
-    def _row(self, line: bytes) -> Row | None:
+    def _row(self, line: bytes) -> DecodedRow | None:
         try:
             text = line.decode().rstrip()
         except UnicodeDecodeError as error:
@@ -171,10 +172,10 @@ class DumpReader:
             self._batch = _Batch(batch["is_control"] == "true", producer_id)
         return batch is not None
 
-    def _record(self, record: re.Match[str], line: bytes) -> Row:
+    def _record(self, record: re.Match[str], line: bytes) -> DecodedRow:
         offset, rest = int(record["offset"]), record["rest"]
-        place: Row = {} if self._partition is None else {"source_position": f"{self._partition}@{offset}"}
-        producer: Row = {} if self._batch is None or self._batch.producer_id is None else {"producer_id": self._batch.producer_id}
+        place: DecodedRow = {} if self._partition is None else {"source_position": f"{self._partition}@{offset}"}
+        producer: DecodedRow = {} if self._batch is None or self._batch.producer_id is None else {"producer_id": self._batch.producer_id}
         marker = _MARKER.fullmatch(rest)
         if marker is not None:
             return {**skipped("transaction_marker"), **place, **producer, "transaction_end": marker["end"]}
@@ -188,7 +189,7 @@ class DumpReader:
         return {**row, **place}
 
 
-def _decode(rest: str, has_value: bool, partition: int | None, offset: int, time_ms: int, line: bytes) -> Row:
+def _decode(rest: str, has_value: bool, partition: int | None, offset: int, time_ms: int, line: bytes) -> DecodedRow:
     """Return the row of a record from what its line says behind the sizes."""
     unknown, error = _UNKNOWN_TYPE.fullmatch(rest), _ERROR.fullmatch(rest)
     if unknown is not None:

@@ -12,8 +12,9 @@ import re
 from typing import Any
 
 from jobs.decoders.consumer_offsets import decode_value
-from jobs.decoders.decoded import Row, quarantined
+from jobs.decoders.decoded import quarantined
 from jobs.decoders.log_lines import is_log_line
+from schemas.row_types import DecodedRow
 from schemas.wire import WireError, decode_key
 from schemas.wire.kafka_json import encode_key, encode_value
 from schemas.wire.record_fields import PRINTED_BY_FORMATTERS
@@ -36,7 +37,7 @@ def find_separator(begin: str) -> str | None:
     return match[1] if match is not None and not _DOCUMENT.search(begin, 0, match.start()) else None
 
 
-def decode_object(text: bytes, place: int) -> Row:
+def decode_object(text: bytes, place: int) -> DecodedRow:
     """Return the decoded row of one object; never raises, whatever the text is.
 
     Args:
@@ -58,9 +59,10 @@ def decode_object(text: bytes, place: int) -> Row:
     except WireError as error:
         return quarantined("unreadable_key", error.reason, f"key: {error.detail}", text)
     row = decode_value(parsed, key, value, None, place, None)
-    for target, time in (("snapshot", "joined_at"), ("offset_commit", "committed_at")):
-        if target in row:
-            row[target]["observed_at"] = row[target].get(time)
+    if "snapshot" in row:
+        row["snapshot"]["observed_at"] = row["snapshot"].get("joined_at")
+    if "offset_commit" in row:
+        row["offset_commit"]["observed_at"] = row["offset_commit"].get("committed_at")
     return row
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from jobs.decoders.consumer_offsets import CONSUMER_PROTOCOL_TYPES
 from jobs.decoders.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped, text
+from schemas.row_types import DecodedRow, OffsetCommitRow, PlaceRow, SnapshotRow
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupType
 
 KIND = "group_snapshot"
@@ -27,7 +28,7 @@ _Check = Callable[[Any], Any]
 """Returns a value out of JSON as its column wants it; a ValueError says what was expected and found. An absent field is None."""
 
 
-def decode_line(line: bytes) -> Iterator[Row]:
+def decode_line(line: bytes) -> Iterator[DecodedRow]:
     """Yield the decoded rows of one envelope: its snapshot where it has members, and one for each of its offsets.
 
     Skipped are an envelope that tells neither, and the snapshot of a group that is none of consumers or is between two generations. A
@@ -45,17 +46,17 @@ def decode_line(line: bytes) -> Iterator[Row]:
     yield from _rows(envelope)
 
 
-def _rows(envelope: Row) -> Iterator[Row]:
+def _rows(envelope: Row) -> Iterator[DecodedRow]:
     position = envelope["observed_at_ms"] if envelope["position"] is None else envelope["position"]
-    place = {"group_id": envelope["group_id"], "position": position, "observed_at": micros(envelope["observed_at_ms"])}
+    place: PlaceRow = {"group_id": envelope["group_id"], "position": position, "observed_at": micros(envelope["observed_at_ms"])}
     where = f"{position} {envelope['group_id']}"
-    known = {} if envelope["cluster_id"] is None else {"cluster_id": envelope["cluster_id"]}
+    known: DecodedRow = {} if envelope["cluster_id"] is None else {"cluster_id": envelope["cluster_id"]}
     if envelope["members"] is not None or not envelope["offsets"]:
         unused = _unused_kind(envelope)
-        row = skipped(unused) if unused else landed(KIND, "snapshot", {**place, **_snapshot(envelope)})
+        row: DecodedRow = skipped(unused) if unused else {**landed(KIND), "snapshot": {**place, **_snapshot(envelope)}}
         yield {**row, **known, "source_position": where}
     for commit in envelope["offsets"] or ():
-        row = landed("offset_commit", "offset_commit", {**place, **_commit(commit)})
+        row = {**landed("offset_commit"), "offset_commit": {**place, **_commit(commit)}}
         yield {**row, **known, "source_position": f"{where} {commit['topic']}-{commit['partition']}"}
 
 
@@ -70,7 +71,7 @@ def _unused_kind(envelope: Row) -> str | None:
     return None
 
 
-def _snapshot(envelope: Row) -> Row:
+def _snapshot(envelope: Row) -> SnapshotRow:
     members, strategy = envelope["members"], envelope["strategy"]
     if envelope["group_type"] == GroupType.CONSUMER:
         strategy = SERVER_STRATEGIES_BY_NAME.get(strategy, strategy)
@@ -99,8 +100,8 @@ def _sorted_partitions(entries: list[Row] | None) -> list[tuple[str, list[int]]]
     return None if entries is None else sorted((entry["topic"], sorted(entry["partitions"])) for entry in entries)
 
 
-def _commit(commit: Row) -> Row:
-    content = {
+def _commit(commit: Row) -> OffsetCommitRow:
+    content: OffsetCommitRow = {
         "topic_id": commit["topic_id"],
         "committed_offset": commit["committed_offset"],
         "leader_epoch": commit["leader_epoch"],

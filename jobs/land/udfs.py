@@ -23,6 +23,7 @@ from jobs.decoders.offset_commit_columns import RAW_COLUMNS, split_commits
 from jobs.decoders.text_pieces import Piece, read, read_whole
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import DecodingFailedError, Guard, WorkerLimits, limited_memory, out_of_memory
+from schemas.row_types import AlignedRow, DecodedRow, FoldedRow
 from schemas.staging import ALIGNED_ROWS, DECODED_ROWS, DUMPED_ROWS, FOLDED_ROWS, PART_ROWS
 from schemas.vocabulary import PlacedBy, Source
 
@@ -72,10 +73,10 @@ def decode_snapshot_lines(batches: Batches) -> Batches:
     return _decode_lines(batches, snapshot_lines.decode_line, 500)
 
 
-def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[Row]], size: int) -> Batches:
+def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[DecodedRow]], size: int) -> Batches:
     """Decode the lines of pieces; a row without a position of its own gets its line's."""
 
-    def rows(records: Iterable[_Record]) -> Iterator[Row]:
+    def rows(records: Iterable[_Record]) -> Iterator[DecodedRow]:
         for piece, number, line in records:
             for row in decode(line):
                 yield row if "source_position" in row else {**row, "source_position": f"{piece['name']} line {number}"}
@@ -182,7 +183,7 @@ def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
 def decode_dumped_lines(batches: Batches) -> Batches:
     """Decode what ``kafka-dump-log`` prints of segments of the log."""
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[DecodedRow]:
         for piece in (row for batch in batches for row in batch.to_pylist()):
             reader = dump_log.DumpReader(piece["offsets_partition"])
             reader.skip(piece["heading"])
@@ -248,13 +249,13 @@ def fold_groups(batches: Batches, topic_names: Mapping[str, dict[str, str]], lim
         GroupFailedError: anything unexpected, with the cluster and group it happened in.
     """
 
-    def folded(key: tuple[str, str, str], of_group: Iterable[Row]) -> Iterator[Row]:
+    def folded(key: tuple[str, str, str], of_group: Iterable[Row]) -> Iterator[FoldedRow]:
         cluster_id, group_id, source = key  # a group has one source
         in_order = (Record(*(row[name] for name in Record._fields)) for row in of_group)
         for snapshot in fold(group_id, in_order, topic_names.get(cluster_id, {})):
             yield {"cluster_id": cluster_id, "source": source, **snapshot}
 
-    def rows(guard: Guard) -> Iterator[Row]:
+    def rows(guard: Guard) -> Iterator[FoldedRow]:
         records = (row for batch in batches for row in batch.to_pylist())
         for key, of_group in groupby(records, key=lambda row: (row["cluster_id"], row["group_id"], row["source"])):
             yield from guard.compute(_where(*key[:2]), of_group, partial(folded, key))
@@ -285,16 +286,17 @@ def align_groups(batches: Batches, limits: WorkerLimits) -> Batches:
         GroupFailedError: anything unexpected, with the cluster and group it happened in.
     """
 
-    def rows(guard: Guard) -> Iterator[Row]:
+    def rows(guard: Guard) -> Iterator[AlignedRow]:
         records = (row for batch in batches for row in batch.to_pylist())
         for key, of_sequence in groupby(records, key=lambda row: tuple(row[name] for name in SEQUENCE)):
-            yield from guard.compute(_where(*key[:2]), of_sequence, partial(_aligned, dict(zip(SEQUENCE, key, strict=True))))
+            yield from guard.compute(_where(*key[:2]), of_sequence, partial(_aligned, key))
 
     with Guard(limits) as guard:
         yield from to_batches(rows(guard), to_arrow_schema(ALIGNED_ROWS), 5_000)
 
 
-def _aligned(group: Row, of_sequence: Iterable[Row]) -> Iterator[Row]:
+def _aligned(key: tuple[str, str, str], of_sequence: Iterable[Row]) -> Iterator[AlignedRow]:
+    group: AlignedRow = {"cluster_id": key[0], "group_id": key[1], "sequence": key[2]}
     parts = {part: list(of_part) for part, of_part in groupby(of_sequence, key=lambda row: row["part"])}
     told = {part: [(row, event) for row in rows for event in _events(row)] for part, rows in parts.items()}
     try:
@@ -314,12 +316,12 @@ def _aligned(group: Row, of_sequence: Iterable[Row]) -> Iterator[Row]:
         times_placed = Counter(row["place"] for _, row in rows)
         for (_, place), row in rows:
             position = ADRIFT + place.index if place.is_adrift else in_order[place.index]
-            now = {"position": position, "time_ms": place.time_ms, "placed_by": place.placed_by}
+            now: AlignedRow = {"position": position, "time_ms": place.time_ms, "placed_by": place.placed_by}
             is_moved = part == STORED and (times_placed[row["place"]] > 1 or _is_moved(row, now))
             yield {**group, "part": part, "place": row["place"], **now, "is_moved": is_moved}
 
 
-def _is_moved(row: Row, now: Row) -> bool:
+def _is_moved(row: Row, now: AlignedRow) -> bool:
     """Return whether a stored record stands elsewhere now, by something else, or has another time of a neighbour."""
     is_retimed = row["stored_ms"] is not None and now["time_ms"] not in (None, row["stored_ms"])
     return is_retimed or (now["position"], now["placed_by"]) != (row["place"], row["placed_by"])

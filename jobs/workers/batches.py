@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -11,12 +11,12 @@ from jobs.workers.guard import GroupFailedError
 
 Batches = Iterator[pa.RecordBatch]
 Table = TypeVar("Table")
-Rows = list[dict[str, Any]]
+Rows = Sequence[Mapping[str, Any]]
 
 _PLACE = ("cluster_id", "group_id", "generation", "position", "source_position")
 
 
-def to_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema, size: int) -> Batches:
+def to_batches(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, size: int) -> Batches:
     """Yield record batches of at most ``size`` rows; an absent key is a null.
 
     Raises:
@@ -26,7 +26,7 @@ def to_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema, size: int) -> 
     def made(batch: Rows) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(batch, schema=schema)
 
-    batch: Rows = []
+    batch: list[Mapping[str, Any]] = []
     for row in rows:
         batch.append(row)
         if len(batch) == size:
@@ -53,7 +53,7 @@ def table_of(rows: Rows, make: Callable[[Rows], Table]) -> Table:
         raise
 
 
-def _place(row: dict[str, Any]) -> str:
+def _place(row: Mapping[str, Any]) -> str:
     """Return where a row belongs, which it tells itself, or a row within it."""
     inner = [value for value in row.values() if isinstance(value, dict)]
     told = {name: one[name] for one in (*inner, row) for name in _PLACE if one.get(name) is not None}

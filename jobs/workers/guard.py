@@ -19,12 +19,12 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyspark import TaskContext
 
 Input = TypeVar("Input")
-Row = dict[str, Any]
+Row = TypeVar("Row")
 
 ROWS_AT_ONCE = 200
 """Rows that a group's own process hands over together, and sooner when it is slow."""

@@ -27,7 +27,8 @@ from jobs.workers.holdings_column import unpack_holdings
 from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
 from schemas.config import Settings
 from schemas.keys import GROUP
-from schemas.staging import SOLVED_ROWS, RowKind
+from schemas.row_types import RowKind
+from schemas.staging import SOLVED_ROWS
 from schemas.tables import GROUP_STATES
 from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 

@@ -1,0 +1,280 @@
+"""Rows as decoders and workers have them: dictionaries with columns of ``schemas.staging``. A key that is absent is a null.
+
+Types only: nothing is checked or converted when a program runs. A time in a timestamp column is in microseconds since 1970, UTC. Apart from
+the StructTypes, since decoders know nothing of Spark; ``tests/contract/test_rows.py`` compares the two.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, TypedDict
+
+# -- landing
+
+
+class TopicPartitions(TypedDict):
+    """Partitions of one topic, in list order."""
+
+    topic: str
+    partitions: list[int]
+
+
+class MemberRow(TypedDict, total=False):
+    """A member of a snapshot."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+    rack: str | None
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
+    topics: list[str] | None
+    topic_regex: str | None
+    strategies: list[str] | None
+    subscription_version: int | None
+    owned: list[TopicPartitions] | None
+    owned_generation: int | None
+    user_data: bytes | None
+    assigned: list[TopicPartitions]
+    current: list[TopicPartitions] | None
+    pending_revocation: list[TopicPartitions] | None
+
+
+class PlaceRow(TypedDict, total=False):
+    """Where and when a group is told of."""
+
+    group_id: str | None
+    observed_at: int | None
+    position: int
+
+
+class GroupRow(PlaceRow, total=False):
+    """A group in a generation."""
+
+    group_type: str | None
+    protocol_type: str | None
+    state: str | None
+    strategy: str | None
+    leader_member_id: str | None
+    joined_at: int | None
+    members: list[MemberRow]
+    reconciled_at: int | None
+    batched_epoch_count: int | None
+    epoch_at: int | None
+    is_superseded: bool | None
+    offsets_partition: int | None
+    flavour: str | None
+    fingerprint: str
+
+
+class SnapshotRow(GroupRow, total=False):
+    """What workers know of a row of ``subscription_snapshots``."""
+
+    generation: int | None
+
+
+class OffsetCommitRow(PlaceRow, total=False):
+    """What workers know of a row of ``offset_snapshots``."""
+
+    topic: str | None
+    partition: int | None
+    topic_id: str | None
+    committed_offset: int | None
+    leader_epoch: int | None
+    metadata: str | None
+    committed_at: int | None
+    expires_at: int | None
+    is_deleted: bool
+    is_uncertain: bool | None
+    offsets_partition: int | None
+    fingerprint: str
+
+
+class GroupRecordRow(TypedDict):
+    """What workers know of a row of ``group_records``."""
+
+    offsets_partition: int | None
+    offset: int
+    type: int
+    group_id: str | None
+    key: bytes
+    value: bytes | None
+    timestamp: int | None
+    fingerprint: str
+
+
+class PartitionRow(TypedDict):
+    """A partition in a look at the cluster."""
+
+    partition: int
+    leader: int | None
+    leader_rack: str | None
+    replica_racks: list[str | None]
+    begin_offset: int | None
+    end_offset: int | None
+
+
+class TopicRow(TypedDict):
+    """What workers know of a row of ``topic_snapshots``."""
+
+    topic: str
+    observed_at: int | None
+    topic_id: str | None
+    partition_count: int
+    partitions: list[PartitionRow]
+    fingerprint: str
+
+
+class DecodedRow(TypedDict, total=False):
+    """An input record: a row of ``DECODED_ROWS``, with what ``PART_ROWS`` and ``DUMPED_ROWS`` have besides."""
+
+    cluster_id: str
+    source: str
+    source_position: str
+    outcome: str
+    kind: str
+    reason: str
+    detail: str
+    payload: bytes
+    payload_hash: str
+    fingerprint: str
+    group_record: GroupRecordRow
+    snapshot: SnapshotRow
+    offset_commit: OffsetCommitRow
+    look: TopicRow
+    part: str
+    place: int
+    producer_id: int
+    transaction_end: str
+
+
+class FoldedRow(GroupRow, total=False):
+    """A row of ``FOLDED_ROWS``."""
+
+    generation: int
+    cluster_id: str
+    source: str
+    source_position: str
+
+
+class AlignedRow(TypedDict, total=False):
+    """A row of ``ALIGNED_ROWS``."""
+
+    cluster_id: str
+    group_id: str
+    sequence: str
+    part: str
+    place: int
+    position: int
+    time_ms: int | None
+    placed_by: str | None
+    is_moved: bool
+    problem: str
+
+
+# -- assigning
+
+
+class RowKind(IntEnum):
+    """What a row of ``SOLVED_ROWS`` is."""
+
+    SOLUTION = 1
+    TOPICS = 2
+    STATE = 3
+
+
+class SolvedRow(TypedDict, total=False):
+    """A row of ``SOLVED_ROWS``."""
+
+    row_kind: RowKind
+    cluster_id: str
+    group_id: str
+    generation: int
+    observed_at_ms: int
+    position: int
+    basis: str
+    strategy: str
+    incarnation: int
+    status: str
+    detail: str | None
+    kafka_version: str | None
+    topics_hash: str
+    has_predecessor: bool
+    is_rewrite: bool
+    is_follow_up: bool
+    rebalance_count: int
+    cooperative_revocation_count: int | None
+    conformance: str | None
+    recurrences: str | None
+    holdings: bytes
+    member_ids: list[str]
+    group_instance_ids: list[str | None]
+    held_topics: list[list[str]]
+    held_partitions: list[list[list[int]]]
+    topic_names: list[str]
+    topic_ids: list[str | None]
+    partition_counts: list[int]
+    racks: list[str | None]
+    bases: list[str]
+    are_uncertain: list[bool]
+    snapshot_count: int
+    is_checkpoint: bool
+    state: bytes
+
+
+# -- auditing
+
+
+class GenerationRow(TypedDict):
+    """Which generation a row of an audit is about."""
+
+    cluster_id: str
+    group_id: str
+    generation: int
+    position: int
+    observed_at_ms: int
+
+
+class FoundRow(GenerationRow):
+    """A row of ``FOUND_ROWS``."""
+
+    rule_id: str
+    severity: str
+    message: str
+    evidence: list[tuple[str, str]]
+    advice: str
+
+
+class AuditedRow(TypedDict, total=False):
+    """A row of ``AUDITED_ROWS``, of which one key is set."""
+
+    audit: dict[str, Any]
+    movement: dict[str, Any]
+    finding: FoundRow
+
+
+class PlacedGroup(TypedDict):
+    """A row of ``PLACED_GROUPS``."""
+
+    cluster_id: str
+    group_id: str
+    offsets_partition: int
+
+
+class CommitFactsRow(GenerationRow):
+    """A row of ``COMMIT_FACTS``; its structs have the fields of classes of ``jobs.findings.commits``."""
+
+    member_count: int
+    unsubscribed: list[dict[str, Any]] | None
+    silent: list[dict[str, Any]] | None
+    coordinator: dict[str, Any] | None
+
+
+class GrowthFactsRow(GenerationRow):
+    """A row of ``GROWTH_FACTS``; its structs have the fields of a class of ``jobs.findings.looks``."""
+
+    is_consumer_protocol: bool
+    grown: list[dict[str, Any]]
+    looked_until_ms: int
+    known_until_ms: int | None
