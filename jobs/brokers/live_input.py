@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from pyspark.sql.datasource import InputPartition
-
 from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.cluster import Cluster, Connection, OffsetsLog
 from jobs.brokers.log_continuity import check_unchanged, go_on
 from jobs.brokers.records import Reader
+from jobs.brokers.spans import Span, Work
 from jobs.runtime.errors import ClusterError, InputError, TopicForbiddenError
 from schemas.positions import Positions
 from schemas.wire.keys import OFFSETS_TOPIC
@@ -98,30 +97,6 @@ class LiveInput:
         look = self._cluster.look()
         check_unchanged(positions, look)
         return json.dumps({"observed_at_ms": at_ms, **look, "cluster_id": positions.cluster_name}).encode()
-
-
-@dataclass(frozen=True)
-class Span(InputPartition):
-    """What one task reads: the committed records of a partition from ``begin`` up to, but not at, ``end``."""
-
-    partition: int
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Work:
-    """All that is to be read, and how.
-
-    Attributes:
-        servers: ``host:port``, several ones separated by commas.
-        timeout_seconds: how long to wait for records.
-    """
-
-    servers: str
-    properties: ClientProperties
-    timeout_seconds: float
-    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True)

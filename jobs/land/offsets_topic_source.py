@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
-from jobs.brokers.live_input import Span, Work
+from jobs.brokers.spans import Span, Work
 from jobs.decoders.offset_commit_columns import RAW_COLUMNS
 from jobs.runtime.errors import CollectionBrokenError, PlatformError
 from jobs.workers.guard import DecodingFailedError, limited_memory, out_of_memory

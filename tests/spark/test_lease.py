@@ -20,7 +20,7 @@ from jobs.context import RunContext, StageResult
 from jobs.runtime.errors import LeaseLostError, WarehouseBusyError
 from jobs.runtime.file_lock import Holder
 from jobs.storage import lease as lease_module
-from jobs.storage import warehouse as warehouse_module
+from jobs.storage import table_versions
 from jobs.storage.lease import EXPIRY, Lease, leased, outwait
 from tests.builders.tables import versions
 
@@ -322,7 +322,7 @@ def test_a_run_that_lost_its_lease_does_not_take_back_what_its_heir_wrote(
         return StageResult(context.state, dict.fromkeys(("read", "landed", "duplicate", "skipped", "quarantined"), 0))
 
     warehouse = tmp_path / "shared"
-    monkeypatch.setattr(warehouse_module, "is_shared", lambda folder: True)
+    monkeypatch.setattr(table_versions, "is_shared", lambda folder: True)
     monkeypatch.setattr(pipeline.land, "run", overtaken)
     assert evenkeel("land", "--warehouse", warehouse, "--run-id", "overtaken") == 3
     assert "run heir on host-2 has taken the lease" in capsys.readouterr().err

@@ -20,10 +20,11 @@ import pytest
 from jobs import cli
 from jobs.brokers import cluster as kafka
 from jobs.brokers import live_input as live
+from jobs.brokers import records
 from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.cluster import OffsetsLog
-from jobs.brokers.live_input import Span, Work
 from jobs.brokers.records import Batch
+from jobs.brokers.spans import Span, Work
 from jobs.decoders.offset_commit_columns import RAW_COLUMNS
 from jobs.land.offsets_topic_source import CLIENT_MB, SCHEMA, read_span
 from jobs.options import parse
@@ -97,9 +98,10 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Play:
         playing.began_at.append(dict(next_offsets))
         return playing
 
+    monkeypatch.setattr(live, "Cluster", lambda _: playing)
     for module in (live, kafka):
         monkeypatch.setattr(module, "Connection", lambda *_: playing)
-        monkeypatch.setattr(module, "Cluster", lambda _: playing)
+    for module in (live, records):
         monkeypatch.setattr(module, "Reader", read)
     clock = SimpleNamespace(monotonic=lambda: playing.moment)
     monkeypatch.setattr(live, "time", clock)
