@@ -98,7 +98,7 @@ PARTS = (
     Part(
         "publishing",
         6,
-        ("jobs/pipeline.py", "jobs/storage/warehouse.py", "jobs/storage/published_views.py"),
+        ("jobs/pipeline.py", *(f"jobs/storage/{name}.py" for name in ("warehouse", "table_versions", "commit_guard", "published_views"))),
         PUBLISHING_TESTS,
         with_spark=True,
     ),
