@@ -6,6 +6,7 @@ the StructTypes, since decoders know nothing of Spark; ``tests/contract/test_row
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import IntEnum
 from typing import Any, TypedDict
 
@@ -234,6 +235,48 @@ class GenerationRow(TypedDict):
     generation: int
     position: int
     observed_at_ms: int
+
+
+class StoredSnapshot(GenerationRow):
+    """A row of ``jobs.audit.run.history_rows`` that is a snapshot. ``jobs.workers.packing`` reads its other columns, by lists of names."""
+
+    row_order: int
+    first_position: int
+    group_type: str
+    offsets_partition: int | None
+    is_disputed: bool | None
+    reconciled_at: datetime | None
+    epoch_at: datetime | None
+    is_superseded: bool | None
+    flavour: str | None
+    offered: list[list[str] | None]
+    rebalance_timeouts_ms: list[int | None]
+    known_batched_epoch_count: int | None
+
+
+class StoredSolution(TypedDict):
+    """A row of ``jobs.audit.run.history_rows`` that is a solution; only the observed one has topics, in the columns behind ``holdings``."""
+
+    row_order: int
+    basis: str
+    strategy: str
+    topics_hash: str
+    status: str
+    detail: str | None
+    kafka_version: str | None
+    conformance: str | None
+    has_predecessor: bool
+    is_rewrite: bool
+    is_follow_up: bool
+    rebalance_count: int
+    cooperative_revocation_count: int | None
+    recurrences: str | None
+    holdings: bytes | None
+    topic_topic: list[str]
+    topic_topic_id: list[str | None]
+    topic_partition_count: list[int]
+    topic_racks: str | None
+    uncertain_topics: list[str]
 
 
 class FoundRow(GenerationRow):

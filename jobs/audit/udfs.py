@@ -27,7 +27,7 @@ from jobs.findings.looks import GrownTopic, GrowthFacts
 from jobs.workers.batches import Batches, to_batches
 from jobs.workers.guard import GroupFailedError, Guard, WorkerLimits
 from jobs.workers.packing import is_fact_of_its_own, unpack_generation, unpack_snapshot_row
-from schemas.row_types import AuditedRow, CommitFactsRow, FoundRow, GenerationRow, GrowthFactsRow
+from schemas.row_types import AuditedRow, CommitFactsRow, FoundRow, GenerationRow, GrowthFactsRow, StoredSnapshot, StoredSolution
 from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PLACED_GROUPS
 
 
@@ -62,9 +62,11 @@ def _audited_rows(batches: Batches, offsets_partition_counts: dict[str, int], gu
         yield from guard.compute(f"cluster {key[0]}, group {key[1]}", of_group, audit_group)
 
 
-def _audit_group(of_group: Iterable[dict[str, Any]], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[AuditedRow]:
+def _audit_group(of_group: Iterable[Any], offsets_partition_counts: dict[str, int], guard: Guard) -> Iterator[AuditedRow]:
     audit, history = GroupAudit(), GroupHistory()
     for position, of_snapshot in groupby(of_group, key=lambda row: row["position"]):
+        snapshot: StoredSnapshot
+        solved: list[StoredSolution]
         snapshot, *solved = of_snapshot
         if not solved:
             continue  # of a group that is left out of audits
@@ -76,7 +78,7 @@ def _audit_group(of_group: Iterable[dict[str, Any]], offsets_partition_counts: d
 
 
 def _audit_snapshot(
-    audit: GroupAudit, history: GroupHistory, row: dict[str, Any], solved: list[dict[str, Any]], offsets_partition_counts: dict[str, int]
+    audit: GroupAudit, history: GroupHistory, row: StoredSnapshot, solved: list[StoredSolution], offsets_partition_counts: dict[str, int]
 ) -> Iterator[AuditedRow]:
     _refuse_repeats(row, solved)
     snapshot = unpack_snapshot_row(row)
@@ -85,6 +87,7 @@ def _audit_snapshot(
     facts = gather_facts(row, generation, solved, audits, history)
     if row["position"] < row["first_position"]:
         return
+    stored: Mapping[str, Any] = row
     count = offsets_partition_counts.get(row["cluster_id"])
     common = {
         **_generation_of(row),
@@ -99,7 +102,7 @@ def _audit_snapshot(
         if solution["basis"] != COUNTERFACTUAL and not snapshot.is_conversion:  # else the coordinator wrote it
             columns["flavour"] = row["flavour"]
         if solution["basis"] == OBSERVED:
-            columns |= {name: row[name] for name in TARGET_COLUMNS} | _verdict_columns(solution, figures, generation, audits)
+            columns |= {name: stored[name] for name in TARGET_COLUMNS} | _verdict_columns(solution, figures, generation, audits)
             if columns.get("generation_gap") is not None:
                 columns["batched_epoch_count"] = row["known_batched_epoch_count"]
         yield {"audit": {**key, **columns}}
@@ -108,7 +111,7 @@ def _audit_snapshot(
                 yield {"movement": {**key, **movement._asdict()}}
 
 
-def _verdict_columns(observed: dict[str, Any], figures: Audit, generation: AuditedGeneration, audits: list[Audit]) -> dict[str, Any]:
+def _verdict_columns(observed: StoredSolution, figures: Audit, generation: AuditedGeneration, audits: list[Audit]) -> dict[str, Any]:
     if figures.balance is None or not figures.is_settled or not generation.evidence.has_subscriptions:
         return {}  # what members could be given is known by their subscriptions alone
     alternatives = [
@@ -157,7 +160,7 @@ def _growth_findings(row: GrowthFactsRow) -> Iterator[FoundRow]:
     return _finding_rows(row, find(facts, LOOK_RULES))
 
 
-def _generation_of(row: Mapping[str, Any]) -> GenerationRow:
+def _generation_of(row: GenerationRow) -> GenerationRow:
     return {
         "cluster_id": row["cluster_id"],
         "group_id": row["group_id"],
@@ -167,7 +170,7 @@ def _generation_of(row: Mapping[str, Any]) -> GenerationRow:
     }
 
 
-def _finding_rows(row: Mapping[str, Any], found: Iterable[Finding]) -> Iterator[FoundRow]:
+def _finding_rows(row: GenerationRow, found: Iterable[Finding]) -> Iterator[FoundRow]:
     where = _generation_of(row)
     for finding in found:
         yield {
@@ -184,7 +187,7 @@ class RepeatedKeyError(RuntimeError):
     """A table holds two rows of one key."""
 
 
-def _refuse_repeats(row: dict[str, Any], solved: list[dict[str, Any]]) -> None:
+def _refuse_repeats(row: StoredSnapshot, solved: list[StoredSolution]) -> None:
     """Check that the key of every row that is read is there once: the snapshot's, its solutions'."""
     keys = Counter((other["row_order"], other["basis"], other["strategy"]) for other in solved)
     (repeated, count), *_ = keys.most_common(1)
@@ -200,8 +203,9 @@ BOUND_COLUMNS = ("least_movement_count", "avoidable_movement_count", "least_spre
 SOLUTION_COLUMNS = ("status", "kafka_version", "topics_hash", "conformance", "is_follow_up", "rebalance_count")
 
 
-def _audit_columns(solution: dict[str, Any], audit: Audit) -> dict[str, Any]:
-    columns = {name: solution[name] for name in SOLUTION_COLUMNS}
+def _audit_columns(solution: StoredSolution, audit: Audit) -> dict[str, Any]:
+    stored: Mapping[str, Any] = solution
+    columns = {name: stored[name] for name in SOLUTION_COLUMNS}
     if solution["has_predecessor"]:
         columns["previous_generation"] = audit.previous_generation
         columns["generation_gap"] = audit.generation_gap

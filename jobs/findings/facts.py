@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from assignors.audit.audit import Audit, AuditedGeneration, AuditedSolution
 from assignors.audit.triggers import Evidence
@@ -14,6 +13,7 @@ from assignors.model import AssignmentMapping, GroupProblem
 from assignors.replay.recurrence import Recurrences
 from assignors.replay.steps import OBSERVED
 from jobs.findings.history import GroupHistory, Moment
+from schemas.row_types import StoredSnapshot, StoredSolution
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class SnapshotFacts:
 
 
 def gather_facts(
-    row: Mapping[str, Any],
+    row: StoredSnapshot,
     generation: AuditedGeneration,
-    solved: Sequence[Mapping[str, Any]],
+    solved: Sequence[StoredSolution],
     audits: Sequence[Audit],
     history: GroupHistory,
 ) -> SnapshotFacts:
@@ -136,9 +136,14 @@ def gather_facts(
     )
 
 
-def _solution_facts(solution: Mapping[str, Any], kept: AuditedSolution, audit: Audit) -> SolutionFacts:
+def _solution_facts(solution: StoredSolution, kept: AuditedSolution, audit: Audit) -> SolutionFacts:
     return SolutionFacts(
-        **{name: solution[name] for name in ("basis", "strategy", "status", "conformance", "kafka_version", "detail")},
-        violations=audit.violations or (),
-        assignment=kept.assignment,
+        solution["basis"],
+        solution["strategy"],
+        solution["status"],
+        solution["conformance"],
+        solution["kafka_version"],
+        solution["detail"],
+        audit.violations or (),
+        kept.assignment,
     )

@@ -26,6 +26,7 @@ from assignors.replay.steps import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapsh
 from assignors.replay.topic_metadata import TopicRun
 from jobs.workers.holdings_column import TornHoldingsError, unpack_holdings
 from schemas.keys import GROUP
+from schemas.row_types import StoredSnapshot, StoredSolution
 from schemas.vocabulary import GroupType
 
 GENERATION_FIELDS = (
@@ -214,7 +215,7 @@ def unpack_snapshot_row(row: Mapping[str, Any]) -> Snapshot:
     return next(unpack_snapshots(chunk))[0]
 
 
-def unpack_generation(stored: Mapping[str, Any], snapshot: Snapshot, solved: Sequence[Mapping[str, Any]]) -> AuditedGeneration:
+def unpack_generation(stored: StoredSnapshot, snapshot: Snapshot, solved: Sequence[StoredSolution]) -> AuditedGeneration:
     """Return a snapshot with its stored solutions, in their order.
 
     Args:
@@ -261,7 +262,7 @@ def _racks_by_topic(text: str) -> tuple[tuple[tuple[str | None, ...], ...] | Non
     return tuple(None if racks is None else tuple(map(tuple, racks)) for racks in json.loads(text))
 
 
-def _held(solved: Iterable[Mapping[str, Any]], member_ids: Sequence[str], listed_topics: Sequence[str]) -> Iterator[Holdings | None]:
+def _held(solved: Iterable[StoredSolution], member_ids: Sequence[str], listed_topics: Sequence[str]) -> Iterator[Holdings | None]:
     """Yield what the members hold by each solution, None where it has no result; solutions that are alike share theirs."""
     known: dict[bytes, Holdings] = {}
     for row in solved:
@@ -279,9 +280,7 @@ def _tells_claims(snapshot: Snapshot) -> bool:
     return not snapshot.is_look and (snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in versions))
 
 
-def _evidence(
-    stored: Mapping[str, Any], snapshot: Snapshot, observed: Mapping[str, Any], problem: GroupProblem, gone: Iterable[str]
-) -> Evidence:
+def _evidence(stored: StoredSnapshot, snapshot: Snapshot, observed: StoredSolution, problem: GroupProblem, gone: Iterable[str]) -> Evidence:
     topics = {**problem.topics, **dict.fromkeys(gone, Topic(0))}
     return Evidence(
         snapshot.generation,

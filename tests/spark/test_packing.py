@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, get_type_hints
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +14,7 @@ from assignors.audit.audit import GroupAudit
 from assignors.replay.replay import Replay
 from assignors.replay.steps import Snapshot, Step
 from assignors.replay.topic_metadata import ClusterLooks, TopicRun
+from jobs.audit.run import history_rows
 from jobs.workers.holdings_column import TornHoldingsError, pack_holdings
 from jobs.workers.packing import (
     SNAPSHOT_FIELDS,
@@ -27,7 +29,9 @@ from jobs.workers.packing import (
     unpack_snapshots,
 )
 from schemas.keys import GROUP
-from tests.builders.frames import entries, look_row, looks, member_row, moment, snapshot_row, snapshots
+from schemas.row_types import StoredSnapshot, StoredSolution
+from schemas.tables import TABLES
+from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
 from tests.builders.histories import looks as known
 from tests.builders.histories import member, play, snapshot
 
@@ -157,6 +161,12 @@ def test_group_by_topic_keeps_both_orders() -> None:
 
 
 # -- stored generations
+
+
+def test_the_history_has_the_columns_that_the_audit_reads(spark: SparkSession) -> None:
+    tables = SimpleNamespace(read=lambda name: frame(spark, TABLES[name].schema, []))
+    columns = history_rows(tables, None).columns
+    assert {*get_type_hints(StoredSnapshot), *get_type_hints(StoredSolution)} - set(columns) == set()
 
 
 def stored_rows(step: Step) -> tuple[dict[str, Any], list[dict[str, Any]]]:
