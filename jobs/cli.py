@@ -74,8 +74,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         EvenkeelError: with ``exit_code``; nothing else is raised for what a user or a machine can get wrong.
     """
     set_up_logging("text")
-    command, options = parse(argv)
+    command, options, renamed = parse(argv)
     set_up_logging(options.log_format)
+    for line in renamed:
+        logger.warning("%s", line)
     with _ending(command.name) as facts:
         _check_packages()
         summary = _collect(options) if isinstance(options, CollectOptions) else _run(command, options, facts)

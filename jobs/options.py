@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from jobs.collect import options as collect
-from jobs.runtime.arguments import Options, moment, names, option, partition, run_name, servers, wait_seconds
+from jobs.runtime.arguments import RENAMED, Options, moment, names, option, partition, run_name, servers, wait_seconds
 from jobs.runtime.errors import UsageError
 from schemas.vocabulary import Severity, Source
 
@@ -129,7 +129,9 @@ class PageOptions(StageOptions):
 class ReportOptions(PageOptions):
     """What ``report`` takes."""
 
-    details: str | None = option(metavar="DIR", help="folder for a page of each group whose details the report has no room for")
+    group_pages: str | None = option(
+        None, "--details", metavar="DIR", help="folder for a page of each group whose details the report has no room for"
+    )
     export: tuple[str, ...] | None = option(type=names, metavar="LIST", help="also write csv, json, prometheus: names separated by commas")
     export_dir: str | None = option(metavar="DIR", help="folder for these files (default: the report's)")
 
@@ -233,8 +235,16 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; {self.prog} --help tells the options")
 
 
-def parse(argv: Sequence[str] | None = None) -> tuple[Command, collect.CollectOptions | WarehouseOptions]:
-    """Return what a command line asks for: a command, and its options, which are of the class that the command names.
+class Parsed(NamedTuple):
+    """What a command line asks for: a command, its options, which are of the class that it names, and a line a former name."""
+
+    command: Command
+    options: collect.CollectOptions | WarehouseOptions
+    renamed: tuple[str, ...]
+
+
+def parse(argv: Sequence[str] | None = None) -> Parsed:
+    """Return what a command line asks for.
 
     Args:
         argv: None for the arguments of the process.
@@ -257,6 +267,6 @@ def parse(argv: Sequence[str] | None = None) -> tuple[Command, collect.CollectOp
         description = command.summary + command.explanation
         command.options.add_to(commands.add_parser(name, help=command.summary, description=description, epilog=command.epilog, **shape))
     given = vars(parser.parse_args(argv))
-    command = COMMANDS[given.pop("command")]
+    command, renamed = COMMANDS[given.pop("command")], given.pop(RENAMED, ())
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return command, command.options(**values)
+    return Parsed(command, command.options(**values), renamed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -18,6 +19,10 @@ from jobs.runtime.installation import own_archive, unpack_conf
 from jobs.runtime.locations import is_text, local_folder, objection, told
 from schemas.config import ReportSettings, Settings, parse_settings
 
+logger = logging.getLogger(__name__)
+
+FORMER_KEYS = {"report": {"details": "group_pages"}}
+"""Section -> the former name of a key -> its name."""
 LARGEST_SETTINGS_BYTES = 1 << 20
 """PyYAML takes some seconds for these."""
 DEEPEST_SETTINGS = 20
@@ -51,7 +56,7 @@ def load_settings(options: WarehouseOptions, folder: Path) -> Settings:
         UsageError: the file is missing or wrong; one line a mistake.
     """
     path = options.config or folder / "local.yaml"
-    content = _read_yaml(path)
+    content = _with_new_names(_read_yaml(path), path)
     try:
         settings = parse_settings(content, str(path))
         landing, stage = LandOptions.of(options), StageOptions.of(options)
@@ -67,6 +72,18 @@ def load_settings(options: WarehouseOptions, folder: Path) -> Settings:
         raise UsageError(str(error)) from None
     _check_names(merged_settings)
     return merged_settings
+
+
+def _with_new_names(content: Any, path: Path) -> Any:
+    """Return what a settings file holds, with former names of keys replaced; a line is logged for each."""
+    for section, names in FORMER_KEYS.items():
+        values = content.get(section) if isinstance(content, dict) else None
+        for former, name in names.items():
+            if isinstance(values, dict) and former in values and name not in values:
+                logger.warning("%s: %s.%s is now called %s; the old name works until release 1.0", path, section, former, name)
+                values = {(name if key == former else key): value for key, value in values.items()}
+                content = {**content, section: values}
+    return content
 
 
 def _read_yaml(path: Path) -> Any:
@@ -125,7 +142,7 @@ def _check_names(settings: Settings) -> None:
     if problem is not None:
         raise UsageError(f"warehouse {told(settings.warehouse)}: {problem}")
     report = settings.report
-    places = {"output": report.output, "details": report.details, "export_dir": report.export_dir}
+    places = {"output": report.output, "group_pages": report.group_pages, "export_dir": report.export_dir}
     for setting, name in (("cluster_id", settings.cluster_id), *((f"report.{key}", place) for key, place in places.items())):
         if name is not None and not is_text(name):
             raise UsageError(f"{setting}: expected UTF-8 without control characters, found {name!r}")
@@ -133,7 +150,7 @@ def _check_names(settings: Settings) -> None:
     if output is not None and (Path(output).name in ("", "..") or (os.path.exists(output) and not os.path.isfile(output))):
         # A device, too: the finished report is moved to its place, and would take that of the device.
         raise UsageError(f"report.output: expected the name of a file, found {output}, which is a folder or a device")
-    for key in ("details", "export_dir"):
+    for key in ("group_pages", "export_dir"):
         place = places[key]
         if place is not None and os.path.exists(place) and not os.path.isdir(place):
             raise UsageError(f"report.{key}: expected the name of a folder, found the file {place}")
@@ -148,7 +165,11 @@ def _report_flags(options: WarehouseOptions, settings: ReportSettings, warehouse
     report = ReportOptions.of(options)
     # What assign writes goes where a report could: to a file of this machine.
     output = PageOptions.of(options).output or AssignOptions.of(options).output or settings.output
-    named = {"output": output, "details": report.details or settings.details, "export_dir": report.export_dir or settings.export_dir}
+    named = {
+        "output": output,
+        "group_pages": report.group_pages or settings.group_pages,
+        "export_dir": report.export_dir or settings.export_dir,
+    }
     for name, path in named.items():
         if path is not None and _SCHEME.match(path):
             raise UsageError(f"report.{name}: expected a path of this machine, found {told(path)}; copy the report there when it is done")

@@ -78,14 +78,14 @@ class ReportSettings(_Settings):
     """What the report shows and where it goes; no ``output`` means beside the tables.
 
     Attributes:
-        details: folder for a page of each group whose details are not on the report's own; None writes none.
+        group_pages: folder for a page of each group whose details are not on the report's own; None writes none.
         export: what is written for other programs, into ``export_dir``, or beside the page.
         worst_groups: groups whose details are collected for the page, which shows as many of them as it has room for.
         max_detail_rows: rows of all these details together; the fewer groups there are, the more of each is shown.
     """
 
     output: str | None = None
-    details: str | None = None
+    group_pages: str | None = None
     export: tuple[ExportFormat, ...] = ()
     export_dir: str | None = None
     worst_groups: int = Field(default=100, ge=0, le=MOST)

@@ -105,12 +105,12 @@ class GroupCollection:
         try:
             while self._options.follow and not ending.is_asked:
                 time.sleep(NAP_SECONDS)
-                if time.monotonic() - polled_at >= self._options.poll_every:
+                if time.monotonic() - polled_at >= self._options.poll_interval:
                     polled_at = time.monotonic()
                     self._poll_again()
                 if self._is_due():
                     self._publish()
-                self._looks.write_after(self._options.look_every)
+                self._looks.write_after(self._options.metadata_interval)
             self._publish()
             if self._options.follow:
                 self._looks.write()
@@ -148,7 +148,7 @@ class GroupCollection:
             logger.warning("no poll of the groups: %s", error)
 
     def _is_due(self) -> bool:
-        is_old = time.monotonic() - self._waiting_since >= self._options.publish_every
+        is_old = time.monotonic() - self._waiting_since >= self._options.roll_interval
         return bool(self._lines) and (is_old or self._waiting_bytes >= LONGEST_WAITING_BYTES)
 
     def _publish(self) -> None:

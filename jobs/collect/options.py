@@ -45,7 +45,13 @@ class CollectOptions(Options):
     cluster_id: str | None = option(type=cluster_name, metavar="NAME", help="what landing is to call the cluster (default: Kafka's own id)")
     follow: bool = option(False, action="store_true", help="go on reading until Ctrl-C or SIGTERM")
     poll: bool = option(False, action="store_true", help="poll the groups, even if __consumer_offsets may be read")
-    look_every: float = option(300.0, type=interval_seconds, metavar="SECONDS", help="time between looks with --follow (300)")
-    poll_every: float = option(30.0, type=interval_seconds, metavar="SECONDS", help="time between polls with --follow (30)")
-    publish_every: float = option(90.0, type=interval_seconds, metavar="SECONDS", help="how long what was read waits for its file (90)")
+    metadata_interval: float = option(
+        300.0, "--look-every", type=interval_seconds, metavar="SECONDS", help="time between metadata snapshots with --follow (300)"
+    )
+    poll_interval: float = option(
+        30.0, "--poll-every", type=interval_seconds, metavar="SECONDS", help="time between polls with --follow (30)"
+    )
+    roll_interval: float = option(
+        90.0, "--publish-every", type=interval_seconds, metavar="SECONDS", help="how long what was read waits for its file (90)"
+    )
     timeout: float = option(30.0, type=interval_seconds, metavar="SECONDS", help="how long to wait for an answer (default 30)")

@@ -117,12 +117,12 @@ class RecordCollection:
         self._next_offsets.update(batch.next_offsets)
         if batch.next_offsets:
             self._heard_at = moment
-        is_old = moment - self._file_opened_at >= self._options.publish_every
+        is_old = moment - self._file_opened_at >= self._options.roll_interval
         if self._folder.is_full or (self._folder.open_row_count and is_old):
             self._publish()
         if self._options.follow:
             self._tell_outage()
-            if self._looks.write_after(self._options.look_every):
+            if self._looks.write_after(self._options.metadata_interval):
                 logger.info("%d records so far, %d offsets to go", self._record_count, self._left_now())
         elif moment - self._heard_at > self._options.timeout:
             why = self._connection.outage or "the brokers answer, but send no records"

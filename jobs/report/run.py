@@ -92,7 +92,7 @@ def _standing(settings: ReportSettings, content: str) -> str | None:
         return None
     files = [further_page(page, number) for number in range(2, note.file_count + 1)]
     files += [exports_folder(settings) / name for name in export_names(settings.export)]
-    files += [] if settings.details is None else [Path(settings.details)]
+    files += [] if settings.group_pages is None else [Path(settings.group_pages)]
     return f"{note.text}\n{page}" if all(path.exists() for path in files) else None
 
 
@@ -102,8 +102,8 @@ def _write(warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summar
     text = to_text(page)
     remove_unfinished_outputs(wanted)
     detailed = write_page(page, wanted, note=Note(content, text))
-    if wanted.details is not None:
-        _write_details(warehouse, wanted, rows.ranked, page, detailed, Path(wanted.details))
+    if wanted.group_pages is not None:
+        _write_details(warehouse, wanted, rows.ranked, page, detailed, Path(wanted.group_pages))
     for written in write_exports(warehouse, wanted.export, exports_folder(wanted), rows, as_of):
         logger.info("report: wrote %s", written)
     return f"{text}\n{page_file(wanted)}"
@@ -118,7 +118,7 @@ def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTE
         EvenkeelError: a file cannot be written.
     """
     path = page_file(settings)
-    details = _address(Path(settings.details), path.parent) if settings.details is not None else ""
+    details = _address(Path(settings.group_pages), path.parent) if settings.group_pages is not None else ""
     document = render(page, details, path.name, most_bytes, note)
     for number, html in enumerate(document.further, 2):
         write_output([html], further_page(path, number))

@@ -12,17 +12,30 @@ from typing import Any
 from jobs.runtime.locations import is_text, on_one_line
 
 LONGEST_RUN_NAME = 250
+RENAMED = "renamed"
+"""Where a parsed command line has a line for each option that was called by a former name."""
+FORMERLY = "formerly"
 _ADDRESS = re.compile(r"([^\s:@/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
 
-def option(default: Any = None, **argument: Any) -> Any:
+def option(default: Any = None, formerly: str | None = None, **argument: Any) -> Any:
     """Return the field of an option that is called as the field is, with dashes.
 
     Args:
         default: MISSING for an option that has to be given.
+        formerly: another name of the option, which works until release 1.0.
         argument: what else ``add_argument`` is to know.
     """
-    return field(default=default, metadata=argument)
+    return field(default=default, metadata={FORMERLY: formerly, **argument})
+
+
+class _Renamed(argparse.Action):
+    """Takes the value of an option that was called by its former name, and notes both names under ``RENAMED``."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, name: str | None = None) -> None:
+        setattr(namespace, self.dest, value)
+        new = f"--{self.dest.replace('_', '-')}"
+        setattr(namespace, RENAMED, (*getattr(namespace, RENAMED, ()), f"{name} is now called {new}; the old name works until release 1.0"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +49,11 @@ class Options:
         """Add these options to the parser of their command."""
         for one in fields(cls):
             need = {"required": True} if one.default is MISSING else {"default": one.default}
-            parser.add_argument(f"--{one.name.replace('_', '-')}", **need, **one.metadata)
+            argument = {name: value for name, value in one.metadata.items() if name != FORMERLY}
+            parser.add_argument(f"--{one.name.replace('_', '-')}", **need, **argument)
+            if one.metadata[FORMERLY] is not None:
+                argument |= {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS, "dest": one.name, "action": _Renamed}
+                parser.add_argument(one.metadata[FORMERLY], **argument)
 
 
 def moment(text: str) -> datetime:

@@ -82,7 +82,7 @@ def write_output(parts: Iterable[str], path: Path) -> None:
 
 def remove_unfinished_outputs(settings: ReportSettings) -> None:
     """Remove what killed processes left in the folders of a report; not where locks do not reach the other machines that may write."""
-    details = [] if settings.details is None else [Path(settings.details)]
+    details = [] if settings.group_pages is None else [Path(settings.group_pages)]
     for folder in {_target(page_file(settings)).parent, exports_folder(settings), *details}:
         if not is_shared(folder):
             remove_unfinished(folder)
@@ -235,15 +235,17 @@ def _outputs(settings: ReportSettings) -> Iterator[_Output]:
             break
     names = export_names(settings.export)
     yield from (_Output("export_dir", _target(exports_folder(settings) / name), name) for name in names)
-    if settings.details is not None:
-        folder = Path(settings.details)
+    if settings.group_pages is not None:
+        folder = Path(settings.group_pages)
         try:
             pages = sorted(filter(_GROUP_PAGE.fullmatch, os.listdir(folder)))
         except FileNotFoundError:
             pages = []
         except OSError as error:
-            raise UsageError(f"report.details: {on_one_line(str(folder))} cannot be read ({error.strerror}); name another folder") from None
-        yield from (_Output("details", _target(folder / name), PAGE) for name in (*pages, f"group-{0:016}.html"))
+            raise UsageError(
+                f"report.group_pages: {on_one_line(str(folder))} cannot be read ({error.strerror}); name another folder"
+            ) from None
+        yield from (_Output("group_pages", _target(folder / name), PAGE) for name in (*pages, f"group-{0:016}.html"))
 
 
 def _target(path: Path) -> Path:

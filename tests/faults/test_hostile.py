@@ -64,7 +64,7 @@ def hostile(evenkeel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tupl
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "here").mkdir()
     settings = folder / "settings.yaml"
-    settings.write_text("report: {worst_groups: 10, details: ../pages, export: [csv, json, prometheus], export_dir: ../files}\n")
+    settings.write_text("report: {worst_groups: 10, group_pages: ../pages, export: [csv, json, prometheus], export_dir: ../files}\n")
     capture = write_capture(folder / "capture", pickle.dumps(LeavesMark(folder / "mark")), [f"{__name__}:leave_mark", "os:system"])
     before = set(folder.rglob("*"))
     written = io.StringIO()

@@ -299,7 +299,7 @@ def test_a_report_goes_where_a_file_can_be(place: str, tmp_path: Path, monkeypat
     assert run("run", "--output", "folder/old.html") == run("run", "--output", "folder/new/report.html") == []
 
 
-@pytest.mark.parametrize(("option", "setting"), [("--details", "details"), ("--export-dir", "export_dir")])
+@pytest.mark.parametrize(("option", "setting"), [("--group-pages", "group_pages"), ("--export-dir", "export_dir")])
 def test_pages_and_exports_go_where_a_folder_can_be(option: str, setting: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (line,) = run("report", option, tmp_path / "file")
@@ -347,7 +347,7 @@ COMMIT = "w/movements/_delta_log/00000000000000000000.json"
         ("run", ["--config", "export.yaml", "--output", "export.yaml"], "export.yaml is an input;"),
         ("report", ["--output", COMMIT], "lies in the Delta table"),
         ("report", ["--output", "r.html", "--export", "csv", "--export-dir", "."], None),
-        ("report", ["--details", "w/movements"], "lies in the Delta table"),
+        ("report", ["--group-pages", "w/movements"], "lies in the Delta table"),
         ("report", ["--output", "notes.html"], None),
     ],
 )
@@ -369,7 +369,7 @@ def test_a_report_replaces_only_reports(
     assert {name: Path(name).read_text() for name in files} == files
 
 
-@pytest.mark.parametrize(("option", "setting"), [("--output", "output"), ("--details", "details"), ("--export-dir", "export_dir")])
+@pytest.mark.parametrize(("option", "setting"), [("--output", "output"), ("--group-pages", "group_pages"), ("--export-dir", "export_dir")])
 def test_a_report_goes_to_a_path_of_this_machine(option: str, setting: str) -> None:
     """Before, it went into a folder called ``s3a:``."""
     (line,) = run("report", option, f"s3a://key:{CANARY}@bucket/report.html")

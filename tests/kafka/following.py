@@ -61,10 +61,10 @@ class Collector:
 
 
 @contextmanager
-def following(broker: Broker, folder: Path, *options: str, publish_every: str = "0.3") -> Iterator[Collector]:
+def following(broker: Broker, folder: Path, *options: str, roll_interval: str = "0.3") -> Iterator[Collector]:
     """A collector that has begun to read."""
     log = folder.with_suffix(f".{time.monotonic_ns()}.log")
-    collector = Collector(broker.address, folder, log, "--publish-every", publish_every, *options)
+    collector = Collector(broker.address, folder, log, "--roll-interval", roll_interval, *options)
     try:
         wait_for(collector.is_ready, "the collector begins to read")
         yield collector

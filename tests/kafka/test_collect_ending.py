@@ -42,7 +42,7 @@ def test_a_collector_that_is_killed_at_any_moment_loses_nothing(
     random, folder, files, longest_s = Random(seed), tmp_path / "captures", [0], 2.0
     while len(files) <= KILLS or files[-1] <= KILLS:
         assert len(files) <= MOST_KILLS, f"hardly a collector came to write something: {files}"
-        with following(broker, folder, "--look-every", "0.2", publish_every="0.1") as collector:
+        with following(broker, folder, "--metadata-interval", "0.2", roll_interval="0.1") as collector:
             behind = time.monotonic() + random.uniform(0.0, longest_s)
             while time.monotonic() < behind:
                 commits.commit(random.randrange(PARTITION_COUNT), random.randrange(1000), "killed")
@@ -80,7 +80,7 @@ def test_a_signal_ends_following_in_good_order(
 
 def test_a_signal_before_the_first_file_saves_what_was_read(broker: Broker, history: History, tmp_path: Path) -> None:
     folder = tmp_path / "captures"
-    with following(broker, folder, publish_every="3600") as collector:
+    with following(broker, folder, roll_interval="3600") as collector:
         time.sleep(1.5)
         assert collector.file_count() == 0
         assert collector.end(signal.SIGINT) == 0, collector.told
@@ -90,7 +90,7 @@ def test_a_signal_before_the_first_file_saves_what_was_read(broker: Broker, hist
 
 def test_following_looks_now_and_then(broker: Broker, history: History, tmp_path: Path) -> None:
     folder = tmp_path / "captures"
-    with following(broker, folder, "--look-every", "0.5") as collector:
+    with following(broker, folder, "--metadata-interval", "0.5") as collector:
         wait_for(lambda: len(captures.looks(folder)) >= 4, "looks")
         collector.end(signal.SIGINT)
     times = [look["observed_at_ms"] for look in captures.looks(folder)]

@@ -166,7 +166,7 @@ def test_following_sees_what_happens_and_publishes_now_and_then(broker: Broker, 
     def members() -> list[dict[str, Owned]]:
         return [held(line) for line in captures.polls(folder) if line["group_id"] == KIP848 and line["members"] is not None]
 
-    with following(broker, folder, "--poll", "--poll-every", "0.2", publish_every="0.5") as collector:
+    with following(broker, folder, "--poll", "--poll-interval", "0.2", roll_interval="0.5") as collector:
         wait_for(members, "the first file")
         joins = groups.join(KIP848, protocol="consumer")
         groups.settle(KIP848)
@@ -182,7 +182,7 @@ def test_following_sees_what_happens_and_publishes_now_and_then(broker: Broker, 
 
 def test_an_end_publishes_at_once(broker: Broker, groups: Groups, tmp_path: Path) -> None:
     folder = tmp_path / "captures"
-    with following(broker, folder, "--poll", publish_every="3600") as collector:
+    with following(broker, folder, "--poll", roll_interval="3600") as collector:
         assert list(folder.glob("group_snapshots-*")) == []
         assert collector.end(signal.SIGTERM) == 0, collector.told
     assert held(last(captures.polls(folder), CLASSIC)) == owned(groups.of(CLASSIC))
@@ -209,7 +209,7 @@ def test_a_folder_of_records_is_not_polled_into(
 
 def test_a_cluster_that_is_away_ends_no_following(broker: Broker, groups: Groups, tmp_path: Path) -> None:
     folder = tmp_path / "captures"
-    with following(broker, folder, "--poll", "--poll-every", "0.3", "--timeout", "0.5", publish_every="0.1") as collector:
+    with following(broker, folder, "--poll", "--poll-interval", "0.3", "--timeout", "0.5", roll_interval="0.1") as collector:
         with broker.paused():
             wait_for(lambda: "no poll of the groups: " in collector.told, "the outage is told")
         commits = Commits(broker.address, SIMPLE)

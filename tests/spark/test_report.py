@@ -322,7 +322,7 @@ def test_every_other_group_gets_a_page_and_programs_get_files(
         tmp_path / "few.yaml",
         "--output",
         page,
-        "--details",
+        "--group-pages",
         pages,
         "--export",
         "csv,json,prometheus",

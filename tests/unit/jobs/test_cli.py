@@ -110,13 +110,28 @@ def test_a_flag_beats_the_file(settings_file: Path, monkeypatch: pytest.MonkeyPa
 def test_the_reports_further_files_are_asked_for_by_flag_or_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     plain = load("report").report
-    assert (plain.details, plain.export, plain.export_dir) == (None, (), None)
-    report = load("report", "--details", "d", "--export", "csv, json,prometheus", "--export-dir", "e").report
-    assert (report.details, report.export_dir) == (str(tmp_path / "d"), str(tmp_path / "e"))
+    assert (plain.group_pages, plain.export, plain.export_dir) == (None, (), None)
+    report = load("report", "--group-pages", "d", "--export", "csv, json,prometheus", "--export-dir", "e").report
+    assert (report.group_pages, report.export_dir) == (str(tmp_path / "d"), str(tmp_path / "e"))
     assert report.export == ("csv", "json", "prometheus")
-    (tmp_path / "s.yaml").write_text("report: {export: [prometheus], details: pages}")
+    (tmp_path / "s.yaml").write_text("report: {export: [prometheus], group_pages: pages}")
     report = load("run", "--config", "s.yaml").report
-    assert (report.export, report.details) == (("prometheus",), str(tmp_path / "pages"))
+    assert (report.export, report.group_pages) == (("prometheus",), str(tmp_path / "pages"))
+
+
+def test_former_key_of_a_setting_works_and_is_told_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "s.yaml"
+    path.write_text("report: {details: pages}")
+    assert load("run", "--config", str(path)).report.group_pages == str(tmp_path / "pages")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: report.details is now called group_pages; the old name works until release 1.0"
+    ]
+    path.write_text("report: {details: pages, group_pages: others}")
+    with pytest.raises(UsageError, match=r"unknown key 'report\.details'"):
+        load("run", "--config", str(path))
 
 
 def test_an_unknown_export_is_told_with_those_there_are() -> None:

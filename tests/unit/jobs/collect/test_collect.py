@@ -214,7 +214,7 @@ def test_a_file_is_published_when_its_first_record_has_waited_long_enough(play: 
         batch(2, 1),
         interrupt,
     ]
-    run(tmp_path, follow=True, publish_every=0.2)
+    run(tmp_path, follow=True, roll_interval=0.2)
     assert (files(tmp_path), saved(tmp_path)) == ([[0], [1]], {0: 2})
 
 
@@ -265,7 +265,7 @@ def test_an_outage_is_told_once(play: Play, tmp_path: Path, caplog: pytest.LogCa
 def test_a_look_that_fails_on_the_way_is_told_and_not_missed(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     play.looks = [look(), ClusterError("b:1: no answer")]
     play.steps = [play.wait(0.15), play.wait(0.15), lambda: check(look_count(tmp_path) == 2), interrupt]
-    run(tmp_path, follow=True, look_every=0.1)
+    run(tmp_path, follow=True, metadata_interval=0.1)
     assert "no look at the cluster: b:1: no answer" in caplog.messages
     assert look_count(tmp_path) == 3
 
@@ -291,7 +291,7 @@ def test_a_look_at_another_log_ends_following(changed: dict[str, Any], message: 
     play.looks = [look(), changed]
     play.steps = [batch(9, 8), play.wait(0.15)]
     with pytest.raises(CollectionBrokenError, match=message):
-        run(tmp_path, follow=True, look_every=0.1)
+        run(tmp_path, follow=True, metadata_interval=0.1)
     assert (files(tmp_path), look_count(tmp_path)) == ([[8]], 1)
 
 

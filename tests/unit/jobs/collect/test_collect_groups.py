@@ -222,20 +222,20 @@ def test_another_cluster_ends_following(play: Play, tmp_path: Path) -> None:
     original = play.look
     play.look = lambda: {**original(), "cluster_id": "c" if play.moment < 10 else "d"}  # type: ignore[method-assign]
     with pytest.raises(CollectionBrokenError, match=r"^cluster d answers by now, cluster c was being polled; 1 changes of groups"):
-        run(play, tmp_path, ends_after=100.0, look_every=20.0)
+        run(play, tmp_path, ends_after=100.0, metadata_interval=20.0)
     assert len(lines(tmp_path)) == 1
 
 
 def test_following_publishes_what_has_waited_long_enough_and_the_rest_at_the_end(play: Play, tmp_path: Path) -> None:
     states = iter(range(1000))
     play.next_answer = lambda: poll(group([member("a", next(states))]))
-    run(play, tmp_path, ends_after=23.0, poll_every=5.0, publish_every=12.0)
+    run(play, tmp_path, ends_after=23.0, poll_interval=5.0, roll_interval=12.0)
     assert [len(file) for file in lines(tmp_path)] == [3, 2]
 
 
 def test_a_poll_that_fails_on_the_way_is_told_and_not_missed(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     play.answers = [poll(group([member("a", 0)])), ClusterError("b:1: no answer"), poll(group([member("b", 0)]))]
-    run(play, tmp_path, ends_after=25.0, poll_every=10.0)
+    run(play, tmp_path, ends_after=25.0, poll_interval=10.0)
     assert "no poll of the groups: b:1: no answer" in caplog.messages
     assert [[line["members"][0]["member_id"] for line in file] for file in lines(tmp_path)] == [["a", "b"]]
 

@@ -14,13 +14,20 @@ NEEDED = ["collect", "--bootstrap-servers", "a:1", "--output", "d"]
 
 
 def parse(*options: str, needed: list[str] = NEEDED) -> CollectOptions:
-    _, parsed = parse_command([*needed, *options])
+    parsed = parse_command([*needed, *options]).options
     assert isinstance(parsed, CollectOptions)
     return parsed
 
 
 def test_defaults() -> None:
-    expected = {"follow": False, "cluster_id": None, "client_properties": None, "look_every": 300.0, "timeout": 30.0, "output": Path("d")}
+    expected = {
+        "follow": False,
+        "cluster_id": None,
+        "client_properties": None,
+        "metadata_interval": 300.0,
+        "timeout": 30.0,
+        "output": Path("d"),
+    }
     found = parse()
     assert {name: getattr(found, name) for name in expected} == expected
 
@@ -40,11 +47,24 @@ def test_what_is_no_address(text: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("option", ["--look-every", "--timeout"])
+@pytest.mark.parametrize("option", ["--metadata-interval", "--timeout"])
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon", "86401"])
 def test_what_is_no_time(option: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"{option}: expected 0.1 to 86400 seconds, found '{text}'"):
         parse(option, text)
+
+
+FORMER = {"--look-every": "metadata_interval", "--poll-every": "poll_interval", "--publish-every": "roll_interval"}
+
+
+@pytest.mark.parametrize(("former", "name"), FORMER.items())
+def test_former_name_of_an_option_works_and_is_told_the_new_one(former: str, name: str) -> None:
+    parsed = parse_command([*NEEDED, former, "7"])
+    assert getattr(parsed.options, name) == 7.0
+    assert parsed.renamed == (f"{former} is now called --{name.replace('_', '-')}; the old name works until release 1.0",)
+    assert parse_command([*NEEDED, f"--{name.replace('_', '-')}", "7"]).renamed == ()
+    with pytest.raises(UsageError, match=f"{former}: expected 0.1 to 86400 seconds"):
+        parse(former, "0")
 
 
 @pytest.mark.parametrize("text", ["", "a\x1bb"])

@@ -190,7 +190,7 @@ def test_files_are_written_beside_the_page_by_the_rules_of_the_page(
 ) -> None:
     caplog.set_level(logging.INFO, "jobs")
     path = tmp_path / "new" / "weekly.html"
-    detailed = write_page(build_page(fleet, AS_OF), ReportSettings(output=str(path), details=str(tmp_path / "one")), SMALL)
+    detailed = write_page(build_page(fleet, AS_OF), ReportSettings(output=str(path), group_pages=str(tmp_path / "one")), SMALL)
     names = ["weekly-groups-2.html", "weekly-groups-3.html", "weekly.html"]
     assert sorted(file.name for file in path.parent.iterdir()) == names
     assert all(is_report_file(path.parent / name, (PAGE,)) for name in names)

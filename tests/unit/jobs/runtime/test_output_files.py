@@ -184,10 +184,10 @@ def test_pages_of_groups_replace_pages_of_groups(tmp_path: Path) -> None:
     page = tmp_path / "d" / "group-0123456789abcdef.html"
     page.write_text(list(texts(PAGE))[-1])
     (tmp_path / "d" / "group-notes.html").write_text("no name that a page can get")
-    assert check(tmp_path, details="d") is None
+    assert check(tmp_path, group_pages="d") is None
     page.write_text("mine")
-    message = check(tmp_path, details="d")
-    assert message is not None and message.startswith(f"report.details: d/{page.name} is a file that no report wrote")
+    message = check(tmp_path, group_pages="d")
+    assert message is not None and message.startswith(f"report.group_pages: d/{page.name} is a file that no report wrote")
 
 
 def test_inputs_stay_whatever_they_are_called(notes: Path, tmp_path: Path) -> None:
@@ -234,13 +234,13 @@ def test_no_file_goes_into_a_table(output: str, where: str, tmp_path: Path) -> N
         assert message is not None and message.endswith(f" lies in {where}; name a file outside of it")
     folder = output.rpartition("/")[0]
     if folder not in ("w", "copy", ""):
-        for message in (check(tmp_path, details=folder), check(tmp_path, export=FORMATS, export_dir=folder)):
+        for message in (check(tmp_path, group_pages=folder), check(tmp_path, export=FORMATS, export_dir=folder)):
             assert message is not None and message.endswith(f" lies in {where}; name a file outside of it")
 
 
 def test_a_report_lies_beside_the_tables(tmp_path: Path) -> None:
     (tmp_path / "w" / "runs" / "_delta_log").mkdir(parents=True)
-    assert check(tmp_path, output="w/report.html", details="w/pages", export=FORMATS, export_dir="w") is None
+    assert check(tmp_path, output="w/report.html", group_pages="w/pages", export=FORMATS, export_dir="w") is None
 
 
 def test_no_file_replaces_a_lock(tmp_path: Path) -> None:
