@@ -65,7 +65,7 @@ class GroupRow(PlaceRow, total=False):
     epoch_at: int | None
     is_superseded: bool | None
     offsets_partition: int | None
-    flavour: str | None
+    leader_client: str | None
     fingerprint: str
 
 
@@ -244,11 +244,11 @@ class StoredSnapshot(GenerationRow):
     first_position: int
     group_type: str
     offsets_partition: int | None
-    is_disputed: bool | None
+    has_conflict: bool | None
     reconciled_at: datetime | None
     epoch_at: datetime | None
     is_superseded: bool | None
-    flavour: str | None
+    leader_client: str | None
     offered: list[list[str] | None]
     rebalance_timeouts_ms: list[int | None]
     known_batched_epoch_count: int | None

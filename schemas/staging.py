@@ -20,7 +20,7 @@ from schemas.tables.columns import BIGINT, BINARY, BOOLEAN, DOUBLE, INT, STRING
 
 ADDED_BY_LAND = (
     *("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position"),
-    *("incarnation", "is_conversion", "is_disputed", "is_numbered", "has_subscriptions", "placed_by"),
+    *("incarnation", "is_conversion", "has_conflict", "is_generation_inferred", "has_subscriptions", "placed_by"),
 )
 """Columns that no worker knows: the landing stage adds them to every row or works them out from its neighbours."""
 

@@ -39,7 +39,7 @@ def _section(spec: TableSpec) -> str:
         "| column | type | meaning |",
         "|---|---|---|",
     ]
-    lines += [f"| `{column.name}` | `{column.dataType.simpleString()}` | {column.metadata['comment']} |" for column in spec.schema]
+    lines += [f"| `{column.name}` | `{column.dataType.simpleString()}` | {column.metadata['comment']} |" for column in spec.stored_schema]
     return "\n".join([*lines, ""])
 
 

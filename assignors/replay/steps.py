@@ -30,7 +30,7 @@ class Snapshot:
         subscription_versions: member id -> version of its subscription; None or negative where it is not known.
         client_ids: member id -> its client id.
         has_subscriptions: whether the source tells what members subscribe to; else it is taken to be all that any of them holds.
-        is_numbered: the source tells no generations, and ``generation`` counts what it shows.
+        is_generation_inferred: the source tells no generations, and ``generation`` counts what it shows.
         batched_epoch_count: group epochs since the snapshot before that have a record and no target; 0 for classic groups.
         client_hosts: member id -> the host it runs on.
     """
@@ -47,14 +47,14 @@ class Snapshot:
     subscription_versions: Mapping[str, int | None]
     client_ids: Mapping[str, str | None]
     has_subscriptions: bool = True
-    is_numbered: bool = False
+    is_generation_inferred: bool = False
     batched_epoch_count: int = 0
     client_hosts: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def is_look(self) -> bool:
         """Return whether the source shows what a group is at a moment, and not what happened to it."""
-        return self.is_numbered or not self.has_subscriptions
+        return self.is_generation_inferred or not self.has_subscriptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def _snapshot_out(snapshot: Snapshot) -> dict[str, Any]:
         name: getattr(snapshot, name)
         for name in (
             *("position", "generation", "joined_at_ms", "incarnation", "strategy", "leader_member_id"),
-            *("is_conversion", "has_subscriptions", "is_numbered", "batched_epoch_count"),
+            *("is_conversion", "has_subscriptions", "is_generation_inferred", "batched_epoch_count"),
         )
     }
     members = [

@@ -103,7 +103,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
-    others = ("first_position", "offsets_partition", "is_disputed", *audit_udfs.TARGET_COLUMNS, "group_type", "flavour")
+    others = ("first_position", "offsets_partition", "has_conflict", *audit_udfs.TARGET_COLUMNS, "group_type", "leader_client")
     of_members = {"offered": F.col("members")["strategies"], "rebalance_timeouts_ms": F.col("members")["rebalance_timeout_ms"]}
     told = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
     wide = flatten_snapshots(snapshots.withColumns(told), *others, *told)

@@ -100,7 +100,7 @@ def _audit_snapshot(
         key = {**common, "basis": solution["basis"], "strategy": solution["strategy"]}
         columns = _audit_columns(solution, figures)
         if solution["basis"] != COUNTERFACTUAL and not snapshot.is_conversion:  # else the coordinator wrote it
-            columns["flavour"] = row["flavour"]
+            columns["leader_client"] = row["leader_client"]
         if solution["basis"] == OBSERVED:
             columns |= {name: stored[name] for name in TARGET_COLUMNS} | _verdict_columns(solution, figures, generation, audits)
             if columns.get("generation_gap") is not None:

@@ -149,7 +149,7 @@ def _group_metadata(
     forms: set[Form] = set()
     members = [_member(member, forms) for member in group.members]
     subscription_version = next((member["subscription_version"] for member in members if member["member_id"] == group.leader), None)
-    flavour = leader_flavour(group.protocol, subscription_version, forms)
+    leader_client = leader_flavour(group.protocol, subscription_version, forms)
     return {
         **landed(parsed.kind),
         "snapshot": {
@@ -164,7 +164,7 @@ def _group_metadata(
             "leader_member_id": group.leader,
             "joined_at": micros(group.current_state_timestamp_ms),
             "members": members,
-            "flavour": None if flavour is None else flavour.value,
+            "leader_client": None if leader_client is None else leader_client.value,
             "offsets_partition": partition,
             "fingerprint": hashlib.sha256(value).hexdigest(),
         },

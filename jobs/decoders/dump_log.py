@@ -209,7 +209,7 @@ def _decode(rest: str, has_value: bool, partition: int | None, offset: int, time
         return skipped(kind_of(record_type) if value is not None else f"{kind_of(record_type)}_tombstone")
     row = decode_record(key, value, partition, offset, time_ms)
     if "snapshot" in row:  # the version of an assignment is one of the things that tell the library, and is not printed
-        row["snapshot"]["flavour"] = None
+        row["snapshot"]["leader_client"] = None
     return row
 
 

@@ -52,14 +52,14 @@ class SnapshotFacts:
 
     Attributes:
         uncertain_topics: names of subscribed topics with partition counts that no look confirms.
-        is_disputed: several contents were found at the snapshot's place, or at one since the snapshot before, one of them of the group.
+        has_conflict: several contents were found at the snapshot's place, or at one since the snapshot before, one of them of the group.
         observed: the members with their claims, the topics that exist, and what each member was given.
         is_settled: no partition is withheld until its last owner has given it up.
         evidence: what record and looks show besides: the protocol, whether subscriptions are known, where members run.
         offered: member id -> the assignors that it offers, in its own order; without members of which they are not known.
         previous: the generation before in the same incarnation, None where it is not known.
         window: the moments of the last ``history.WINDOW_MS``, this one last; empty where what happened before is not known.
-        flavour: client library of the leader, None where its bytes do not tell.
+        leader_client: client library of the leader, None where its bytes do not tell.
         recurrences: what happened again and again within an hour or a day until this snapshot.
         rebalance_timeouts_ms: member id -> how long the coordinator waits for it in a rebalance: ``max.poll.interval.ms`` of the clients of
             Java and librdkafka. None where the source does not tell.
@@ -67,14 +67,14 @@ class SnapshotFacts:
 
     uncertain_topics: Sequence[str]
     solutions: Sequence[SolutionFacts]
-    is_disputed: bool = False
+    has_conflict: bool = False
     observed: Generation = NOBODY
     is_settled: bool = True
     evidence: Evidence = UNKNOWN
     offered: Mapping[str, Sequence[str]] = field(default_factory=dict)
     previous: Generation | None = None
     window: Sequence[Moment] = ()
-    flavour: str | None = None
+    leader_client: str | None = None
     recurrences: Recurrences = NOTHING_RECURS
     rebalance_timeouts_ms: Mapping[str, int | None] = field(default_factory=dict)
 
@@ -123,14 +123,14 @@ def gather_facts(
     return SnapshotFacts(
         [topic for topic in solved[place]["uncertain_topics"] if topic in subscribed],
         [_solution_facts(*told) for told in zip(solved, generation.solutions, audits, strict=True)],
-        bool(row["is_disputed"]),
+        bool(row["has_conflict"]),
         observed,
         audits[place].is_settled is not False,
         generation.evidence,
         {member_id: names for member_id, names in offers if names},
         previous,
         window,
-        row["flavour"],
+        row["leader_client"],
         Recurrences.decoded(solved[place]["recurrences"]),
         dict(zip(members, row["rebalance_timeouts_ms"], strict=True)),
     )

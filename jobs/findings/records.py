@@ -56,14 +56,14 @@ def nonconformance(snapshot: SnapshotFacts) -> Found | None:
     for solution in snapshot.solutions:
         if solution.basis == Basis.RECOMPUTED and solution.conformance == Conformance.DIFFERS:
             apart = divergences(snapshot.observed.assignment, solution.assignment or {})
-            by = "" if snapshot.flavour is None else f" by {snapshot.flavour}"
+            by = "" if snapshot.leader_client is None else f" by {snapshot.leader_client}"
             return Found(
                 f"The assignment{by} is not what Kafka's {solution.strategy} assignor gives (release {solution.kafka_version or '-'}): "
                 f"{counted(len(apart), 'partition')} would be with another member: {listed([_told(one) for one in apart])}",
                 figures(
                     strategy=solution.strategy,
                     kafka_version=solution.kafka_version or "",
-                    flavour=snapshot.flavour or "",
+                    flavour=snapshot.leader_client or "",
                     partition_count=len(apart),
                     partitions=[_told(one) for one in apart],
                     loads=_loads(snapshot.observed.assignment),
@@ -178,7 +178,7 @@ def unsound_own_assignors(snapshot: SnapshotFacts) -> Found | None:
 )
 def conflicting_records(snapshot: SnapshotFacts) -> Found | None:
     """Return that captures disagree on what the log holds."""
-    if not snapshot.is_disputed:
+    if not snapshot.has_conflict:
         return None
     return Found(
         "Captures hold different records for one place of the log, and at least one of them is of this group; at most one is used, the "

@@ -148,7 +148,7 @@ def stored_rows(tables: Tables, target: str, source: Source, concerned: Concerne
     """
     rows = _landed_rows(tables, target).where(F.col("source") == str(source))
     rows = concerned(rows.withColumn("place", place_of(target, F.col)))
-    told = {"generation": F.when(~F.coalesce("is_numbered", F.lit(False)), F.col("generation"))} if target == "snapshot" else {}
+    told = {"generation": F.when(~F.coalesce("is_generation_inferred", F.lit(False)), F.col("generation"))} if target == "snapshot" else {}
     # The source as a literal, so that columns which only other sources are compared by are not read.
     rows = rows.withColumn("source", F.lit(str(source)))
     return rows.withColumns({**_identity(target, lambda name: told.get(name, F.col(name))), "target": F.lit(target)})

@@ -31,7 +31,7 @@ from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA, R
 logger = logging.getLogger(__name__)
 
 KEY = (*GROUP, "position")
-COMPARED = ("generation", "incarnation", "is_conversion", "is_disputed", *WORKED_OUT, "fingerprint")
+COMPARED = ("generation", "incarnation", "is_conversion", "has_conflict", *WORKED_OUT, "fingerprint")
 """Columns by which a stored snapshot is told from what it should be now."""
 
 
@@ -121,10 +121,10 @@ def number_generations(snapshots: DataFrame, retained_from: date | None = None) 
     """Return the snapshots, those of a source without generations numbered from 1: each that differs from the one before counts one more.
 
     Args:
-        snapshots: at least cluster_id, group_id, position, generation, fingerprint, is_numbered; all of the groups concerned.
+        snapshots: at least cluster_id, group_id, position, generation, fingerprint, is_generation_inferred; all of the groups concerned.
         retained_from: first month that retention keeps; snapshots before it, and the first that is left, keep the number they have.
     """
-    in_order = Window.partitionBy(*GROUP, "is_numbered").orderBy("position")
+    in_order = Window.partitionBy(*GROUP, "is_generation_inferred").orderBy("position")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
     before = F.lag("fingerprint").over(in_order)
     counted = snapshots.withColumn("is_other", F.coalesce(F.col("fingerprint") != before, F.lit(False)).cast("int"))
@@ -134,7 +134,7 @@ def number_generations(snapshots: DataFrame, retained_from: date | None = None) 
         is_settled = (F.col("observed_month") < F.lit(retained_from)) | (F.row_number().over(in_order) == 1)
         counted = counted.withColumn("anchor", F.when(is_settled, F.col("generation") - F.col("others")))
         first = F.coalesce(F.last("anchor", ignorenulls=True).over(so_far), first)
-    number = F.when(F.col("is_numbered"), first + F.col("others")).otherwise(F.col("generation"))
+    number = F.when(F.col("is_generation_inferred"), first + F.col("others")).otherwise(F.col("generation"))
     return counted.withColumn("generation", number.cast("int")).drop("is_other", "others", "anchor")
 
 
@@ -149,7 +149,7 @@ def _fold(context: RunContext, tables: Tables, records: DataFrame) -> DataFrame:
     in_order = of_protocol.select(*columns).repartition(*GROUP).sortWithinPartitions(*GROUP, "offset")
     folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names, limits=context.worker_limits), FOLDED_ROWS)
     added = {"observed_month": F.trunc("observed_at", "month")}
-    added |= {"is_numbered": F.lit(False), "has_subscriptions": F.lit(True), "placed_by": F.lit(None).cast("string")}
+    added |= {"is_generation_inferred": F.lit(False), "has_subscriptions": F.lit(True), "placed_by": F.lit(None).cast("string")}
     folded = folded.withColumns(added)
     return folded if context.before.retained_from is None else folded.where(F.col("observed_month") >= F.lit(context.before.retained_from))
 
@@ -288,7 +288,7 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
     stored = tables.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP))
     old = {column: f"old_{column}" for column in COMPARED}
     stored = stored.withColumns({alias: F.col(column) for column, alias in old.items()})
-    stored = stored.withColumn("old_is_disputed", F.coalesce("old_is_disputed", F.lit(False)))  # of older releases
+    stored = stored.withColumn("old_has_conflict", F.coalesce("old_has_conflict", F.lit(False)))  # of older releases
     gone = [] if landed.displaced is None else [landed.displaced.select(*KEY, "target")]
     if not has_folds:
         events = stored.drop("is_refolded").unionByName(landed.snapshots, allowMissingColumns=True)
@@ -325,21 +325,21 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
 
 
 def mark_disputed(snapshots: DataFrame, places: DataFrame | None, retained_from: date | None = None) -> DataFrame:
-    """Return the snapshots with ``is_disputed``: the first one at or behind a place where contents differed, else the group's last.
+    """Return the snapshots with ``has_conflict``: the first one at or behind a place where contents differed, else the group's last.
 
     Args:
         snapshots: all of the groups concerned.
         places: as ``disputed_places`` returns them.
         retained_from: first month that retention keeps; snapshots before it keep what they have, since quarantine may have lost its rows.
     """
-    is_disputed = F.lit(False)
+    has_conflict = F.lit(False)
     if places is not None:
         in_order = Window.partitionBy(*GROUP).orderBy("position")
         of_group = places.groupBy(*GROUP).agg(F.collect_set("position").alias("disputes"))
         around = {"before": F.coalesce(F.lag("position").over(in_order), F.lit(-1)), "behind": F.lead("position").over(in_order)}
         snapshots = snapshots.withColumns(around).join(of_group, list(GROUP), "left")
         is_near = F.exists("disputes", lambda place: (place > F.col("before")) & ((place <= F.col("position")) | F.col("behind").isNull()))
-        is_disputed = F.coalesce(is_near, F.lit(False))
+        has_conflict = F.coalesce(is_near, F.lit(False))
     if retained_from is not None:
-        is_disputed = F.when(F.col("observed_month") < F.lit(retained_from), F.col("old_is_disputed")).otherwise(is_disputed)
-    return snapshots.withColumn("is_disputed", is_disputed).drop("before", "behind", "disputes")
+        has_conflict = F.when(F.col("observed_month") < F.lit(retained_from), F.col("old_has_conflict")).otherwise(has_conflict)
+    return snapshots.withColumn("has_conflict", has_conflict).drop("before", "behind", "disputes")

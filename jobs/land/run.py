@@ -60,7 +60,7 @@ def _target_rows(resolved: DataFrame, target: str, context: RunContext) -> DataF
     rows = content.select(*told, f"{target}.*")
     added = {**context.run_columns, "observed_month": first_of_month(time_column(target))}
     if target == "snapshot":
-        added |= {"is_numbered": F.col("generation").isNull(), **told_members(F.col("members"))}
+        added |= {"is_generation_inferred": F.col("generation").isNull(), **told_members(F.col("members"))}
     return rows.withColumns(added)
 
 

@@ -18,6 +18,7 @@ from jobs.report.prometheus import clock_lines, to_prometheus
 from jobs.report.row_text import to_csv, to_json
 from jobs.report.view import ReportRows
 from jobs.runtime.output_files import PROMETHEUS_FILE, export_names, write_output
+from jobs.storage.table_shape import with_former_columns
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ExportFormat
 from schemas.tables import TABLES, TableSpec
@@ -62,15 +63,16 @@ def _table(warehouse: Warehouse, path: Path) -> Iterator[str]:
 
 def exported_columns(spec: TableSpec) -> list[str]:
     """Return the columns of a table that a reader gets, in the order of the table."""
-    return [column for column in spec.schema.names if column not in _CONTROL]
+    return [column for column in spec.stored_schema.names if column not in _CONTROL]
 
 
 def _rows(warehouse: Warehouse, spec: TableSpec, columns: list[str]) -> Iterator[dict[str, Any]]:
     """Yield a table's rows in the order of its key; times as ISO 8601 in UTC, since a collected one would come in the driver's own zone."""
     pattern = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
     shown = [
-        F.date_format(name, pattern).alias(name) if isinstance(spec.schema[name].dataType, TimestampType) else F.col(name)
+        F.date_format(name, pattern).alias(name) if isinstance(spec.stored_schema[name].dataType, TimestampType) else F.col(name)
         for name in columns
     ]
-    for row in warehouse.read(spec.name).orderBy(*spec.key).select(*shown).toLocalIterator():
+    rows = with_former_columns(warehouse.read(spec.name), spec)
+    for row in rows.orderBy(*spec.key).select(*shown).toLocalIterator():
         yield row.asDict(recursive=True)

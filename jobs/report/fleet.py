@@ -37,17 +37,19 @@ def headline(rows: ReportRows) -> tuple[Count, ...]:
 
 
 def conformance(tallies: Iterable[Row]) -> tuple[ConformanceLine, ...]:
-    """Return a line per assignor and leader flavour; generations without an assignor have none."""
+    """Return a line per assignor and client library of the leader; generations without an assignor have none."""
     observed = [row for row in tallies if row["basis"] == Basis.OBSERVED and row["strategy"]]
-    grouped = _group(pool(observed), lambda row: (row["strategy"], row["flavour"]))
+    grouped = _group(pool(observed), lambda row: (row["strategy"], row["leader_client"]))
     lines = []
-    for (strategy, flavour), members in sorted(grouped.items(), key=lambda item: (*by_strategy(item[0][0]), item[0][1] or "")):
+    for (strategy, leader_client), members in sorted(grouped.items(), key=lambda item: (*by_strategy(item[0][0]), item[0][1] or "")):
         total = _generations(members)
         numbers = {name: _generations(row for row in members if (row["conformance"] or "none") == name) for name in CONFORMANCES}
         lines.append(
             ConformanceLine(
                 strategy=strategy,
-                flavour=Figure(EN_DASH, "the leader's bytes do not tell its client library") if flavour is None else Figure(flavour),
+                leader_client=Figure(EN_DASH, "the leader's bytes do not tell its client library")
+                if leader_client is None
+                else Figure(leader_client),
                 total=total,
                 counts=tuple(Count(name, count(number), round(100 * number / total, 2)) for name, number in numbers.items()),
             )
@@ -75,7 +77,7 @@ def pool(rows: Sequence[Row], others: str = "{:,} others") -> list[Row]:
     """
     totals = {strategy: _generations(members) for strategy, members in _group(rows, lambda row: row["strategy"]).items()}
     named = set(sorted(totals, key=lambda strategy: (-totals[strategy], strategy))[:MOST_ASSIGNORS])
-    pooled = {"strategy": others.format(len(totals) - len(named)), "flavour": None}
+    pooled = {"strategy": others.format(len(totals) - len(named)), "leader_client": None}
     return [row if row["strategy"] in named else {**row, **pooled} for row in rows]
 
 

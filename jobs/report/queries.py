@@ -62,7 +62,7 @@ _GENERATION_COLUMNS = (
     "conformance",
 )
 _GENERATION_TIMES = ("observed_at", "epoch_at", "reconciled_at")
-_TALLIED = ("basis", "strategy", "flavour", "status", "conformance")
+_TALLIED = ("basis", "strategy", "leader_client", "status", "conformance")
 _FOUND = [*GROUP, "rule_id", "severity", "finding_count", "newest_position"]
 
 
@@ -116,7 +116,7 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
 
 
 def tally_fleet(audits: DataFrame) -> DataFrame:
-    """Return generations by (basis, strategy, flavour, status, conformance) with what they cost: ``ReportRows.tallies`` of no one group.
+    """Return generations by (basis, strategy, leader_client, status, conformance) with their cost: ``ReportRows.tallies`` of no one group.
 
     Reads: audits as schemas.tables.GENERATION_AUDITS.
     """

@@ -42,7 +42,7 @@ class ReportRows:
             partitions_per_member_min, partitions_per_member_max.
         detailed: the rows of the groups that have details, with more columns of that settled generation: settled_generation,
             settled_at_ms and ``SETTLED_COLUMNS``.
-        tallies: per (cluster_id, group_id, basis, strategy, flavour, status, conformance), where cluster_id and group_id
+        tallies: per (cluster_id, group_id, basis, strategy, leader_client, status, conformance), where cluster_id and group_id
             are null for all groups together that are shown without details: generation_count, of these covered_count, which have
             members, and coverage (a sum that is equal for equal sets of these only, null without any), ``SUMMED``,
             rebalance_count, imbalance_ratio_sum, imbalance_ratio_known, imbalance_ratio_max, spread_max; generations, the
@@ -78,16 +78,16 @@ class Count:
 
 @dataclass(frozen=True)
 class ConformanceLine:
-    """How generations of one assignor and leader flavour compare with what the assignor gives."""
+    """How generations of one assignor and client library of the leader compare with what the assignor gives."""
 
     strategy: str
-    flavour: Figure
+    leader_client: Figure
     total: int
     counts: tuple[Count, ...]
 
     def cells(self) -> Iterator[Cell]:
         """Yield the figures that may not be known."""
-        yield "leader", self.flavour
+        yield "leader", self.leader_client
 
 
 @dataclass(frozen=True)

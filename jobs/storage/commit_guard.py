@@ -121,3 +121,7 @@ class CommitGuard(TableVersions):
     def alter(self, name: str, change: str) -> None:
         """Change what a table declares of itself; ``change`` is what stands behind the name in ALTER TABLE."""
         self.commit(name, lambda: self.spark.sql(f"ALTER TABLE {self.identifier(name)} {change}"))
+
+    def fill(self, name: str, change: str) -> None:
+        """Change every row of a table; ``change`` is what stands behind SET in UPDATE."""
+        self.commit(name, lambda: self.spark.sql(f"UPDATE {self.identifier(name)} SET {change}"))

@@ -53,7 +53,8 @@ def refuse_newer(warehouse: Warehouse) -> None:
 def migrate(warehouse: Warehouse) -> None:
     """Give tables of an older contract the columns they lack, and this release's properties.
 
-    The columns are null in the rows that are there, but for what members hold by each solution: later generations go on from that.
+    The columns are null in the rows that are there, but for two kinds. What members hold by each solution is packed, since later
+    generations go on from that. A column that was renamed has what the column of its former name has.
     One from before warehouses had an id gets one.
 
     Raises:
@@ -65,9 +66,12 @@ def migrate(warehouse: Warehouse) -> None:
             continue
         logger.info("%s: from contract version %d to %d", name, found, CONTRACT_VERSION)
         present = warehouse.stored_columns(name)
-        missing = [column_definition(column) for column in spec.schema if column.name not in present]
+        missing = [column_definition(column) for column in spec.stored_schema if column.name not in present]
         if missing:
             warehouse.alter(name, f"ADD COLUMNS ({', '.join(missing)})")
+        renamed = {column: former for former, column in spec.former.items() if former in present and column not in present}
+        if renamed:
+            warehouse.fill(name, ", ".join(f"{column} = {former}" for column, former in renamed.items()))
         if spec is SOLUTIONS and found < WITH_HOLDINGS:
             count = warehouse.update(name, holdings_of_rows(warehouse), SOLUTIONS.key, "t.holdings = d.holdings")
             logger.info("%s: packed what members hold by %d solutions", name, count)

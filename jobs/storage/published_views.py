@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyspark.sql.types import StructField
+
 from jobs.runtime.locations import is_path
 from jobs.storage.sql_literals import quoted
 from jobs.storage.warehouse import Warehouse
@@ -45,8 +47,14 @@ def query_at(warehouse: Warehouse, name: str, version: int) -> str:
     """Return the SQL of a table at a version, with null for columns that it got since."""
     at = f"{warehouse.identifier(name)} VERSION AS OF {version}"
     known = warehouse.spark.sql(f"SELECT * FROM {at}").columns
-    columns = (
-        f"`{column.name}`" if column.name in known else f"CAST(NULL AS {column.dataType.simpleString()}) AS `{column.name}`"
-        for column in TABLES[name].schema
-    )
-    return f"SELECT {', '.join(columns)} FROM {at}"
+    spec = TABLES[name]
+    other_names = dict(spec.former) | {new: old for old, new in spec.former.items()}
+
+    def selected(column: StructField) -> str:
+        if column.name in known:
+            return f"`{column.name}`"
+        other = other_names.get(column.name)
+        value = f"`{other}`" if other in known else f"CAST(NULL AS {column.dataType.simpleString()})"
+        return f"{value} AS `{column.name}`"
+
+    return f"SELECT {', '.join(map(selected, spec.stored_schema))} FROM {at}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -27,7 +27,7 @@ def column_definition(column: StructField) -> str:
 
 def create_statement(spec: TableSpec, identifier: str) -> str:
     """Return the SQL that makes a table with its comments, partitioning and properties; that of ``runs`` makes a new id."""
-    columns = ",\n  ".join(map(column_definition, spec.schema))
+    columns = ",\n  ".join(map(column_definition, spec.stored_schema))
     properties = declared_properties(spec) + (f", '{IDENTITY_PROPERTY}' = '{uuid.uuid4().hex}'" if spec is RUNS else "")
     partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
     return (
@@ -48,24 +48,38 @@ def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
     Raises:
         SchemaMismatchError: naming every missing, unexpected and mistyped column at once.
     """
-    problems = shape_problems(rows.schema, spec)
+    problems = shape_problems(rows.schema, spec.schema)
     if problems:
         raise SchemaMismatchError(f"{spec.name}: {'; '.join(problems)}")
     order = [column for column in SORT_COLUMNS if column in spec.schema.names]
-    selected = rows.select(*spec.schema.names)
+    selected = with_former_columns(rows.select(*spec.schema.names), spec)
     return selected.sortWithinPartitions(*order) if order else selected
 
 
-def with_added_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Return the rows of a table that an older release has made, with null in the columns that it got since."""
-    known = set(rows.columns)
-    return rows.withColumns({column.name: F.lit(None).cast(column.dataType) for column in spec.schema if column.name not in known})
+def with_former_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Return rows with the columns that are stored by former names too."""
+    return rows.withColumns({former: F.col(name) for former, name in spec.former.items()}) if spec.former else rows
 
 
-def shape_problems(schema: StructType, spec: TableSpec) -> list[str]:
+def current_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Return the columns of ``spec.schema`` of stored rows.
+
+    An older release has made the table without some of them: these are null, or what the column of their former name has.
+    """
+    known, former = set(rows.columns), {name: old for old, name in spec.former.items()}
+
+    def current(column: StructField) -> Column:
+        names = [name for name in (column.name, former.get(column.name)) if name in known]
+        values = [F.col(name) for name in names] or [F.lit(None).cast(column.dataType)]
+        return F.coalesce(*values).alias(column.name) if len(values) > 1 else values[0].alias(column.name)
+
+    return rows.select(*map(current, spec.schema))
+
+
+def shape_problems(schema: StructType, declared_schema: StructType) -> list[str]:
     """Return what is wrong with the columns of a frame or a stored table, nullability aside; empty when they are the declared ones."""
     found = {column.name: column.dataType.simpleString() for column in schema}
-    declared = {column.name: column.dataType.simpleString() for column in spec.schema}
+    declared = {column.name: column.dataType.simpleString() for column in declared_schema}
     missing = [f"missing {name}" for name in declared if name not in found]
     unexpected = [f"unexpected {name}" for name in found if name not in declared]
     mistyped = [

@@ -31,7 +31,7 @@ from jobs.storage.catalog_tables import make_table
 from jobs.storage.commit_guard import STOP_IT, CommitGuard
 from jobs.storage.delta_log import files_of
 from jobs.storage.hadoop_files import has_stored_files, remove_stored, stored_names
-from jobs.storage.table_shape import aligned, create_statement, with_added_columns
+from jobs.storage.table_shape import aligned, create_statement, current_columns
 from schemas.tables import IDENTITY_PROPERTY, RUNS, TABLES
 from schemas.vocabulary import RunStatus
 
@@ -76,13 +76,11 @@ class Warehouse(CommitGuard):
 
     def stored_columns(self, name: str) -> set[str]:
         """Return the columns that a table has; an older release may have made it with fewer than ``read`` returns."""
-        return set(self._read_by_delta(name, None).columns)
+        return set(self.spark.table(self.identifier(name)).columns)
 
     def _read_by_delta(self, name: str, version: int | None) -> DataFrame:
-        if version is None:
-            return self.spark.table(self.identifier(name))
-        rows = self.spark.sql(f"SELECT * FROM {self.identifier(name)} VERSION AS OF {version}")
-        return with_added_columns(rows, TABLES[name])
+        at = "" if version is None else f" VERSION AS OF {version}"
+        return current_columns(self.spark.sql(f"SELECT * FROM {self.identifier(name)}{at}"), TABLES[name])
 
     def _read_files(self, name: str, version: int) -> DataFrame:
         """Return the rows of a table in a local folder from the files that its log names.
@@ -91,13 +89,13 @@ class Warehouse(CommitGuard):
         """
         assert self.folder is not None
         files = files_of(self.folder / name / "_delta_log", version)
-        schema = TABLES[name].schema
+        spec = TABLES[name]
         if files is None:
             return self._read_by_delta(name, version)
         if not files:
-            return self.spark.createDataFrame(to_arrow_schema(schema).empty_table(), schema)
-        found = self.spark.read.schema(schema).option("basePath", self.path(name)).parquet(*map(address, sorted(map(str, files))))
-        return found.select(*schema.names)
+            return self.spark.createDataFrame(to_arrow_schema(spec.schema).empty_table(), spec.schema)
+        reader = self.spark.read.schema(spec.stored_schema).option("basePath", self.path(name))
+        return current_columns(reader.parquet(*map(address, sorted(map(str, files)))), spec)
 
     def read_published(self) -> Row:
         """Make ``read`` give what the newest published run left, whatever a run in progress writes; return that run's row.

@@ -66,7 +66,7 @@ def _content_problem(spec: TableSpec, path: Path, stats_text: str | None) -> str
     needed = [name for name in spec.skipping_columns if name not in spec.partitioning]
     stored = set(file.schema_arrow.names)
     # A column that a later release has added is not in older files; Delta reads nulls there.
-    if not set(needed) <= stored <= set(spec.schema.names):
+    if not set(needed) <= stored <= set(spec.stored_schema.names):
         return f"the columns {', '.join(file.schema_arrow.names)}"
     problem = footer_problem(file)
     if problem is not None:

@@ -61,7 +61,7 @@ def check_shape(spec: TableSpec, version: int, shape: Shape) -> Iterator[Damage]
         known = f"a contract version up to {CONTRACT_VERSION}"
         yield Damage(Code.WRONG_PROPERTIES, spec.name, version, CONTRACT_PROPERTY, repr(shape.contract), known, _USE_THAT_RELEASE)
         return
-    problems = ["no schema"] if shape.schema is None else shape_problems(shape.schema, spec)
+    problems = ["no schema"] if shape.schema is None else shape_problems(shape.schema, spec.stored_schema)
     if int(shape.contract) < CONTRACT_VERSION:
         problems = [problem for problem in problems if not problem.startswith("missing ")]
     if problems:

@@ -39,7 +39,7 @@ GENERATION_FIELDS = (
     "leader_member_id",
     "is_conversion",
     "has_subscriptions",
-    "is_numbered",
+    "is_generation_inferred",
     "batched_epoch_count",
     "member_count",
 )
@@ -73,7 +73,7 @@ def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
         "joined_at_ms": F.coalesce(F.unix_millis("joined_at"), F.unix_millis("observed_at")),
         "member_count": F.size("members"),
         "has_subscriptions": F.coalesce("has_subscriptions", F.lit(True)),  # rows of before there was such a source
-        "is_numbered": F.coalesce("is_numbered", F.lit(False)),
+        "is_generation_inferred": F.coalesce("is_generation_inferred", F.lit(False)),
         "batched_epoch_count": F.coalesce("batched_epoch_count", F.lit(0)),
         **{f"members_{name}": member[name] for name in MEMBER_FIELDS},
         # A null among integers would turn a numpy array, and every other value with it, into floats.
@@ -182,7 +182,7 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
     )
     generations = zip(*(_values(chunk[name]) for name in GENERATION_FIELDS), strict=True)
     for position, generation, observed_at_ms, joined_at_ms, incarnation, strategy, leader, *flags, count in generations:
-        is_conversion, has_subscriptions, is_numbered, batched_epoch_count = flags
+        is_conversion, has_subscriptions, is_generation_inferred, batched_epoch_count = flags
         rows = [next(members) for _ in range(count)]
         yield (
             Snapshot(
@@ -201,7 +201,7 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
                 {row[0]: row[4] for row in rows},
                 {row[0]: row[2] for row in rows},
                 has_subscriptions,
-                is_numbered,
+                is_generation_inferred,
                 batched_epoch_count,
                 {row[0]: row[7] for row in rows},
             ),

@@ -11,10 +11,10 @@ from schemas.tables.columns import (
     BOOLEAN,
     DOUBLE,
     EPOCH_AT,
-    FLAVOUR,
     INT,
     IS_SUPERSEDED,
     KAFKA_VERSION,
+    LEADER_CLIENT,
     MONTH,
     MONTHLY,
     PARTITION,
@@ -147,7 +147,7 @@ GENERATION_AUDITS = TableSpec(
             ),
             column("better_strategy", STRING, "the strategy with the smallest imbalance_ratio, where that is below the own one's"),
             column("better_gain", DOUBLE, "by how much its imbalance_ratio is smaller, both counterfactual"),
-            FLAVOUR,
+            LEADER_CLIENT,
             column("follow_up_ms", BIGINT, "observed rows: time until the next generation, where that is a follow-up"),
             column("pause_partition_ms", BIGINT, "observed rows: unassigned_count times milliseconds until the next generation"),
             column(
@@ -169,6 +169,7 @@ GENERATION_AUDITS = TableSpec(
         ]
     ),
     MONTHLY,
+    {"flavour": "leader_client"},
 )
 
 FINDINGS = TableSpec(

@@ -7,6 +7,7 @@ them, and of nothing else, for data skipping.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql.types import (
@@ -24,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-CONTRACT_VERSION = 13
+CONTRACT_VERSION = 14
 """What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
 """Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
@@ -46,6 +47,7 @@ class TableSpec:
         key: columns that identify a row.
         schema: all columns, key and ``run_sequence`` first.
         partitioning: ``("observed_month",)`` for facts, else empty.
+        former: former name of a column -> its name. Both are stored, filled alike, until release 1.0.
     """
 
     name: str
@@ -53,11 +55,20 @@ class TableSpec:
     key: tuple[str, ...]
     schema: StructType
     partitioning: tuple[str, ...] = field(default=())
+    former: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def skipping_columns(self) -> tuple[str, ...]:
         """Return the columns that Delta keeps minimum and maximum of: the key and ``run_sequence``."""
         return (*[name for name in self.key if name not in self.partitioning], "run_sequence")
+
+    @property
+    def stored_schema(self) -> StructType:
+        """Return all columns that the table has: those of ``schema``, and those that are stored by former names too."""
+        comment = "former name of {}, filled alike until release 1.0"
+        return StructType(
+            [*self.schema, *[column(old, self.schema[name].dataType, comment.format(name)) for old, name in self.former.items()]]
+        )
 
 
 def column(name: str, data_type: DataType, comment: str) -> StructField:
@@ -168,8 +179,8 @@ IS_SUPERSEDED = column(
 )
 INCARNATION = column("incarnation", BIGINT, "position of the first known snapshot of this life of the group")
 
-FLAVOUR = column(
-    "flavour",
+LEADER_CLIENT = column(
+    "leader_client",
     STRING,
     "client library of the leader, as far as its bytes tell: java, librdkafka, kafka-python, franz-go, sarama or kafkajs",
 )

@@ -12,11 +12,11 @@ from schemas.tables.columns import (
     CLUSTER,
     EPOCH_AT,
     FINGERPRINT,
-    FLAVOUR,
     GROUP,
     INCARNATION,
     INT,
     IS_SUPERSEDED,
+    LEADER_CLIENT,
     MEMBERS,
     MONTH,
     MONTHLY,
@@ -87,13 +87,19 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             column("is_conversion", BOOLEAN, "written by the coordinator when it turned the group to the other protocol: no assignor ran"),
             column(
-                "is_disputed", BOOLEAN, "several contents, one of this group, were found at its place or at one since the snapshot before"
+                "has_conflict",
+                BOOLEAN,
+                "captures disagreed about this record, or about a record of this group since the previous snapshot; see quarantine",
             ),
-            column("is_numbered", BOOLEAN, "the source has no generation: it counts the group's snapshots that differ from the one before"),
+            column(
+                "is_generation_inferred",
+                BOOLEAN,
+                "the source has no generation: it counts the group's snapshots that differ from the previous one",
+            ),
             column(
                 "has_subscriptions", BOOLEAN, "false where the source tells none: topics are then all that any member of the group holds"
             ),
-            FLAVOUR,
+            LEADER_CLIENT,
             SOURCE,
             SOURCE_POSITION,
             PLACED_BY,
@@ -102,6 +108,7 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
         ]
     ),
     MONTHLY,
+    {"flavour": "leader_client", "is_numbered": "is_generation_inferred", "is_disputed": "has_conflict"},
 )
 
 TOPIC_SNAPSHOTS = TableSpec(

@@ -71,7 +71,7 @@ def measures(**known):
 
 
 def tally_row(strategy, basis="counterfactual", movements=5, **changes):
-    row = {"cluster_id": "prod", "group_id": "orders", "basis": basis, "strategy": strategy, "flavour": "java", "status": "solved"}
+    row = {"cluster_id": "prod", "group_id": "orders", "basis": basis, "strategy": strategy, "leader_client": "java", "status": "solved"}
     row |= {"conformance": None, "generation_count": 3, "rebalance_count": 3, "imbalance_ratio_sum": Decimal("3.75")}
     row |= {"covered_count": 3, "coverage": Decimal(-7)}
     row |= {"imbalance_ratio_known": 3, "imbalance_ratio_max": 1.5, "spread_max": 2, "generations": []}
@@ -125,7 +125,7 @@ def sample(group_ids=("orders", "billing")):
         **of_groups(*(group_row(critical_count=rank) | key for rank, key in enumerate(each))),
         tallies=[row | key for key in each for row in tallies]
         + [
-            tally_row("range", "observed", conformance="differs", flavour=None) | others,
+            tally_row("range", "observed", conformance="differs", leader_client=None) | others,
             tally_row("sticky", status="no_result") | others,
         ],
         holdings=[row | key for key in each for row in holdings],

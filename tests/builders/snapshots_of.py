@@ -90,7 +90,7 @@ def facts(*history: Stored) -> list[SnapshotFacts]:
         solved["uncertain_topics"] = one.uncertain_topics
         solved["recurrences"] = one.recurrences
         timeouts_ms = [one.rebalance_timeout_ms] * len(one.generation.problem.members)
-        row = {"offered": one.offered, "is_disputed": False, "flavour": None, "rebalance_timeouts_ms": timeouts_ms}
+        row = {"offered": one.offered, "has_conflict": False, "leader_client": None, "rebalance_timeouts_ms": timeouts_ms}
         told.append(gather_facts(row, one.generation, [solved], audit.advance(one.generation), past))
     return told
 

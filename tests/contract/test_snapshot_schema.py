@@ -169,7 +169,7 @@ def test_decoded_rows_have_the_columns_of_their_tables() -> None:
     rows = decode(envelope())
     assert [name for row in rows for name in columns_unknown(row, DECODED_ROWS)] == []
     snapshot, commit = pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(DECODED_ROWS)).to_pylist()
-    absent = ["batched_epoch_count", "epoch_at", "is_superseded", "offsets_partition", "flavour"]
+    absent = ["batched_epoch_count", "epoch_at", "is_superseded", "offsets_partition", "leader_client"]
     assert [name for name, value in snapshot["snapshot"].items() if value is None] == absent
     assert [name for name, value in snapshot["snapshot"]["members"][0].items() if value is None] == []
     assert {name for name, value in commit["offset_commit"].items() if value is None} == {"expires_at", "is_uncertain", "offsets_partition"}

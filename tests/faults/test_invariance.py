@@ -167,7 +167,7 @@ def expected(spark: SparkSession, make_tables, captures: dict[str, list[Path]], 
     warehouse = tmp_path_factory.mktemp("expected") / "warehouse"
     run_corner(spark, make_tables, Corner(), captures["recorded"], warehouse)
     assert all(content(warehouse, name) for name in (*COMPARED, "group_states")), "every table has rows"
-    assert any('"is_disputed": true' in row for row in content(warehouse, "subscription_snapshots"))
+    assert any('"has_conflict": true' in row for row in content(warehouse, "subscription_snapshots"))
     return digests(warehouse)
 
 

@@ -50,7 +50,7 @@ def stored(warehouse: TablesInMemory, staged: DataFrame) -> None:
     for target, spec in TARGETS.items():
         rows = new.where((F.col("target") == target) & (F.col("outcome") != "quarantined"))
         if not rows.isEmpty():
-            extra = {"is_numbered": F.lit(False), "has_subscriptions": F.lit(True)} if target == "snapshot" else {}
+            extra = {"is_generation_inferred": F.lit(False), "has_subscriptions": F.lit(True)} if target == "snapshot" else {}
             told = rows.select("cluster_id", "source", "source_position", f"{target}.*").withColumns(extra)
             warehouse.tables[spec.name] = told.localCheckpoint()
     rows = new.where("outcome = 'quarantined'")

@@ -29,7 +29,7 @@ def test_it_does_not_matter_which_content_lands_first(make_tables, captures: tup
         for piece in pieces:
             assert make_tables("run", "--config", tmp_path / "any.yaml", "--warehouse", tmp_path / name, "--input", *piece) == 0
     expected = tmp_path / "at once"
-    disputed = {row["position"] for row in rows(expected, "subscription_snapshots") if row["is_disputed"]}
+    disputed = {row["position"] for row in rows(expected, "subscription_snapshots") if row["has_conflict"]}
     found = [row for row in rows(expected, "findings") if row["rule_id"] == "conflicting_records"]
     assert disputed and {row["position"] for row in found} == disputed
     quarantined = [row for row in rows(expected, "quarantine") if row["reason"] == "conflicting_content"]
@@ -117,7 +117,7 @@ def test_any_kinds_of_records_at_one_place_end_the_same_in_any_order(
     for number in order:
         run(tmp_path / "warehouse", contested[int(number)])
     assert_equal_warehouses(tmp_path / "warehouse", expected)
-    disputed = {(row["group_id"], row["position"]) for row in rows(expected, "subscription_snapshots") if row["is_disputed"]}
+    disputed = {(row["group_id"], row["position"]) for row in rows(expected, "subscription_snapshots") if row["has_conflict"]}
     positions: dict[str, list[int]] = {}
     for row in rows(expected, "subscription_snapshots"):
         positions.setdefault(row["group_id"], []).append(row["position"])

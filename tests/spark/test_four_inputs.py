@@ -182,7 +182,7 @@ def test_looks_have_numbers_and_no_beginning(described: Path) -> None:
     for group, of_group in by_group.items():
         if of_group[0]["member_count"]:
             assert of_group[0]["previous_generation"] is None and of_group[0]["gained_count"] is None, group
-        classic = [row["generation"] for row in of_group if snapshots[group, row["position"]]["is_numbered"]]
+        classic = [row["generation"] for row in of_group if snapshots[group, row["position"]]["is_generation_inferred"]]
         assert classic == sorted(classic) and (not classic or classic[0] == 1), group
         for before, row in pairwise(of_group):
             if row["generation"] == before["generation"] and row["member_count"]:

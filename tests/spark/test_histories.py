@@ -30,14 +30,21 @@ ENDS = "cluster_id string, group_id string, position bigint, type int, is_handov
 def numbers(spark: SparkSession, *looks: tuple[int, str, int | None], retained_from: date | None = None) -> list[int]:
     """Return the generations of looks: (position, fingerprint, generation that is stored); those from 100 on are of a later month."""
     shown = [
-        {"cluster_id": "c", "group_id": "g", "position": place, "fingerprint": content, "generation": number, "is_numbered": True}
+        {
+            "cluster_id": "c",
+            "group_id": "g",
+            "position": place,
+            "fingerprint": content,
+            "generation": number,
+            "is_generation_inferred": True,
+        }
         | {"observed_month": date(2026, 2 if place >= 100 else 1, 1)}
         for place, content, number in looks
     ]
-    told = {"cluster_id": "c", "group_id": "g", "position": 50, "fingerprint": "z", "generation": 70, "is_numbered": False}
+    told = {"cluster_id": "c", "group_id": "g", "position": 50, "fingerprint": "z", "generation": 70, "is_generation_inferred": False}
     numbered = number_generations(snapshots(spark, *reversed(shown), told), retained_from).orderBy("position").collect()
-    assert [row["generation"] for row in numbered if not row["is_numbered"]] == [70]
-    return [row["generation"] for row in numbered if row["is_numbered"]]
+    assert [row["generation"] for row in numbered if not row["is_generation_inferred"]] == [70]
+    return [row["generation"] for row in numbered if row["is_generation_inferred"]]
 
 
 def test_looks_that_differ_are_numbered(spark: SparkSession) -> None:
@@ -242,7 +249,7 @@ def test_the_next_snapshot_carries_a_dispute(spark: SparkSession) -> None:
     told = snapshots(spark, *[snapshot_row(group, 1, **key) for key in keys for group in "gh"])
     places = [(name, "g", place) for name, (places, _) in DISPUTES.items() for place in places]
     found = spark.createDataFrame(places, "cluster_id string, group_id string, position bigint")
-    marked = mark_disputed(told.drop("is_disputed"), found).where("is_disputed").collect()
+    marked = mark_disputed(told.drop("has_conflict"), found).where("has_conflict").collect()
     expected = [(name, "g", place) for name, (_, carriers) in DISPUTES.items() for place in carriers]
     assert sorted((row["cluster_id"], row["group_id"], row["position"]) for row in marked) == sorted(expected)
 
@@ -251,9 +258,9 @@ def test_what_retention_left_keeps_its_disputes(spark: SparkSession) -> None:
     """What contradicted them may be gone from quarantine."""
     months = {1: date(2026, 1, 1), 2: date(2026, 1, 1), 3: date(2026, 2, 1)}
     told = snapshots(spark, *[snapshot_row("g", number, observed_month=month) for number, month in months.items()])
-    told = told.drop("is_disputed").withColumn("old_is_disputed", told["position"] != 2)
+    told = told.drop("has_conflict").withColumn("old_has_conflict", told["position"] != 2)
     marked = mark_disputed(told, None, months[3]).orderBy("position").collect()
-    assert [row["is_disputed"] for row in marked] == [True, False, False]
+    assert [row["has_conflict"] for row in marked] == [True, False, False]
 
 
 # -- records in any order

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
+from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -31,6 +34,9 @@ ADDED = (
     "recurrences",
     "end_offset_delay_ms",
     "lag_is_upper_bound",
+    "leader_client",
+    "is_generation_inferred",
+    "has_conflict",
 )
 CLEANUP = "delta.enableExpiredLogCleanup"
 SKIPPING = "delta.dataSkippingStatsColumns"
@@ -93,6 +99,38 @@ def test_a_warehouse_from_before_there_were_versions_is_migrated(evenkeel, make_
     assert dict(runs[1]["table_versions"]) == {name: version for name, version in migrated.items() if name != "runs"}
     assert make_tables("run", "--warehouse", copy) == 0
     assert versions(copy) == {**migrated, "runs": migrated["runs"] + 1}
+
+
+def without_columns(table: Path, names: set[str]) -> None:
+    """Make the files of a table those of a release that does not know some columns."""
+    for log in (table / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in log.read_text().splitlines()]
+        for add in (action["add"] for action in actions if "add" in action):
+            path = table / unquote(add["path"])
+            rows_of_file = pq.ParquetFile(path).read()
+            pq.write_table(rows_of_file.drop_columns([name for name in rows_of_file.column_names if name in names]), path)
+            add["size"] = path.stat().st_size
+        log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+def test_columns_with_new_names_are_filled_from_their_former_names(evenkeel, make_tables, copy: Path) -> None:
+    renamed = {table: TABLES[table].former for table in ("subscription_snapshots", "generation_audits")}
+    before = {table: versions(copy)[table] for table in renamed}
+    expected = {table: Counter(tuple(row[name] for name in names) for row in rows(copy, table)) for table, names in renamed.items()}
+    assert all(len(counts) > 1 for counts in expected.values())
+    forget_checksums(copy)
+    for table, names in renamed.items():
+        without_columns(copy / table, set(names.values()))
+    for log in copy.glob(f"*/_delta_log/{0:020}.json"):
+        log.write_text("".join(without_contract(line) + "\n" for line in log.read_text().splitlines()))
+    assert evenkeel("report", "--warehouse", copy) == 0  # which shows clients of leaders
+    assert ">librdkafka<" in (copy / "report.html").read_text()
+    assert make_tables("run", "--warehouse", copy) == 0
+    for table, names in renamed.items():
+        found = rows(copy, table)
+        assert Counter(tuple(row[name] for name in names.values()) for row in found) == expected[table]
+        assert Counter(tuple(row[name] for name in names) for row in found) == expected[table]
+        assert versions(copy)[table] == before[table] + 3  # columns, rows, properties
 
 
 def test_a_reader_of_an_older_warehouse_sees_null_in_columns_that_it_lacks(evenkeel, make_tables, copy: Path) -> None:

@@ -29,7 +29,7 @@ def test_every_recorded_leader_is_told_by_its_bytes() -> None:
         row = consumer_offsets.decode_record(record["key"], record["value"], record["partition"], record["offset"], 0)
         snapshot = row.get("snapshot")
         if snapshot is not None and snapshot["leader_member_id"] in kinds:
-            told[kinds[snapshot["leader_member_id"]], snapshot["flavour"]] += 1
+            told[kinds[snapshot["leader_member_id"]], snapshot["leader_client"]] += 1
     assert told == {
         ("java", "java"): 125,
         ("librdkafka", "librdkafka"): 13,

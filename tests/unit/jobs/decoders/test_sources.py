@@ -227,7 +227,7 @@ def test_a_snapshot_row_has_all_that_is_needed_to_compute_it_again() -> None:
     assert snapshot == {
         "group_id": "grüppe", "generation": 5, "observed_at": 1_000_000, "position": 9, "group_type": "classic",
         "protocol_type": "consumer", "state": "Stable", "strategy": "range", "leader_member_id": "a", "joined_at": 900_000,
-        "offsets_partition": 3, "flavour": "java",
+        "offsets_partition": 3, "leader_client": "java",
         "fingerprint": hashlib.sha256(records.group_value(5, *members, at_ms=900)).hexdigest(),
     }  # fmt: skip
     assert first == {

@@ -62,7 +62,7 @@ def test_an_assignment_unlike_its_assignors() -> None:
         solution("recomputed", conformance="differs", kafka_version="4.3.1", assignment=kafkas),
     ]
     observed = Generation(3, "sticky", GroupProblem({}, ()), held)
-    (finding,) = find(SnapshotFacts([], solutions, observed=observed, flavour="librdkafka"), RULES)
+    (finding,) = find(SnapshotFacts([], solutions, observed=observed, leader_client="librdkafka"), RULES)
     assert (finding.rule_id, finding.severity) == ("conformance_differs", "warning")
     assert finding.message == (
         "The assignment by librdkafka is not what Kafka's sticky assignor gives (release 4.3.1): 3 partitions would be with another "

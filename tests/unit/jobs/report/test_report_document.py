@@ -58,7 +58,7 @@ def hostile_rows(text):
     def poison(value):
         return {key: f"{text}{item}" if key in poisoned and item is not None else item for key, item in value.items()}
 
-    poisoned = {"member_id", "previous_member_id", "group_instance_id", "topic", "message", "advice", "cluster_id", "flavour"}
+    poisoned = {"member_id", "previous_member_id", "group_instance_id", "topic", "message", "advice", "cluster_id", "leader_client"}
     poisoned |= {"strategy", "better_strategy", "cause"}
     lists = {field.name: [poison(row) for row in getattr(rows, field.name)] for field in fields(rows)}
     rows = ReportRows(**lists | {"ranked": Ranking(lists["ranked"])})

@@ -89,14 +89,14 @@ def test_a_groups_link_holds_from_report_to_report():
 
 def test_conformance_is_counted_once_a_generation_by_assignor_and_leader():
     rows = [
-        tally_row("sticky", "observed", conformance="differs", flavour=None),
+        tally_row("sticky", "observed", conformance="differs", leader_client=None),
         tally_row("range", "observed", conformance="exact", generation_count=6),
         tally_row("range", "observed", conformance=None, generation_count=2),
         tally_row("range", "recomputed", conformance="exact"),
         tally_row("", "observed", conformance=None),
     ]
     lines = build_page(ReportRows(tallies=rows), AS_OF).conformance
-    assert [(line.strategy, line.flavour.text, line.total) for line in lines] == [("range", "java", 8), ("sticky", DASH, 3)]
+    assert [(line.strategy, line.leader_client.text, line.total) for line in lines] == [("range", "java", 8), ("sticky", DASH, 3)]
     assert [(it.name, it.figure.text, it.share) for it in lines[0].counts if it.figure.value] == [("exact", "6", 75.0), ("none", "2", 25.0)]
 
 
@@ -104,7 +104,7 @@ def test_assignors_that_hardly_anybody_uses_share_a_line():
     rows = [tally_row(f"own-{number:03}", "observed", conformance="differs", generation_count=1 + (number < 50)) for number in range(70)]
     lines = build_page(ReportRows(tallies=rows), AS_OF).conformance
     assert len(lines) == MOST_ASSIGNORS + 1
-    assert [(line.strategy, line.total, line.flavour.text) for line in lines if line.total != 2] == [("20 others", 20, DASH)]
+    assert [(line.strategy, line.total, line.leader_client.text) for line in lines if line.total != 2] == [("20 others", 20, DASH)]
     assert {line.strategy for line in lines} >= {"own-000", "own-049"}
 
 
@@ -173,7 +173,7 @@ def test_no_table_keeps_a_reason_for_those_who_point_at_a_figure():
         generation_row(2, 1, triggers=None),
         generation_row(1, None, movement_count=None, eager_revocation_count=None),
     ]
-    tallies = [tally_row("range", "observed", flavour=None, movement_count_known=2, generations=history), tally_row("sticky")]
+    tallies = [tally_row("range", "observed", leader_client=None, movement_count_known=2, generations=history), tally_row("sticky")]
     flows = [flow_row(resume_known=2, lag=7), flow_row(member_id=None, kind="lost", cause="withheld")]
     html = render(build_page(replace(sample(("orders",)), tallies=tallies, flows=flows), AS_OF)).html
     parts = re.findall(r'<section id="(?:fleet|group-).*?</section>', html, re.DOTALL)
