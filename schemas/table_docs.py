@@ -8,7 +8,7 @@ HEAD = """# Tables
 
 Made from `schemas/tables/`; every comment stands in Delta as well. All timestamps are UTC. Keys are unique; facts are partitioned by
 `observed_month`. A snapshot's key is (`cluster_id`, `group_id`, `generation`, `observed_at`, `position`): `position` orders the
-snapshots of one group strictly.
+snapshots of one group strictly. The [glossary](glossary.md) defines **snapshot**, **position** and the other words of this page.
 
 Whose owner changed, and how (`movements.kind`); an owner is a `group_instance_id` where there is one, else a `member_id`:
 
