@@ -43,7 +43,7 @@ def test_every_setting_can_be_given() -> None:
         },
         "audit": {"max_look_delay_s": 0},
         "quality": {"max_quarantined_ratio": 1, "fail_on": "warning"},
-        "report": {"output": "r.html", "details": "d", "export": ["csv"], "export_dir": "e", "worst_groups": 0, "max_detail_rows": 5},
+        "report": {"output": "r.html", "group_pages": "d", "export": ["csv"], "export_dir": "e", "worst_groups": 0, "max_detail_rows": 5},
         "maintain": {"retention_days": 1, "counterfactual_days": 2, "vacuum_hours": 169},
     }
     settings = parse_settings(content, "f")
