@@ -22,6 +22,14 @@ from jobs.workers.packing import group_by_topic
 FORMAT = 2
 WITHOUT_RECURRENCE = 1
 """The format before hosts and what recurs were carried: both are taken to be unknown until then."""
+_PLAIN = (
+    *("position", "generation", "joined_at_ms", "incarnation", "strategy", "leader_member_id"),
+    *("is_conversion", "has_subscriptions", "is_generation_inferred", "batched_epoch_count"),
+)
+"""The fields of a snapshot that are stored as they are."""
+_STORED_NAMES = {"is_generation_inferred": "is_numbered"}
+"""Field -> its name in stored states, where that is a former one: older releases read these states, and have written others."""
+_FIELDS = {stored: name for name, stored in _STORED_NAMES.items()}
 
 
 def encode_state(state: State) -> bytes:
@@ -73,13 +81,7 @@ def _topic_out(topic: ResolvedTopic) -> dict[str, Any]:
 
 
 def _snapshot_out(snapshot: Snapshot) -> dict[str, Any]:
-    plain = {
-        name: getattr(snapshot, name)
-        for name in (
-            *("position", "generation", "joined_at_ms", "incarnation", "strategy", "leader_member_id"),
-            *("is_conversion", "has_subscriptions", "is_generation_inferred", "batched_epoch_count"),
-        )
-    }
+    plain = {_STORED_NAMES.get(name, name): getattr(snapshot, name) for name in _PLAIN}
     members = [
         [
             member.member_id,
@@ -106,8 +108,9 @@ def _snapshot_in(content: dict[str, Any]) -> Snapshot:
         members.append(Member(member_id, tuple(topics), instance_id, rack, _held_in(*owned), owned_generation, data))
         assigned[member_id], versions[member_id], client_ids[member_id] = _held_in(*held), version, client_id
         hosts[member_id] = host[0] if host else None
+    plain = {_FIELDS.get(name, name): value for name, value in content.items()}
     return Snapshot(
-        **content, members=tuple(members), assigned=assigned, subscription_versions=versions, client_ids=client_ids, client_hosts=hosts
+        **plain, members=tuple(members), assigned=assigned, subscription_versions=versions, client_ids=client_ids, client_hosts=hosts
     )
 
 
