@@ -73,7 +73,7 @@ def problem(name: str) -> str | None:
     if rest[-1] in FILE_ENDINGS or name.startswith(OF_JAVA):
         return None
     if first in TABLES:
-        return None if rest[0] in TABLES[first].schema.names else f"no column {rest[0]} in {first}"
+        return None if rest[0] in TABLES[first].stored_schema.names else f"no column {rest[0]} in {first}"
     if first in Settings.model_fields:
         section = Settings.model_fields[first].annotation
         is_section = isinstance(section, type) and issubclass(section, BaseModel)

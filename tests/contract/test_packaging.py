@@ -187,7 +187,7 @@ def test_pins_move_together(config: configparser.ConfigParser):
 def test_pages_name_the_versions_that_are_installed(config: configparser.ConfigParser):
     locked = dict(re.findall(r"^([a-z0-9-]+)==([^ ]+)", (ROOT / "conf" / "requirements.lock").read_text(), re.MULTILINE))
     readme = (ROOT / "README.md").read_text()
-    assert f"with Delta {locked['delta-spark']}, and is tested on Spark {locked['pyspark']} and" in readme
+    assert f"with Delta {locked['delta-spark']}. It is tested on Spark {locked['pyspark']}." in readme
     tags = {tag for page in (ROOT / "docs").glob("*.md") for tag in re.findall(r"/evenkeel:(\d[\w.]*)", page.read_text())}
     assert tags == {config["metadata"]["version"]}
 

@@ -150,10 +150,10 @@ def test_variables_are_declared_and_used():
 
 
 def test_parameters_are_what_the_command_line_takes():
-    command, run = parse(parameters("evenkeel"))
+    command, run, _ = parse(parameters("evenkeel"))
     assert (command.name, run.warehouse, run.run_id, run.wait) == ("run", "main.evenkeel", "databricks-1234", 1800)
     assert (run.input, run.output) == (("/Volumes/main/evenkeel/captures",), "/Volumes/main/evenkeel/reports/report.html")
-    command, upkeep = parse(parameters("evenkeel_maintain"))
+    command, upkeep, _ = parse(parameters("evenkeel_maintain"))
     assert (command.name, upkeep.warehouse, upkeep.run_id) == ("maintain", "main.evenkeel", "databricks-1234")
 
 

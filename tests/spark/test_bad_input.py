@@ -344,7 +344,7 @@ def test_a_task_that_runs_out_of_memory_ends_the_run_and_not_the_process(
 ) -> None:
     """A text of 2 GB is more than any array has room for."""
 
-    def fill_the_heap(*_: object) -> None:
+    def fill_the_heap(*_: object, **__: object) -> None:
         spark.range(1).select(F.repeat(F.lit("x"), (F.lit(2**31 - 1) - F.col("id")).cast("int"))).collect()
 
     monkeypatch.setattr(assign, "run", fill_the_heap)

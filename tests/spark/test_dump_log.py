@@ -17,7 +17,7 @@ from tests.builders.captures import DEMO, LOOKS
 from tests.builders.tables import OF_THE_RUN, assert_equal_warehouses, rows
 
 DUMPS = Path(__file__).resolve().parents[1] / "golden" / "dump_log"
-BINARY = {"snapshot": {"fingerprint", "leader_client"}}
+BINARY = {"snapshot": {"fingerprint", "leader_client", "flavour"}}
 """Target -> columns that depend on bytes which a dump does not show: the version of assignments."""
 TRANSACTIONS = {0: False, 1: False, 3: False, 5: False, 2: True, 7: False, 8: True, 10: False}
 """Offset of a commit -> whether it may have been taken back: one that was aborted, and one whose transaction is still open."""

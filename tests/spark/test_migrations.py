@@ -109,6 +109,7 @@ def without_columns(table: Path, names: set[str]) -> None:
             path = table / unquote(add["path"])
             rows_of_file = pq.ParquetFile(path).read()
             pq.write_table(rows_of_file.drop_columns([name for name in rows_of_file.column_names if name in names]), path)
+            path.with_name(f".{path.name}.crc").unlink()
             add["size"] = path.stat().st_size
         log.write_text("".join(json.dumps(action) + "\n" for action in actions))
 
