@@ -17,7 +17,6 @@ MOST_WORDS_OF_A_PAGE = 24
 LONGER_TODAY = {
     "docs/algorithms.md": 28,
     "docs/findings.md": 28,
-    "docs/recovery.md": 29,
     "docs/reliability.md": 30,
 }
 """Pages that are still to be rewritten, with what they have today. A value may only shrink, and a page may only leave."""
