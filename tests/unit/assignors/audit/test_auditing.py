@@ -51,6 +51,14 @@ def test_a_known_beginning_gains_everything() -> None:
     assert (audit.difference.gained_count, audit.difference.movement_count, audit.difference.eager_revocation_count) == (2, 0, 0)
 
 
+@pytest.mark.parametrize(("number", "batched", "gap"), [(8, 0, 0), (12, 0, 4), (12, 3, 1), (7, 0, -1)])
+def test_generation_gap_counts_generations_without_a_record(number: int, batched: int, gap: int) -> None:
+    first, second = (solution(OBSERVED, {"a": "t0", "b": "t1"}) for _ in range(2))
+    ((before,), (audit,)) = audits(generation(7, first), generation(number, second, batched_epoch_count=batched))
+    assert (before.previous_generation, before.generation_gap) == (None, None)
+    assert (audit.previous_generation, audit.generation_gap) == (7, gap)
+
+
 def test_a_first_generation_with_unknown_past_has_no_movements_but_loads() -> None:
     ((audit,),) = audits(generation(7, solution(OBSERVED, {"a": "t0 t1", "b": ""}), has_predecessor=False))
     assert (audit.previous_generation, audit.difference) == (None, None)
