@@ -9,6 +9,8 @@ from assignors import Topic
 from assignors.audit.triggers import Evidence, Participant, Trigger, find_triggers
 
 TOPICS = {"t": Topic(2, None, "id of t")}
+BEGIN_MS = 1_795_000_000_000
+"""Time of minute 0: as far from 1970 as that of records, so that a difference of times is not taken for a time."""
 
 
 def participant(
@@ -31,7 +33,7 @@ def evidence(generation: int, *members: Participant | str, minute: float = 0, **
         "is_consumer_protocol": False, "is_conversion": False, "is_look": False, "is_follow_up": False, "has_subscriptions": True,
         "strategy": "range" if listed else None, "topics": TOPICS,
     }  # fmt: skip
-    return Evidence(generation, round(minute * 60_000), participants=listed, **{**defaults, **changes})
+    return Evidence(generation, BEGIN_MS + round(minute * 60_000), participants=listed, **{**defaults, **changes})
 
 
 def play(generations: Sequence[Evidence]) -> list[tuple[Trigger, ...] | None]:
