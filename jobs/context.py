@@ -50,12 +50,12 @@ class LookFacts:
         offsets_count = F.max_by(F.when(is_offsets_topic, F.col("partition_count")), F.when(is_offsets_topic, F.col("observed_at")))
         return looks.groupBy("cluster_id").agg(times, offsets_count.alias("offsets_count")).collect()
 
-    @property
+    @cached_property
     def times_ms(self) -> dict[str, tuple[int, ...]]:
         """Return by cluster id the times of all looks, ascending."""
         return {row["cluster_id"]: tuple(row["times"]) for row in self._rows}
 
-    @property
+    @cached_property
     def offsets_partition_counts(self) -> dict[str, int]:
         """Return by cluster id the partition count of ``__consumer_offsets`` in the newest look that has it."""
         return {row["cluster_id"]: row["offsets_count"] for row in self._rows if row["offsets_count"] is not None}

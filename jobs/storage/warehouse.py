@@ -125,7 +125,7 @@ class Warehouse(CommitGuard):
         runs = self.read(RUNS.name)
         wanted = runs if status is None else runs.where(F.col("status") == str(status))
         rows = wanted.orderBy(F.desc("run_sequence"), F.desc("finished_at")).limit(1).collect()
-        if rows and "warehouse_id" in rows[0]:
+        if rows:
             self._check_row(rows[0]["run_id"], rows[0]["warehouse_id"])
         return rows[0] if rows else None
 
