@@ -62,9 +62,11 @@ def _timed(captures: tuple[Capture, ...], inputs: tuple[str, ...]) -> tuple[Capt
 def _check_packages() -> None:
     """Refuse to run with parts of two installations: three common names can come from anywhere on the path."""
     files = {module.__name__: module.__file__ for module in (jobs, assignors, schemas)}
-    places = {name: str(Path(file).resolve().parent.parent) for name, file in files.items() if file}
-    if len(set(places.values())) != 1:
-        raise PlatformError(f"packages of different installations: {', '.join(f'{name} from {place}' for name, place in places.items())}")
+    folders = {name: str(Path(file).resolve().parent.parent) for name, file in files.items() if file}
+    if len(set(folders.values())) != 1:
+        raise PlatformError(
+            f"packages of different installations: {', '.join(f'{name} from {folder}' for name, folder in folders.items())}"
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -102,8 +104,8 @@ def _ending(command: str) -> Iterator[dict[str, Any]]:
         raise
     finally:
         if logs_json():
-            told = {"event": "end", "command": command, **ended, "seconds": round(time.monotonic() - started, 3), **facts}
-            logger.log(logging.ERROR if ended["exit_code"] else logging.INFO, "%s ended", command, extra={"facts": told})
+            summary = {"event": "end", "command": command, **ended, "seconds": round(time.monotonic() - started, 3), **facts}
+            logger.log(logging.ERROR if ended["exit_code"] else logging.INFO, "%s ended", command, extra={"facts": summary})
 
 
 def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any]) -> str | None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class LookFacts:
+class MetadataIndex:
     """What is known of the looks at each cluster; asked once, when landing is over."""
 
     def __init__(self, warehouse: Warehouse) -> None:
@@ -133,7 +133,7 @@ class RunInputs:
     settings: Settings
     run_id: str
     as_of: datetime
-    look_facts: LookFacts
+    metadata_index: MetadataIndex
     digests: Mapping[Capture, bytes] = field(default_factory=dict)
     cluster_id_flag: str | None = None
     live: LiveInput | None = None
@@ -274,7 +274,7 @@ def settings_fingerprint(request: Request) -> str:
     partitions = {capture.offsets_partition for capture in request.captures if capture.offsets_partition is not None}
     cluster_id, assigned = StageOptions.of(request.options).cluster_id, AssignOptions.of(request.options)
     dropped = MaintainOptions.of(request.options).drop_cluster
-    told = (cluster_id, assigned.recompute, assigned.since, *(() if is_timed else (request.as_of,)), *partitions)
-    asked = [request.command.name, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, told)]
+    inputs = (cluster_id, assigned.recompute, assigned.since, *(() if is_timed else (request.as_of,)), *partitions)
+    asked = [request.command.name, request.settings.model_dump_json(exclude={"inputs", "warehouse", "report"}), *map(str, inputs)]
     asked += [] if dropped is None else [f"without {dropped}"]
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()

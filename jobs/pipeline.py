@@ -21,7 +21,7 @@ from jobs import gates
 from jobs.assign import run as assign
 from jobs.audit import run as audit
 from jobs.context import (
-    LookFacts,
+    MetadataIndex,
     Request,
     RunContext,
     RunState,
@@ -49,8 +49,8 @@ from jobs.runtime.errors import (
 )
 from jobs.runtime.jvm import SPARK_ERRORS, STORAGE_ERRORS
 from jobs.storage import migrations
-from jobs.storage.holding import held
-from jobs.storage.published_views import prepare_views, settle_views
+from jobs.storage.holding import exclusive_warehouse
+from jobs.storage.published_views import prepare_views, publish_views
 from jobs.storage.warehouse import Warehouse
 from jobs.verify import run as verify
 from schemas.tables import FINDINGS, RUNS
@@ -83,8 +83,8 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     migrations.refuse_newer(warehouse)
     if not request.command.stages:
         published = warehouse.read_published()
-        told = {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])}
-        return _report(warehouse, request, told, dict(published["table_versions"]))
+        run = {"run_id": published["run_id"], "input_counts": dict(published["input_counts"])}
+        return _report(warehouse, request, run, dict(published["table_versions"]))
     if isinstance(options, AssignOptions) and options.expand:
         warehouse.read_published()
         path = Path(options.output) if options.output else None
@@ -93,9 +93,9 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     if dropped is not None and (maintained.dry_run or warehouse.run_named(request.run_id) is None):  # else it is gone already
         counts = _rows_to_drop(spark, request, dropped)
         if maintained.dry_run:
-            return maintain.told_counts(dropped, counts)
+            return maintain.counts_in_lines(dropped, counts)
     started_at = request.now()
-    with held(warehouse, request.run_id, started_at, options.wait, request.now) as check_hold:
+    with exclusive_warehouse(warehouse, request.run_id, started_at, options.wait, request.now) as check_hold:
         with stage_timer("open"):
             check_reach(warehouse.spark, warehouse.folder, (capture.path for capture in request.captures))
             # Asked first: what another run has left is taken back, and tables are migrated, only by a run that says so in ``runs``.
@@ -144,15 +144,15 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
     warehouse.read_published()
     _tidy(warehouse)  # it may have been killed before
     request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
-    return _told(warehouse, request, before["run_sequence"], dict(before["input_counts"]), dict(before["table_versions"]))
+    return _summarise(warehouse, request, before["run_sequence"], dict(before["input_counts"]), dict(before["table_versions"]))
 
 
-def _told(
+def _summarise(
     warehouse: Warehouse, request: Request, run_sequence: int, input_counts: Mapping[str, int], versions: dict[str, int]
 ) -> str | None:
     """Return what a published run says at its end: the summary of its report, where it makes one."""
-    told = {"run_id": request.run_id, "input_counts": dict(input_counts)}
-    summary = _report(warehouse, request, told, versions) if request.command.makes_report else None
+    run = {"run_id": request.run_id, "input_counts": dict(input_counts)}
+    summary = _report(warehouse, request, run, versions) if request.command.makes_report else None
     _check_fail_on(warehouse, request, run_sequence, summary)
     return summary
 
@@ -169,7 +169,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         request.settings,
         request.run_id,
         request.as_of,
-        LookFacts(warehouse),
+        MetadataIndex(warehouse),
         digests,
         StageOptions.of(request.options).cluster_id,
         request.live,
@@ -196,7 +196,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
         with stage_timer("gates"):
             results = gates.run(context, request.conf_folder)
         check_hold()
-        versions = warehouse.own_versions()
+        versions = warehouse.verify_own_versions()
         prepare_views(warehouse, versions)
         check_hold()
         with _uninterrupted():
@@ -208,7 +208,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
     _tidy(warehouse)
     if "maintain" in request.command.stages:
         _vacuum(context, request.now())
-    return _told(warehouse, request, warehouse.run_sequence, context.input_counts, versions)
+    return _summarise(warehouse, request, warehouse.run_sequence, context.input_counts, versions)
 
 
 def _tidy(warehouse: Warehouse) -> None:
@@ -217,7 +217,7 @@ def _tidy(warehouse: Warehouse) -> None:
     Left to the next run where that has taken over by now: views and what lies aside may be its own.
     """
     try:
-        settle_views(warehouse)
+        publish_views(warehouse)
         warehouse.clear_staging()
     except (LeaseLostError, WarehouseExchangedError) as error:
         logger.warning("published, and left untidied: %s", error)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from jobs.runtime.atomic_file import write_file
 from jobs.runtime.errors import InputError, NotAWarehouseError, PlatformError
 from jobs.runtime.jvm import SPARK_ERRORS, is_of_one_machine, is_utf8, jvm_encoding
-from jobs.runtime.locations import MARK, address
+from jobs.runtime.locations import PROBE_FILE, address
 from jobs.workers.batches import Batches
 
 logger = logging.getLogger(__name__)
@@ -79,12 +79,12 @@ def check_reach(spark: SparkSession, warehouse: Path | None, inputs: Iterable[st
     mark = None
     if warehouse is not None:
         warehouse.mkdir(parents=True, exist_ok=True)
-        mark = warehouse / MARK
+        mark = warehouse / PROBE_FILE
         write_file(mark, [uuid.uuid4().hex.encode()])
     try:
         marked = None if mark is None else (str(mark), mark.read_text(encoding="ascii"))
-        look = partial(unseen, mark=marked, paths=tuple(inputs))
-        found = spark.range(0, PROBES, 1, PROBES).mapInArrow(look, "host string, path string").limit(1).collect()
+        probe = partial(unseen, mark=marked, paths=tuple(inputs))
+        found = spark.range(0, PROBES, 1, PROBES).mapInArrow(probe, "host string, path string").limit(1).collect()
     finally:
         if mark is not None:
             mark.unlink(missing_ok=True)

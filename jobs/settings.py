@@ -16,7 +16,7 @@ from assignors.registry import find_assignor
 from jobs.options import AssignOptions, AuditOptions, LandOptions, PageOptions, ReportOptions, StageOptions, WarehouseOptions
 from jobs.runtime.errors import PlatformError, UsageError
 from jobs.runtime.installation import own_archive, unpack_conf
-from jobs.runtime.locations import is_text, local_folder, objection, told
+from jobs.runtime.locations import is_text, local_folder, masked, objection
 from schemas.config import ReportSettings, Settings, parse_settings
 
 logger = logging.getLogger(__name__)
@@ -140,10 +140,10 @@ def _check_names(settings: Settings) -> None:
     """
     problem = objection(settings.warehouse)
     if problem is not None:
-        raise UsageError(f"warehouse {told(settings.warehouse)}: {problem}")
+        raise UsageError(f"warehouse {masked(settings.warehouse)}: {problem}")
     report = settings.report
-    places = {"output": report.output, "group_pages": report.group_pages, "export_dir": report.export_dir}
-    for setting, name in (("cluster_id", settings.cluster_id), *((f"report.{key}", place) for key, place in places.items())):
+    paths = {"output": report.output, "group_pages": report.group_pages, "export_dir": report.export_dir}
+    for setting, name in (("cluster_id", settings.cluster_id), *((f"report.{key}", path) for key, path in paths.items())):
         if name is not None and not is_text(name):
             raise UsageError(f"{setting}: expected UTF-8 without control characters, found {name!r}")
     output = report.output
@@ -151,9 +151,9 @@ def _check_names(settings: Settings) -> None:
         # A device, too: the finished report is moved to its place, and would take that of the device.
         raise UsageError(f"report.output: expected the name of a file, found {output}, which is a folder or a device")
     for key in ("group_pages", "export_dir"):
-        place = places[key]
-        if place is not None and os.path.exists(place) and not os.path.isdir(place):
-            raise UsageError(f"report.{key}: expected the name of a folder, found the file {place}")
+        path = paths[key]
+        if path is not None and os.path.exists(path) and not os.path.isdir(path):
+            raise UsageError(f"report.{key}: expected the name of a folder, found the file {path}")
 
 
 def _beside(settings_file: Path, name: str) -> str:
@@ -172,7 +172,7 @@ def _report_flags(options: WarehouseOptions, settings: ReportSettings, warehouse
     }
     for name, path in named.items():
         if path is not None and _SCHEME.match(path):
-            raise UsageError(f"report.{name}: expected a path of this machine, found {told(path)}; copy the report there when it is done")
+            raise UsageError(f"report.{name}: expected a path of this machine, found {masked(path)}; copy the report there when it is done")
     flags: dict[str, Any] = {name: str(Path(path).absolute()) for name, path in named.items() if path is not None}
     if "output" not in flags:
         folder = local_folder(warehouse)

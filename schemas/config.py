@@ -152,10 +152,10 @@ def _explain(mistake: Any) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
         return f"unknown key {key!r}{_near_miss(mistake['loc'])}"
-    return f"{key}: {mistake['msg']}, found {_told(mistake['input'])}"
+    return f"{key}: {mistake['msg']}, found {_shown(mistake['input'])}"
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     """Return what messages show of a value: of several together only what they are, since a password may be among them."""
     if isinstance(value, dict):
         return f"the keys {', '.join(map(str, value)) or '(none)'}"[:LONGEST_VALUE]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-GROUP = ("cluster_id", "group_id")
-PLACE = (*GROUP, "position")
+GROUP_KEY = ("cluster_id", "group_id")
+GENERATION_KEY = (*GROUP_KEY, "position")
 """One generation of a group, or what lies at its position."""
-TOPIC = ("cluster_id", "topic")
-PARTITION_OF_GROUP = (*GROUP, "topic", "partition")
+TOPIC_KEY = ("cluster_id", "topic")
+PARTITION_KEY = (*GROUP_KEY, "topic", "partition")

@@ -42,7 +42,7 @@ class MemberRow(TypedDict, total=False):
     pending_revocation: list[TopicPartitions] | None
 
 
-class PlaceRow(TypedDict, total=False):
+class RowKey(TypedDict, total=False):
     """Where and when a group is told of."""
 
     group_id: str | None
@@ -50,7 +50,7 @@ class PlaceRow(TypedDict, total=False):
     position: int
 
 
-class GroupRow(PlaceRow, total=False):
+class GroupRow(RowKey, total=False):
     """A group in a generation."""
 
     group_type: str | None
@@ -75,7 +75,7 @@ class SnapshotRow(GroupRow, total=False):
     generation: int | None
 
 
-class OffsetCommitRow(PlaceRow, total=False):
+class OffsetCommitRow(RowKey, total=False):
     """What workers know of a row of ``offset_snapshots``."""
 
     topic: str | None

@@ -192,6 +192,6 @@ def _mistakes(envelope: type[BaseModel], content: dict[str, object]) -> str:
         envelope.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        return f"line 1, {place}: {first['msg']}"
+        path = ".".join(str(part) for part in first["loc"])
+        return f"line 1, {path}: {first['msg']}"
     return ""

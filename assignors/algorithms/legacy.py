@@ -52,9 +52,9 @@ def assign_legacy_range(problem: GroupProblem, *, kafka_version: str | None = No
     owned: dict[str, list[TopicPartition]] = defaultdict(list)
     for topic, threads in _threads_by_topic(problem).items():
         share, extra = divmod(_partition_count(problem, topic), len(threads))
-        for place, thread in enumerate(threads):
-            start = share * place + min(place, extra)
-            owned[thread] += ((topic, partition) for partition in range(start, start + share + (place < extra)))
+        for index, thread in enumerate(threads):
+            start = share * index + min(index, extra)
+            owned[thread] += ((topic, partition) for partition in range(start, start + share + (index < extra)))
     return _listed(owned)
 
 
@@ -85,13 +85,13 @@ def assign_legacy_round_robin(problem: GroupProblem, *, kafka_version: str | Non
     if release < _MIXED_SUBSCRIPTIONS_SINCE:
         _require_equal_threads(threads_by_topic)
     text = "{}-{}" if release >= _DASHED_PARTITIONS_SINCE else "[{},{}]"
-    places = [(topic, partition) for topic in threads_by_topic for partition in range(_partition_count(problem, topic))]
-    hashes = dict(zip(places, string_hashes([text.format(*place) for place in places]), strict=True))
-    places.sort(key=hashes.__getitem__)
+    partitions = [(topic, partition) for topic in threads_by_topic for partition in range(_partition_count(problem, topic))]
+    hashes = dict(zip(partitions, string_hashes([text.format(*topic_partition) for topic_partition in partitions]), strict=True))
+    partitions.sort(key=hashes.__getitem__)
     readers = {topic: frozenset(threads) for topic, threads in threads_by_topic.items()}
     ring = cycle(sort_strings(frozenset().union(*readers.values())))
     owned: dict[str, list[TopicPartition]] = defaultdict(list)
-    for topic, partition in places:
+    for topic, partition in partitions:
         thread = next(thread for thread in ring if thread in readers[topic])
         owned[thread].append((topic, partition))
     return _listed(owned)
@@ -133,9 +133,9 @@ def _require_equal_threads(threads_by_topic: Mapping[str, Sequence[str]]) -> Non
 
 
 def _listed(owned: Mapping[str, Sequence[TopicPartition]]) -> Assignment:
-    places = {topic: number for number, topic in enumerate(sort_strings({topic for held in owned.values() for topic, _ in held}))}
+    topic_numbers = {topic: number for number, topic in enumerate(sort_strings({topic for held in owned.values() for topic, _ in held}))}
     return {
-        thread: tuple(sorted(owned[thread], key=lambda place: (places[place[0]], place[1])))
+        thread: tuple(sorted(owned[thread], key=lambda partition: (topic_numbers[partition[0]], partition[1])))
         for thread in sort_strings(owned)
         if owned[thread]
     }

@@ -67,16 +67,16 @@ def as_assignment(problem: GroupProblem, answer: object) -> Assignment:
         member_id = members[owner]
         if not isinstance(held, list | tuple):
             raise OwnAssignorError(f"the assignor gave member {member_id} {_kind(held)}, expected a tuple of partitions")
-        assignment[member_id] = tuple(_partition(member_id, place) for place in held)
+        assignment[member_id] = tuple(_partition(member_id, partition) for partition in held)
     return assignment
 
 
-def _partition(member_id: str, place: object) -> TopicPartition:
-    if isinstance(place, list | tuple) and len(place) == 2 and isinstance(place[0], str) and hasattr(place[1], "__index__"):
-        topic, number = str.__str__(place[0]), int(operator.index(place[1]))  # plain, also of an enum's or NumPy's
+def _partition(member_id: str, partition: object) -> TopicPartition:
+    if isinstance(partition, list | tuple) and len(partition) == 2 and isinstance(partition[0], str) and hasattr(partition[1], "__index__"):
+        topic, number = str.__str__(partition[0]), int(operator.index(partition[1]))  # plain, also of an enum's or NumPy's
         if _INT_MIN <= number <= _INT_MAX and storable(topic) == topic:
             return topic, number
-    raise OwnAssignorError(f"the assignor gave member {member_id} {_name(place)}, expected a partition such as ('orders', 3)")
+    raise OwnAssignorError(f"the assignor gave member {member_id} {_name(partition)}, expected a partition such as ('orders', 3)")
 
 
 def text_of(error: BaseException) -> str:

@@ -142,8 +142,8 @@ class _TopicState:
                 held[consumer].append(partition)
             return
         start = 0
-        for place, consumer in enumerate(self.consumers):
-            end = start + self.share + (place < self._extra)
+        for index, consumer in enumerate(self.consumers):
+            end = start + self.share + (index < self._extra)
             held[consumer] += partitions[start:end]
             start = end
 
@@ -169,12 +169,12 @@ def _deal_together(group: Sequence[_TopicState], partition_count: int, held: Seq
     remaining = list(group[0].consumers)
     for partition in range(partition_count):
         fits = (
-            (looks, consumer)
-            for looks, consumer in enumerate(remaining, start=1)
+            (examined, consumer)
+            for examined, consumer in enumerate(remaining, start=1)
             if all(state.room(consumer) > 0 and state.shares_rack(consumer, partition) for state in group)
         )
-        looks, consumer = next(fits, (len(remaining), None))
-        budget.spend(looks)
+        examined, consumer = next(fits, (len(remaining), None))
+        budget.spend(examined)
         if consumer is None:
             continue
         for state in group:

@@ -58,8 +58,8 @@ def assign_round_robin(problem: GroupProblem, *, kafka_version: str | None = Non
             for position, partition in zip(turn, partitions, strict=False):
                 held[position].append(partition)
         else:
-            for place, position in enumerate(turn):
-                held[position] += partitions[place :: len(turn)]
+            for index, position in enumerate(turn):
+                held[position] += partitions[index :: len(turn)]
         cursor = (turn[(len(partitions) - 1) % len(turn)] + 1) % len(ring)
     by_id = {member.member_id: partitions for member, partitions in zip(ring, freeze(held), strict=True)}
     return {member_id: by_id[member_id] for member_id in result_order(members, is_stable)}

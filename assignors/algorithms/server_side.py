@@ -99,8 +99,8 @@ def assign_server_range(problem: GroupProblem, *, kafka_version: str | None = No
     for topic, subscribers in _subscribers_by_topic(topics, members).items():
         share, extra = divmod(topics.partition_count(topic), len(subscribers))
         start = 0
-        for place, member in enumerate(subscribers):
-            end = start + share + (place < extra)
+        for index, member in enumerate(subscribers):
+            end = start + share + (index < extra)
             given[member.member_id] += ((topic, partition) for partition in range(start, end))
             start = end
     capacity = 1
@@ -128,16 +128,16 @@ def _assign_homogeneous(topics: _Topics, members: Sequence[Member], *, extras_st
     share, extra_count = divmod(sum(counts.values()), len(members))
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     unfilled: list[tuple[str, int]] = []
-    for place, member in enumerate(members):
+    for index, member in enumerate(members):
         quota = share + (extra_count > 0)
-        for topic, partitions in targets[place]:
+        for topic, partitions in targets[index]:
             if topic in counts:
                 kept = partitions[:quota]
                 given[member.member_id] += ((topic, partition) for partition in kept)
                 unassigned += ((topic, partition) for partition in partitions[len(kept) :])
                 quota -= len(kept)
         if extra_count > 0:
-            if extras_stay and quota > 0 and len(members) - place > extra_count:
+            if extras_stay and quota > 0 and len(members) - index > extra_count:
                 quota -= 1
             else:
                 extra_count -= 1
@@ -304,4 +304,7 @@ def _copied_set_capacity(size: int) -> int:
 
 
 def _listed(given: Mapping[str, Sequence[TopicPartition]], member_ids: Iterable[str]) -> Assignment:
-    return {member_id: tuple(sorted(given[member_id], key=lambda place: (java_order(place[0]), place[1]))) for member_id in member_ids}
+    return {
+        member_id: tuple(sorted(given[member_id], key=lambda partition: (java_order(partition[0]), partition[1])))
+        for member_id in member_ids
+    }

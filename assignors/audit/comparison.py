@@ -44,7 +44,7 @@ class Comparison:
         self.member_ids = _member_ids(current)
         self.previous_member_ids: dict[Owner, str] = _member_ids(previous) if previous is not None else {}
         self.owners: list[Owner] = list(dict.fromkeys((*self.member_ids, *self.previous_member_ids)))
-        self.places = {owner: place for place, owner in enumerate(self.owners)}
+        self.places = {owner: index for index, owner in enumerate(self.owners)}
         self.held = Holdings.of(current.assignment)
         self.previous_held = Holdings.of(previous.assignment if previous is not None else {})
         self.layout = layout_of(current.problem)
@@ -52,7 +52,7 @@ class Comparison:
             self.layout = Layout.of(previous.problem.topics, current.problem.topics)
         before = _Side(self.previous_held, self.previous_member_ids, self.layout, self.places)
         now = _Side(self.held, self.member_ids, self.layout, self.places)
-        self.irregular = {place: (before.owners_of(place), now.owners_of(place)) for place in {**before.irregular, **now.irregular}}
+        self.irregular = {index: (before.owners_of(index), now.owners_of(index)) for index in {**before.irregular, **now.irregular}}
         numbers = [number for number in map(self.layout.number, self.irregular) if number is not None]
         self.before, self.now = before.first(numbers), now.first(numbers)
         self.has_repeats = bool(now.owners.repeated)
@@ -88,17 +88,17 @@ class Comparison:
             return self.before
         last: NDArray[np.int32] = self.before.copy()
         for topic in self.recreated & self.layout.places.keys():
-            place = self.layout.places[topic]
-            last[self.layout.starts[place] : self.layout.starts[place + 1]] = NOBODY
+            index = self.layout.places[topic]
+            last[self.layout.starts[index] : self.layout.starts[index + 1]] = NOBODY
         return last
 
-    def last_owners_of(self, place: TopicPartition) -> Several:
+    def last_owners_of(self, partition: TopicPartition) -> Several:
         """Return who held a partition, nobody where its topic was made anew."""
-        return () if place[0] in self.recreated else self._before.owners_of(place)
+        return () if partition[0] in self.recreated else self._before.owners_of(partition)
 
-    def owners_of(self, place: TopicPartition) -> Several:
+    def owners_of(self, partition: TopicPartition) -> Several:
         """Return who holds a partition now."""
-        return self._now.owners_of(place)
+        return self._now.owners_of(partition)
 
     @cached_property
     def changed(self) -> NDArray[np.int64]:
@@ -107,16 +107,16 @@ class Comparison:
 
     def irregular_changes(self) -> Iterator[tuple[TopicPartition, Several, Several]]:
         """Yield the irregular partitions that no owner kept, with the last owners and those of now; not both are empty."""
-        for place, (_, owners) in self.irregular.items():
-            last = self.last_owners_of(place)
+        for partition, (_, owners) in self.irregular.items():
+            last = self.last_owners_of(partition)
             if (last or owners) and set(last).isdisjoint(owners):
-                yield place, last, owners
+                yield partition, last, owners
 
     @cached_property
     def retained_count(self) -> int:
         """Return how many partitions an owner kept."""
         regular = np.count_nonzero(self.now != NOBODY) - np.count_nonzero(self.now[self.changed] != NOBODY)
-        kept = (not set(self.last_owners_of(place)).isdisjoint(owners) for place, (_, owners) in self.irregular.items())
+        kept = (not set(self.last_owners_of(partition)).isdisjoint(owners) for partition, (_, owners) in self.irregular.items())
         return int(regular) + sum(kept)
 
     @cached_property
@@ -155,14 +155,14 @@ class _Side:
         self.owners = held.owners_in(layout)
         by_id = {member_id: places[owner] for owner, member_id in member_ids.items()}
         self._places = np.array([*map(by_id.__getitem__, held.owners), NOBODY], dtype=np.int32)
-        self._order = {place: order for order, place in enumerate(by_id.values())}
+        self._order = {index: order for order, index in enumerate(by_id.values())}
         self.irregular = {**self.owners.shared, **self.owners.strays}
 
-    def owners_of(self, place: TopicPartition) -> Several:
+    def owners_of(self, partition: TopicPartition) -> Several:
         """Return all owners of a partition, as the members are in the record."""
-        found = self.irregular.get(place)
+        found = self.irregular.get(partition)
         if found is None:
-            number = self.owners.layout.number(place)
+            number = self.owners.layout.number(partition)
             found = () if number is None or self.owners.first[number] == NOBODY else (int(self.owners.first[number]),)
         return tuple(sorted((int(self._places[owner]) for owner in found), key=self._order.__getitem__))
 

@@ -164,21 +164,21 @@ class _Stays:
         self._counts = comparison.last_counts - comparison.let_go_counts
         self._singles: list[tuple[str, int]] = []  # topics and last owners of what the arrays do not tell
         self.kept_count = comparison.retained_count
-        for place in {**withheld, **comparison.irregular}:
-            last, now = comparison.last_owners_of(place), comparison.owners_of(place)
-            is_carried = not last and place in withheld and place[0] not in comparison.recreated
+        for partition in {**withheld, **comparison.irregular}:
+            last, now = comparison.last_owners_of(partition), comparison.owners_of(partition)
+            is_carried = not last and partition in withheld and partition[0] not in comparison.recreated
             if is_carried:
-                last = (comparison.places.get(withheld[place].owner, len(comparison.owners)),)
+                last = (comparison.places.get(withheld[partition].owner, len(comparison.owners)),)
                 self.kept_count += last == now
-            if last and now and (is_carried or place in comparison.irregular):
-                self._singles.append((place[0], last[0]))
+            if last and now and (is_carried or partition in comparison.irregular):
+                self._singles.append((partition[0], last[0]))
         self.owned_count = int(self._counts.sum()) + len(self._singles)
 
     def by_topic(self) -> Counter[tuple[str, str]]:
         """Return how many partitions of each topic every member had that subscribes to it now."""
         comparison, member_ids, names = self._comparison, self._member_ids(), list(self._comparison.layout.sizes)
         numbers = np.flatnonzero((comparison.last != NOBODY) & (comparison.now != NOBODY))
-        keys, counts = np.unique(comparison.layout.topic_places(numbers) * len(member_ids) + comparison.last[numbers], return_counts=True)
+        keys, counts = np.unique(comparison.layout.topic_indices(numbers) * len(member_ids) + comparison.last[numbers], return_counts=True)
         topics, owners = np.divmod(keys, len(member_ids))
         held: Counter[tuple[str, int]] = Counter(self._singles)
         held.update(dict(zip(zip(map(names.__getitem__, topics.tolist()), owners.tolist(), strict=True), counts.tolist(), strict=True)))
@@ -227,4 +227,4 @@ def _supplies(subscribers: Mapping[frozenset[str], Sequence[str]], counts: Mappi
     supplied: Counter[int] = Counter()
     for topic, count in counts.items():
         supplied[supply_of[topic]] += count
-    return [Supply(classes, supplied[place]) for classes, place in together.items()], supply_of
+    return [Supply(classes, supplied[index]) for classes, index in together.items()], supply_of

@@ -71,7 +71,7 @@ def most_kept(supplies: Sequence[Supply], sizes: Sequence[int], held: Mapping[tu
     from scipy.sparse import csr_array
 
     keepers = list(dict.fromkeys((number, member) for _, number, member in held))
-    row_of_keeper = {member: len(supplies) + len(sizes) + place for place, (_, member) in enumerate(keepers)}
+    row_of_keeper = {member: len(supplies) + len(sizes) + index for index, (_, member) in enumerate(keepers)}
     others = list(sizes)
     for number, _ in keepers:
         others[number] -= 1
@@ -83,9 +83,9 @@ def most_kept(supplies: Sequence[Supply], sizes: Sequence[int], held: Mapping[tu
     columns += [(len(supplies) + number, None, count * low, count * high, 0) for number, count in enumerate(others)]
     columns += [(row, None, low, high, 0) for row in row_of_keeper.values()]
     leaves, enters, smallest, largest, costs = zip(*columns, strict=True)
-    places = [(row, column, -1) for column, row in enumerate(leaves)]
-    places += [(row, column, 1) for column, row in enumerate(enters) if row is not None]
-    rows, at, signs = zip(*places, strict=True)
+    entries = [(row, column, -1) for column, row in enumerate(leaves)]
+    entries += [(row, column, 1) for column, row in enumerate(enters) if row is not None]
+    rows, at, signs = zip(*entries, strict=True)
     balances = csr_array((signs, (rows, at)), shape=(len(supplies) + len(sizes) + len(keepers), len(columns)), dtype="float64")
     supplied = numpy.zeros(balances.shape[0])
     supplied[: len(supplies)] = [-supply.count for supply in supplies]

@@ -168,7 +168,7 @@ def diff_generations(
     """
     current = comparison.current
     kept_back = withheld_partitions(current.problem, comparison.held) if current.strategy in COOPERATIVE else frozenset()
-    carried = {place: last for place, last in (withheld or {}).items() if place[0] not in comparison.recreated}
+    carried = {partition: last for partition, last in (withheld or {}).items() if partition[0] not in comparison.recreated}
     movements = _movements(comparison, carried, kept_back, deleted_topics)
     kinds = Counter(map(_KIND, movements))
     causes = Counter((row.kind, row.cause) for row in movements if row.cause is not None)
@@ -189,7 +189,7 @@ def diff_generations(
         actual_revocation_count=actual,
         is_eager=is_eager,
         movements=tuple(movements),
-        withheld={place: _last_owner(place, comparison, carried) for place in kept_back},
+        withheld={partition: _last_owner(partition, comparison, carried) for partition in kept_back},
     )
 
 
@@ -223,12 +223,12 @@ def _movements(
         member_id = comparison.member_ids[last.owner] if is_returned else ids_now[now[0]]
         return Movement(topic, partition, last.member_id, member_id, GAINED, RETURNED if is_returned else HANDED_OVER, last.generation)
 
-    def change(place: TopicPartition, before: Several, now: Several) -> Movement:
+    def change(partition: TopicPartition, before: Several, now: Several) -> Movement:
         if not now:
-            return loss(*place, before[0])
+            return loss(*partition, before[0])
         if not before:
-            return gain(*place, now)
-        return Movement(*place, ids_before[before[0]], ids_now[now[0]], kinds[before[0]], None, previous_generation)
+            return gain(*partition, now)
+        return Movement(*partition, ids_before[before[0]], ids_now[now[0]], kinds[before[0]], None, previous_generation)
 
     # From one owner to another, the usual case, by whole columns: there may be as many rows as partitions.
     kinds = [REVOKED if owner in members else REASSIGNED for owner in range(len(comparison.owners))]
@@ -251,13 +251,13 @@ def _movements(
     return movements
 
 
-def _last_owner(place: TopicPartition, comparison: Comparison, carried: Withheld) -> LastOwner:
+def _last_owner(partition: TopicPartition, comparison: Comparison, carried: Withheld) -> LastOwner:
     """Return who last held a partition that is kept back: the owner before, else the one carried on, else who claims it."""
-    before = comparison.last_owners_of(place)
+    before = comparison.last_owners_of(partition)
     if before:
         owner = comparison.owners[before[0]]
         return LastOwner(owner, comparison.previous_member_ids[owner], comparison.previous_generation)
-    if place in carried:
-        return carried[place]
-    claimant = next(member for member in comparison.current.problem.members if place in member.owned)
+    if partition in carried:
+        return carried[partition]
+    claimant = next(member for member in comparison.current.problem.members if partition in member.owned)
     return LastOwner(owner_of(claimant), claimant.member_id, claimant.owned_generation)

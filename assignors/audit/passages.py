@@ -62,7 +62,7 @@ def follow(recurrence: Recurrence | None, before: Step | None, step: Step, at_ms
     """
     if before is None or recurrence is None or before.snapshot.incarnation != step.snapshot.incarnation:
         return Recurrence.begin(at_ms), None
-    if step.snapshot.is_look or not step.has_predecessor:
+    if step.snapshot.is_poll or not step.has_predecessor:
         return Recurrence.begin(at_ms), None
     return recurrence, recurrence.advance(happening(before, step, at_ms))
 
@@ -93,7 +93,7 @@ def _evidence(step: Step, at_ms: int) -> Evidence:
         at_ms,
         is_consumer_protocol=False,
         is_conversion=snapshot.is_conversion,
-        is_look=snapshot.is_look,
+        is_poll=snapshot.is_poll,
         is_follow_up=step.is_follow_up,
         has_subscriptions=snapshot.has_subscriptions,
         strategy=snapshot.strategy,

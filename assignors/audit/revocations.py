@@ -55,12 +55,12 @@ def _live_members(comparison: Comparison) -> Iterator[tuple[Member, Member, int,
     earlier_members = {owner_of(member): member for member in comparison.previous.problem.members}
     held, given_up = comparison.held_counts.tolist(), comparison.given_up_counts.tolist()
     for before, now in comparison.irregular.values():
-        for place in before:
-            held[place] += 1
-            given_up[place] += place not in now
+        for index in before:
+            held[index] += 1
+            given_up[index] += index not in now
     for member in comparison.current.problem.members:
         owner = owner_of(member)
         earlier = earlier_members.get(owner)
         if earlier is not None:
-            place = comparison.places[owner]
-            yield earlier, member, held[place], given_up[place]
+            index = comparison.places[owner]
+            yield earlier, member, held[index], given_up[index]

@@ -72,7 +72,7 @@ class Evidence:
         observed_at_ms: the record's time.
         is_consumer_protocol: KIP-848.
         is_conversion: the coordinator wrote it when it turned the group to the other protocol.
-        is_look: the source shows what a group is at a moment, and not what happened to it.
+        is_poll: the source shows what a group is at a moment, and not what happened to it.
         has_subscriptions: whether the source tells what members subscribe to.
         strategy: None without members.
         topics: subscribed topics, and those held in the generation before; ``partition_count`` 0 where there is none. Without those
@@ -84,7 +84,7 @@ class Evidence:
     observed_at_ms: int
     is_consumer_protocol: bool
     is_conversion: bool
-    is_look: bool
+    is_poll: bool
     is_follow_up: bool
     has_subscriptions: bool
     strategy: str | None
@@ -142,7 +142,7 @@ def find_triggers(past: Past | None, current: Evidence) -> tuple[tuple[Trigger, 
 
 def _beginning(current: Evidence) -> set[Trigger] | None:
     # A broker's first target is of epoch 1 or 2, by its release; a classic group begins empty, with generation 0.
-    if current.is_look or current.is_conversion or current.generation > (2 if current.is_consumer_protocol else 1):
+    if current.is_poll or current.is_conversion or current.generation > (2 if current.is_consumer_protocol else 1):
         return None
     return {Trigger.GROUP_CREATED, Trigger.MEMBER_JOINED} if current.participants else {Trigger.GROUP_CREATED}
 

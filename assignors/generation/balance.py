@@ -76,7 +76,7 @@ def measure_balance(problem: GroupProblem, assignment: AssignmentMapping) -> Bal
     by_member = _by_member(problem, held)
     loads = sorted(by_member.load(member.member_id) for member in problem.members)
     total, member_count = sum(loads), len(loads)
-    pair_differences = sum(load * (2 * place - member_count + 1) for place, load in enumerate(loads))
+    pair_differences = sum(load * (2 * rank - member_count + 1) for rank, load in enumerate(loads))
     has_loads = total > 0
     return Balance(
         partition_count=owners.partition_count,
@@ -107,14 +107,14 @@ def topic_skews(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdi
         for topic in topics:
             subscriber_counts[topic] += len(owners)
     skews = dict.fromkeys(subscriber_counts, 0)
-    places, lengths = held.entry_topics, held.lengths
+    topic_indices, lengths = held.entry_topics, held.lengths
     is_subscribed = _subscribed_entries(subscribers, held)
     if is_subscribed is not None:
-        places, lengths = places[is_subscribed], lengths[is_subscribed]
-    most, counts = np.zeros(len(held.topics), dtype=np.int64), np.bincount(places, minlength=len(held.topics))
+        topic_indices, lengths = topic_indices[is_subscribed], lengths[is_subscribed]
+    most, counts = np.zeros(len(held.topics), dtype=np.int64), np.bincount(topic_indices, minlength=len(held.topics))
     fewest = np.full(len(held.topics), np.iinfo(np.int64).max)
-    np.maximum.at(most, places, lengths)
-    np.minimum.at(fewest, places, lengths)
+    np.maximum.at(most, topic_indices, lengths)
+    np.minimum.at(fewest, topic_indices, lengths)
     for topic, high, low, count in zip(held.topics, most.tolist(), fewest.tolist(), counts.tolist(), strict=True):
         if count:
             skews[topic] = high - (low if count == subscriber_counts[topic] else 0)

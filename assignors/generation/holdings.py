@@ -34,7 +34,7 @@ class Layout:
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = {topic: sizes[topic] for topic in sort_strings(sizes)}
-        self.places = {topic: place for place, topic in enumerate(self.sizes)}
+        self.places = {topic: index for index, topic in enumerate(self.sizes)}
         self.starts = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(self.sizes.values(), np.int64, len(sizes)), out=self.starts[1:])
 
@@ -58,9 +58,9 @@ class Layout:
         """Return whether the other one gives every partition the same number."""
         return self is other or self.sizes == other.sizes
 
-    def number(self, place: TopicPartition) -> int | None:
+    def number(self, topic_partition: TopicPartition) -> int | None:
         """Return the number of a partition, None where the layout has not got it."""
-        topic, partition = place
+        topic, partition = topic_partition
         if not 0 <= partition < self.sizes.get(topic, 0):
             return None
         return int(self.starts[self.places[topic]]) + partition
@@ -71,10 +71,10 @@ class Layout:
 
     def columns(self, numbers: NDArray[np.int64]) -> tuple[Iterator[str], list[int]]:
         """Return the topics of these numbers, and the partitions within them."""
-        names, places = list(self.sizes), self.topic_places(numbers)
-        return map(names.__getitem__, places.tolist()), (numbers - self.starts[places]).tolist()
+        names, topic_indices = list(self.sizes), self.topic_indices(numbers)
+        return map(names.__getitem__, topic_indices.tolist()), (numbers - self.starts[topic_indices]).tolist()
 
-    def topic_places(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def topic_indices(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the place of the topic of each of these numbers; topics have partitions, so that no two begin at one number."""
         return np.searchsorted(self.starts, numbers, side="right") - 1
 
@@ -104,13 +104,13 @@ class Owners:
         if not self.free.size or self.layout.sizes.keys() <= set(topics):
             return self.free
         is_wanted = np.fromiter((topic in topics for topic in self.layout.sizes), bool, len(self.layout.sizes))
-        free: NDArray[np.int64] = self.free[is_wanted[self.layout.topic_places(self.free)]]
+        free: NDArray[np.int64] = self.free[is_wanted[self.layout.topic_indices(self.free)]]
         return free
 
     @property
     def multiply_owned(self) -> list[TopicPartition]:
         """Return the partitions with several owners; what one was given twice has one."""
-        return [*self.shared, *(place for place, owners in self.strays.items() if len(owners) > 1)]
+        return [*self.shared, *(partition for partition, owners in self.strays.items() if len(owners) > 1)]
 
     @property
     def partition_count(self) -> int:
@@ -152,7 +152,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         ends = np.concatenate(([0], np.cumsum(lengths)))
         self._bounds = ends[np.concatenate(([0], self._entry_ends))]
         self.loads: list[int] = np.diff(self._bounds).tolist()
-        self._places = {owner: place for place, owner in enumerate(owners)}
+        self._places = {owner: index for index, owner in enumerate(owners)}
         self._owners: Owners | None = None
 
     @classmethod
@@ -175,8 +175,8 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         return cls(tuple(assignment), tuple(names), *columns)
 
     def __getitem__(self, owner: str) -> tuple[TopicPartition, ...]:
-        place = self._places[owner]
-        return tuple(self._held(place))
+        index = self._places[owner]
+        return tuple(self._held(index))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.owners)
@@ -186,8 +186,8 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
 
     def load(self, owner: str) -> int:
         """Return how many partitions an owner was given, repeats included; 0 for a stranger."""
-        place = self._places.get(owner)
-        return 0 if place is None else self.loads[place]
+        index = self._places.get(owner)
+        return 0 if index is None else self.loads[index]
 
     def entries(self) -> Iterator[tuple[str, str, int]]:
         """Yield the owner of every entry, its topic, and the number of its partitions."""
@@ -206,18 +206,18 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
             self._owners = self._find_owners(layout)
         return self._owners
 
-    def _held(self, place: int) -> Iterator[TopicPartition]:
-        last = int(self._entry_ends[place])
-        begin = int(self._bounds[place])
-        for entry in range(last - int(self.entry_counts[place]), last):
+    def _held(self, index: int) -> Iterator[TopicPartition]:
+        last = int(self._entry_ends[index])
+        begin = int(self._bounds[index])
+        for entry in range(last - int(self.entry_counts[index]), last):
             topic, end = self.topics[self.entry_topics[entry]], begin + int(self.lengths[entry])
             for partition in self.partitions[begin:end].tolist():
                 yield topic, partition
             begin = end
 
     def _find_owners(self, layout: Layout) -> Owners:
-        places = np.fromiter((layout.places.get(topic, NOBODY) for topic in self.topics), np.int64, len(self.topics))
-        entry_places = places[self.entry_topics]
+        topic_indices = np.fromiter((layout.places.get(topic, NOBODY) for topic in self.topics), np.int64, len(self.topics))
+        entry_places = topic_indices[self.entry_topics]
         numbers = np.repeat(layout.starts[entry_places], self.lengths)
         numbers += self.partitions
         owners = np.repeat(np.arange(len(self.owners), dtype=np.int32), self.loads)
@@ -236,7 +236,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
             is_again = np.bincount(numbers)[numbers] > 1
             again = _by_partition(layout.partitions(numbers[is_again]), owners[is_again].tolist())
             repeated.extend(again)
-            shared = {place: tuple(dict.fromkeys(of_place)) for place, of_place in again.items() if len(set(of_place)) > 1}
+            shared = {partition: tuple(dict.fromkeys(of_place)) for partition, of_place in again.items() if len(set(of_place)) > 1}
         return Owners(layout, first, free, shared, strays, repeated)
 
     def _strays(
@@ -244,14 +244,14 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
     ) -> tuple[dict[TopicPartition, tuple[int, ...]], list[TopicPartition]]:
         """Return the partitions at these places of ``partitions`` with their owners, and those given out more than once."""
         entries = np.searchsorted(np.cumsum(self.lengths), indices, side="right")
-        places = zip((self.topics[topic] for topic in self.entry_topics[entries].tolist()), self.partitions[indices].tolist(), strict=True)
-        owners_of = _by_partition(places, owners[indices].tolist())
-        repeated = [place for place, of_place in owners_of.items() if len(of_place) > 1]
-        return {place: tuple(dict.fromkeys(of_place)) for place, of_place in owners_of.items()}, repeated
+        pairs = zip((self.topics[topic] for topic in self.entry_topics[entries].tolist()), self.partitions[indices].tolist(), strict=True)
+        owners_of = _by_partition(pairs, owners[indices].tolist())
+        repeated = [partition for partition, of_place in owners_of.items() if len(of_place) > 1]
+        return {partition: tuple(dict.fromkeys(of_place)) for partition, of_place in owners_of.items()}, repeated
 
 
-def _by_partition(places: Iterable[TopicPartition], owners: Iterable[int]) -> dict[TopicPartition, list[int]]:
+def _by_partition(partitions: Iterable[TopicPartition], owners: Iterable[int]) -> dict[TopicPartition, list[int]]:
     owners_of: dict[TopicPartition, list[int]] = {}
-    for place, owner in zip(places, owners, strict=True):
-        owners_of.setdefault(place, []).append(owner)
+    for partition, owner in zip(partitions, owners, strict=True):
+        owners_of.setdefault(partition, []).append(owner)
     return owners_of

@@ -75,14 +75,16 @@ def violations(problem: GroupProblem, assignment: AssignmentMapping, strategy: s
     for owner, topic in foreign_entries(held, {**threads, **members}):
         if owner in members or owner in threads:
             foreign.setdefault(owner, set()).add(topic)
-    not_subscribed = {(place, owner) for owner, topics in foreign.items() for place in held[owner] if place[0] in topics}
+    not_subscribed = {
+        (topic_partition, owner) for owner, topics in foreign.items() for topic_partition in held[owner] if topic_partition[0] in topics
+    }
     withheld = withheld_partitions(problem, held) if strategy in COOPERATIVE else frozenset()
     missing = _missing(problem, owners) - withheld
     claimants = threads if strategy is not None and strategy.startswith("legacy-") else members
     return (
         *(f"unknown_member {owner}" for owner in sort_strings(strangers)),
         *(f"not_existing {topic}-{partition}" for topic, partition in _sorted(owners.strays)),
-        *(f"not_subscribed {topic}-{partition} {owner}" for (topic, partition), owner in sorted(not_subscribed, key=_place_order)),
+        *(f"not_subscribed {topic}-{partition} {owner}" for (topic, partition), owner in sorted(not_subscribed, key=_order)),
         *(f"multiply_owned {topic}-{partition}" for topic, partition in _sorted(owners.repeated)),
         *(f"unassigned {topic}-{partition}" for topic, partition in _sorted(missing)),
         *(f"unbalanced {topic}" for topic in _unbalanced(strategy, claimants, counts, held, len(withheld))),
@@ -104,7 +106,7 @@ def withheld_partitions(problem: GroupProblem, assignment: AssignmentMapping) ->
     missing = _missing(problem, Holdings.of(assignment).owners_in(layout_of(problem)))
     if not missing:
         return frozenset()
-    return frozenset(place for member in problem.members for place in member.owned if place in missing)
+    return frozenset(partition for member in problem.members for partition in member.owned if partition in missing)
 
 
 def _missing(problem: GroupProblem, owners: Owners) -> set[TopicPartition]:
@@ -155,10 +157,10 @@ def _shortfall(topic: str, level: int, subscribers: Mapping[frozenset[str], list
     return sum(max(0, level - load) for load in loads)
 
 
-def _sorted(places: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return sorted(places, key=lambda place: (java_order(place[0]), place[1]))
+def _sorted(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return sorted(partitions, key=lambda partition: (java_order(partition[0]), partition[1]))
 
 
-def _place_order(found: tuple[TopicPartition, str]) -> tuple[bytes, int, bytes]:
+def _order(found: tuple[TopicPartition, str]) -> tuple[bytes, int, bytes]:
     (topic, partition), owner = found
     return java_order(topic), partition, java_order(owner)

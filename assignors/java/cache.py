@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 _MOST_PARTITIONS = 1 << 20  # some 70 MB, and only where a cluster has as many
 
 
-class Memory(Generic[Key, Value]):
+class BoundedCache(Generic[Key, Value]):
     """A dictionary of bounded weight: when it would hold too much, it forgets everything first."""
 
     __slots__ = ("_known", "_most", "_weight", "find")
@@ -33,7 +33,7 @@ class Memory(Generic[Key, Value]):
     def keep(self, key: Key, value: Value, weight: int) -> Value:
         """Return the value, which is known from now on.
 
-        >>> memory = Memory(3)
+        >>> memory = BoundedCache(3)
         >>> memory.keep("a", "A", 2), memory.find("a"), memory.keep("b", "B", 2), memory.find("a")
         ('A', 'A', 'B', None)
         """
@@ -48,7 +48,7 @@ class Memory(Generic[Key, Value]):
 # One int for the same number of every topic: a third less memory, and marking a million claims takes half the time, because the
 # numbers stay in the processor's cache.
 _numbers: list[int] = []
-_partitions: Memory[str, tuple[TopicPartition, ...]] = Memory(_MOST_PARTITIONS)
+_partitions: BoundedCache[str, tuple[TopicPartition, ...]] = BoundedCache(_MOST_PARTITIONS)
 
 
 def partitions_of(topic: str, count: int) -> tuple[TopicPartition, ...]:

@@ -262,31 +262,31 @@ class HashMapSimulation(Generic[Key]):
         spread = unsigned ^ (unsigned >> 16)
         signed = spread - (1 << 32) if spread >> 31 else spread
         node = _Node(key, spread, (signed, order_of(key)))
-        place = self._bins.setdefault(spread & (self._capacity - 1), _Bin([]))
-        if place.tree is not None:
-            place.add_to_tree(place.tree, node)
+        bucket = self._bins.setdefault(spread & (self._capacity - 1), _Bin([]))
+        if bucket.tree is not None:
+            bucket.add_to_tree(bucket.tree, node)
             return
-        place.chain.insert(0 if at_head else len(place.chain), node)
-        if len(place.chain) >= (TREEIFY_LENGTH - 1 if at_head else TREEIFY_LENGTH):
+        bucket.chain.insert(0 if at_head else len(bucket.chain), node)
+        if len(bucket.chain) >= (TREEIFY_LENGTH - 1 if at_head else TREEIFY_LENGTH):
             if self._capacity < MIN_TREEIFY_CAPACITY:
                 self._double()
             else:
-                place.treeify()
+                bucket.treeify()
 
     def _double(self) -> None:
         """Split every bin in two, keeping the relative order."""
         bins: dict[int, _Bin[Key]] = {}
-        for index, place in self._bins.items():
-            low = [node for node in place.chain if not node.spread & self._capacity]
-            high = [node for node in place.chain if node.spread & self._capacity]
+        for index, bucket in self._bins.items():
+            low = [node for node in bucket.chain if not node.spread & self._capacity]
+            high = [node for node in bucket.chain if node.spread & self._capacity]
             for half, at in ((low, index), (high, index + self._capacity)):
                 if not half:
                     continue
                 bins[at] = _Bin(half)
-                if place.tree is None or len(half) <= _UNTREEIFY_LENGTH:
+                if bucket.tree is None or len(half) <= _UNTREEIFY_LENGTH:
                     continue
-                if len(half) == len(place.chain):
-                    bins[at].tree = place.tree  # the other half is empty: the JDK leaves the tree as it is
+                if len(half) == len(bucket.chain):
+                    bins[at].tree = bucket.tree  # the other half is empty: the JDK leaves the tree as it is
                 else:
                     bins[at].treeify()
         self._bins = bins

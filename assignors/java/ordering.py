@@ -378,9 +378,9 @@ def _reaches(spreads: list[int], length: int, capacity: int, initial_capacity: i
     size = initial_capacity
     while len(spreads) >= length:
         mask = size - 1
-        held = [spread & mask for spread in islice(spreads, len(spreads) if size >= capacity else 3 * size // 4 + 1)]
+        slots = [spread & mask for spread in islice(spreads, len(spreads) if size >= capacity else 3 * size // 4 + 1)]
         # Where few keys share a bucket at all, counting can be spared.
-        if len(held) - len(set(held)) >= length - 1 and max(Counter(held).values()) >= length:
+        if len(slots) - len(set(slots)) >= length - 1 and max(Counter(slots).values()) >= length:
             return True
         if size >= capacity:
             return False

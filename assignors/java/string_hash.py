@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assignors.java.cache import Memory
+from assignors.java.cache import BoundedCache
 
 _LEAST_WIDTH = 8  # units; a lane has to hold 32 bits in the end
 _TOGETHER = 256
@@ -97,7 +97,7 @@ def _plan_for(unit_bits: int, longest: int, count: int) -> _Plan:
 
 
 # A plan is several times as large as the strings it is for.
-_plans: Memory[tuple[int, int, int], _Plan] = Memory(1 << 18)
+_plans: BoundedCache[tuple[int, int, int], _Plan] = BoundedCache(1 << 18)
 
 
 def _plan(unit_bits: int, width: int, count: int) -> _Plan:

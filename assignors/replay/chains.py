@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assignors.algorithms.releases import client_behaviour
-from assignors.algorithms.sticky.claims import COOPERATIVE_READER, STICKY_READER, read_members, settle_claims
+from assignors.algorithms.sticky.claims import COOPERATIVE_READER, STICKY_READER, read_members, resolve_claims
 from assignors.algorithms.sticky.user_data import write_sticky_user_data
 from assignors.generation.generation import WITHOUT_CLAIMS, Owner, owner_of
 from assignors.generation.subscriptions import NO_CLAIM, Claim, with_claims
@@ -38,7 +38,7 @@ def start_of_chain(generation: int, strategy: str | None, problem: GroupProblem,
     """
     behaviour, reader = client_behaviour(None), STICKY_READER if strategy == "sticky" else COOPERATIVE_READER
     counts = {name: topic.partition_count or 0 for name, topic in problem.topics.items()}
-    owned = settle_claims(problem.members, read_members(problem.members, reader, behaviour), counts, behaviour).owned
+    owned = resolve_claims(problem.members, read_members(problem.members, reader, behaviour), counts, behaviour).owned
     claims = {owner_of(member): tuple(held) for member, held in zip(problem.members, owned, strict=True)}
     if not any(claims.values()):
         claims = {owner_of(member): assigned.get(member.member_id, ()) for member in problem.members}

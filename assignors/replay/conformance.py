@@ -37,7 +37,7 @@ def compare_assignments(observed: AssignmentMapping, computed: AssignmentMapping
     if all(set(before) == set(after) for before, after in pairs):
         return Conformance.EQUAL_SETS
     loads = [sorted(len(held) for held in side) for side in zip(*pairs, strict=True)]
-    partitions = [{place for held in side for place in held} for side in zip(*pairs, strict=True)]
+    partitions = [{partition for held in side for partition in held} for side in zip(*pairs, strict=True)]
     if loads[0] == loads[1] and partitions[0] == partitions[1]:
         return Conformance.EQUAL_BALANCE
     return Conformance.DIFFERS
@@ -62,16 +62,20 @@ def divergences(observed: AssignmentMapping, computed: AssignmentMapping) -> lis
     [Divergence(topic='t', partition=1, observed=('a',), computed=('b',))]
     """
     sides = [_owners(observed), _owners(computed)]
-    places = sorted(sides[0].keys() | sides[1].keys())
-    return [Divergence(*place, *owners) for place in places if len({*(owners := tuple(side.get(place, ()) for side in sides))}) > 1]
+    partitions = sorted(sides[0].keys() | sides[1].keys())
+    return [
+        Divergence(*partition, *owners)
+        for partition in partitions
+        if len({*(owners := tuple(side.get(partition, ()) for side in sides))}) > 1
+    ]
 
 
 def _owners(assignment: AssignmentMapping) -> dict[TopicPartition, tuple[str, ...]]:
     owners: dict[TopicPartition, set[str]] = defaultdict(set)
     for member, held in assignment.items():
-        for place in held:
-            owners[place].add(member)
-    return {place: tuple(sorted(members)) for place, members in owners.items()}
+        for partition in held:
+            owners[partition].add(member)
+    return {partition: tuple(sorted(members)) for partition, members in owners.items()}
 
 
 def _by_topic(held: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -68,7 +68,7 @@ class Replay:
         """Return the state behind one more snapshot; its ``step`` holds the solutions."""
         before = state.step if state is not None and state.step.snapshot.incarnation == snapshot.incarnation else None
         chains = state.chains if state is not None and before is not None else {}
-        if before is not None and (_is_static_rewrite(before.snapshot, snapshot) or _is_another_look(before.snapshot, snapshot)):
+        if before is not None and (_is_static_rewrite(before.snapshot, snapshot) or _is_another_poll(before.snapshot, snapshot)):
             return self._rewritten(before, chains, replace(snapshot, joined_at_ms=before.snapshot.joined_at_ms), looks)
         topics = _resolve_topics(snapshot, before, looks)
         problem = _problem(_claiming_targets(snapshot, before), topics)
@@ -191,15 +191,17 @@ class Replay:
                 status = CARRIED if last.assignment is not None else last.status
                 return replace(last, status=status, rebalance_count=0, cooperative_revocation_count=None)
         if settled is None:
-            return self._settle(strategy, problem, {}, None, snapshot.generation)
+            return self._play_until_settled(strategy, problem, {}, None, snapshot.generation)
         if before is None:  # what led to this generation is not known, so that no call counts as its cost
-            solution = self._settle(strategy, problem, settled.held, settled.generation, snapshot.generation)
+            solution = self._play_until_settled(strategy, problem, settled.held, settled.generation, snapshot.generation)
             return replace(solution, rebalance_count=0, cooperative_revocation_count=None)
         known = {owner_of(member) for member in before.snapshot.members}
         claims = {owner: held for owner, held in settled.held.items() if owner in known}
-        return self._settle(strategy, problem, claims, settled.generation, snapshot.generation)
+        return self._play_until_settled(strategy, problem, claims, settled.generation, snapshot.generation)
 
-    def _settle(self, strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None, generation: int) -> Solution:
+    def _play_until_settled(
+        self, strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None, generation: int
+    ) -> Solution:
         """Call a strategy once, or, when it is cooperative, until no member gives up a partition that it claims."""
         revoked_count = 0
         for call in range(1, MOST_CALLS + 1):
@@ -223,7 +225,7 @@ def _is_beginning(snapshot: Snapshot) -> bool:
     A broker's first target is of epoch 1 or 2, by its release, and then nobody holds anything yet. Of a compacted log that is no sign: its
     first target nearly always stands before what the members have. No look is a beginning.
     """
-    if snapshot.is_look:
+    if snapshot.is_poll:
         return not snapshot.members
     is_brokers = snapshot.strategy in SERVER_SIDE and not snapshot.is_conversion
     is_first_target = is_brokers and snapshot.generation == 2 and not any(member.owned for member in snapshot.members)
@@ -249,10 +251,10 @@ def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
     return old == new and {member.member_id for member in before.members} != {member.member_id for member in snapshot.members}
 
 
-def _is_another_look(before: Snapshot, snapshot: Snapshot) -> bool:
+def _is_another_poll(before: Snapshot, snapshot: Snapshot) -> bool:
     """Return whether a look shows the same generation again."""
     same = (before.generation, before.strategy, before.assigned) == (snapshot.generation, snapshot.strategy, snapshot.assigned)
-    return same and snapshot.is_look
+    return same and snapshot.is_poll
 
 
 def _new_names(before: Snapshot, snapshot: Snapshot) -> dict[str, str]:

@@ -52,7 +52,7 @@ class Snapshot:
     client_hosts: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
-    def is_look(self) -> bool:
+    def is_poll(self) -> bool:
         """Return whether the source shows what a group is at a moment, and not what happened to it."""
         return self.is_generation_inferred or not self.has_subscriptions
 

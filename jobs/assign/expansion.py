@@ -48,8 +48,8 @@ def run(warehouse: Warehouse, groups: tuple[str, ...], cluster_id: str | None, s
     rows = rows.orderBy("cluster_id", "group_id", "position", "basis", "strategy", "member_id")
     dropped = wanted.where(F.col("status").isin(*map(str, WITH_RESULT)) & F.col("holdings").isNull()).count()
     count = _print(rows) if output is None else _write(rows, output)
-    told = f"rows: {count:,}" + ("" if output is None else f", in {output}")
-    return told + (f"; maintain has dropped what members held by {dropped:,} older solutions" if dropped else "")
+    summary = f"rows: {count:,}" + ("" if output is None else f", in {output}")
+    return summary + (f"; maintain has dropped what members held by {dropped:,} older solutions" if dropped else "")
 
 
 def _check_groups(solutions: DataFrame, groups: tuple[str, ...]) -> None:

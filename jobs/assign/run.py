@@ -22,7 +22,7 @@ from jobs.storage.table_changes import apply_changes
 from jobs.storage.topic_changes import changed_topics
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import pack_chunks, runs_by_group, spread_groups, topic_runs
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.row_types import RowKind
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, GROUP_RECORDS, GROUP_STATES, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
@@ -50,14 +50,14 @@ def topics_seen_first(looks: DataFrame, consumed: int) -> DataFrame:
     return first.where(F.col("first_sequence") > consumed).select("cluster_id", "topic")
 
 
-def snapshots_behind_looks(context: RunContext, snapshots: DataFrame, consumed: int) -> DataFrame:
+def snapshots_near_new_metadata(context: RunContext, snapshots: DataFrame, consumed: int) -> DataFrame:
     """Return the snapshots whose topics may be resolved otherwise since there are looks newer than ``consumed``.
 
     A snapshot is resolved by its neighbours among the looks. So a new look concerns none from before the look before it; nor one of which
     each topic is the same in all looks from the second last before it on. Topics that were in no look at all, and were inferred, have a
     neighbour now wherever they are named. Rows: (cluster_id, group_id, position).
     """
-    warehouse, times_ms = context.warehouse, context.look_facts.times_ms
+    warehouse, times_ms = context.warehouse, context.metadata_index.times_ms
     looks, solutions, topics = (warehouse.read(spec.name) for spec in (TOPIC_SNAPSHOTS, SOLUTIONS, GENERATION_TOPICS))
     new_looks = looks.where(F.col("run_sequence") > consumed)
     first = new_looks.groupBy("cluster_id").agg(F.min(F.unix_millis("observed_at")).alias("first_ms")).collect()
@@ -76,16 +76,16 @@ def snapshots_behind_looks(context: RunContext, snapshots: DataFrame, consumed: 
     inferred = named.where(F.col("basis") == str(TopicBasis.INFERRED))
     of_inferred = looks.join(F.broadcast(inferred.select("cluster_id", "topic").distinct()), ["cluster_id", "topic"], "left_semi")
     seen_first = inferred.join(topics_seen_first(of_inferred, consumed), ["cluster_id", "topic"], "left_semi")
-    observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).select(*GROUP, "position", "topics_hash")
+    observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).select(*GROUP_KEY, "position", "topics_hash")
     parts = [
         snapshots.where(is_without_look_before),
         observed.join(seen_first, ["cluster_id", "topics_hash"], "left_semi"),
     ]
     if compared:
         changed = named.join(changed_topics(looks, compared, _shown_to_leaders()), ["cluster_id", "topic"], "left_semi")
-        near = snapshots.where(is_near).select(*GROUP, "position").join(observed, [*GROUP, "position"], "left")
+        near = snapshots.where(is_near).select(*GROUP_KEY, "position").join(observed, [*GROUP_KEY, "position"], "left")
         parts += [near.where("topics_hash IS NULL"), near.join(changed, ["cluster_id", "topics_hash"], "left_semi")]
-    return reduce(DataFrame.unionByName, [part.select(*GROUP, "position") for part in parts])
+    return reduce(DataFrame.unionByName, [part.select(*GROUP_KEY, "position") for part in parts])
 
 
 def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | None, consumed_looks: int | None) -> DataFrame:
@@ -96,9 +96,9 @@ def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | N
     """
     parts = []
     if consumed is not None:
-        parts.append(snapshots.where(F.col("run_sequence") > consumed).select(*GROUP, "position"))
+        parts.append(snapshots.where(F.col("run_sequence") > consumed).select(*GROUP_KEY, "position"))
     if consumed_looks is not None:
-        parts.append(snapshots_behind_looks(context, snapshots, consumed_looks))
+        parts.append(snapshots_near_new_metadata(context, snapshots, consumed_looks))
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -113,21 +113,21 @@ def pending_groups(fresh: DataFrame, states: DataFrame, solutions: DataFrame) ->
         fresh: at least cluster_id, group_id, position of what has to be played.
         solutions: all that are stored.
     """
-    begins = fresh.groupBy(*GROUP).agg(F.min("position").alias("first_position"))
-    places = states.select(*GROUP, F.col("position").alias("state_position"))
+    begins = fresh.groupBy(*GROUP_KEY).agg(F.min("position").alias("first_position"))
+    state_positions = states.select(*GROUP_KEY, F.col("position").alias("state_position"))
     is_before = F.col("state_position") < F.col("first_position")
-    groups = begins.join(places, list(GROUP), "left").groupBy(*GROUP)
-    behind = F.coalesce(F.max(F.when(is_before, F.col("state_position"))), F.lit(BEFORE_ALL))
+    groups = begins.join(state_positions, list(GROUP_KEY), "left").groupBy(*GROUP_KEY)
+    played_until = F.coalesce(F.max(F.when(is_before, F.col("state_position"))), F.lit(BEFORE_ALL))
     # The states themselves only now, and one a group: they are large, and a long history has many.
-    known = states.select(*GROUP, F.col("position").alias("behind"), "snapshot_count", "topics", "state")
-    observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).join(F.broadcast(begins), list(GROUP), "left_semi")
-    results = observed.groupBy(*GROUP).agg(F.max("position").alias("last_result"))
+    known = states.select(*GROUP_KEY, F.col("position").alias("behind"), "snapshot_count", "topics", "state")
+    observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).join(F.broadcast(begins), list(GROUP_KEY), "left_semi")
+    results = observed.groupBy(*GROUP_KEY).agg(F.max("position").alias("last_result"))
     return (
-        groups.agg(behind.alias("behind"))
-        .join(results, list(GROUP), "left")
+        groups.agg(played_until.alias("behind"))
+        .join(results, list(GROUP_KEY), "left")
         .withColumn("is_redone", F.coalesce(F.col("last_result") > F.col("behind"), F.lit(False)))
         .drop("last_result")
-        .join(known, [*GROUP, "behind"], "left")
+        .join(known, [*GROUP_KEY, "behind"], "left")
         .withColumn("snapshot_count", F.coalesce("snapshot_count", F.lit(0)))
     )
 
@@ -139,14 +139,14 @@ def from_the_beginning(groups: DataFrame) -> DataFrame:
     return groups.withColumns({**{name: first[name].cast(types[name]) for name in first}, "is_redone": F.lit(True)})
 
 
-def foreign_groups(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
+def non_consumer_groups(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
     """Return (cluster_id, group_id) of groups that are known under other protocol types only, such as Kafka Connect's."""
     foreign = group_records.where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNotNull())
     consumers = snapshots.where(F.col("protocol_type") == "consumer")
-    words = foreign.select(*GROUP, F.lit(False).alias("is_consumer")).unionByName(
-        consumers.select(*GROUP, F.lit(True).alias("is_consumer"))
+    words = foreign.select(*GROUP_KEY, F.lit(False).alias("is_consumer")).unionByName(
+        consumers.select(*GROUP_KEY, F.lit(True).alias("is_consumer"))
     )
-    return words.groupBy(*GROUP).agg(F.bool_or("is_consumer").alias("is_consumer")).where(~F.col("is_consumer")).select(*GROUP)
+    return words.groupBy(*GROUP_KEY).agg(F.bool_or("is_consumer").alias("is_consumer")).where(~F.col("is_consumer")).select(*GROUP_KEY)
 
 
 def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -> DataFrame:
@@ -161,18 +161,18 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
         settings.assign.step_budget,
         settings.assign.plugin_timeout_s,
         tuple((rule.version, rule.cluster, rule.group, rule.client_id) for rule in settings.assign.kafka_versions),
-        context.look_facts.times_ms,
+        context.metadata_index.times_ms,
         settings.assign.checkpoint_generations,
         settings.assign.keep_counterfactuals,
         context.worker_limits,
     )
     chunks = pack_chunks(snapshots, settings.assign.max_generations_per_chunk, settings.assign.max_chunk_bytes)
-    chunks = chunks.join(runs_by_group(snapshots, topic_runs(looks), groups), list(GROUP), "left")
+    chunks = chunks.join(runs_by_group(snapshots, topic_runs(looks), groups), list(GROUP_KEY), "left")
     if groups is None:
         chunks = chunks.withColumns({"state": F.lit(None).cast("binary"), "snapshot_count": F.lit(0).cast("bigint")})
     else:
-        chunks = chunks.join(groups.select(*GROUP, "state", "snapshot_count"), list(GROUP))
-    problems = spread_groups(chunks).sortWithinPartitions(*GROUP, "ordinal")
+        chunks = chunks.join(groups.select(*GROUP_KEY, "state", "snapshot_count"), list(GROUP_KEY))
+    problems = spread_groups(chunks).sortWithinPartitions(*GROUP_KEY, "ordinal")
     return problems.mapInPandas(partial(udfs.solve_chunks, settings=solve_settings), SOLVED_ROWS)
 
 
@@ -213,28 +213,28 @@ def _write(context: RunContext, solved: DataFrame) -> None:
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     """Delete what is behind the state that each group goes on from, and that state too where it is no checkpoint."""
-    places = groups.select(*GROUP, "behind")
-    warehouse.delete(GROUP_STATES.name, places, GROUP, "NOT (t.is_checkpoint AND t.position <= d.behind)")
-    redone = groups.where("is_redone").select(*GROUP, "behind")
+    kept_until = groups.select(*GROUP_KEY, "behind")
+    warehouse.delete(GROUP_STATES.name, kept_until, GROUP_KEY, "NOT (t.is_checkpoint AND t.position <= d.behind)")
+    redone = groups.where("is_redone").select(*GROUP_KEY, "behind")
     if redone.isEmpty():
         return
     logger.info("late snapshots or looks: playing their groups again, from the last checkpoint before them or from the beginning")
-    stored = warehouse.read(SOLUTIONS.name).join(redone, list(GROUP)).where(F.col("position") > F.col("behind"))
+    stored = warehouse.read(SOLUTIONS.name).join(redone, list(GROUP_KEY)).where(F.col("position") > F.col("behind"))
     since = stored.agg(F.min("observed_month")).collect()[0][0]  # not the snapshots': one that was displaced may be of another month
     if since is None:
         return
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):
-        warehouse.delete(name, redone, GROUP, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
+        warehouse.delete(name, redone, GROUP_KEY, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
     forget_unnamed_topics(warehouse)  # those that the new results name are written again
 
 
 def _take_back(context: RunContext, foreign: DataFrame) -> None:
     """Delete all results of groups that turn out not to be consumers': a record without members does not tell what its group is."""
     warehouse = context.warehouse
-    named = warehouse.stage("foreign", foreign.join(warehouse.read(GROUP_STATES.name), list(GROUP), "left_semi"))
+    named = warehouse.materialize("foreign", foreign.join(warehouse.read(GROUP_STATES.name), list(GROUP_KEY), "left_semi"))
     if named.isEmpty():
         return
-    apply_changes(warehouse, results_of(named, GROUP))
+    apply_changes(warehouse, results_of(named, GROUP_KEY))
     forget_unnamed_topics(warehouse)
 
 
@@ -250,12 +250,12 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     has_new_records = context.unread(GROUP_RECORDS.name) is not None
     if warehouse.is_empty(name) or (not recompute and consumed is None and consumed_looks is None and not has_new_records):
         return StageResult(context.state)
-    foreign = foreign_groups(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
+    foreign = non_consumer_groups(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
     # Few groups are of other types: without the hint all snapshots would be shuffled, and more than once.
-    snapshots = warehouse.read(name).join(F.broadcast(foreign), list(GROUP), "left_anti")
+    snapshots = warehouse.read(name).join(F.broadcast(foreign), list(GROUP_KEY), "left_anti")
     is_first = warehouse.is_empty(GROUP_STATES.name)
     if is_first:
-        _write(context, warehouse.stage("assign", solve(context, snapshots, None)))
+        _write(context, warehouse.materialize("assign", solve(context, snapshots, None)))
     elif has_new_records:
         _take_back(context, foreign)
     if not is_first and (recompute or consumed is not None or consumed_looks is not None):
@@ -270,11 +270,11 @@ def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recomput
     groups = pending_groups(fresh, warehouse.read(GROUP_STATES.name), warehouse.read(SOLUTIONS.name))
     if recompute:
         touched = snapshots if since is None else snapshots.where(F.col("observed_at") >= F.lit(since))
-        groups = from_the_beginning(groups.join(touched.select(*GROUP).distinct(), list(GROUP), "left_semi"))
-    groups = warehouse.stage("groups", groups)
+        groups = from_the_beginning(groups.join(touched.select(*GROUP_KEY).distinct(), list(GROUP_KEY), "left_semi"))
+    groups = warehouse.materialize("groups", groups)
     if groups.isEmpty():
         return
-    pending = snapshots.join(groups.select(*GROUP, "behind"), list(GROUP)).where(F.col("position") > F.col("behind")).drop("behind")
-    solved = warehouse.stage("assign", solve(context, pending, groups))
+    pending = snapshots.join(groups.select(*GROUP_KEY, "behind"), list(GROUP_KEY)).where(F.col("position") > F.col("behind")).drop("behind")
+    solved = warehouse.materialize("assign", solve(context, pending, groups))
     _forget(warehouse, groups)
     _write(context, solved)

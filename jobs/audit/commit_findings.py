@@ -17,13 +17,13 @@ from jobs.context import RunContext
 from jobs.findings import COMMIT_RULES
 from jobs.findings.commits import BUSY_RECORDS_PER_SECOND, BUSY_SHARE, LEAST_GROWTH_MS
 from jobs.storage.changed_findings import replace_findings
-from schemas.keys import GROUP, PARTITION_OF_GROUP, PLACE, TOPIC
+from schemas.keys import GENERATION_KEY, GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.staging import COMMIT_FACTS, FOUND_ROWS
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Basis
 from schemas.wire.keys import OFFSETS_TOPIC
 
-SOURCE = ("cluster_id", "source")
+SOURCE_KEY = ("cluster_id", "source")
 BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
 """Offset records are counted over an hour; where there are fewer seconds of them, over those, but for a burst."""
 GROWTH_WINDOW_HOURS = 24
@@ -38,9 +38,9 @@ def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
     Rows: (cluster_id, group_id); position, generation, observed_at, source, member_count, has_subscriptions, ``subscribed`` (topics of all
     members) and ``clients`` (structs of member_id and client_id; an id may be there twice, as in the record).
     """
-    newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP).agg(F.max("position").alias("position"))
-    return newest.join(snapshots, list(PLACE)).select(
-        *PLACE,
+    newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
+    return newest.join(snapshots, list(GENERATION_KEY)).select(
+        *GENERATION_KEY,
         *("generation", "observed_at", "source"),
         F.size("members").alias("member_count"),
         F.coalesce("has_subscriptions", F.lit(True)).alias("has_subscriptions"),
@@ -53,7 +53,7 @@ def last_commits(commits: DataFrame) -> DataFrame:
     """Return the last commit of each partition of a group, or its deletion: ``is_deleted`` and ``commit_at``, the record's time."""
     # Each column by itself: the greatest of structs would have all commits sorted.
     last = {name: F.max_by(column, "position") for name, column in (("is_deleted", "is_deleted"), ("commit_at", "observed_at"))}
-    return commits.groupBy(*PARTITION_OF_GROUP).agg(*[value.alias(name) for name, value in last.items()])
+    return commits.groupBy(*PARTITION_KEY).agg(*[value.alias(name) for name, value in last.items()])
 
 
 def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
@@ -65,11 +65,11 @@ def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
     Args:
         last: as ``last_commits`` returns them.
     """
-    told = generations.where("member_count > 0 AND has_subscriptions").select(*GROUP, "observed_at", "subscribed")
-    live = last.where("NOT is_deleted").groupBy(*GROUP, "topic").agg(F.max("commit_at").alias("commit_at"))
-    stray = live.join(told, list(GROUP)).where(~F.array_contains("subscribed", F.col("topic")))
+    subscribed = generations.where("member_count > 0 AND has_subscriptions").select(*GROUP_KEY, "observed_at", "subscribed")
+    live = last.where("NOT is_deleted").groupBy(*GROUP_KEY, "topic").agg(F.max("commit_at").alias("commit_at"))
+    stray = live.join(subscribed, list(GROUP_KEY)).where(~F.array_contains("subscribed", F.col("topic")))
     topic = F.struct("topic", (F.col("commit_at") > F.col("observed_at")).alias("is_recent"))
-    return stray.groupBy(*GROUP).agg(F.sort_array(F.collect_list(topic)).alias("unsubscribed"))
+    return stray.groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(topic)).alias("unsubscribed"))
 
 
 def silent_members(
@@ -81,31 +81,31 @@ def silent_members(
     last that is known of the group's source, since looks may go on when the records end.
     """
     until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
-    with_commits = commits.groupBy(*SOURCE).agg(until.alias("until"))
-    asked = generations.where("member_count > 0").join(F.broadcast(with_commits), list(SOURCE)).where("observed_at < until")
+    with_commits = commits.groupBy(*SOURCE_KEY).agg(until.alias("until"))
+    asked = generations.where("member_count > 0").join(F.broadcast(with_commits), list(SOURCE_KEY)).where("observed_at < until")
     since = F.greatest("observed_at", F.expr(f"until - INTERVAL {GROWTH_WINDOW_HOURS} HOURS")).alias("since")
-    given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*PLACE, "member_id", F.inline("partitions"))
-    held = _possibly_silent(given.join(asked.select(*PLACE, since, "until"), list(PLACE)), last)
+    given = assignments.where(F.col("basis") == str(Basis.OBSERVED)).select(*GENERATION_KEY, "member_id", F.inline("partitions"))
+    held = _possibly_silent(given.join(asked.select(*GENERATION_KEY, since, "until"), list(GENERATION_KEY)), last)
     held = held.withColumn("partition", F.explode("partitions")).drop("partitions")
-    committed = last.select(*PARTITION_OF_GROUP, F.lit(True).alias("is_committed"))
-    of_member = Window.partitionBy(*GROUP, "member_id")
-    marked = held.join(committed, list(PARTITION_OF_GROUP), "left")
+    committed = last.select(*PARTITION_KEY, F.lit(True).alias("is_committed"))
+    of_member = Window.partitionBy(*GROUP_KEY, "member_id")
+    marked = held.join(committed, list(PARTITION_KEY), "left")
     silent = marked.withColumn("commits", F.max("is_committed").over(of_member)).where("commits IS NULL")
     grown = _with_growth(stage("silent_partitions", silent), looks)
     record_count = F.least(F.sum("record_count"), F.lit(MOST_RECORDS).cast("decimal(38,0)")).cast("bigint")
-    by_member = grown.groupBy(*GROUP, "member_id").agg(
+    by_member = grown.groupBy(*GROUP_KEY, "member_id").agg(
         F.count(F.lit(1)).cast("int").alias("partition_count"), record_count.alias("record_count")
     )
     member = F.struct("member_id", "client_id", "partition_count", "record_count")
-    named = by_member.where("record_count > 0").join(_client_ids(asked), [*GROUP, "member_id"], "left")
-    return named.groupBy(*GROUP).agg(F.sort_array(F.collect_list(member)).alias("silent"))
+    named = by_member.where("record_count > 0").join(_client_ids(asked), [*GROUP_KEY, "member_id"], "left")
+    return named.groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list(member)).alias("silent"))
 
 
 def _client_ids(generations: DataFrame) -> DataFrame:
     """Return the client id of each member, the first one where a member is there twice: (cluster_id, group_id, member_id), client_id."""
-    clients = generations.select(*GROUP, F.posexplode("clients").alias("number", "client"))
+    clients = generations.select(*GROUP_KEY, F.posexplode("clients").alias("number", "client"))
     first = F.min_by(F.col("client")["client_id"], "number").alias("client_id")
-    return clients.groupBy(*GROUP, F.col("client")["member_id"].alias("member_id")).agg(first)
+    return clients.groupBy(*GROUP_KEY, F.col("client")["member_id"].alias("member_id")).agg(first)
 
 
 def _possibly_silent(held: DataFrame, last: DataFrame) -> DataFrame:
@@ -118,13 +118,13 @@ def _possibly_silent(held: DataFrame, last: DataFrame) -> DataFrame:
         held: cluster_id, group_id, member_id, topic, ``partitions``, and others, which stay.
         last: as ``last_commits`` returns them.
     """
-    committed = last.groupBy(*GROUP, "topic").agg(
+    committed = last.groupBy(*GROUP_KEY, "topic").agg(
         F.count(F.lit(1)).alias("committed_count"), F.min("partition").alias("lowest"), F.max("partition").alias("highest")
     )
     span = F.greatest("highest", F.array_max("partitions")) - F.least("lowest", F.array_min("partitions")) + F.lit(1)
     shows_commit = F.coalesce(F.col("committed_count") + F.size(F.array_distinct("partitions")) > span, F.lit(False))
-    of_member = Window.partitionBy(*GROUP, "member_id")
-    counted = held.join(committed, [*GROUP, "topic"], "left").withColumn("shows_commit", F.max(shows_commit).over(of_member))
+    of_member = Window.partitionBy(*GROUP_KEY, "member_id")
+    counted = held.join(committed, [*GROUP_KEY, "topic"], "left").withColumn("shows_commit", F.max(shows_commit).over(of_member))
     return counted.where("NOT shows_commit").select(*held.columns)
 
 
@@ -134,18 +134,18 @@ def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
     Zero where there are not two looks, or they saw another topic of the name or a shorter log. Decimals, since a capture may hold any
     offsets.
     """
-    seen = looks.select(*TOPIC, F.col("observed_at").alias("look_at"), "topic_id", F.inline("partitions"))
-    seen = seen.select(*TOPIC, "partition", "look_at", F.struct("topic_id", "end_offset").alias("seen"))
-    between = held.select(*TOPIC, "partition", "since", "until").distinct().join(seen, [*TOPIC, "partition"])
+    seen = looks.select(*TOPIC_KEY, F.col("observed_at").alias("look_at"), "topic_id", F.inline("partitions"))
+    seen = seen.select(*TOPIC_KEY, "partition", "look_at", F.struct("topic_id", "end_offset").alias("seen"))
+    between = held.select(*TOPIC_KEY, "partition", "since", "until").distinct().join(seen, [*TOPIC_KEY, "partition"])
     ends = (
         between.where("look_at BETWEEN since AND until")
-        .groupBy(*TOPIC, "partition", "since", "until")
+        .groupBy(*TOPIC_KEY, "partition", "since", "until")
         .agg(F.min_by("seen", "look_at").alias("first"), F.max_by("seen", "look_at").alias("final"))
     )
     first, final = F.col("first"), F.col("final")
     growth = final["end_offset"].cast("decimal(38,0)") - first["end_offset"].cast("decimal(38,0)")
     growth = F.when(first["topic_id"].eqNullSafe(final["topic_id"]), F.greatest(growth, F.lit(0)))
-    return held.join(ends, [*TOPIC, "partition", "since", "until"], "left").withColumn("record_count", F.coalesce(growth, F.lit(0)))
+    return held.join(ends, [*TOPIC_KEY, "partition", "since", "until"], "left").withColumn("record_count", F.coalesce(growth, F.lit(0)))
 
 
 def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
@@ -181,14 +181,14 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
         }
     )
     busiest = F.max_by("offsets_partition", F.struct("of_partition", -F.col("offsets_partition"))).over(of_broker)
-    told = led.withColumns({"busiest": busiest, "most": F.max("of_partition").over(of_broker)})
-    told = told.join(broker_counts, "cluster_id").join(seconds, "cluster_id")
+    busiest_brokers = led.withColumns({"busiest": busiest, "most": F.max("of_partition").over(of_broker)})
+    busiest_brokers = busiest_brokers.join(broker_counts, "cluster_id").join(seconds, "cluster_id")
     is_hot = (
         (F.col("broker_count") > 1)
         & (F.col("of_broker") * F.col("broker_count") >= BUSY_SHARE * F.col("of_cluster"))
         & (F.col("of_broker") >= BUSY_RECORDS_PER_SECOND * F.col("seconds"))
     )
-    groups = told.where(is_hot).join(generations.select(*GROUP), list(GROUP))
+    groups = busiest_brokers.where(is_hot).join(generations.select(*GROUP_KEY), list(GROUP_KEY))
     first = F.row_number().over(of_broker.orderBy(F.desc("own"), "group_id"))
     coordinator = {
         "broker": F.col("broker"),
@@ -201,7 +201,7 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
         "mean_count": F.col("of_cluster") / F.col("broker_count"),
     }
     chosen = groups.withColumn("place", first).where("place = 1")
-    return chosen.select(*GROUP, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator"))
+    return chosen.select(*GROUP_KEY, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator"))
 
 
 def commit_facts(
@@ -218,10 +218,10 @@ def commit_facts(
         parts.append(busy_coordinators(generations, commits, looks))
     facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at"))
     for part in parts:
-        facts = facts.join(part, list(GROUP), "left")
-    told = [name for name in ("unsubscribed", "silent", "coordinator") if name in facts.columns]
+        facts = facts.join(part, list(GROUP_KEY), "left")
+    kinds = [name for name in ("unsubscribed", "silent", "coordinator") if name in facts.columns]
     absent = [F.lit(None).cast(COMMIT_FACTS[name].dataType).alias(name) for name in COMMIT_FACTS.names if name not in facts.columns]
-    return facts.where(reduce(Column.__or__, [F.col(name).isNotNull() for name in told])).select("*", *absent).select(*COMMIT_FACTS.names)
+    return facts.where(reduce(Column.__or__, [F.col(name).isNotNull() for name in kinds])).select("*", *absent).select(*COMMIT_FACTS.names)
 
 
 def refresh(context: RunContext) -> None:
@@ -232,9 +232,9 @@ def refresh(context: RunContext) -> None:
     audits, snapshots, assignments, commits, looks = (
         warehouse.read(spec.name) for spec in (GENERATION_AUDITS, SUBSCRIPTION_SNAPSHOTS, ASSIGNMENTS, OFFSET_SNAPSHOTS, TOPIC_SNAPSHOTS)
     )
-    generations = warehouse.stage("newest_generations", newest_generations(audits, snapshots))
-    facts = commit_facts(generations, assignments, commits, looks, warehouse.stage)
-    found = warehouse.stage("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS)))
+    generations = warehouse.materialize("newest_generations", newest_generations(audits, snapshots))
+    facts = commit_facts(generations, assignments, commits, looks, warehouse.materialize)
+    found = warehouse.materialize("commit_findings", context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_commits, FOUND_ROWS)))
     stored = None
     if context.before.written.get(FINDINGS.name):
         stored = warehouse.read(FINDINGS.name).where(F.col("rule_id").isin([str(rule.rule_id) for rule in COMMIT_RULES]))

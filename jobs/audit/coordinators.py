@@ -8,9 +8,9 @@ from functools import partial
 from pyspark.sql import functions as F
 
 from jobs.audit import udfs as audit_udfs
-from jobs.audit.new_commits import News, retained_rows
+from jobs.audit.new_commits import NewCommits, retained_rows
 from jobs.context import RunContext
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.staging import PLACED_GROUPS
 from schemas.tables import GENERATION_AUDITS
 from schemas.wire.keys import OFFSETS_TOPIC
@@ -18,20 +18,24 @@ from schemas.wire.keys import OFFSETS_TOPIC
 logger = logging.getLogger(__name__)
 
 
-def refresh(context: RunContext, news: News) -> None:
+def refresh(context: RunContext, news: NewCommits) -> None:
     """Write audits again whose groups the newest look at ``__consumer_offsets`` puts into another partition of it."""
     if news.late_looks is None:
         return
     looked_at = news.late_looks.where(F.col("topic") == OFFSETS_TOPIC).select("cluster_id").collect()
-    counts = context.look_facts.offsets_partition_counts
+    counts = context.metadata_index.offsets_partition_counts
     if not looked_at:
         return
     warehouse, spec = context.warehouse, GENERATION_AUDITS
     audits = retained_rows(context, spec.name).where(F.col("cluster_id").isin([row["cluster_id"] for row in looked_at]))
-    placed = audits.select(*GROUP).distinct().mapInArrow(partial(audit_udfs.place_groups, offsets_partition_counts=counts), PLACED_GROUPS)
-    moved = audits.join(placed, list(GROUP)).where(~F.col("coordinator_partition").eqNullSafe(F.col("offsets_partition")))
+    placed = (
+        audits.select(*GROUP_KEY)
+        .distinct()
+        .mapInArrow(partial(audit_udfs.put_groups_on_coordinators, offsets_partition_counts=counts), PLACED_GROUPS)
+    )
+    moved = audits.join(placed, list(GROUP_KEY)).where(~F.col("coordinator_partition").eqNullSafe(F.col("offsets_partition")))
     changed = moved.withColumns({"coordinator_partition": F.col("offsets_partition"), **context.run_columns})
-    changed = warehouse.stage("other_coordinators", changed.select(*spec.schema.names))
+    changed = warehouse.materialize("other_coordinators", changed.select(*spec.schema.names))
     if changed.isEmpty():
         return
     count = warehouse.delete(spec.name, changed.select(*spec.key), spec.key)

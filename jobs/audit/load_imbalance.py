@@ -11,15 +11,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.audit import resume_offsets as resumption
-from jobs.audit.new_commits import CLOCKS_DIFFER, News, concerned
+from jobs.audit.new_commits import CLOCKS_DIFFER, NewCommits, affected_rows
 from jobs.context import RunContext
-from schemas.keys import GROUP, PLACE
+from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.tables import ASSIGNMENTS, GENERATION_AUDITS
 from schemas.vocabulary import Basis
 
 logger = logging.getLogger(__name__)
 
-ROW = (*PLACE, "basis")
+AUDIT_KEY = (*GENERATION_KEY, "basis")
 CARRIED = {"lag": "lag_imbalance_ratio", "rate": "throughput_imbalance_ratio"}
 """What a partition carries -> the column that tells how evenly members share it."""
 WEIGHTS = (*CARRIED.values(), "weighed_until")
@@ -32,19 +32,19 @@ def _observed(rows: DataFrame) -> DataFrame:
 def held_topics(assignments: DataFrame, audits: DataFrame) -> DataFrame:
     """Return every topic of which a member was given partitions in the observed generations that are audited.
 
-    Rows: ``resumption.MOMENT`` but partition, member_id, ``partitions`` (their numbers).
+    Rows: ``resumption.PARTITION_AT_KEY`` but partition, member_id, ``partitions`` (their numbers).
     """
-    given = _observed(assignments).join(_observed(audits).select(*PLACE), list(PLACE), "left_semi")
-    return given.select(*PLACE, "observed_at", "member_id", F.inline("partitions"))
+    given = _observed(assignments).join(_observed(audits).select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
+    return given.select(*GENERATION_KEY, "observed_at", "member_id", F.inline("partitions"))
 
 
 def held_partitions(assignments: DataFrame, audits: DataFrame) -> DataFrame:
     """Return every partition that a member was given in the observed generations that are audited.
 
-    Rows: ``resumption.MOMENT`` and member_id.
+    Rows: ``resumption.PARTITION_AT_KEY`` and member_id.
     """
     topics = held_topics(assignments, audits)
-    return topics.withColumn("partition", F.explode("partitions")).select(*resumption.MOMENT, "member_id")
+    return topics.withColumn("partition", F.explode("partitions")).select(*resumption.PARTITION_AT_KEY, "member_id")
 
 
 def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
@@ -55,11 +55,11 @@ def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
 
     Args:
         audits: their own columns of these names are disregarded.
-        answered: ``resumption.answers`` to ``held_partitions`` of these generations.
+        answered: ``resumption.resolve_resume_offsets`` to ``held_partitions`` of these generations.
     """
     carried = [F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in CARRIED]
-    by_member = answered.groupBy(*PLACE, "member_id").agg(*carried, F.max("end_from").alias("end_from"))
-    shares = by_member.groupBy(*PLACE).agg(
+    by_member = answered.groupBy(*GENERATION_KEY, "member_id").agg(*carried, F.max("end_from").alias("end_from"))
+    shares = by_member.groupBy(*GENERATION_KEY).agg(
         *[aggregate(name).alias(f"{word}_{name}") for name in CARRIED for word, aggregate in (("most", F.max), ("all", F.sum))],
         F.max("end_from").alias("end_from"),
     )
@@ -73,10 +73,10 @@ def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
     }
     is_observed = F.col("basis") == str(Basis.OBSERVED)
     until = {"weighed_until": F.when(is_observed, F.coalesce("end_from", "observed_at"))}
-    return audits.drop(*WEIGHTS).join(shares, list(PLACE), "left").withColumns(ratios | until).select(*audits.columns)
+    return audits.drop(*WEIGHTS).join(shares, list(GENERATION_KEY), "left").withColumns(ratios | until).select(*audits.columns)
 
 
-def _to_weigh(audits: DataFrame, news: News) -> DataFrame:
+def _to_weigh(audits: DataFrame, news: NewCommits) -> DataFrame:
     """Return the audits that new commits or looks may concern, by their groups and times alone.
 
     Args:
@@ -85,8 +85,8 @@ def _to_weigh(audits: DataFrame, news: News) -> DataFrame:
     is_concerned = F.lit(False)
     rows = audits
     if news.late_commits is not None:
-        groups = news.late_commits.select(*GROUP).distinct().withColumn("has_commits", F.lit(True))
-        rows, is_concerned = rows.join(groups, list(GROUP), "left"), F.coalesce("has_commits", F.lit(False))
+        groups = news.late_commits.select(*GROUP_KEY).distinct().withColumn("has_commits", F.lit(True))
+        rows, is_concerned = rows.join(groups, list(GROUP_KEY), "left"), F.coalesce("has_commits", F.lit(False))
     if news.late_looks is not None:
         before = F.when(F.count_if(F.col("look_before").isNull()) == 0, F.min("look_before")).alias("look_before")
         spans = news.late_looks.groupBy("cluster_id").agg(before, F.lit(True).alias("has_looks"))
@@ -95,7 +95,7 @@ def _to_weigh(audits: DataFrame, news: News) -> DataFrame:
     return rows.where(is_concerned).select(*audits.columns)
 
 
-def refresh(context: RunContext, news: News, rewritten: DataFrame | None = None) -> None:
+def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None = None) -> None:
     """Weigh generations of earlier runs again, where commits or looks have landed since that concern what members had.
 
     Args:
@@ -105,21 +105,25 @@ def refresh(context: RunContext, news: News, rewritten: DataFrame | None = None)
     until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(CLOCKS_DIFFER))
     stored = _to_weigh(_observed(news.rows_to_ask(context, name, rewritten)).withColumn("until", until), news)
     # By topics: a generation holds most partitions of each, and those of all generations are many.
-    held = held_topics(warehouse.read(ASSIGNMENTS.name), stored).drop("partitions").join(stored.select(*PLACE, "until"), list(PLACE))
-    places = concerned(held, news, F.col("until"), F.col("observed_at")).select(*PLACE).distinct()
+    held = (
+        held_topics(warehouse.read(ASSIGNMENTS.name), stored)
+        .drop("partitions")
+        .join(stored.select(*GENERATION_KEY, "until"), list(GENERATION_KEY))
+    )
+    generations = affected_rows(held, news, F.col("until"), F.col("observed_at")).select(*GENERATION_KEY).distinct()
     stored = stored.drop("until")
-    again = warehouse.stage("concerned_audits", stored.join(places, list(PLACE), "left_semi"))
+    again = warehouse.materialize("concerned_audits", stored.join(generations, list(GENERATION_KEY), "left_semi"))
     if again.isEmpty():
         return
-    told = again.select(*ROW, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
+    stored_weights = again.select(*AUDIT_KEY, *[F.col(column).alias(f"stored_{column}") for column in WEIGHTS])
     held = held_partitions(warehouse.read(ASSIGNMENTS.name), again)
     commits = resumption.of_groups_in(again, news.commits)
     max_look_delay_s = context.settings.audit.max_look_delay_s
-    answered = resumption.answers(held, commits, news.looks, news.complete, warehouse.stage, max_look_delay_s)
-    weighed = with_weights(again, answered).join(told, list(ROW)).where(resumption.is_told_otherwise(WEIGHTS))
-    changed = warehouse.stage("weighed_otherwise", weighed.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
+    answered = resumption.resolve_resume_offsets(held, commits, news.looks, news.complete, warehouse.materialize, max_look_delay_s)
+    weighed = with_weights(again, answered).join(stored_weights, list(AUDIT_KEY)).where(resumption.differs_from_stored(WEIGHTS))
+    changed = warehouse.materialize("weighed_otherwise", weighed.withColumns(context.run_columns).select(*GENERATION_AUDITS.schema.names))
     if changed.isEmpty():
         return
-    count = warehouse.delete(name, changed.select(*ROW), ROW)
+    count = warehouse.delete(name, changed.select(*AUDIT_KEY), AUDIT_KEY)
     warehouse.append(name, changed)
     logger.info("%d generations of earlier runs are weighed otherwise, by commits or looks of since", count)

@@ -19,7 +19,7 @@ from jobs.context import RunContext
 from jobs.findings.looks import SEEN_AT
 from jobs.storage.changed_findings import replace_findings
 from jobs.storage.topic_changes import Times, by_cluster, changed_topics, is_from
-from schemas.keys import GROUP, PLACE, TOPIC
+from schemas.keys import GENERATION_KEY, GROUP_KEY, TOPIC_KEY
 from schemas.staging import FOUND_ROWS, GROWTH_FACTS
 from schemas.tables import (
     FINDINGS,
@@ -32,7 +32,7 @@ from schemas.tables import (
 )
 from schemas.vocabulary import Basis, GroupType, Rule
 
-SOURCE = ("cluster_id", "source")
+SOURCE_KEY = ("cluster_id", "source")
 READ_HERE = {name: f"{name} for {FINDINGS.name}" for name in (TOPIC_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name)}
 """Table -> under which name ``runs.consumed`` says how far it has been used here."""
 
@@ -61,10 +61,10 @@ def newest_with_topics(audits: DataFrame, topics: DataFrame) -> DataFrame:
     Rows: (cluster_id, group_id, topic); position, known_count. Left out are topics whose partition count no look confirms.
     """
     facts = F.struct("position", "topics_hash", "member_count", "is_settled")
-    newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP).agg(F.max_by(facts, "position").alias("newest"))
-    settled = newest.select(*GROUP, "newest.*").where("member_count > 0 AND is_settled").drop("member_count", "is_settled")
-    entries = settled.join(topics, ["cluster_id", "topics_hash"]).select(*PLACE, F.inline("topics")).where("NOT is_uncertain")
-    return entries.select(*PLACE, "topic", F.col("partition_count").alias("known_count"))
+    newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max_by(facts, "position").alias("newest"))
+    settled = newest.select(*GROUP_KEY, "newest.*").where("member_count > 0 AND is_settled").drop("member_count", "is_settled")
+    entries = settled.join(topics, ["cluster_id", "topics_hash"]).select(*GENERATION_KEY, F.inline("topics")).where("NOT is_uncertain")
+    return entries.select(*GENERATION_KEY, "topic", F.col("partition_count").alias("known_count"))
 
 
 def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFrame:
@@ -72,15 +72,15 @@ def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFr
 
     Rows: as ``newest``; partition_count, seen_at_ms: of the first look since which it has more.
     """
-    last = looks.where(is_from({cluster: times[-1] for cluster, times in times_ms.items()})).select(*TOPIC, "partition_count")
-    hits = newest.join(last, list(TOPIC)).where("partition_count > known_count")
-    of_topics = looks.join(F.broadcast(hits.select(*TOPIC).distinct()), list(TOPIC), "left_semi")
-    seen = of_topics.select(*TOPIC, F.unix_millis("observed_at").alias("look_ms"), F.col("partition_count").alias("count"))
-    both = hits.select(*TOPIC, "known_count").distinct().join(seen, list(TOPIC))
-    small = both.where("count <= known_count").groupBy(*TOPIC, "known_count").agg(F.max("look_ms").alias("small_ms"))
-    larger = both.join(small, [*TOPIC, "known_count"], "left").where("look_ms > coalesce(small_ms, -1)")
-    first = larger.groupBy(*TOPIC, "known_count").agg(F.min("look_ms").alias("seen_at_ms"))
-    return hits.join(first, [*TOPIC, "known_count"])
+    last = looks.where(is_from({cluster: times[-1] for cluster, times in times_ms.items()})).select(*TOPIC_KEY, "partition_count")
+    hits = newest.join(last, list(TOPIC_KEY)).where("partition_count > known_count")
+    of_topics = looks.join(F.broadcast(hits.select(*TOPIC_KEY).distinct()), list(TOPIC_KEY), "left_semi")
+    seen = of_topics.select(*TOPIC_KEY, F.unix_millis("observed_at").alias("look_ms"), F.col("partition_count").alias("count"))
+    both = hits.select(*TOPIC_KEY, "known_count").distinct().join(seen, list(TOPIC_KEY))
+    small = both.where("count <= known_count").groupBy(*TOPIC_KEY, "known_count").agg(F.max("look_ms").alias("small_ms"))
+    larger = both.join(small, [*TOPIC_KEY, "known_count"], "left").where("look_ms > coalesce(small_ms, -1)")
+    first = larger.groupBy(*TOPIC_KEY, "known_count").agg(F.min("look_ms").alias("seen_at_ms"))
+    return hits.join(first, [*TOPIC_KEY, "known_count"])
 
 
 def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, times_ms: Times) -> DataFrame:
@@ -92,21 +92,21 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
         grown: as ``grown_topics`` returns them.
     """
     clusters = grown.select("cluster_id").distinct()
-    records = [rows.join(F.broadcast(clusters), "cluster_id").select(*SOURCE, "observed_at") for rows in (snapshots, commits)]
-    until = reduce(DataFrame.unionByName, records).groupBy(*SOURCE).agg(F.max(F.unix_millis("observed_at")).alias("known_until_ms"))
-    subscribed = grown.join(snapshots.where("NOT is_conversion"), list(PLACE)).where(
+    records = [rows.join(F.broadcast(clusters), "cluster_id").select(*SOURCE_KEY, "observed_at") for rows in (snapshots, commits)]
+    until = reduce(DataFrame.unionByName, records).groupBy(*SOURCE_KEY).agg(F.max(F.unix_millis("observed_at")).alias("known_until_ms"))
+    subscribed = grown.join(snapshots.where("NOT is_conversion"), list(GENERATION_KEY)).where(
         F.array_contains(F.flatten(F.col("members.topics")), F.col("topic"))
     )
     topic = F.struct("topic", "known_count", "partition_count", "seen_at_ms")
     observed_at_ms = F.unix_millis("observed_at").alias("observed_at_ms")
-    rows = subscribed.groupBy(*PLACE, "generation", observed_at_ms, "source", "group_type").agg(
+    rows = subscribed.groupBy(*GENERATION_KEY, "generation", observed_at_ms, "source", "group_type").agg(
         F.sort_array(F.collect_list(topic)).alias("grown")
     )
     columns = {
         "is_consumer_protocol": F.col("group_type") == str(GroupType.CONSUMER),
         "looked_until_ms": by_cluster({cluster: times[-1] for cluster, times in times_ms.items()}),
     }
-    return rows.join(until, list(SOURCE), "left").withColumns(columns).select(*GROWTH_FACTS.names)
+    return rows.join(until, list(SOURCE_KEY), "left").withColumns(columns).select(*GROWTH_FACTS.names)
 
 
 def _first_new_ms(context: RunContext, solutions_behind: int | None, looks_behind: int | None) -> dict[str, int] | None:
@@ -114,14 +114,14 @@ def _first_new_ms(context: RunContext, solutions_behind: int | None, looks_behin
     if not context.before.written.get(GENERATION_AUDITS.name):
         return None
     parts: list[DataFrame] = []
-    for name, behind, earlier_ms in ((SOLUTIONS.name, solutions_behind, JOINED_BEFORE_MS), (TOPIC_SNAPSHOTS.name, looks_behind, 0)):
-        if behind is not None:
-            new = context.warehouse.read(name).where(F.col("run_sequence") > behind)
+    for name, consumed, earlier_ms in ((SOLUTIONS.name, solutions_behind, JOINED_BEFORE_MS), (TOPIC_SNAPSHOTS.name, looks_behind, 0)):
+        if consumed is not None:
+            new = context.warehouse.read(name).where(F.col("run_sequence") > consumed)
             parts.append(new.groupBy("cluster_id").agg((F.min(F.unix_millis("observed_at")) - earlier_ms).alias("first_ms")))
     if not parts:
         return {}
     rows = reduce(DataFrame.unionByName, parts).groupBy("cluster_id").agg(F.min("first_ms").alias("first_ms")).collect()
-    return {row["cluster_id"]: row["first_ms"] for row in rows if row["cluster_id"] in context.look_facts.times_ms}
+    return {row["cluster_id"]: row["first_ms"] for row in rows if row["cluster_id"] in context.metadata_index.times_ms}
 
 
 def of_looks(findings: DataFrame) -> DataFrame:
@@ -137,16 +137,16 @@ def refresh(context: RunContext, solutions_behind: int | None) -> None:
     Args:
         solutions_behind: the run_sequence behind which solutions are new; None where none is.
     """
-    behind = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
-    if solutions_behind is None and not any(sequence is not None for sequence in behind.values()):
+    consumed = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
+    if solutions_behind is None and not any(sequence is not None for sequence in consumed.values()):
         return
-    warehouse, times_ms = context.warehouse, context.look_facts.times_ms
+    warehouse, times_ms = context.warehouse, context.metadata_index.times_ms
     if not any(len(times) > 1 for times in times_ms.values()):
         return
     audits, topics, looks, findings = (
         warehouse.read(spec.name) for spec in (GENERATION_AUDITS, GENERATION_TOPICS, TOPIC_SNAPSHOTS, FINDINGS)
     )
-    compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_behind, behind[TOPIC_SNAPSHOTS.name]))
+    compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_behind, consumed[TOPIC_SNAPSHOTS.name]))
     changed = changed_topics(looks, compared, F.col("partition_count")) if compared else None
     is_changed = changed is not None and not changed.isEmpty()
     stored = of_looks(findings)
@@ -154,12 +154,12 @@ def refresh(context: RunContext, solutions_behind: int | None) -> None:
     if not is_changed and not is_stored:
         return
     newest = newest_with_topics(audits, topics)
-    asked = [newest.join(changed, list(TOPIC), "left_semi").select(*GROUP)] if changed is not None and is_changed else []
-    asked += [stored.select(*GROUP)] if is_stored else []
-    newest = newest.join(reduce(DataFrame.unionByName, asked).distinct(), list(GROUP), "left_semi")
-    grown = warehouse.stage("grown_topics", grown_topics(newest, looks, times_ms))
+    asked = [newest.join(changed, list(TOPIC_KEY), "left_semi").select(*GROUP_KEY)] if changed is not None and is_changed else []
+    asked += [stored.select(*GROUP_KEY)] if is_stored else []
+    newest = newest.join(reduce(DataFrame.unionByName, asked).distinct(), list(GROUP_KEY), "left_semi")
+    grown = warehouse.materialize("grown_topics", grown_topics(newest, looks, times_ms))
     facts = growth_facts(grown, warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(OFFSET_SNAPSHOTS.name), times_ms)
     found = context.rows_of(FINDINGS, facts.mapInArrow(audit_udfs.find_in_looks, FOUND_ROWS))
     own = findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNull())
-    found = warehouse.stage("look_findings", found.join(own, list(FINDINGS.key), "left_anti"))
+    found = warehouse.materialize("look_findings", found.join(own, list(FINDINGS.key), "left_anti"))
     replace_findings(warehouse, stored if is_stored else None, found, "look_findings")

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from jobs.context import RunContext
-from schemas.keys import GROUP, PARTITION_OF_GROUP, TOPIC
+from schemas.keys import GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import Source
 
@@ -34,17 +34,15 @@ def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
     Args:
         origins: keys of ``runs.origins``.
     """
-    place = F.concat_ws(" ", "cluster_id", "offsets_partition")
-    told = snapshots.where(F.col("offsets_partition").isNotNull() & place.isin(sorted(origins)))
-    return told.select(*GROUP).distinct()
+    origin = F.concat_ws(" ", "cluster_id", "offsets_partition")
+    complete = snapshots.where(F.col("offsets_partition").isNotNull() & origin.isin(sorted(origins)))
+    return complete.select(*GROUP_KEY).distinct()
 
 
 def _late_commits(fresh: DataFrame) -> DataFrame:
     """Return the first place and time of new commits of each group's partition."""
     by_time = F.max(has_no_places(F.col("source"))).alias("by_time")
-    return fresh.groupBy(*PARTITION_OF_GROUP).agg(
-        F.min("position").alias("from_position"), F.min("observed_at").alias("from_time"), by_time
-    )
+    return fresh.groupBy(*PARTITION_KEY).agg(F.min("position").alias("from_position"), F.min("observed_at").alias("from_time"), by_time)
 
 
 def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
@@ -54,26 +52,26 @@ def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
     where there is none.
     """
     is_fresh = F.col("run_sequence") > consumed
-    fresh = looks.where(is_fresh).groupBy(*TOPIC).agg(F.min("observed_at").alias("first_look"), F.max("observed_at").alias("last_look"))
-    old = looks.where(~is_fresh).select(*TOPIC, "observed_at")
+    fresh = looks.where(is_fresh).groupBy(*TOPIC_KEY).agg(F.min("observed_at").alias("first_look"), F.max("observed_at").alias("last_look"))
+    old = looks.where(~is_fresh).select(*TOPIC_KEY, "observed_at")
     around = (
-        old.join(F.broadcast(fresh), list(TOPIC))
-        .groupBy(*TOPIC)
+        old.join(F.broadcast(fresh), list(TOPIC_KEY))
+        .groupBy(*TOPIC_KEY)
         .agg(
             F.max(F.when(F.col("observed_at") < F.col("first_look"), F.col("observed_at"))).alias("look_before"),
             F.min(F.when(F.col("observed_at") > F.col("last_look"), F.col("observed_at"))).alias("look_behind"),
         )
     )
-    return fresh.join(around, list(TOPIC), "left")
+    return fresh.join(around, list(TOPIC_KEY), "left")
 
 
 def _by_topic(commits: DataFrame) -> DataFrame:
     """Return the first place and time of new commits of each group's topic, from those of its partitions."""
     first = [F.min(name).alias(name) for name in ("from_position", "from_time")]
-    return commits.groupBy(*GROUP, "topic").agg(*first, F.max("by_time").alias("by_time"))
+    return commits.groupBy(*GROUP_KEY, "topic").agg(*first, F.max("by_time").alias("by_time"))
 
 
-def concerned(held: DataFrame, news: News, latest: Column, earliest: Column) -> DataFrame:
+def affected_rows(held: DataFrame, news: NewCommits, latest: Column, earliest: Column) -> DataFrame:
     """Return what is held of which new commits or looks may tell otherwise; nothing else but little.
 
     Args:
@@ -84,11 +82,11 @@ def concerned(held: DataFrame, news: News, latest: Column, earliest: Column) -> 
     rows, is_concerned = held.where("member_id IS NOT NULL"), F.lit(False)
     if news.late_commits is not None:
         late = news.late_commits if by_partition else _by_topic(news.late_commits)
-        rows = rows.join(late, list(PARTITION_OF_GROUP if by_partition else (*GROUP, "topic")), "left")
+        rows = rows.join(late, list(PARTITION_KEY if by_partition else (*GROUP_KEY, "topic")), "left")
         is_behind = F.when(F.col("by_time"), F.col("observed_at") >= F.col("from_time"))
         is_concerned |= F.coalesce(is_behind.otherwise(F.col("position") >= F.col("from_position")), F.lit(False))
     if news.late_looks is not None:
-        rows = rows.join(F.broadcast(news.late_looks), list(TOPIC), "left")
+        rows = rows.join(F.broadcast(news.late_looks), list(TOPIC_KEY), "left")
         is_before = F.coalesce(F.col("observed_at") < F.col("look_behind"), F.lit(True))
         begins_otherwise = (F.col("observed_at") >= F.col("first_look")) & is_before
         ends_otherwise = (earliest <= F.col("last_look")) & F.coalesce(latest > F.col("look_before"), F.lit(True))
@@ -110,7 +108,7 @@ def _since(commits: DataFrame | None, looks: DataFrame | None) -> datetime | Non
 
 
 @dataclass(frozen=True)
-class News:
+class NewCommits:
     """What landed since moments of earlier runs were asked, and may tell more of them.
 
     Attributes:
@@ -155,7 +153,7 @@ def earlier_rows(context: RunContext, name: str, rewritten: DataFrame | None = N
     return earlier.unionByName(again)
 
 
-def has_news(context: RunContext) -> bool:
+def has_new_commits(context: RunContext) -> bool:
     """Return whether commits, looks or the beginning of a log have landed since they were last used here."""
     is_unread = any(context.unread(name, reader) is not None for name, reader in READ_HERE.items())
     return is_unread or bool(_new_origins(context))
@@ -165,7 +163,7 @@ def _new_origins(context: RunContext) -> list[str]:
     return [origin for origin, sequence in context.state.origins.items() if sequence > context.state.consumed.get(ORIGINS_READ_HERE, 0)]
 
 
-def read_news(context: RunContext, rewritten: DataFrame | None) -> News | None:
+def read_new_commits(context: RunContext, rewritten: DataFrame | None) -> NewCommits | None:
     """Return what landed since the last time, where it may tell more of what earlier runs have audited; else None.
 
     Args:
@@ -181,23 +179,23 @@ def read_news(context: RunContext, rewritten: DataFrame | None) -> News | None:
     since = unread[OFFSET_SNAPSHOTS.name]
     if since is not None:
         late = _late_commits(commits.where(F.col("run_sequence") > since))
-        late = warehouse.stage("late_commits", _before_audits(late, earlier_rows(context, GENERATION_AUDITS.name, rewritten)))
+        late = warehouse.materialize("late_commits", _before_audits(late, earlier_rows(context, GENERATION_AUDITS.name, rewritten)))
         late_commits = None if late.isEmpty() else late
     since = unread[TOPIC_SNAPSHOTS.name]
     if since is not None:
-        late_looks = warehouse.stage("late_looks", _late_looks(looks, since))
+        late_looks = warehouse.materialize("late_looks", _late_looks(looks, since))
     snapshots = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name)
     if new_origins:
         newly_complete = complete_groups(snapshots, new_origins)
     if late_commits is None and late_looks is None and newly_complete is None:
         return None
     complete = complete_groups(snapshots, context.state.origins)
-    return News(commits, looks, late_commits, late_looks, complete, newly_complete, _since(late_commits, late_looks))
+    return NewCommits(commits, looks, late_commits, late_looks, complete, newly_complete, _since(late_commits, late_looks))
 
 
 def _before_audits(late_commits: DataFrame, audits: DataFrame) -> DataFrame:
     """Return the late commits that some audited generation of their group lies behind: what only follows all of them is no news."""
-    newest = audits.groupBy(*GROUP).agg(F.max("position").alias("last_position"), F.max("observed_at").alias("last_time"))
+    newest = audits.groupBy(*GROUP_KEY).agg(F.max("position").alias("last_position"), F.max("observed_at").alias("last_time"))
     is_before = F.when(F.col("by_time"), F.col("from_time") <= F.col("last_time"))
     is_before = is_before.otherwise(F.col("from_position") <= F.col("last_position"))
-    return late_commits.join(newest, list(GROUP)).where(is_before).select(*late_commits.columns)
+    return late_commits.join(newest, list(GROUP_KEY)).where(is_before).select(*late_commits.columns)

@@ -14,38 +14,38 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.audit.new_commits import News, concerned, earlier_rows, has_no_places
+from jobs.audit.new_commits import NewCommits, affected_rows, earlier_rows, has_no_places
 from jobs.context import RunContext
 from jobs.storage.hashed_keys import hashed, join_hashed
-from schemas.keys import GROUP, PARTITION_OF_GROUP, TOPIC
+from schemas.keys import GROUP_KEY, PARTITION_KEY, TOPIC_KEY
 from schemas.tables import MOVEMENTS
 from schemas.vocabulary import MOST_LAG, ResumeOutcome
 
 logger = logging.getLogger(__name__)
 
-MOMENT = (*PARTITION_OF_GROUP, "position", "observed_at")
+PARTITION_AT_KEY = (*PARTITION_KEY, "position", "observed_at")
 RESUME_COLUMNS = (
     *("committed_offset", "begin_offset", "end_offset", "resume_outcome", "lag", "committed_at"),
     *("end_offset_delay_ms", "lag_is_upper_bound"),
 )
 
 Stage = Callable[[str, DataFrame], DataFrame]
-"""What ``Warehouse.stage`` does."""
+"""What ``Warehouse.materialize`` does."""
 
 
 def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
     """Return moments with ``commit``, the last row of the group's commits of the partition up to then; null where there is none.
 
     Args:
-        moments: rows of ``MOMENT`` and others.
+        moments: rows of ``PARTITION_AT_KEY`` and others.
     """
-    by_time = commits.where(has_no_places(F.col("source"))).select(*GROUP).distinct().withColumn("by_time", F.lit(True))
+    by_time = commits.where(has_no_places(F.col("source"))).select(*GROUP_KEY).distinct().withColumn("by_time", F.lit(True))
     commit = F.struct("topic_id", "committed_offset", "committed_at", "is_deleted", "is_uncertain")
-    made = commits.select(*PARTITION_OF_GROUP, "position", "observed_at", commit.alias("commit"), F.lit(False).alias("is_moment"))
+    made = commits.select(*PARTITION_KEY, "position", "observed_at", commit.alias("commit"), F.lit(False).alias("is_moment"))
     events = moments.withColumn("is_moment", F.lit(True)).unionByName(made, allowMissingColumns=True)
-    place = F.when(F.col("by_time"), F.unix_micros("observed_at")).otherwise(F.col("position"))
-    events = events.join(F.broadcast(by_time), list(GROUP), "left").withColumn("place", place)
-    of_partition = Window.partitionBy(*hashed(*PARTITION_OF_GROUP))
+    order = F.when(F.col("by_time"), F.unix_micros("observed_at")).otherwise(F.col("position"))
+    events = events.join(F.broadcast(by_time), list(GROUP_KEY), "left").withColumn("place", order)
+    of_partition = Window.partitionBy(*hashed(*PARTITION_KEY))
     up_to_now = of_partition.orderBy("place", "is_moment", "position").rowsBetween(Window.unboundedPreceding, 0)
     answered = events.withColumn("commit", F.last("commit", ignorenulls=True).over(up_to_now))
     return answered.where("is_moment").select(*moments.columns, "commit")
@@ -58,8 +58,10 @@ def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
         times: distinct rows of cluster_id, topic, at.
     """
     asked = times.withColumn("look_at", F.lit(None).cast("timestamp"))
-    made = looks.join(times.select(*TOPIC).distinct(), list(TOPIC), "left_semi").select(*TOPIC, F.col("observed_at").alias("at"), "look_at")
-    is_asked, of_topic = F.col("look_at").isNull(), Window.partitionBy(*hashed(*TOPIC))
+    made = looks.join(times.select(*TOPIC_KEY).distinct(), list(TOPIC_KEY), "left_semi").select(
+        *TOPIC_KEY, F.col("observed_at").alias("at"), "look_at"
+    )
+    is_asked, of_topic = F.col("look_at").isNull(), Window.partitionBy(*hashed(*TOPIC_KEY))
     # A look of the same instant is one of both: the log cannot have been otherwise.
     before = of_topic.orderBy("at", is_asked).rowsBetween(Window.unboundedPreceding, 0)
     after = of_topic.orderBy(F.desc("at"), is_asked).rowsBetween(Window.unboundedPreceding, 0)
@@ -68,7 +70,7 @@ def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
         "look_after": F.last("look_at", ignorenulls=True).over(after),
         "is_asked": is_asked,
     }
-    return asked.unionByName(made).withColumns(nearest).where("is_asked").select(*TOPIC, "at", "look_before", "look_after")
+    return asked.unionByName(made).withColumns(nearest).where("is_asked").select(*TOPIC_KEY, "at", "look_before", "look_after")
 
 
 def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
@@ -76,21 +78,21 @@ def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
 
     Rows: cluster_id, topic, look_at, partition; ``seen`` has look_at, topic_id, begin_offset and end_offset.
     """
-    wanted = nearest.select(*TOPIC, F.explode(F.array("look_before", "look_after")).alias("look_at")).distinct()
-    found = looks.join(wanted, [*TOPIC, "look_at"], "left_semi").select(*TOPIC, "look_at", "topic_id", F.inline("partitions"))
-    return found.select(*TOPIC, "look_at", "partition", F.struct("look_at", "topic_id", "begin_offset", "end_offset").alias("seen"))
+    wanted = nearest.select(*TOPIC_KEY, F.explode(F.array("look_before", "look_after")).alias("look_at")).distinct()
+    found = looks.join(wanted, [*TOPIC_KEY, "look_at"], "left_semi").select(*TOPIC_KEY, "look_at", "topic_id", F.inline("partitions"))
+    return found.select(*TOPIC_KEY, "look_at", "partition", F.struct("look_at", "topic_id", "begin_offset", "end_offset").alias("seen"))
 
 
 def _with_looks(moments: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame:
     """Return moments with ``before``, what the last look up to ``observed_at`` saw, and ``after``, the first from ``end_from`` on."""
     looks = looks.withColumn("look_at", F.col("observed_at"))
-    times = moments.select(*TOPIC, F.explode(F.array("observed_at", "end_from")).alias("at")).distinct()
+    times = moments.select(*TOPIC_KEY, F.explode(F.array("observed_at", "end_from")).alias("at")).distinct()
     nearest = stage("nearest_looks", _nearest_looks(times, looks))
     seen = _seen_by(looks, nearest)
     for at, look, name in (("observed_at", "look_before", "before"), ("end_from", "look_after", "after")):
-        told = nearest.select(*TOPIC, F.col("at").alias(at), F.col(look).alias("look_at"))
-        moments = join_hashed(moments, told, [*TOPIC, at], "left")
-        moments = join_hashed(moments, seen, [*TOPIC, "look_at", "partition"], "left")
+        snapshot_offsets = nearest.select(*TOPIC_KEY, F.col("at").alias(at), F.col(look).alias("look_at"))
+        moments = join_hashed(moments, snapshot_offsets, [*TOPIC_KEY, at], "left")
+        moments = join_hashed(moments, seen, [*TOPIC_KEY, "look_at", "partition"], "left")
         moments = moments.withColumnRenamed("seen", name).drop("look_at")
     return moments
 
@@ -134,8 +136,8 @@ def _resume_columns(max_look_delay_s: float | None) -> dict[str, Column]:
     waiting = F.coalesce(F.try_subtract(end, committed), F.when(committed < 0, F.lit(MOST_LAG)))  # greatest passes over what is left null
     lag = F.when(committed.isNotNull() & end.isNotNull(), F.greatest(waiting, F.lit(0).cast("bigint")))
     known, delay_ms, is_bound = _end_offset_columns(end, lag, max_look_delay_s)
-    told = (committed, begin, end, outcome, known, _committed("committed_at"), delay_ms, is_bound)
-    return dict(zip(RESUME_COLUMNS, told, strict=True))
+    values = (committed, begin, end, outcome, known, _committed("committed_at"), delay_ms, is_bound)
+    return dict(zip(RESUME_COLUMNS, values, strict=True))
 
 
 def _rate() -> Column:
@@ -150,7 +152,7 @@ def _rate() -> Column:
     return F.when((growth >= 0) & (milliseconds > 0), F.floor(growth * F.lit(1e9) / milliseconds).cast("bigint"))
 
 
-def answers(
+def resolve_resume_offsets(
     moments: DataFrame,
     commits: DataFrame,
     looks: DataFrame,
@@ -170,28 +172,30 @@ def answers(
     by a look that is later than the moment it is an upper bound, since records may have come in between.
 
     Args:
-        moments: rows of ``MOMENT`` and others, which stay.
+        moments: rows of ``PARTITION_AT_KEY`` and others, which stay.
         commits: rows of ``offset_snapshots``: at least all of these groups.
         looks: rows of ``topic_snapshots``.
         complete: as ``complete_groups`` returns them.
         stage: keeps rows that are needed more than once: plans that repeat what leads to them take longer to make than to run.
         max_look_delay_s: by a look that is later than the moment by more seconds no lag is told; None for any look.
     """
-    known = complete.select(*GROUP, F.lit(True).alias("known"))
-    asked = _last_commits(moments, commits).join(known, list(GROUP), "left").withColumn("is_complete", F.coalesce("known", F.lit(False)))
+    known = complete.select(*GROUP_KEY, F.lit(True).alias("known"))
+    asked = (
+        _last_commits(moments, commits).join(known, list(GROUP_KEY), "left").withColumn("is_complete", F.coalesce("known", F.lit(False)))
+    )
     asked = stage("last_commits", asked.withColumn("end_from", F.greatest("observed_at", _committed("committed_at"))))
-    told = {**_resume_columns(max_look_delay_s), "rate": _rate()}
-    return _with_looks(asked, looks, stage).withColumns(told).select(*moments.columns, *told, "end_from")
+    resolved = {**_resume_columns(max_look_delay_s), "rate": _rate()}
+    return _with_looks(asked, looks, stage).withColumns(resolved).select(*moments.columns, *resolved, "end_from")
 
 
 def of_groups_in(rows: DataFrame, commits: DataFrame) -> DataFrame:
     """Return the commits of the groups that some staged rows are of."""
-    return commits.join(rows.select(*GROUP).distinct(), list(GROUP), "left_semi")
+    return commits.join(rows.select(*GROUP_KEY).distinct(), list(GROUP_KEY), "left_semi")
 
 
 def moments_of(movements: DataFrame) -> DataFrame:
     """Return the moments at which movements gave partitions to somebody."""
-    return movements.where("member_id IS NOT NULL").select(*MOMENT).distinct()
+    return movements.where("member_id IS NOT NULL").select(*PARTITION_AT_KEY).distinct()
 
 
 def with_resumption(movements: DataFrame, answered: DataFrame) -> DataFrame:
@@ -199,38 +203,38 @@ def with_resumption(movements: DataFrame, answered: DataFrame) -> DataFrame:
 
     Args:
         movements: their own resume columns are disregarded.
-        answered: ``answers`` to their moments, and perhaps to others.
+        answered: ``resolve_resume_offsets`` to their moments, and perhaps to others.
     """
-    bare, told = movements.drop(*RESUME_COLUMNS), answered.select(*PARTITION_OF_GROUP, "position", *RESUME_COLUMNS)
+    bare, resumed = movements.drop(*RESUME_COLUMNS), answered.select(*PARTITION_KEY, "position", *RESUME_COLUMNS)
     # One row of a generation may give the partition to somebody, and that of another basis to nobody.
-    held = {name: F.when(F.col("member_id").isNotNull(), F.col(name)) for name in RESUME_COLUMNS}
-    return join_hashed(bare, told, [*PARTITION_OF_GROUP, "position"], "left").withColumns(held).select(*movements.columns)
+    values = {name: F.when(F.col("member_id").isNotNull(), F.col(name)) for name in RESUME_COLUMNS}
+    return join_hashed(bare, resumed, [*PARTITION_KEY, "position"], "left").withColumns(values).select(*movements.columns)
 
 
-def is_told_otherwise(columns: Iterable[str]) -> Column:
+def differs_from_stored(columns: Iterable[str]) -> Column:
     """Return whether one of the columns differs from what is stored, in the column ``stored_`` of its name."""
     return ~reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"stored_{name}")) for name in columns])
 
 
-def refresh(context: RunContext, news: News) -> None:
+def refresh(context: RunContext, news: NewCommits) -> None:
     """Ask stored movements of earlier runs again, where commits or looks have landed since that concern them."""
     warehouse = context.warehouse
     stored = news.rows_to_ask(context, MOVEMENTS.name)
     moment = F.greatest("observed_at", "committed_at")
-    again = concerned(stored, news, moment, moment)
+    again = affected_rows(stored, news, moment, moment)
     if news.newly_complete is not None:
         unknown = earlier_rows(context, MOVEMENTS.name).where(F.col("resume_outcome") == str(ResumeOutcome.UNKNOWN))
-        of_groups = unknown.join(news.newly_complete, list(GROUP), "left_semi")
+        of_groups = unknown.join(news.newly_complete, list(GROUP_KEY), "left_semi")
         again = again.unionByName(of_groups).dropDuplicates(list(MOVEMENTS.key))
-    again = warehouse.stage("concerned_movements", again)
+    again = warehouse.materialize("concerned_movements", again)
     if again.isEmpty():
         return
-    told = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
+    stored_columns = again.select(*MOVEMENTS.key, *[F.col(name).alias(f"stored_{name}") for name in RESUME_COLUMNS])
     commits, max_look_delay_s = of_groups_in(again, news.commits), context.settings.audit.max_look_delay_s
-    answered = answers(moments_of(again), commits, news.looks, news.complete, warehouse.stage, max_look_delay_s)
-    resumed = with_resumption(again, answered).join(told, list(MOVEMENTS.key))
-    changed = resumed.where(is_told_otherwise(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
-    changed = warehouse.stage("resumed_otherwise", changed)
+    answered = resolve_resume_offsets(moments_of(again), commits, news.looks, news.complete, warehouse.materialize, max_look_delay_s)
+    resumed = with_resumption(again, answered).join(stored_columns, list(MOVEMENTS.key))
+    changed = resumed.where(differs_from_stored(RESUME_COLUMNS)).withColumns(context.run_columns).select(*MOVEMENTS.schema.names)
+    changed = warehouse.materialize("resumed_otherwise", changed)
     if changed.isEmpty():
         return
     count = warehouse.delete(MOVEMENTS.name, changed.select(*MOVEMENTS.key), MOVEMENTS.key)

@@ -17,11 +17,11 @@ from jobs.audit import commit_findings, coordinators, look_findings
 from jobs.audit import load_imbalance as weights
 from jobs.audit import resume_offsets as resumption
 from jobs.audit import udfs as audit_udfs
-from jobs.audit.new_commits import ORIGINS_READ_HERE, READ_HERE, complete_groups, has_news, read_news
+from jobs.audit.new_commits import ORIGINS_READ_HERE, READ_HERE, complete_groups, has_new_commits, read_new_commits
 from jobs.context import RunContext, StageResult
 from jobs.storage.warehouse import Warehouse
 from jobs.workers.packing import flatten_snapshots, spread_groups
-from schemas.keys import GROUP, PLACE
+from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import AUDITED_ROWS, AUDITED_TABLES
 from schemas.tables import (
     ASSIGNMENTS,
@@ -39,7 +39,7 @@ from schemas.vocabulary import WITHOUT_RESULT, Basis
 logger = logging.getLogger(__name__)
 
 
-def _tells_all() -> Column:
+def _is_self_contained() -> Column:
     has_result = ~F.col("status").isin([str(status) for status in WITHOUT_RESULT])
     tells_all = (
         F.when(F.col("basis") == str(Basis.OBSERVED), F.col("is_settled") & (F.col("member_count") > 0))
@@ -49,41 +49,41 @@ def _tells_all() -> Column:
     return F.bool_and(tells_all)
 
 
-def telling_generations(audits: DataFrame) -> DataFrame:
+def self_contained_generations(audits: DataFrame) -> DataFrame:
     """Return the places of the generations that tell all that later ones are compared with, whenever those come.
 
     Nothing is withheld in them; no strategy is without a result, so that an older one would be its last; and they have members, since
     an empty generation does not tell which assignor the group had.
     """
-    return audits.groupBy(*PLACE).agg(_tells_all().alias("tells_all")).where("tells_all").select(*PLACE)
+    return audits.groupBy(*GENERATION_KEY).agg(_is_self_contained().alias("tells_all")).where("tells_all").select(*GENERATION_KEY)
 
 
 def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
     """Return the groups with solutions newer than ``consumed``: where these begin, and where reading has to.
 
-    Rows: (cluster_id, group_id). ``read_from`` is the last of ``telling_generations`` before them, -1 where there is none; or, if that is
-    earlier, the generation before the first from which a member that left may be back: before what is ``RETURN_MS`` older or less.
+    Rows: (cluster_id, group_id). ``read_from`` is the last of ``self_contained_generations`` before them, -1 where there is none; or, if
+    that is earlier, the generation before the first from which a member that left may be back: before what is ``RETURN_MS`` older or less.
     """
     begins = (
         solutions.where(F.col("run_sequence") > consumed)
-        .groupBy(*GROUP)
+        .groupBy(*GROUP_KEY)
         .agg(F.min("position").alias("first_position"), F.min(F.unix_millis("observed_at")).alias("first_ms"))
     )
-    before = audits.join(F.broadcast(begins), list(GROUP)).where(F.col("position") < F.col("first_position"))
-    generations = before.groupBy(*PLACE, "first_ms").agg(
-        _tells_all().alias("tells_all"), F.min(F.unix_millis("observed_at")).alias("observed_ms")
+    before = audits.join(F.broadcast(begins), list(GROUP_KEY)).where(F.col("position") < F.col("first_position"))
+    generations = before.groupBy(*GENERATION_KEY, "first_ms").agg(
+        _is_self_contained().alias("tells_all"), F.min(F.unix_millis("observed_at")).alias("observed_ms")
     )
-    next_ms = F.lead("observed_ms").over(Window.partitionBy(*GROUP).orderBy("position"))
+    next_ms = F.lead("observed_ms").over(Window.partitionBy(*GROUP_KEY).orderBy("position"))
     starts = (
         generations.withColumn("precedes_recent", next_ms >= F.col("first_ms") - RETURN_MS)
-        .groupBy(*GROUP)
+        .groupBy(*GROUP_KEY)
         .agg(
             F.max(F.when(F.col("tells_all"), F.col("position"))).alias("told_from"),
             F.min(F.when(F.col("precedes_recent"), F.col("position"))).alias("recent_from"),
         )
     )
     read_from = F.least(F.coalesce("told_from", F.lit(-1)), "recent_from")  # least passes over a null
-    return begins.join(starts, list(GROUP), "left").select(*GROUP, "first_position", read_from.alias("read_from"))
+    return begins.join(starts, list(GROUP_KEY), "left").select(*GROUP_KEY, "first_position", read_from.alias("read_from"))
 
 
 def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
@@ -100,13 +100,13 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         rows = warehouse.read(name)
         if groups is None:
             return rows.withColumn("first_position", F.lit(-1).cast("bigint"))
-        return rows.join(F.broadcast(groups), list(GROUP)).where(F.col("position") >= F.col("read_from"))
+        return rows.join(F.broadcast(groups), list(GROUP_KEY)).where(F.col("position") >= F.col("read_from"))
 
     snapshots = of_groups(SUBSCRIPTION_SNAPSHOTS.name)
     others = ("first_position", "offsets_partition", "has_conflict", *audit_udfs.TARGET_COLUMNS, "group_type", "leader_client")
     of_members = {"offered": F.col("members")["strategies"], "rebalance_timeouts_ms": F.col("members")["rebalance_timeout_ms"]}
-    told = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
-    wide = flatten_snapshots(snapshots.withColumns(told), *others, *told)
+    member_columns = {**of_members, "known_batched_epoch_count": F.col("batched_epoch_count")}  # the packed one has no nulls
+    wide = flatten_snapshots(snapshots.withColumns(member_columns), *others, *member_columns)
     topics = warehouse.read(GENERATION_TOPICS.name).select(
         "cluster_id",
         "topics_hash",
@@ -117,7 +117,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
     solved = (
         of_groups(SOLUTIONS.name)
         .select(
-            *PLACE,
+            *GENERATION_KEY,
             "basis",
             "strategy",
             "topics_hash",
@@ -140,18 +140,18 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
         solved = solved.withColumn(name, F.when(is_observed, F.col(name)))
     wide = wide.withColumnRenamed("strategy", "own_strategy").withColumn("row_order", F.lit(0))
     united = wide.unionByName(solved.withColumn("row_order", F.lit(1)), allowMissingColumns=True)
-    return spread_groups(united).sortWithinPartitions(*PLACE, "row_order", "basis", "strategy")
+    return spread_groups(united).sortWithinPartitions(*GENERATION_KEY, "row_order", "basis", "strategy")
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
     """Delete the audits, movements and findings that are made anew."""
     audits = warehouse.read(GENERATION_AUDITS.name)
-    stale = audits.join(groups, list(GROUP)).where(F.col("position") >= F.col("first_position")).select(*PLACE).distinct()
-    stale = warehouse.stage("stale_audits", stale)
+    stale = audits.join(groups, list(GROUP_KEY)).where(F.col("position") >= F.col("first_position")).select(*GENERATION_KEY).distinct()
+    stale = warehouse.materialize("stale_audits", stale)
     if stale.isEmpty():
         return
     for spec in AUDITED_TABLES.values():
-        warehouse.delete(spec.name, stale, PLACE)
+        warehouse.delete(spec.name, stale, GENERATION_KEY)
 
 
 def with_pauses(observed: DataFrame) -> DataFrame:
@@ -163,7 +163,7 @@ def with_pauses(observed: DataFrame) -> DataFrame:
     Args:
         observed: consecutive generations of each group, one row a generation.
     """
-    in_order = Window.partitionBy(*GROUP).orderBy("position")
+    in_order = Window.partitionBy(*GROUP_KEY).orderBy("position")
     succeeds = F.lead("previous_generation").over(in_order).isNotNull()
     later_ms = F.lead(F.unix_millis("observed_at")).over(in_order) - F.unix_millis("observed_at")
     until_next = F.when(succeeds, F.greatest(later_ms, F.lit(0).cast("bigint")))
@@ -191,16 +191,16 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | N
     if groups is None:
         warehouse.append(name, with_pauses(observed).unionByName(audits.where(~is_observed)))
         return None
-    stored = warehouse.read(name).where(is_observed).join(F.broadcast(groups.select(*GROUP)), list(GROUP), "left_semi")
-    newest = stored.withColumn("newest", F.max("position").over(Window.partitionBy(*GROUP))).where("position = newest").drop("newest")
+    stored = warehouse.read(name).where(is_observed).join(F.broadcast(groups.select(*GROUP_KEY)), list(GROUP_KEY), "left_semi")
+    newest = stored.withColumn("newest", F.max("position").over(Window.partitionBy(*GROUP_KEY))).where("position = newest").drop("newest")
     before = newest.select("*", *[F.col(column).alias(f"stored_{column}") for column in PAUSES])
-    told = warehouse.stage("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
+    paused = warehouse.materialize("pauses", with_pauses(observed.unionByName(before, allowMissingColumns=True)))
     is_before = F.col("run_sequence") != context.run_sequence
-    changed = told.where(is_before & resumption.is_told_otherwise(PAUSES)).withColumns(context.run_columns)
-    rewritten = None if changed.isEmpty() else changed.select(*weights.ROW)
+    changed = paused.where(is_before & resumption.differs_from_stored(PAUSES)).withColumns(context.run_columns)
+    rewritten = None if changed.isEmpty() else changed.select(*weights.AUDIT_KEY)
     if rewritten is not None:
-        warehouse.delete(name, rewritten, weights.ROW)
-    parts = (told.where(~is_before), changed, audits.where(~is_observed))
+        warehouse.delete(name, rewritten, weights.AUDIT_KEY)
+    parts = (paused.where(~is_before), changed, audits.where(~is_observed))
     warehouse.append(name, reduce(DataFrame.unionByName, [part.select(*GENERATION_AUDITS.schema.names) for part in parts]))
     return rewritten
 
@@ -210,12 +210,12 @@ def run(context: RunContext) -> StageResult:
     consumed, rewritten = context.unread(SOLUTIONS.name), None
     if consumed is not None:
         rewritten = _audit(context, consumed)
-    news = read_news(context, rewritten)
+    news = read_new_commits(context, rewritten)
     if news is not None:
         resumption.refresh(context, news)
         weights.refresh(context, news, rewritten)
         coordinators.refresh(context, news)
-    if consumed is not None or has_news(context):
+    if consumed is not None or has_new_commits(context):
         commit_findings.refresh(context)
     look_findings.refresh(context, consumed)
     used = {SOLUTIONS.name: SOLUTIONS.name} | {
@@ -230,12 +230,12 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     warehouse, groups = context.warehouse, None
     if not warehouse.is_empty(GENERATION_AUDITS.name):
         audits = warehouse.read(GENERATION_AUDITS.name)
-        groups = warehouse.stage("audit_groups", audited_groups(warehouse.read(SOLUTIONS.name), audits, consumed))
+        groups = warehouse.materialize("audit_groups", audited_groups(warehouse.read(SOLUTIONS.name), audits, consumed))
     audit_history = partial(
-        audit_udfs.audit_history, offsets_partition_counts=context.look_facts.offsets_partition_counts, limits=context.worker_limits
+        audit_udfs.audit_history, offsets_partition_counts=context.metadata_index.offsets_partition_counts, limits=context.worker_limits
     )
     rows = history_rows(warehouse, groups).mapInArrow(audit_history, AUDITED_ROWS)
-    staged = warehouse.stage("audit", rows)
+    staged = warehouse.materialize("audit", rows)
     if groups is not None:
         _forget(warehouse, groups)
     parts = {column: staged.where(F.col(column).isNotNull()).select(f"{column}.*") for column in AUDITED_TABLES}
@@ -247,7 +247,9 @@ def _audit(context: RunContext, consumed: int) -> DataFrame | None:
     complete = complete_groups(warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), context.state.origins)
     commits = commits if groups is None else resumption.of_groups_in(groups, commits)
     max_look_delay_s = context.settings.audit.max_look_delay_s
-    answered = warehouse.stage("answers", resumption.answers(moments, commits, looks, complete, warehouse.stage, max_look_delay_s))
+    answered = warehouse.materialize(
+        "answers", resumption.resolve_resume_offsets(moments, commits, looks, complete, warehouse.materialize, max_look_delay_s)
+    )
     audits = weights.with_weights(audits, answered.where("is_held"))
     movements = resumption.with_resumption(movements, answered.where("NOT is_held"))
     rewritten = _append_audits(context, audits, groups)

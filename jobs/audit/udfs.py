@@ -45,7 +45,7 @@ def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], li
         yield from to_batches(_audited_rows(batches, offsets_partition_counts, guard), to_arrow_schema(AUDITED_ROWS), 2_000)
 
 
-def place_groups(batches: Batches, offsets_partition_counts: dict[str, int]) -> Batches:
+def put_groups_on_coordinators(batches: Batches, offsets_partition_counts: dict[str, int]) -> Batches:
     """Tell for groups of clusters whose number of partitions of ``__consumer_offsets`` is known which of them holds each."""
     rows = (
         {**row, "offsets_partition": coordinator_partition(row["group_id"], offsets_partition_counts[row["cluster_id"]])}

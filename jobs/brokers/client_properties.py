@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from jobs.runtime.errors import UsageError
-from jobs.runtime.locations import told
+from jobs.runtime.locations import masked
 
 ENVIRONMENT_PREFIX = "EVENKEEL_KAFKA_"
 """``EVENKEEL_KAFKA_SASL_PASSWORD`` is ``sasl.password``: the rest of the name in lower case, with dots for underscores."""
@@ -67,12 +67,12 @@ class ClientProperties:
         named = re.search('configuration property:? "([^"]+)"', text, re.IGNORECASE)
         if named is None or named[1] not in self.origins:
             return f"client properties: {self.masked(text).strip()}"
-        place, name = self.origins[named[1]], named[1]
+        origin, name = self.origins[named[1]], named[1]
         if text.startswith("No such"):
-            return f"{place}: found {name}, which librdkafka does not know; expected one of its names, not those of the Java client"
+            return f"{origin}: found {name}, which librdkafka does not know; expected one of its names, not those of the Java client"
         expected = _ALLOWED_RANGE.search(text)
         what = f"a value in {expected[1]}" if expected else "one of the values in librdkafka's list of properties"
-        return f"{place}: {name}: found a value that librdkafka does not take, expected {what}"
+        return f"{origin}: {name}: found a value that librdkafka does not take, expected {what}"
 
 
 def read_client_properties(path: Path | None, environment: Mapping[str, str]) -> ClientProperties:
@@ -86,26 +86,26 @@ def read_client_properties(path: Path | None, environment: Mapping[str, str]) ->
     values: dict[str, SecretStr] = {}
     origins: dict[str, str] = {}
     for number, line in enumerate(_lines(path), 1) if path is not None else ():
-        text, place = line.strip(), f"{told(str(path))}: line {number}"
+        text, origin = line.strip(), f"{masked(str(path))}: line {number}"
         if not text or text.startswith(("#", "!")):
             continue
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not _NAME.fullmatch(name):  # it may be a line of a key in PEM, or of a JAAS entry
             found = "no name of a property before the =" if equals else f"{len(text)} characters without ="
-            raise UsageError(f"{place}: found {found}, expected key=value")
+            raise UsageError(f"{origin}: found {found}, expected key=value")
         if name in origins:
-            raise UsageError(f"{place}: found {name} again, expected it once; it is there before, {origins[name]}")
-        values[name], origins[name] = SecretStr(value), place
+            raise UsageError(f"{origin}: found {name} again, expected it once; it is there before, {origins[name]}")
+        values[name], origins[name] = SecretStr(value), origin
     for variable, value in environment.items():
         if variable.startswith(ENVIRONMENT_PREFIX):
             name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
             if not _NAME.fullmatch(name):
-                raise UsageError(f"environment variable {told(variable)}: expected the name of a property behind {ENVIRONMENT_PREFIX}")
+                raise UsageError(f"environment variable {masked(variable)}: expected the name of a property behind {ENVIRONMENT_PREFIX}")
             values[name], origins[name] = SecretStr(value), f"environment variable {variable}"
-    for name, place in origins.items():
+    for name, origin in origins.items():
         reason = OWNED.get(name) or ("it takes a function" if _TAKES_A_FUNCTION.fullmatch(name) else None)
         if reason is not None:
-            raise UsageError(f"{place}: found {name}, which cannot be set here: {reason}; take it out")
+            raise UsageError(f"{origin}: found {name}, which cannot be set here: {reason}; take it out")
     return ClientProperties(values, origins)
 
 
@@ -113,6 +113,8 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
-        raise UsageError(f"--client-properties {told(str(path))}: cannot be read ({error.strerror})") from None
+        raise UsageError(f"--client-properties {masked(str(path))}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:  # its own text shows the bytes
-        raise UsageError(f"--client-properties {told(str(path))}: found a byte at {error.start} that is not UTF-8, expected text") from None
+        raise UsageError(
+            f"--client-properties {masked(str(path))}: found a byte at {error.start} that is not UTF-8, expected text"
+        ) from None

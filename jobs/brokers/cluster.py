@@ -153,15 +153,17 @@ class Cluster:
         """
         described = self.admin.describe_topics(TopicCollection([OFFSETS_TOPIC]), request_timeout=self.connection.timeout_seconds)
         topic = self.answer(described[OFFSETS_TOPIC])
-        places = [(topic.name, partition.id) for partition in topic.partitions]
-        behind = time.monotonic() + self.connection.timeout_seconds
+        partitions = [(topic.name, partition.id) for partition in topic.partitions]
+        deadline = time.monotonic() + self.connection.timeout_seconds
         while True:
-            begin = self._offsets(places, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
-            end = self._offsets(places, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
-            silent = [str(place[1]) for place in places if begin[place] is None or end[place] is None]
+            begin = self._offsets(partitions, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
+            end = self._offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+            silent = [
+                str(topic_partition[1]) for topic_partition in partitions if begin[topic_partition] is None or end[topic_partition] is None
+            ]
             if not silent:
                 break
-            if time.monotonic() > behind:
+            if time.monotonic() > deadline:
                 numbers = ", ".join(silent)
                 raise ClusterError(f"{self.connection.servers}: no leader answers for {OFFSETS_TOPIC}, partitions {numbers}; try again")
             time.sleep(LEADER_SECONDS)
@@ -181,9 +183,9 @@ class Cluster:
         """
         described = self._describe()
         topics = self._topics()
-        places = [(topic.name, partition.id) for topic in topics for partition in topic.partitions]
-        begin = self._offsets(places, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
-        end = self._offsets(places, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        partitions = [(topic.name, partition.id) for topic in topics for partition in topic.partitions]
+        begin = self._offsets(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+        end = self._offsets(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
         self.connection.healed()
         return {
             "cluster_id": described.cluster_id,
@@ -227,16 +229,16 @@ class Cluster:
                 raise self.connection.explained(problem.args[0])
         return sorted(topics, key=lambda topic: topic.name)
 
-    def _offsets(self, places: Places, which: OffsetSpec, isolation: IsolationLevel) -> dict[tuple[str, int], int | None]:
+    def _offsets(self, partitions: Places, which: OffsetSpec, isolation: IsolationLevel) -> dict[tuple[str, int], int | None]:
         """Return an offset of each partition, None where no leader answers; an error when none does."""
-        if not places:
+        if not partitions:
             return {}
-        wanted = {TopicPartition(topic, partition): which for topic, partition in places}
-        told = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.connection.timeout_seconds)
+        wanted = {TopicPartition(topic, partition): which for topic, partition in partitions}
+        futures = self.admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self.connection.timeout_seconds)
         found: dict[tuple[str, int], int | None] = {}
-        for place, asked in told.items():
+        for topic_partition, asked in futures.items():
             self.wait(asked)
-            found[place.topic, place.partition] = asked.result().offset if asked.exception() is None else None
+            found[topic_partition.topic, topic_partition.partition] = asked.result().offset if asked.exception() is None else None
         if all(offset is None for offset in found.values()):
             raise self.connection.explained(asked.exception().args[0])
         return found
@@ -275,10 +277,10 @@ def _topic_id(topic: TopicDescription) -> str | None:
 
 def _own_logger(properties: ClientProperties) -> logging.Logger:
     """Return where librdkafka's own lines go: nowhere, since it tells its errors twice, unless the user asked for its debug lines."""
-    told = logging.getLogger(f"{__name__}.librdkafka")
-    told.setLevel(logging.DEBUG if "debug" in properties.values else logging.CRITICAL + 1)
-    told.filters = [lambda record: _mask(record, properties)]
-    return told
+    own_logger = logging.getLogger(f"{__name__}.librdkafka")
+    own_logger.setLevel(logging.DEBUG if "debug" in properties.values else logging.CRITICAL + 1)
+    own_logger.filters = [lambda record: _mask(record, properties)]
+    return own_logger
 
 
 def _mask(record: logging.LogRecord, properties: ClientProperties) -> bool:

@@ -101,10 +101,10 @@ def _all_groups(cluster: Cluster) -> dict[str, _ListedGroup]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            told: list[_ListedGroup] = cluster.admin.list_groups(timeout=cluster.connection.timeout_seconds)
+            listed: list[_ListedGroup] = cluster.admin.list_groups(timeout=cluster.connection.timeout_seconds)
         except KafkaException as error:
             raise cluster.connection.explained(error.args[0]) from None
-    return {group.id: group for group in told if group.error is None}
+    return {group.id: group for group in listed if group.error is None}
 
 
 def _descriptions(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str, ConsumerGroupDescription | KafkaError]]:
@@ -115,11 +115,11 @@ def _descriptions(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[
 
 def _committed(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str, ConsumerGroupTopicPartitions | KafkaError]]:
     def ask(ids: Sequence[str]) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
-        told: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
+        offset_futures: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
         for group_id in ids:  # librdkafka takes one group a question
             groups = [ConsumerGroupTopicPartitions(group_id)]
-            told |= cluster.admin.list_consumer_group_offsets(groups, request_timeout=cluster.connection.timeout_seconds)
-        return told
+            offset_futures |= cluster.admin.list_consumer_group_offsets(groups, request_timeout=cluster.connection.timeout_seconds)
+        return offset_futures
 
     return _asked(cluster, group_ids, ask)
 
@@ -175,51 +175,53 @@ def _state(described: ConsumerGroupDescription, is_kip848: bool) -> GroupState |
 
 def _classic_member(member: MemberDescription, raw: _ListedMember | None) -> dict[str, Any] | None:
     """Return a member; None when the two answers about it are of different generations."""
-    assigned, subscription = _entries(_places(member.assignment)), None
+    assigned, subscription = _entries(_topic_partitions(member.assignment)), None
     if raw is not None:
         try:
             subscription = decode_subscription(bytes(raw.metadata))
             before = decode_assignment(bytes(raw.assignment)).partitions if raw.assignment else ()
         except WireError:  # a client that writes bytes of its own: what librdkafka makes of them is told
             return {**_member(member, None), "assigned": assigned, "current": None}
-        if {(topic, number) for topic, numbers in before for number in numbers} != set(_places(member.assignment)):
+        if {(topic, number) for topic, numbers in before for number in numbers} != set(_topic_partitions(member.assignment)):
             return None
     return {**_member(member, subscription), "assigned": assigned, "current": None}
 
 
 def _kip848_member(member: MemberDescription) -> dict[str, Any]:
-    target, current = _entries(_places(member.target_assignment)), _entries(_places(member.assignment))
+    target, current = _entries(_topic_partitions(member.target_assignment)), _entries(_topic_partitions(member.assignment))
     return {**_member(member, None), "assigned": target, "current": current}
 
 
-def _member(member: MemberDescription, told: Subscription | None) -> dict[str, Any]:
+def _member(member: MemberDescription, subscription: Subscription | None) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
         "client_id": member.client_id,
         "client_host": member.host,
-        "rack": told and told.rack,
+        "rack": subscription and subscription.rack,
         "session_timeout_ms": None,
         "rebalance_timeout_ms": None,
-        "topics": told and list(told.topics),
+        "topics": subscription and list(subscription.topics),
         "topic_regex": None,
         "strategies": None,
-        "subscription_version": told and told.version,
-        "owned": told and [{"topic": topic, "partitions": list(numbers)} for topic, numbers in told.owned],
-        "owned_generation": told and told.owned_generation,
-        "user_data_b64": base64.b64encode(told.user_data).decode() if told is not None and told.user_data is not None else None,
+        "subscription_version": subscription and subscription.version,
+        "owned": subscription and [{"topic": topic, "partitions": list(numbers)} for topic, numbers in subscription.owned],
+        "owned_generation": subscription and subscription.owned_generation,
+        "user_data_b64": base64.b64encode(subscription.user_data).decode()
+        if subscription is not None and subscription.user_data is not None
+        else None,
         "pending_revocation": None,
     }
 
 
-def _places(assignment: Any) -> Iterator[tuple[str, int]]:
-    return ((place.topic, place.partition) for place in (assignment.topic_partitions if assignment is not None else ()))
+def _topic_partitions(assignment: Any) -> Iterator[tuple[str, int]]:
+    return ((partition.topic, partition.partition) for partition in (assignment.topic_partitions if assignment is not None else ()))
 
 
-def _entries(places: Iterable[tuple[str, int]]) -> Entries:
+def _entries(partitions: Iterable[tuple[str, int]]) -> Entries:
     """Return one entry a topic, by first appearance: for a classic group that is the assignor's order."""
     by_topic: dict[str, list[int]] = {}
-    for topic, number in places:
+    for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
     return [{"topic": topic, "partitions": numbers} for topic, numbers in by_topic.items()]
 
@@ -227,14 +229,14 @@ def _entries(places: Iterable[tuple[str, int]]) -> Entries:
 def _offsets(committed: Sequence[TopicPartition]) -> Entries:
     return [
         {
-            "topic": place.topic,
-            "partition": place.partition,
-            "committed_offset": place.offset,
-            "leader_epoch": place.leader_epoch,
-            "metadata": place.metadata,
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "committed_offset": partition.offset,
+            "leader_epoch": partition.leader_epoch,
+            "metadata": partition.metadata,
             "committed_at_ms": None,
             "topic_id": None,
         }
-        for place in sorted(committed, key=lambda place: (place.topic, place.partition))
-        if place.error is None and place.offset >= 0
+        for partition in sorted(committed, key=lambda partition: (partition.topic, partition.partition))
+        if partition.error is None and partition.offset >= 0
     ]

@@ -13,7 +13,7 @@ from functools import partial
 
 from jobs.brokers.client_properties import ClientProperties
 from jobs.brokers.cluster import Cluster, Connection, OffsetsLog
-from jobs.brokers.log_continuity import check_unchanged, go_on
+from jobs.brokers.log_continuity import check_same_log, resume_positions
 from jobs.brokers.records import Reader
 from jobs.brokers.spans import Span, Work
 from jobs.runtime.errors import ClusterError, InputError, TopicForbiddenError
@@ -81,7 +81,7 @@ class LiveInput:
             next_offsets=next_offsets,
         )
         try:
-            positions = go_on(found, log, InputError, f"land cluster {cluster_id} under another name, with --cluster-id")
+            positions = resume_positions(found, log, InputError, f"land cluster {cluster_id} under another name, with --cluster-id")
         except InputError as error:
             raise InputError(f"{self.servers}: {error}") from None
         ranges = ((number, offset, log.end[number]) for number, offset in positions.next_offsets.items())
@@ -95,7 +95,7 @@ class LiveInput:
     def _look(self, positions: Positions) -> bytes:
         at_ms = int(self._now().timestamp() * 1000)
         look = self._cluster.look()
-        check_unchanged(positions, look)
+        check_same_log(positions, look)
         return json.dumps({"observed_at_ms": at_ms, **look, "cluster_id": positions.cluster_name}).encode()
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def go_on(stored: Positions, log: OffsetsLog, refusal: type[EvenkeelError], remedy: str) -> Positions:
+def resume_positions(stored: Positions, log: OffsetsLog, refusal: type[EvenkeelError], remedy: str) -> Positions:
     """Return where to read from: where reading left off, at its beginning in a partition that is new.
 
     Args:
@@ -33,9 +33,9 @@ def go_on(stored: Positions, log: OffsetsLog, refusal: type[EvenkeelError], reme
         )
     ahead = [number for number, offset in stored.next_offsets.items() if offset > log.end[number]]
     if ahead:
-        places = ", ".join(f"partition {number} up to {stored.next_offsets[number]}, its end is {log.end[number]}" for number in ahead)
+        ends = ", ".join(f"partition {number} up to {stored.next_offsets[number]}, its end is {log.end[number]}" for number in ahead)
         raise refusal(
-            f"{OFFSETS_TOPIC} was read beyond its end: {places}. Either a new leader is still catching up: try again; or the cluster has "
+            f"{OFFSETS_TOPIC} was read beyond its end: {ends}. Either a new leader is still catching up: try again; or the cluster has "
             f"lost records that were read: {remedy}"
         )
     for number, offset in stored.next_offsets.items():
@@ -47,7 +47,7 @@ def go_on(stored: Positions, log: OffsetsLog, refusal: type[EvenkeelError], reme
     return stored.model_copy(update={"next_offsets": {p: max(begin, stored.next_offsets.get(p, 0)) for p, begin in log.begin.items()}})
 
 
-def check_unchanged(positions: Positions, look: dict[str, Any]) -> None:
+def check_same_log(positions: Positions, look: dict[str, Any]) -> None:
     """Refuse to go on when the log is not the one that is being read.
 
     Raises:

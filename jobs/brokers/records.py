@@ -88,8 +88,11 @@ class Reader:
 
     def remaining(self, next_offsets: Mapping[int, int]) -> int:
         """Return how many offsets are still to come, as far as the last fetches told; markers of transactions count too."""
-        places = [TopicPartition(OFFSETS_TOPIC, partition, offset) for partition, offset in next_offsets.items()]
-        return sum(max(0, self._consumer.get_watermark_offsets(place, cached=True)[1] - place.offset) for place in places)
+        partitions = [TopicPartition(OFFSETS_TOPIC, partition, offset) for partition, offset in next_offsets.items()]
+        return sum(
+            max(0, self._consumer.get_watermark_offsets(topic_partition, cached=True)[1] - topic_partition.offset)
+            for topic_partition in partitions
+        )
 
     def close(self) -> None:
         """Disconnect."""

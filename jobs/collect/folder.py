@@ -24,7 +24,7 @@ from jobs.collect.parquet_file import RecordFile
 from jobs.runtime.atomic_file import remove_unfinished, write_file
 from jobs.runtime.errors import CaptureFolderError, WarehouseBusyError
 from jobs.runtime.file_lock import exclusive, read_holder, this_process
-from jobs.runtime.locations import table_around, told
+from jobs.runtime.locations import masked, table_around
 from schemas.positions import POLLED, POSITIONS, PolledGroups, Positions
 
 LOCK = ".evenkeel.collect.lock"
@@ -79,9 +79,9 @@ class CaptureFolder:
         return self._progress(POLLED, lambda content: PolledGroups.model_validate_json(gzip.decompress(content)))
 
     def _progress(self, name: str, parse: Callable[[bytes], Progress]) -> Progress | None:
-        place = self.path / name
+        path = self.path / name
         try:
-            return parse(place.read_bytes())
+            return parse(path.read_bytes())
         except FileNotFoundError:
             return None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -93,7 +93,7 @@ class CaptureFolder:
             where = ".".join(map(str, first["loc"]))
             what = f"{f'{where}: ' if where else ''}{first['msg']}"
         raise CaptureFolderError(
-            f"{told(str(place))}: {what}; expected what collect writes there; without this file collect begins anew, and what is in the "
+            f"{masked(str(path))}: {what}; expected what collect writes there; without this file collect begins anew, and what is in the "
             "folder by then is there twice"
         )
 
@@ -178,7 +178,7 @@ def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFold
     """
     table = table_around(path.resolve())
     if table is not None:
-        raise CaptureFolderError(f"--output {told(str(path))}: found the Delta table {told(str(table))}; name a folder for captures")
+        raise CaptureFolderError(f"--output {masked(str(path))}: found the Delta table {masked(str(table))}; name a folder for captures")
     folder = CaptureFolder(path.absolute(), now)
     with ExitStack() as stack:
         try:
@@ -188,8 +188,10 @@ def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFold
             folder.discard()
         except WarehouseBusyError:
             holder = read_holder(folder.path / LOCK)
-            who = "another process" if holder is None else holder.told(now())
-            raise CaptureFolderError(f"--output {told(str(path))}: {who} collects into this folder; wait for it, or name another") from None
+            who = "another process" if holder is None else holder.described(now())
+            raise CaptureFolderError(
+                f"--output {masked(str(path))}: {who} collects into this folder; wait for it, or name another"
+            ) from None
         except OSError as error:
             raise _failed(folder.path, error) from None
         try:
@@ -202,5 +204,5 @@ def _failed(folder: Path, error: Exception) -> CaptureFolderError:
     number = getattr(error, "errno", None)
     if number in (errno.ENOSPC, errno.EDQUOT):
         remedy = "free some space and call again: what was saved before stays, and reading goes on from there"
-        return CaptureFolderError(f"--output {told(str(folder))}: no space left on the disk; {remedy}")
-    return CaptureFolderError(f"--output {told(str(folder))}: cannot be written ({getattr(error, 'strerror', None) or error})")
+        return CaptureFolderError(f"--output {masked(str(folder))}: no space left on the disk; {remedy}")
+    return CaptureFolderError(f"--output {masked(str(folder))}: cannot be written ({getattr(error, 'strerror', None) or error})")

@@ -20,9 +20,9 @@ from jobs.brokers.cluster import Cluster
 from jobs.brokers.groups import poll_groups
 from jobs.collect.folder import CaptureFolder
 from jobs.collect.options import CollectOptions
-from jobs.collect.session import Ending, Looks, check_cluster, files_told, telling_place
+from jobs.collect.session import MetadataSnapshots, StopSignal, check_cluster, files_in_words, naming_the_folder
 from jobs.runtime.errors import ClusterError, CollectionBrokenError
-from jobs.runtime.locations import told
+from jobs.runtime.locations import masked
 from schemas.positions import PolledGroups, SeenGroup
 
 logger = logging.getLogger(__name__)
@@ -82,17 +82,17 @@ class GroupCollection:
         name = cluster.cluster_id if options.cluster_id is None else options.cluster_id
         if stored is None:
             stored = PolledGroups(cluster_id=cluster.cluster_id, cluster_name=name, observed_at_ms=0, groups={})
-        with telling_place(options):
+        with naming_the_folder(options):
             check_cluster(stored, cluster.cluster_id, options.cluster_id)
         self._cluster_name = stored.cluster_name
         self._observed_at_ms, self._seen = stored.observed_at_ms, dict(stored.groups)
-        self._looks = Looks(cluster, folder, stored.cluster_name, self._check_unchanged, now)
+        self._looks = MetadataSnapshots(cluster, folder, stored.cluster_name, self._check_unchanged, now)
         self._lines: list[bytes] = []
         self._waiting_bytes = self._line_count = self._group_count = 0
         self._waiting_since = 0.0
         self._not_shown: Counter[str] = Counter()
 
-    def read(self, ending: Ending) -> None:
+    def read(self, ending: StopSignal) -> None:
         """Poll once, or until the end is asked for; look at the cluster before, and after the last one of several.
 
         Raises:
@@ -101,7 +101,7 @@ class GroupCollection:
         self._looks.write()
         polled_at = time.monotonic()
         self._poll()
-        logger.info("cluster %s: %d groups%s", self._cluster_name, self._group_count, _told(self._not_shown))
+        logger.info("cluster %s: %d groups%s", self._cluster_name, self._group_count, _described(self._not_shown))
         try:
             while self._options.follow and not ending.is_asked:
                 time.sleep(NAP_SECONDS)
@@ -128,7 +128,7 @@ class GroupCollection:
         poll = poll_groups(self._cluster)
         if not poll.groups and not self._seen:
             needed = "polling needs an ACL that allows its user DESCRIBE on them, and on the topics whose offsets they commit"
-            raise ClusterError(f"{self._options.bootstrap_servers}: no consumer group is shown{_told(poll.not_shown)}; {needed}")
+            raise ClusterError(f"{self._options.bootstrap_servers}: no consumer group is shown{_described(poll.not_shown)}; {needed}")
         self._observed_at_ms, self._group_count, self._not_shown = at_ms, len(poll.groups), poll.not_shown
         if not self._lines:
             self._waiting_since = time.monotonic()
@@ -169,10 +169,10 @@ class GroupCollection:
     def summary(self) -> str:
         """Return what was collected into which files, and the command to go on with."""
         folder = str(self._folder.path)
-        what = f"{self._line_count:,} changes of {self._group_count:,} groups{_told(self._not_shown)}"
-        return f"{what} -> {files_told(self._folder.files)} in {told(folder)}; go on with: run --input {shlex.quote(folder)}"
+        what = f"{self._line_count:,} changes of {self._group_count:,} groups{_described(self._not_shown)}"
+        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; go on with: run --input {shlex.quote(folder)}"
 
 
-def _told(not_shown: Counter[str]) -> str:
+def _described(not_shown: Counter[str]) -> str:
     reasons = ", ".join(f"{count:,} ({reason})" for reason, count in sorted(not_shown.items()))
     return f", not shown: {reasons}" if reasons else ""

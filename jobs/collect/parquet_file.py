@@ -56,7 +56,7 @@ class RecordFile:
         """
         if self._waiting:
             self._write_waiting()
-        self._settle()
+        self._finish()
         assert self._writer is not None and self._file is not None, "a file without records"
         self._writer.close()
         self._thread.shutdown()
@@ -65,7 +65,7 @@ class RecordFile:
     def abandon(self) -> None:
         """Remove the file, whatever of it there is."""
         with suppress(OSError, pa.ArrowException):
-            self._settle()
+            self._finish()
         self._thread.shutdown()
         if self._writer is not None:
             with suppress(OSError, pa.ArrowException):
@@ -74,11 +74,11 @@ class RecordFile:
             self._file.discard()
 
     def _write_waiting(self) -> None:
-        self._settle()
+        self._finish()
         self._written = self._thread.submit(self._write, pa.Table.from_batches(self._waiting, self._schema))
         self._waiting, self._waiting_bytes = [], 0
 
-    def _settle(self) -> None:
+    def _finish(self) -> None:
         """Return when what the thread was given is written."""
         written, self._written = self._written, None
         if written is not None:

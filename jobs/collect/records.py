@@ -15,13 +15,13 @@ from datetime import datetime
 from functools import partial
 
 from jobs.brokers.cluster import Cluster, OffsetsLog
-from jobs.brokers.log_continuity import check_unchanged, go_on
+from jobs.brokers.log_continuity import check_same_log, resume_positions
 from jobs.brokers.records import Reader
 from jobs.collect.folder import CaptureFolder
 from jobs.collect.options import CollectOptions
-from jobs.collect.session import ANOTHER_FOLDER, Ending, Looks, check_cluster, files_told, telling_place
+from jobs.collect.session import ANOTHER_FOLDER, MetadataSnapshots, StopSignal, check_cluster, files_in_words, naming_the_folder
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError, TopicForbiddenError
-from jobs.runtime.locations import told
+from jobs.runtime.locations import masked
 from schemas.positions import Positions
 from schemas.wire.keys import OFFSETS_TOPIC
 
@@ -46,7 +46,7 @@ def resume(stored: Positions | None, log: OffsetsLog, cluster_id: str | None, na
             next_offsets=log.begin,
         )
     check_cluster(stored, cluster_id, name)
-    return go_on(stored, log, CaptureFolderError, f"{ANOTHER_FOLDER}, and another name of the cluster with --cluster-id")
+    return resume_positions(stored, log, CaptureFolderError, f"{ANOTHER_FOLDER}, and another name of the cluster with --cluster-id")
 
 
 class RecordCollection:
@@ -62,11 +62,11 @@ class RecordCollection:
             CaptureFolderError: the folder does not go on where the cluster is.
         """
         log = cluster.offsets_log()
-        with telling_place(options):
+        with naming_the_folder(options):
             self._positions = resume(stored, log, cluster.cluster_id, options.cluster_id)
         self._options, self._folder, self._connection = options, folder, cluster.connection
         self._ends, self._next_offsets = log.end, dict(self._positions.next_offsets)
-        self._looks = Looks(cluster, folder, self._positions.cluster_name, partial(check_unchanged, self._positions), now)
+        self._looks = MetadataSnapshots(cluster, folder, self._positions.cluster_name, partial(check_same_log, self._positions), now)
         self._looks.write()
         self._reader = Reader(cluster.connection, self._positions.next_offsets)
         self._progress = _Progress()
@@ -84,7 +84,7 @@ class RecordCollection:
         """Return how many offsets are to come of those that there were at the beginning; some are no records."""
         return sum(max(0, end - self._next_offsets[number]) for number, end in self._ends.items())
 
-    def read(self, ending: Ending) -> None:
+    def read(self, ending: StopSignal) -> None:
         """Read until there is no more to read, or until the end is asked for; then have a last look.
 
         Raises:
@@ -156,7 +156,7 @@ class RecordCollection:
         """Return what was collected into which files, and the command to go on with."""
         folder = str(self._folder.path)
         what = f"{self._folder.record_count:,} records of {len(self._next_offsets)} partitions of {OFFSETS_TOPIC}"
-        return f"{what} -> {files_told(self._folder.files)} in {told(folder)}; go on with: run --input {shlex.quote(folder)}"
+        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; go on with: run --input {shlex.quote(folder)}"
 
 
 class _Progress:

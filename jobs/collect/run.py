@@ -18,9 +18,9 @@ from jobs.collect.folder import CaptureFolder, open_folder
 from jobs.collect.groups import GroupCollection
 from jobs.collect.options import CollectOptions
 from jobs.collect.records import RecordCollection
-from jobs.collect.session import ANOTHER_FOLDER, Ending
+from jobs.collect.session import ANOTHER_FOLDER, StopSignal
 from jobs.runtime.errors import CaptureFolderError, TopicForbiddenError
-from jobs.runtime.locations import told
+from jobs.runtime.locations import masked
 from schemas.wire.keys import OFFSETS_TOPIC
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ def run(options: CollectOptions, properties: ClientProperties, now: Callable[[],
         CaptureFolderError: the folder cannot be written, is in use, or does not go on where the cluster is.
         CollectionBrokenError: collecting ended early; everything until then is saved.
     """
-    ending = Ending()
+    ending = StopSignal()
     with ending.listening(), open_folder(options.output, now) as folder:
         try:
             return _collect(options, properties, folder, ending, now)
@@ -45,12 +45,12 @@ def run(options: CollectOptions, properties: ClientProperties, now: Callable[[],
 
 
 def _collect(
-    options: CollectOptions, properties: ClientProperties, folder: CaptureFolder, ending: Ending, now: Callable[[], datetime]
+    options: CollectOptions, properties: ClientProperties, folder: CaptureFolder, ending: StopSignal, now: Callable[[], datetime]
 ) -> str:
     positions, polled = folder.positions(), folder.polled()
     is_polled = options.poll or polled is not None
     if is_polled and positions is not None:
-        raise CaptureFolderError(f"--output {told(str(options.output))}: there are records of {OFFSETS_TOPIC} in it; {ANOTHER_FOLDER}")
+        raise CaptureFolderError(f"--output {masked(str(options.output))}: there are records of {OFFSETS_TOPIC} in it; {ANOTHER_FOLDER}")
     cluster = Cluster(Connection(options.bootstrap_servers, properties, options.timeout))
     if not is_polled:
         try:
@@ -64,7 +64,7 @@ def _collect(
     return _read(GroupCollection(options, folder, cluster, polled, now), ending)
 
 
-def _read(collection: RecordCollection | GroupCollection, ending: Ending) -> str:
+def _read(collection: RecordCollection | GroupCollection, ending: StopSignal) -> str:
     ending.is_reading = True
     collection.read(ending)
     return collection.summary()

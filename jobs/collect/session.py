@@ -16,7 +16,7 @@ from jobs.brokers.cluster import Cluster
 from jobs.collect.folder import CaptureFolder
 from jobs.collect.options import CollectOptions
 from jobs.runtime.errors import CaptureFolderError, ClusterError
-from jobs.runtime.locations import told
+from jobs.runtime.locations import masked
 from schemas.positions import PolledGroups, Positions
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 ANOTHER_FOLDER = "name another folder with --output"
 
 
-class Ending:
+class StopSignal:
     """Whether Ctrl-C or SIGTERM has come. The first one ends a collection that is reading in good order, every other one at once."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Ending:
         self.is_asked = True
 
 
-class Looks:
+class MetadataSnapshots:
     """Looks at the cluster, written into the folder beside what is collected."""
 
     def __init__(
@@ -108,14 +108,14 @@ def check_cluster(stored: Positions | PolledGroups, cluster_id: str | None, name
 
 
 @contextmanager
-def telling_place(options: CollectOptions) -> Iterator[None]:
+def naming_the_folder(options: CollectOptions) -> Iterator[None]:
     """Have what the block refuses begin with the folder and the cluster."""
     try:
         yield
     except CaptureFolderError as error:
-        raise CaptureFolderError(f"--output {told(str(options.output))}, {options.bootstrap_servers}: {error}") from None
+        raise CaptureFolderError(f"--output {masked(str(options.output))}, {options.bootstrap_servers}: {error}") from None
 
 
-def files_told(files: list[str]) -> str:
+def files_in_words(files: list[str]) -> str:
     """Return the names of what was written, in a few words."""
     return files[0] if len(files) == 1 else f"{len(files)} files, {files[0]} to {files[-1]}" if files else "no new file"

@@ -86,8 +86,8 @@ def fold(group_id: str, records: Iterable[Record], topic_names: dict[str, str]) 
     for change in changes:
         group.replay(change)
     for snapshot in group.snapshots:
-        told = {name: value for name, value in snapshot.items() if name not in WORKED_OUT}
-        content = json.dumps({**told, "reconciled_at": None}, sort_keys=True)  # null, so that stored fingerprints stay as they are
+        recorded = {name: value for name, value in snapshot.items() if name not in WORKED_OUT}
+        content = json.dumps({**recorded, "reconciled_at": None}, sort_keys=True)  # null, so that stored fingerprints stay as they are
         yield {**snapshot, "fingerprint": hashlib.sha256(content.encode()).hexdigest()}
 
 
@@ -176,7 +176,7 @@ class _Group:
             _put(self._currents, name, content)
         elif kind == EXPRESSION:
             self._expressions.put(name, content and content.topics)
-        self._settle(record.timestamp_ms)
+        self._end_epoch(record.timestamp_ms)
         return None
 
     def _begin_epoch(self, epoch: int, at_ms: int) -> None:
@@ -221,7 +221,7 @@ class _Group:
         while len(self.snapshots) > self._first and self.snapshots[-1]["generation"] == generation:
             self.snapshots.pop()
 
-    def _settle(self, now_ms: int) -> None:
+    def _end_epoch(self, now_ms: int) -> None:
         """Note when every member of the last snapshot that is still there has reached its target."""
         if self._open is None:
             return

@@ -46,10 +46,10 @@ def decode_line(line: bytes) -> DecodedRow:
     try:
         record = json.loads(line.decode())
         key, value = (None if record[name] is None else base64.b64decode(record[name], validate=True) for name in ("key_b64", "value_b64"))
-        place = integer(record["partition"], 32), integer(record["offset"], 64), integer(record["timestamp_ms"], 64)
+        numbers = integer(record["partition"], 32), integer(record["offset"], 64), integer(record["timestamp_ms"], 64)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         return quarantined("unreadable_line", "malformed_line", f"expected a JSON record, found {type(error).__name__}: {error}", line)
-    return decode_record(key, value, *place)
+    return decode_record(key, value, *numbers)
 
 
 def decode_record(
@@ -227,7 +227,7 @@ def _entries(grouped: tuple[tuple[str, tuple[int, ...]], ...]) -> list[TopicPart
 
 
 def _offset_commit(parsed: Key, value: bytes | None, partition: int | None, offset: int, timestamp_ms: int | None) -> OffsetCommitRow:
-    place: OffsetCommitRow = {
+    columns: OffsetCommitRow = {
         "group_id": parsed.group_id,
         "topic": parsed.topic,
         "partition": parsed.partition,
@@ -237,10 +237,10 @@ def _offset_commit(parsed: Key, value: bytes | None, partition: int | None, offs
         "fingerprint": hashlib.sha256(value or b"").hexdigest(),
     }
     if value is None:
-        return {**place, "is_deleted": True}
+        return {**columns, "is_deleted": True}
     commit = decode_legacy_offset_commit(value) if parsed.record_type == 0 else decode_offset_commit(value)
     return {
-        **place,
+        **columns,
         "topic_id": commit.topic_id,
         "committed_offset": commit.committed_offset,
         "leader_epoch": commit.leader_epoch,

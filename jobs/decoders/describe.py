@@ -103,7 +103,7 @@ _OF_GROUPS = {"group_type", "state", "strategy", "group_epoch", "target_epoch"}
 _COMMIT = {"committed_offset", "leader_epoch"}
 
 
-class _Told(NamedTuple):
+class _Row(NamedTuple):
     """A row that was understood; ``key`` is what it is about within its group and kind of table, ``header`` where its table begins."""
 
     place: Place
@@ -141,7 +141,7 @@ class _Reader:
         self._header = Place("", 0)
         self._pieces: list[_Unfit] = []
         self._unfit: list[_Unfit] = []
-        self._told: list[_Told] = []
+        self._rows: list[_Row] = []
         self._noticed: dict[str, dict[str, Place]] = {}
         self._skipped: list[Line] = []
         self._rejects: list[Line] = []
@@ -217,7 +217,7 @@ class _Reader:
         group_id = named if named is not None else self._group_id
         if group_id is None:
             raise ValueError("the tools before Kafka 2.3 do not print the group: put the command line, with --group, before its output")
-        self._told.append(_Told(place, line, table, self._header, group_id, key, facts))
+        self._rows.append(_Row(place, line, table, self._header, group_id, key, facts))
 
     def _is_aside(self, place: Place, line: str) -> bool:
         """Return whether a line is known not to be the tool's, which is then skipped. No table goes on behind a command line."""
@@ -244,7 +244,7 @@ class _Reader:
     def _judge_unfit(self) -> None:
         """Reject the lines that resemble rows, and doubt their tables; skip the others. The groups of all rows are known by now."""
         groups: dict[Place, set[str]] = {}
-        for row in self._told:
+        for row in self._rows:
             groups.setdefault(row.header, set()).add(row.group_id)
         for line in self._unfit:
             group_ids = groups.get(line.header, set()) if line.table is not None else set()
@@ -259,22 +259,22 @@ class _Reader:
     def described(self) -> Description:
         """Return what all lines tell together."""
         self._judge_unfit()
-        by_group: dict[str, list[_Told]] = {group_id: [] for group_id in self._noticed}
-        for told in self._told:
-            by_group.setdefault(told.group_id, []).append(told)
-        groups = tuple(self._group(group_id, told) for group_id, told in sorted(by_group.items()))
+        by_group: dict[str, list[_Row]] = {group_id: [] for group_id in self._noticed}
+        for line in self._rows:
+            by_group.setdefault(line.group_id, []).append(line)
+        groups = tuple(self._group(group_id, lines) for group_id, lines in sorted(by_group.items()))
         return Description(groups, tuple(sorted(self._skipped)), tuple(sorted(self._rejects)), self._places())
 
     def _places(self) -> dict[Key, Place]:
         named = [((group_id,), place) for group_id, notices in self._noticed.items() for place in notices.values()]
-        named += [((row.group_id,), row.place) for row in self._told]
-        named += [((row.group_id, *row.key[:2]), row.place) for row in self._told if row.table.kind == OFFSETS]
+        named += [((row.group_id,), row.place) for row in self._rows]
+        named += [((row.group_id, *row.key[:2]), row.place) for row in self._rows if row.table.kind == OFFSETS]
         return dict(sorted(named, key=lambda one: one[1], reverse=True))
 
-    def _group(self, group_id: str, told: Sequence[_Told]) -> Group:
-        known: dict[str, _Told] = {}
+    def _group(self, group_id: str, lines: Sequence[_Row]) -> Group:
+        known: dict[str, _Row] = {}
         members, offsets, states, _ = (
-            self._agreeing([row for row in told if row.table.kind == kind], known) for kind in (MEMBERS, OFFSETS, STATE, LIST)
+            self._agreeing([row for row in lines if row.table.kind == kind], known) for kind in (MEMBERS, OFFSETS, STATE, LIST)
         )
 
         def fact(name: str) -> Any:
@@ -308,16 +308,16 @@ class _Reader:
             member_count=states[0].facts["member_count"] if states else None,
         )
 
-    def _agreeing(self, told: Sequence[_Told], known: dict[str, _Told]) -> list[_Told]:
+    def _agreeing(self, lines: Sequence[_Row], known: dict[str, _Row]) -> list[_Row]:
         """Return the rows of a group's fullest table, then earliest; the others repeat one of them, or are rejected.
 
         Args:
             told: rows of one kind of table.
             known: what earlier kinds tell of the whole group, with the row that does; these rows' own is added.
         """
-        found: dict[Key, _Told] = {}
-        commits: dict[Key, _Told] = {}
-        ordered = sorted(told, key=lambda row: (-len(row.table.columns), row.place))
+        found: dict[Key, _Row] = {}
+        commits: dict[Key, _Row] = {}
+        ordered = sorted(lines, key=lambda row: (-len(row.table.columns), row.place))
         for row in ordered:
             before, other_owner = found.get(row.key), commits.get(row.key[:2])
             compared = dict(known)
@@ -339,7 +339,7 @@ class _Reader:
         return list(found.values())
 
 
-def _contradiction(row: _Told, known: Mapping[str, _Told]) -> str | None:
+def _contradiction(row: _Row, known: Mapping[str, _Row]) -> str | None:
     for name, value in row.facts.items():
         if name in known and known[name].facts[name] != value:
             other = known[name]

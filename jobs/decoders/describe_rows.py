@@ -36,17 +36,17 @@ def decode_texts(texts: Mapping[str, bytes], as_of_ms: int, group_id: str | None
         as_of_ms: when the look was taken, from 1970 to 2200: the tool does not print it.
         group_id: whose the tables of Kafka 2.0 to 2.2 are, which do not say.
     """
-    told = parse({name: content.decode(errors="surrogateescape") for name, content in texts.items()}, group_id)
-    for group in told.groups:
-        yield {**_group_row(group, as_of_ms), "source_position": str(told.places[(group.group_id,)])}
+    description = parse({name: content.decode(errors="surrogateescape") for name, content in texts.items()}, group_id)
+    for group in description.groups:
+        yield {**_group_row(group, as_of_ms), "source_position": str(description.places[(group.group_id,)])}
         # A partition that two members hold has two rows, with one commit.
         commits = {(one.topic, one.partition): one for one in group.offsets if one.committed_offset is not None}
         for commit in commits.values():
-            place = told.places[group.group_id, commit.topic, commit.partition]
+            place = description.places[group.group_id, commit.topic, commit.partition]
             yield {**_offset_row(group.group_id, commit, as_of_ms), "source_position": str(place)}
-    for line in told.skipped:
+    for line in description.skipped:
         yield {**skipped(line.kind), "source_position": str(line.place)}
-    yield from map(_reject, told.rejects)
+    yield from map(_reject, description.rejects)
 
 
 def _offset_row(group_id: str, commit: Offset, as_of_ms: int) -> DecodedRow:

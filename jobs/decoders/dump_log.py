@@ -86,10 +86,10 @@ def with_headings(content: BufferedIOBase, pieces: Iterable[Piece]) -> Iterator[
     for piece in pieces:
         yield piece._replace(heading=heading)
         content.seek(piece.start)
-        heading = _heading_behind(heading, content.read(None if piece.end is None else piece.end - piece.start))
+        heading = _heading_after(heading, content.read(None if piece.end is None else piece.end - piece.start))
 
 
-def _heading_behind(heading: str, text: bytes) -> str:
+def _heading_after(heading: str, text: bytes) -> str:
     """Return the heading of what follows a text.
 
     Args:
@@ -107,11 +107,11 @@ def _heading_behind(heading: str, text: bytes) -> str:
 def _last_line(text: bytes, word: bytes) -> tuple[int, str] | None:
     """Return the last line of a text that begins with a word, and where it does; None where there is none."""
     before = text.rfind(b"\n" + word)
-    place = before + 1 if before >= 0 else 0 if text.startswith(word) else None
-    if place is None:
+    start = before + 1 if before >= 0 else 0 if text.startswith(word) else None
+    if start is None:
         return None
-    end = text.find(b"\n", place)
-    return place, text[place : end if end >= 0 else None].decode(errors="replace").rstrip()
+    end = text.find(b"\n", start)
+    return start, text[start : end if end >= 0 else None].decode(errors="replace").rstrip()
 
 
 class DumpReader:
@@ -174,19 +174,19 @@ class DumpReader:
 
     def _record(self, record: re.Match[str], line: bytes) -> DecodedRow:
         offset, rest = int(record["offset"]), record["rest"]
-        place: DecodedRow = {} if self._partition is None else {"source_position": f"{self._partition}@{offset}"}
+        columns: DecodedRow = {} if self._partition is None else {"source_position": f"{self._partition}@{offset}"}
         producer: DecodedRow = {} if self._batch is None or self._batch.producer_id is None else {"producer_id": self._batch.producer_id}
         marker = _MARKER.fullmatch(rest)
         if marker is not None:
-            return {**skipped("transaction_marker"), **place, **producer, "transaction_end": marker["end"]}
+            return {**skipped("transaction_marker"), **columns, **producer, "transaction_end": marker["end"]}
         if self._batch is not None and self._batch.is_control:
-            return {**skipped("control_record"), **place}
+            return {**skipped("control_record"), **columns}
         row = _decode(rest, record["value_size"] != "-1", self._partition, offset, int(record["time_ms"]), line)
         if self._batch is not None and "offset_commit" in row:
             row["offset_commit"]["is_uncertain"] = bool(producer)
             row |= producer
         row.pop("source_position", None)  # without a partition it would tell no place
-        return {**row, **place}
+        return {**row, **columns}
 
 
 def _decode(rest: str, has_value: bool, partition: int | None, offset: int, time_ms: int, line: bytes) -> DecodedRow:

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from jobs.runtime.errors import InputError
-from jobs.runtime.locations import is_table, is_warehouse, objection, table_around, told
+from jobs.runtime.locations import is_table, is_warehouse, masked, objection, table_around
 from jobs.runtime.output_files import without_report_files
 
 logger = logging.getLogger(__name__)
@@ -76,12 +76,14 @@ def root_of(name: str) -> Path:
     try:
         kind = stat.S_IFMT(Path(name).stat().st_mode)
     except FileNotFoundError:
-        found = f"a symbolic link to {told(os.readlink(name))}, which is not there" if Path(name).is_symlink() else "no such file or folder"
-        raise InputError(f"input {told(name)}: {found}; correct --input, or inputs in the settings") from None
+        found = (
+            f"a symbolic link to {masked(os.readlink(name))}, which is not there" if Path(name).is_symlink() else "no such file or folder"
+        )
+        raise InputError(f"input {masked(name)}: {found}; correct --input, or inputs in the settings") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"input {told(name)}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        raise InputError(f"input {masked(name)}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if kind in _ODD_FILES:
-        raise InputError(f"input {told(name)}: {_ODD_FILES[kind]}; expected a file or a folder: write what comes from it to a file")
+        raise InputError(f"input {masked(name)}: {_ODD_FILES[kind]}; expected a file or a folder: write what comes from it to a file")
     path = Path(name).absolute()
     return path.resolve() if ".." in path.parts else path  # Hadoop would go up by the text alone, past symbolic links
 
@@ -95,7 +97,7 @@ def refuse_table(root: Path) -> None:
     table = table_around(root.resolve())
     if table is not None:
         remedy = "write its rows into a folder of their own as Parquet, and name that"
-        raise InputError(f"input {told(str(root))}: found the Delta table {told(str(table))}, expected captures; {remedy}")
+        raise InputError(f"input {masked(str(root))}: found the Delta table {masked(str(table))}, expected captures; {remedy}")
 
 
 def readable_by_spark(path: Path) -> str:
@@ -110,7 +112,7 @@ def readable_by_spark(path: Path) -> str:
     if problem is None and (path.name.startswith(_SPARK_PASSES_OVER) or path.name.endswith(_UNFINISHED)):
         problem = f"Spark passes over files whose name begins with '.' or '_' or ends with {_UNFINISHED}; rename it"
     if problem is not None:
-        raise InputError(f"input {told(str(path))}: {problem}")
+        raise InputError(f"input {masked(str(path))}: {problem}")
     return str(path)
 
 
@@ -124,7 +126,7 @@ def files_below(folder: Path, passed_over: PassedOver) -> Iterator[Path]:
         yield from without_report_files(sorted(_walked(folder, passed_over)))
     except OSError as error:
         raise InputError(
-            f"input {told(error.filename or str(folder))}: cannot be read ({error.strerror or error}); let us read it, or move it elsewhere"
+            f"input {masked(error.filename or str(folder))}: cannot be read ({error.strerror or error}); make it readable, or move it away"
         ) from None
 
 

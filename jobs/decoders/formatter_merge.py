@@ -84,7 +84,7 @@ class _Part:
         self.chains: list[list[Key]] = []
         self.times: dict[Key, int] = {}
         self.adrift: Counter[str] = Counter()
-        seen, behind = Counter[str](), Counter[str]()
+        seen, following = Counter[str](), Counter[str]()
         last_value = max((number for number, event in enumerate(events) if not event.is_end), default=-1)
         waiting: list[int] = []  # the tombstones that lead, up to the next value
         for number, event in enumerate(events):
@@ -95,13 +95,13 @@ class _Part:
                 waiting.append(number)
                 self.spots.append(_Spot(None, (event.token, 0), leads))
             elif event.is_end:
-                self.spots.append(_Spot(self.chains[-1][-1], _counted(event.token, behind), leads))
+                self.spots.append(_Spot(self.chains[-1][-1], _counted(event.token, following), leads))
             else:
                 value = _counted(event.token, seen)
-                behind.clear()
+                following.clear()
                 in_front = Counter[str]()
-                for place in reversed(waiting):
-                    self.spots[place] = _Spot(value, _counted(events[place].token, in_front), True)
+                for index in reversed(waiting):
+                    self.spots[index] = _Spot(value, _counted(events[index].token, in_front), True)
                 waiting.clear()
                 self.spots.append(_Spot(value, None, leads))
                 if leads:
@@ -165,9 +165,9 @@ class _Whole:
     """
 
     def __init__(self, parts: Sequence[_Part]) -> None:
-        told = {value: time for part in parts for value, time in part.times.items()}
-        chains = _by_time([chain for part in parts for chain in part.chains], told)
-        self._order = {value: index for index, value in enumerate(value for together in chains for value in _merged(together, told))}
+        known_times = {value: time for part in parts for value, time in part.times.items()}
+        chains = _by_time([chain for part in parts for chain in part.chains], known_times)
+        self._order = {value: index for index, value in enumerate(value for together in chains for value in _merged(together, known_times))}
         runs: dict[int, list[tuple[bool, list[Key]]]] = defaultdict(list)
         for part in parts:
             for (value, leads), ends in part.runs().items():
@@ -176,7 +176,7 @@ class _Whole:
         self._ends_before = [0, *accumulate(len(self._runs.get(gap, ())) for gap in range(len(self._order) + 1))]
         times: list[int | None] = [None] * (len(self._order) + self._ends_before[-1])
         for value, index in self._order.items():
-            times[index + self._ends_before[index + 1]] = told.get(value)
+            times[index + self._ends_before[index + 1]] = known_times.get(value)
         self.times = _filled(times)
         self.ends: dict[str, list[int]] = defaultdict(list)
         for gap, run in self._runs.items():
@@ -203,9 +203,9 @@ class _Whole:
 
 def _placed_by(known: PlacedBy | None, spot: _Spot) -> PlacedBy:
     """Return by what a record stands where it does, when another part tells of it; a value that ever followed another one does not lead."""
-    told = PlacedBy.NEXT if spot.leads else PlacedBy.PREVIOUS
-    if known is None or known is told:
-        return told
+    placed_by = PlacedBy.NEXT if spot.leads else PlacedBy.PREVIOUS
+    if known is None or known is placed_by:
+        return placed_by
     return PlacedBy.PREVIOUS if spot.end is None else PlacedBy.BOTH
 
 
@@ -269,7 +269,7 @@ def positions(stored: Mapping[int, int], count: int) -> list[int]:
     return [*found, *range(first_free, first_free + count - len(found))]
 
 
-def _by_time(chains: Sequence[list[Key]], told: Mapping[Key, int]) -> list[list[list[Key]]]:
+def _by_time(chains: Sequence[list[Key]], known_times: Mapping[Key, int]) -> list[list[list[Key]]]:
     """Return the chains, those that hang together by equal records as one, in the order of their times."""
     components: list[tuple[set[Key], list[list[Key]]]] = []
     for chain in chains:
@@ -285,7 +285,7 @@ def _by_time(chains: Sequence[list[Key]], told: Mapping[Key, int]) -> list[list[
         return [components[0][1]]
     spans: list[tuple[int, int, int]] = []
     for keys, _ in components:
-        times = [told[key] for key in keys if key in told]
+        times = [known_times[key] for key in keys if key in known_times]
         if not times:
             raise UnalignableError("they share no record, and have no times that tell which comes first")
         spans.append((min(times), max(times), len(spans)))
@@ -293,17 +293,17 @@ def _by_time(chains: Sequence[list[Key]], told: Mapping[Key, int]) -> list[list[
     for (_, last, _), (first, _, _) in pairwise(spans):
         if first < last:
             raise UnalignableError(f"they share no record, and their times overlap: one begins at {first} ms, another ends at {last} ms")
-    return [components[place][1] for _, _, place in spans]
+    return [components[index][1] for _, _, index in spans]
 
 
-def _merged(chains: Sequence[list[Key]], told: Mapping[Key, int]) -> list[Key]:
+def _merged(chains: Sequence[list[Key]], known_times: Mapping[Key, int]) -> list[Key]:
     """Return the records of chains in an order in which each chain has them; what no chain decides goes by time, then by content."""
     following: dict[Key, set[Key]] = defaultdict(set)
     moments: dict[Key, int] = {}
     for chain in chains:
-        moment = next((told[key] for key in chain if key in told), 0)
+        moment = next((known_times[key] for key in chain if key in known_times), 0)
         for key in chain:
-            moment = told.get(key, moment)
+            moment = known_times.get(key, moment)
             moments[key] = max(moments.get(key, 0), moment)
         for key, after in pairwise(chain):
             following[key].add(after)

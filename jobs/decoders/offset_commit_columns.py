@@ -71,11 +71,11 @@ def split_commits(records: pa.Table) -> tuple[list[pa.RecordBatch], pa.Table]:
         records: the columns above.
     """
     keys = records["key"].combine_chunks().dictionary_encode()
-    places, names = _names(keys.dictionary)
-    place = places.take(keys.indices)
+    partitions, names = _names(keys.dictionary)
+    partition_columns = partitions.take(keys.indices)
     values = records["value"].combine_chunks()
     is_placed = [
-        place.is_valid(),
+        partition_columns.is_valid(),
         pc.is_valid(values),
         pc.greater_equal(records["partition"], 0),
         pc.and_(pc.greater_equal(records["offset"], 0), pc.less_equal(records["offset"], LAST_OFFSET)),
@@ -83,7 +83,7 @@ def split_commits(records: pa.Table) -> tuple[list[pa.RecordBatch], pa.Table]:
     ]
     candidates = pc.fill_null(reduce(pc.and_, is_placed), False)
     masks = [pc.and_(candidates, _fits(values, layout)) for layout in _LAYOUTS]
-    columns = records.drop_columns("key").append_column("name", place)
+    columns = records.drop_columns("key").append_column("name", partition_columns)
     plain = [(columns.filter(mask).combine_chunks(), layout) for mask, layout in zip(masks, _LAYOUTS, strict=True)]
     batches = [_decode(commits, names, layout) for commits, layout in plain if commits.num_rows]
     return batches, records.filter(pc.invert(reduce(pc.or_, masks)))
@@ -116,13 +116,13 @@ def _names(keys: pa.Array) -> tuple[pa.Array, pa.StructArray]:
 def _content(values: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return all bytes of binary values, and where in them each value begins, followed by where the last one ends."""
     _, bounds, content = values.buffers()
-    places = np.frombuffer(bounds, np.int32)[values.offset : values.offset + len(values) + 1]
-    return np.frombuffer(content or b"", np.uint8), places.astype(np.int64)
+    offsets = np.frombuffer(bounds, np.int32)[values.offset : values.offset + len(values) + 1]
+    return np.frombuffer(content or b"", np.uint8), offsets.astype(np.int64)
 
 
-def _numbers_at(content: NDArray[np.uint8], places: NDArray[np.int64], code: str) -> NDArray[np.int32]:
+def _numbers_at(content: NDArray[np.uint8], offsets: NDArray[np.int64], code: str) -> NDArray[np.int32]:
     """Return the numbers at places; ``code`` is what NumPy calls those, of at most 32 bits."""
-    raw: NDArray[np.uint8] = content[places[:, None] + np.arange(np.dtype(code).itemsize)]
+    raw: NDArray[np.uint8] = content[offsets[:, None] + np.arange(np.dtype(code).itemsize)]
     numbers: NDArray[np.int32] = raw.view(code)[:, 0].astype(np.int32)
     return numbers
 
@@ -146,11 +146,11 @@ def _fits(values: pa.Array, layout: _Layout) -> pa.Array:
     fits = fits.fill_null(False)
     candidates = values.filter(fits)
     length = pc.subtract(pc.binary_length(candidates), fixed_size)
-    told = _numbers(pc.binary_slice(candidates, _LENGTH, layout.metadata_at), ">u1" if layout.is_compact else ">i2")
+    lengths = _numbers(pc.binary_slice(candidates, _LENGTH, layout.metadata_at), ">u1" if layout.is_compact else ">i2")
     if layout.is_compact:
-        told = pc.if_else(pc.less_equal(told, _ONE_BYTE_LENGTHS), pc.subtract(told, 1), -1)
+        lengths = pc.if_else(pc.less_equal(lengths, _ONE_BYTE_LENGTHS), pc.subtract(lengths, 1), -1)
     metadata = pc.binary_slice(candidates, layout.metadata_at, -(_TIME_SIZE + layout.tail_size))
-    is_plain = pc.and_(pc.equal(length, told), pc.string_is_ascii(metadata.cast(pa.string(), safe=False)))
+    is_plain = pc.and_(pc.equal(length, lengths), pc.string_is_ascii(metadata.cast(pa.string(), safe=False)))
     return pc.replace_with_mask(fits, fits, is_plain)
 
 

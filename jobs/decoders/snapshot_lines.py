@@ -14,7 +14,7 @@ from typing import Any
 
 from jobs.decoders.consumer_offsets import CONSUMER_PROTOCOL_TYPES
 from jobs.decoders.decoded import LAST_MS, Row, integer, landed, micros, quarantined, skipped, text
-from schemas.row_types import DecodedRow, OffsetCommitRow, PlaceRow, SnapshotRow
+from schemas.row_types import DecodedRow, OffsetCommitRow, RowKey, SnapshotRow
 from schemas.vocabulary import SERVER_STRATEGIES_BY_NAME, GroupType
 
 KIND = "group_snapshot"
@@ -48,15 +48,15 @@ def decode_line(line: bytes) -> Iterator[DecodedRow]:
 
 def _rows(envelope: Row) -> Iterator[DecodedRow]:
     position = envelope["observed_at_ms"] if envelope["position"] is None else envelope["position"]
-    place: PlaceRow = {"group_id": envelope["group_id"], "position": position, "observed_at": micros(envelope["observed_at_ms"])}
+    columns: RowKey = {"group_id": envelope["group_id"], "position": position, "observed_at": micros(envelope["observed_at_ms"])}
     where = f"{position} {envelope['group_id']}"
     known: DecodedRow = {} if envelope["cluster_id"] is None else {"cluster_id": envelope["cluster_id"]}
     if envelope["members"] is not None or not envelope["offsets"]:
         unused = _unused_kind(envelope)
-        row: DecodedRow = skipped(unused) if unused else {**landed(KIND), "snapshot": {**place, **_snapshot(envelope)}}
+        row: DecodedRow = skipped(unused) if unused else {**landed(KIND), "snapshot": {**columns, **_snapshot(envelope)}}
         yield {**row, **known, "source_position": where}
     for commit in envelope["offsets"] or ():
-        row = {**landed("offset_commit"), "offset_commit": {**place, **_commit(commit)}}
+        row = {**landed("offset_commit"), "offset_commit": {**columns, **_commit(commit)}}
         yield {**row, **known, "source_position": f"{where} {commit['topic']}-{commit['partition']}"}
 
 
@@ -119,19 +119,19 @@ def _hashed(content: Any) -> str:
 class _MistakeError(ValueError):
     """What is wrong in an envelope, and where: ``place`` is a path such as ``.members[1].topics``."""
 
-    def __init__(self, what: str, reason: str = "malformed_line", place: str = "") -> None:
+    def __init__(self, what: str, reason: str = "malformed_line", where: str = "") -> None:
         super().__init__(what)
-        self.reason, self.place = reason, place
+        self.reason, self.place = reason, where
 
 
-def _checked(place: str | int, check: _Check, value: Any) -> Any:
+def _checked(where: str | int, check: _Check, value: Any) -> Any:
     try:
         return check(value)
     except ValueError as error:
-        step = f".{place}" if isinstance(place, str) else f"[{place}]"
+        step = f".{where}" if isinstance(where, str) else f"[{where}]"
         if isinstance(error, _MistakeError):
             raise _MistakeError(str(error), error.reason, step + error.place) from None
-        raise _MistakeError(str(error), place=step) from None
+        raise _MistakeError(str(error), where=step) from None
 
 
 def _object(**fields: _Check) -> _Check:

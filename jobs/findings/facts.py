@@ -89,14 +89,14 @@ class SnapshotFacts:
         return self.observed.problem
 
     @property
-    def tells_subscriptions(self) -> bool:
+    def has_subscriptions_recorded(self) -> bool:
         """Return whether the record says what each member subscribes to, and an assignor gave out the partitions."""
         return self.evidence.has_subscriptions and not self.evidence.is_conversion
 
     def observed_violations(self, code: str) -> list[str]:
         """Return the places at which the observed assignment has a violation of this code."""
         texts = (text for solution in self.solutions if solution.basis == OBSERVED for text in solution.violations)
-        return [place for found, _, place in (text.partition(" ") for text in texts) if found == code]
+        return [partition for found, _, partition in (text.partition(" ") for text in texts) if found == code]
 
 
 def gather_facts(
@@ -113,25 +113,25 @@ def gather_facts(
         solved: rows of the snapshot's solutions.
         audits: of the solutions, in their order.
     """
-    place = next(number for number, solution in enumerate(solved) if solution["basis"] == OBSERVED)
-    stored = generation.solutions[place]
+    observed_at = next(number for number, solution in enumerate(solved) if solution["basis"] == OBSERVED)
+    stored = generation.solutions[observed_at]
     observed = Generation(generation.generation, stored.strategy, generation.problem, stored.assignment or {})
-    previous, window = history.advance(generation, observed, audits[place])
+    previous, window = history.advance(generation, observed, audits[observed_at])
     members = [member.member_id for member in generation.problem.members]
     offers = zip(members, row["offered"], strict=True)
     subscribed = subscribed_topics(generation.problem)
     return SnapshotFacts(
-        [topic for topic in solved[place]["uncertain_topics"] if topic in subscribed],
-        [_solution_facts(*told) for told in zip(solved, generation.solutions, audits, strict=True)],
+        [topic for topic in solved[observed_at]["uncertain_topics"] if topic in subscribed],
+        [_solution_facts(*rows_of_one) for rows_of_one in zip(solved, generation.solutions, audits, strict=True)],
         bool(row["has_conflict"]),
         observed,
-        audits[place].is_settled is not False,
+        audits[observed_at].is_settled is not False,
         generation.evidence,
         {member_id: names for member_id, names in offers if names},
         previous,
         window,
         row["leader_client"],
-        Recurrences.decoded(solved[place]["recurrences"]),
+        Recurrences.decoded(solved[observed_at]["recurrences"]),
         dict(zip(members, row["rebalance_timeouts_ms"], strict=True)),
     )
 

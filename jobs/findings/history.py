@@ -107,7 +107,7 @@ class GroupHistory:
             self._incarnation, self._previous, self._before, self._window = generation.incarnation, None, None, ()
         previous, before = self._previous, self._before
         self._previous, self._before = observed, generation.evidence
-        if before is None or generation.evidence.is_look or not generation.has_predecessor:
+        if before is None or generation.evidence.is_poll or not generation.has_predecessor:
             self._window = ()
             return previous, ()
         moment = _moment(before, generation, observed, audit)
@@ -179,11 +179,11 @@ def _movements(before: Evidence, now: Evidence, difference: Difference | None) -
     owners: dict[str | None, Owner] = {one.member_id: one.owner for one in now.participants}
     fields: dict[str, set[Held]] = {"moved": set(), "withheld": set(), "given": set()}
     for row in difference.movements:
-        place = (row.topic, row.partition)
+        partition = (row.topic, row.partition)
         if row.kind in (REVOKED, REASSIGNED):
-            fields["moved"].add((place, owners[row.member_id]))
+            fields["moved"].add((partition, owners[row.member_id]))
         elif row.cause in (HANDED_OVER, RETURNED):
-            fields["given"].add((place, owners[row.member_id]))
+            fields["given"].add((partition, owners[row.member_id]))
         elif row.cause == WITHHELD:
-            fields["withheld"].add((place, losers[row.previous_member_id]))
+            fields["withheld"].add((partition, losers[row.previous_member_id]))
     return {name: frozenset(held) for name, held in fields.items()}

@@ -62,15 +62,15 @@ def grown_topics(facts: GrowthFacts) -> Found | None:
     """Return the partitions that only looks behind the newest generation show."""
     if not facts.grown:
         return None
-    places = [f"{one.topic}-{number}" for one in facts.grown for number in range(one.known_count, one.partition_count)]
+    partitions = [f"{one.topic}-{number}" for one in facts.grown for number in range(one.known_count, one.partition_count)]
     seen_at_ms = min(one.seen_at_ms for one in facts.grown)
     until_ms = facts.looked_until_ms if facts.known_until_ms is None else min(facts.looked_until_ms, facts.known_until_ms)
     is_over = facts.known_until_ms is not None and until_ms - seen_at_ms >= LEADERS_LOOK_MS
     return Found(
-        f"Nobody was given {counted(len(places), 'partition')} that the group's topics have got since its newest generation: "
-        f"{listed(places)}. A look at {_text(seen_at_ms)} is the first to show "
-        + ("it" if len(places) == 1 else "them" if len({one.seen_at_ms for one in facts.grown}) == 1 else "some of them"),
-        figures(left_out_count=len(places), partitions=places) | {SEEN_AT: _text(seen_at_ms)},
+        f"Nobody was given {counted(len(partitions), 'partition')} that the group's topics have got since its newest generation: "
+        f"{listed(partitions)}. A look at {_text(seen_at_ms)} is the first to show "
+        + ("it" if len(partitions) == 1 else "them" if len({one.seen_at_ms for one in facts.grown}) == 1 else "some of them"),
+        figures(left_out_count=len(partitions), partitions=partitions) | {SEEN_AT: _text(seen_at_ms)},
         Severity.CRITICAL if is_over else None,
         LOOK_FOR_THEM_BY_BROKERS if facts.is_consumer_protocol else LOOK_FOR_THEM,
     )

@@ -52,7 +52,7 @@ LOOK_FOR_THEM_BY_BROKERS = (
 
 
 def _can_judge_loads(snapshot: SnapshotFacts) -> bool:
-    return snapshot.is_settled and snapshot.tells_subscriptions
+    return snapshot.is_settled and snapshot.has_subscriptions_recorded
 
 
 def _held(snapshot: SnapshotFacts) -> Holdings:
@@ -69,7 +69,7 @@ def _held(snapshot: SnapshotFacts) -> Holdings:
 def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
     """Return the partitions that were given to several members; one that is twice in a member's list is read once."""
     several = {f"{topic}-{partition}" for topic, partition in _held(snapshot).owners_in(layout_of(snapshot.problem)).multiply_owned}
-    shared = [place for place in snapshot.observed_violations("multiply_owned") if place in several]
+    shared = [topic_partition for topic_partition in snapshot.observed_violations("multiply_owned") if topic_partition in several]
     if not shared:
         return None
     return Found(
@@ -101,10 +101,10 @@ def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
         return None
     missing, is_new = [], []
     known = {} if snapshot.previous is None else existing_partition_counts(snapshot.previous.problem)
-    for place in snapshot.observed_violations("unassigned"):
-        topic, _, partition = place.rpartition("-")
+    for topic_partition in snapshot.observed_violations("unassigned"):
+        topic, _, partition = topic_partition.rpartition("-")
         if topic not in snapshot.uncertain_topics:
-            missing.append(place)
+            missing.append(topic_partition)
             is_new.append(snapshot.previous is not None and int(partition) >= known.get(topic, 0))
     if not missing:
         return None

@@ -14,7 +14,7 @@ from schemas.vocabulary import Rule, Severity
 
 
 def _is_classic(snapshot: SnapshotFacts) -> bool:
-    return bool(snapshot.problem.members) and not snapshot.evidence.is_consumer_protocol and snapshot.tells_subscriptions
+    return bool(snapshot.problem.members) and not snapshot.evidence.is_consumer_protocol and snapshot.has_subscriptions_recorded
 
 
 def _stayed(snapshot: SnapshotFacts) -> Iterator[Member]:
@@ -85,9 +85,9 @@ def unshared_assignors(snapshot: SnapshotFacts) -> Found | None:
     unusable = sorted(offers[0].union(*offers) - offers[0].intersection(*offers))
     if not unusable:
         return None
-    told = [f"{name} by {sum(1 for offer in offers if name in offer)} of {counted(len(members), 'member')}" for name in unusable]
+    offered_by = [f"{name} by {sum(1 for offer in offers if name in offer)} of {counted(len(members), 'member')}" for name in unusable]
     return Found(
-        f"The group cannot use assignors that not all members offer: {listed(told)}",
+        f"The group cannot use assignors that not all members offer: {listed(offered_by)}",
         figures(strategy=snapshot.strategy, strategies=unusable, member_count=len(members)),
     )
 
@@ -128,19 +128,19 @@ def stale_claims(snapshot: SnapshotFacts) -> Found | None:
     """Return the members that come with claims of a generation before the last one."""
     if snapshot.previous is None or not _is_classic(snapshot):
         return None
-    behind, previous = [], snapshot.previous.generation
+    stale, previous = [], snapshot.previous.generation
     for member in _stayed(snapshot):
         claims: Sequence[TopicPartition] = member.owned
         claimed_at = member.owned_generation
         if snapshot.strategy == "sticky" and member.user_data:
             claims, claimed_at, _ = read_sticky_user_data(member.user_data)
         if claims and claimed_at is not None and 0 <= claimed_at < previous:
-            behind.append((claimed_at, member.member_id))
-    if not behind:
+            stale.append((claimed_at, member.member_id))
+    if not stale:
         return None
-    oldest = min(behind)[0]
-    claiming = part_of(len(behind), len(snapshot.problem.members), "member", "claims", "claim")
+    oldest = min(stale)[0]
+    claiming = part_of(len(stale), len(snapshot.problem.members), "member", "claims", "claim")
     return Found(
         f"{claiming} partitions of a generation before {previous}, down to {oldest}",
-        figures(member_count=len(behind), oldest_generation=oldest, previous_generation=previous, members=[name for _, name in behind]),
+        figures(member_count=len(stale), oldest_generation=oldest, previous_generation=previous, members=[name for _, name in stale]),
     )

@@ -59,13 +59,13 @@ def nonconformance(snapshot: SnapshotFacts) -> Found | None:
             by = "" if snapshot.leader_client is None else f" by {snapshot.leader_client}"
             return Found(
                 f"The assignment{by} is not what Kafka's {solution.strategy} assignor gives (release {solution.kafka_version or '-'}): "
-                f"{counted(len(apart), 'partition')} would be with another member: {listed([_told(one) for one in apart])}",
+                f"{counted(len(apart), 'partition')} would be with another member: {listed([_apart(one) for one in apart])}",
                 figures(
                     strategy=solution.strategy,
                     kafka_version=solution.kafka_version or "",
                     flavour=snapshot.leader_client or "",
                     partition_count=len(apart),
-                    partitions=[_told(one) for one in apart],
+                    partitions=[_apart(one) for one in apart],
                     loads=_loads(snapshot.observed.assignment),
                     kafkas_loads=_loads(solution.assignment or {}),
                 ),
@@ -74,7 +74,7 @@ def nonconformance(snapshot: SnapshotFacts) -> Found | None:
     return None
 
 
-def _told(apart: Divergence) -> str:
+def _apart(apart: Divergence) -> str:
     return f"{apart.topic}-{apart.partition} with {_named(apart.observed)}, Kafka: {_named(apart.computed)}"
 
 
@@ -162,10 +162,10 @@ def unsound_own_assignors(snapshot: SnapshotFacts) -> Found | None:
     if not unsound:
         return None
     strategies = sorted({solution.strategy for solution in unsound})
-    told = (f"{solution.basis} {solution.strategy}: {listed(solution.violations)}" for solution in unsound)
+    lines = (f"{solution.basis} {solution.strategy}: {listed(solution.violations)}" for solution in unsound)
     return Found(
         f"These assignors, which are not Kafka's, give partitions to nobody, twice, or where they do not belong: {listed(strategies)}",
-        figures(strategies=strategies, violations="; ".join(sorted(told)[:LISTED])),
+        figures(strategies=strategies, violations="; ".join(sorted(lines)[:LISTED])),
     )
 
 

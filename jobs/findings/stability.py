@@ -287,7 +287,7 @@ def flapping_partitions(snapshot: SnapshotFacts) -> Found | None:
         history = [moved if moment.is_independent else frozenset() for moment, moved in zip(snapshot.window, history, strict=True)]
     current = history[-1]
     moves = Counter(chain.from_iterable(current & moved for moved in history))
-    flapping = {place: count for (place, _), count in moves.items() if count >= FLAPS}
+    flapping = {topic_partition: count for (topic_partition, _), count in moves.items() if count >= FLAPS}
     if not flapping:
         return None
     most = max(flapping.values())

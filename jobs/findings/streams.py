@@ -32,7 +32,9 @@ def idle_instances(snapshot: SnapshotFacts) -> Found | None:
         client_id, host = one.origin
         members[client_id.split(THREAD)[0], host].append(one.member_id)
     busy = [instance for instance, names in members.items() if any(map(held.load, names))]
-    task_count = len({number for places in snapshot.observed.assignment.values() for _, number in places})  # at the least
+    task_count = len(
+        {number for topic_partitions in snapshot.observed.assignment.values() for _, number in topic_partitions}
+    )  # at the least
     if len(busy) != 1 or len(members) == 1 or task_count < 2:
         return None
     idle = [instance for instance in members if instance not in busy]

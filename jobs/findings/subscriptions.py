@@ -50,17 +50,17 @@ def _parties(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
 )
 def disjoint_subscriptions(snapshot: SnapshotFacts) -> Found | None:
     """Return the sets of topics that members read apart from each other."""
-    if not snapshot.tells_subscriptions:
+    if not snapshot.has_subscriptions_recorded:
         return None
     subscriptions = subscriptions_of(snapshot.problem)
     parties = _parties(subscriptions.values())
     if len(parties) < 2:
         return None
-    told = []
+    parts = []
     for topics in parties:
         count = sum(1 for subscribed in subscriptions.values() if not topics.isdisjoint(subscribed))
-        told.append((-count, f"{counted(count, 'member')} of {listed(sorted(topics))}"))
-    texts = [text for _, text in sorted(told)]
+        parts.append((-count, f"{counted(count, 'member')} of {listed(sorted(topics))}"))
+    texts = [text for _, text in sorted(parts)]
     return Found(
         f"The members fall into {len(parties)} sets that share no topic: {'; '.join(texts[:3])}",
         figures(set_count=len(parties), sets="; ".join(texts[:5])),
@@ -79,7 +79,7 @@ def disjoint_subscriptions(snapshot: SnapshotFacts) -> Found | None:
 )
 def missing_topics(snapshot: SnapshotFacts) -> Found | None:
     """Return the subscribed topics that do not exist as far as looks show."""
-    if not snapshot.tells_subscriptions:
+    if not snapshot.has_subscriptions_recorded:
         return None
     subscriptions = subscriptions_of(snapshot.problem)
     exist = existing_partition_counts(snapshot.problem)
@@ -107,7 +107,7 @@ def missing_topics(snapshot: SnapshotFacts) -> Found | None:
 )
 def sticky_general_path(snapshot: SnapshotFacts) -> Found | None:
     """Return what the general algorithm of the sticky assignors has to weigh, where the subscriptions need it."""
-    is_sticky = snapshot.strategy in ("sticky", "cooperative-sticky") and snapshot.tells_subscriptions
+    is_sticky = snapshot.strategy in ("sticky", "cooperative-sticky") and snapshot.has_subscriptions_recorded
     if not is_sticky or first_differing_member(snapshot.problem.members) is None:
         return None
     counts = existing_partition_counts(snapshot.problem)

@@ -29,7 +29,7 @@ from schemas.vocabulary import Outcome, Source
 logger = logging.getLogger(__name__)
 
 PARTITION = ("cluster_id", "offsets_partition")
-PLACE = (*PARTITION, "position")
+COMMIT_OFFSET_KEY = (*PARTITION, "position")
 """A place in a log: ``position`` is the offset there."""
 _NAMES = ("group_id", "topic", "partition")
 """What a commit is of."""
@@ -84,22 +84,23 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
     group and one moment that follow each other were made together: each is as the one behind it.
 
     Args:
-        commits: ``PLACE``, group_id, observed_at, ``told`` as stored and others; one a place.
-        read: ``PLACE``, ``told``: whether the source says that it is uncertain; null where it says nothing. Places may repeat: of what is
+        commits: ``COMMIT_OFFSET_KEY``, group_id, observed_at, ``told`` as stored and others; one a place.
+        read: ``COMMIT_OFFSET_KEY``, ``told``: whether the source says that it is uncertain; null where it says nothing.
+            Places may repeat: of what is
             told of one place, false goes before true.
         stored: places of other records; None where there are none, or none behind the first that was read.
     """
-    others = [name for name in commits.columns if name not in (*PLACE, "told")]
-    made = commits.select(*PLACE, "told", F.struct(*others).alias("commit"))
-    events = made.unionByName(read.select(*PLACE, "told"), allowMissingColumns=True)
+    others = [name for name in commits.columns if name not in (*COMMIT_OFFSET_KEY, "told")]
+    made = commits.select(*COMMIT_OFFSET_KEY, "told", F.struct(*others).alias("commit"))
+    events = made.unionByName(read.select(*COMMIT_OFFSET_KEY, "told"), allowMissingColumns=True)
     if stored is not None:
-        behind = commits.select(*PARTITION, F.try_add("position", F.lit(1).cast("bigint")).alias("position"))
-        near = stored.join(behind, list(PLACE), "left_semi").select(*PLACE)
+        next_offsets = commits.select(*PARTITION, F.try_add("position", F.lit(1).cast("bigint")).alias("position"))
+        near = stored.join(next_offsets, list(COMMIT_OFFSET_KEY), "left_semi").select(*COMMIT_OFFSET_KEY)
         lasts = stored.join(F.broadcast(read.select(*PARTITION).distinct()), list(PARTITION), "left_semi")
         lasts = lasts.groupBy(*PARTITION).agg(F.max("position").alias("position"))
         events = events.unionByName(near, allowMissingColumns=True).unionByName(lasts, allowMissingColumns=True)
     # One shuffle for the places and for their order in the log.
-    places = events.repartition(*PARTITION).groupBy(*PLACE)
+    places = events.repartition(*PARTITION).groupBy(*COMMIT_OFFSET_KEY)
     rows = places.agg(F.bool_and("told").alias("told"), F.first("commit", ignorenulls=True).alias("commit"))
     from_the_end = Window.partitionBy(*PARTITION).orderBy(F.desc("position"))
     is_told, commit = F.col("told").isNotNull(), F.col("commit")
@@ -111,7 +112,7 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
     so_far = from_the_end.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     last_of_them = F.last(F.when(~F.col("goes_on"), F.struct(F.col("own").alias("own"))), ignorenulls=True).over(so_far)
     judgements = answered.withColumn("is_uncertain", last_of_them["own"]).where(commit.isNotNull())
-    columns = {name: F.col(name) for name in PLACE} | {name: commit[name].alias(name) for name in others}
+    columns = {name: F.col(name) for name in COMMIT_OFFSET_KEY} | {name: commit[name].alias(name) for name in others}
     return judgements.select(*columns.values(), "is_uncertain")
 
 
@@ -136,10 +137,10 @@ class CommitCertainty:
         """
         if self.open_commits is None:
             return rows
-        told = self.open_commits.select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("told"))
+        certainty = self.open_commits.select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("told"))
         otherwise = F.when(is_of_log(), F.lit(False))
         uncertain = F.when(F.col("told").isNotNull(), F.col("told")["is_uncertain"]).otherwise(otherwise)
-        known = rows.join(told, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("told")
+        known = rows.join(certainty, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("told")
         is_open = is_of_log() & F.col("is_uncertain").isNull()
         return known.where(~is_open).unionByName(known.where(is_open).coalesce(1))
 
@@ -164,7 +165,7 @@ def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFr
     if has_stored:
         stored = _open_commits(tables, read, list(survey.read_until))
         if is_told_all or survey.has_earlier:  # else they are asked for once
-            stored = tables.stage("open_commits", stored)
+            stored = tables.materialize("open_commits", stored)
         if is_told_all and stored.isEmpty():
             return CommitCertainty()
         commits = commits.unionByName(stored, allowMissingColumns=True)
@@ -174,9 +175,9 @@ def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFr
     was_uncertain, is_stored = F.col("stored.is_uncertain"), F.col("stored").isNotNull()
     is_other = F.when(is_stored, ~F.col("is_uncertain").eqNullSafe(was_uncertain))
     is_open = ~is_stored & F.coalesce("is_uncertain", F.lit(True))
-    rows = tables.stage("uncertain", rows.where(is_other | is_open))  # of new ones that are certain there are too many
+    rows = tables.materialize("uncertain", rows.where(is_other | is_open))  # of new ones that are certain there are too many
     open_commits = None if is_told_all else rows.where(~is_stored)
-    return CommitCertainty(open_commits, _told_otherwise(context, rows.where(is_stored)) if has_stored else ())
+    return CommitCertainty(open_commits, _changed_commits(context, rows.where(is_stored)) if has_stored else ())
 
 
 def _open_commits(tables: Tables, read: DataFrame, partitions: list[str]) -> DataFrame:
@@ -186,18 +187,18 @@ def _open_commits(tables: Tables, read: DataFrame, partitions: list[str]) -> Dat
     """
     rows = tables.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
     rows = rows.where(F.concat_ws(" ", *PARTITION).isin(partitions))
-    told = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain")).alias("told")
+    marked = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain")).alias("told")
     whole = F.struct(*OFFSET_SNAPSHOTS.schema.names).alias("stored")
-    rows = rows.select(*PLACE, *_NAMES, "observed_at", told, whole)
+    rows = rows.select(*COMMIT_OFFSET_KEY, *_NAMES, "observed_at", marked, whole)
     around = F.explode(F.array(*[F.try_add("position", F.lit(more).cast("bigint")) for more in (-1, 0, 1)]))
     beside = read.select(*PARTITION, around.alias("position")).distinct()
     uncertain, last = rows.where("stored.is_uncertain"), rows.where("stored.is_uncertain IS NULL")
-    touched = uncertain.join(beside, list(PLACE), "left_semi").unionByName(last)
+    touched = uncertain.join(beside, list(COMMIT_OFFSET_KEY), "left_semi").unionByName(last)
     together = (*PARTITION, "group_id", "observed_at")
     return rows.join(touched.select(*together).distinct(), list(together), "left_semi")
 
 
-def _told_otherwise(context: RunContext, rows: DataFrame) -> tuple[TableChange, ...]:
+def _changed_commits(context: RunContext, rows: DataFrame) -> tuple[TableChange, ...]:
     """Return what writes stored commits again, as rows of this run, whose ``is_uncertain`` is now another."""
     count = rows.count()
     if not count:

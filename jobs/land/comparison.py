@@ -15,9 +15,9 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.land.deduplication import OF_GROUPS, identified, is_of_log, is_older, known_places, quarantined_keys, settle_outcomes
+from jobs.land.deduplication import OF_GROUPS, is_of_log, is_older, known_places, quarantined_keys, resolve_duplicates, with_identity
 from jobs.storage.table_changes import Tables
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.vocabulary import EXPIRED, LOG_SOURCES, Outcome, Source
@@ -139,27 +139,27 @@ def _moved_groups(tables: Tables, raw: DataFrame) -> list[int]:
     is_moved = F.col("lowest") < F.col("highest")
     stored = _stored_partitions(tables)
     if stored is not None:
-        groups = groups.join(_partitions_of(stored, "stored_"), list(GROUP), "left")
+        groups = groups.join(_partitions_of(stored, "stored_"), list(GROUP_KEY), "left")
         is_moved |= (F.col("stored_lowest") != F.col("lowest")) | (F.col("stored_highest") != F.col("highest"))
     moved = groups.where(F.coalesce(is_moved, F.lit(False))).select(_group_hash(F.col("group_id")).alias("hash"))
     return [row["hash"] for row in moved.limit(MOST_SET_APART + 1).collect()]
 
 
 def _partitions_of(rows: DataFrame, prefix: str) -> DataFrame:
-    return rows.groupBy(*GROUP).agg(F.min("partition").alias(f"{prefix}lowest"), F.max("partition").alias(f"{prefix}highest"))
+    return rows.groupBy(*GROUP_KEY).agg(F.min("partition").alias(f"{prefix}lowest"), F.max("partition").alias(f"{prefix}highest"))
 
 
 def _stored_partitions(tables: Tables) -> DataFrame | None:
     """Return cluster_id, group_id, partition of raw records that have landed, or lost to others; None where there are none."""
     names = [TARGETS[name].name for name in OF_GROUPS]
     frames = [
-        tables.read(name).where(is_of_log()).select(*GROUP, F.col("offsets_partition").alias("partition"))
+        tables.read(name).where(is_of_log()).select(*GROUP_KEY, F.col("offsets_partition").alias("partition"))
         for name in names
         if not tables.is_empty(name)
     ]
     if not tables.is_empty(QUARANTINE.name):
         lost = tables.read(QUARANTINE.name).where(is_of_log() & F.col("group_id").isNotNull())
-        frames.append(lost.select(*GROUP, log_partition().alias("partition")))
+        frames.append(lost.select(*GROUP_KEY, log_partition().alias("partition")))
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 
@@ -187,7 +187,7 @@ def resolve(
     landed_until: Mapping[str, int],
     retained_from: date | None = None,
 ) -> DataFrame:
-    """Return what ``settling.settle_outcomes`` returns of an input, comparing only what has to be compared.
+    """Return what ``settling.resolve_duplicates`` returns of an input, comparing only what has to be compared.
 
     Args:
         decoded: staged rows.
@@ -199,15 +199,15 @@ def resolve(
     quarantined = quarantined_keys(tables)
     is_log_alone = not survey.has_earlier and survey.shared_places == survey.moved_groups == ()
     if is_log_alone and sources <= set(LOG_SOURCES):
-        return _settled_alone(decoded, survey, quarantined, retained_from)
+        return _resolve_alone(decoded, survey, quarantined, retained_from)
     is_compared = _is_compared(survey, landed_until)
     compared = decoded.where(is_compared)
-    known = known_places(tables, sources, partial(_concerned, identified(compared).select("cluster_id", "place"), survey))
-    settled = tables.stage("land", settle_outcomes(compared, known, quarantined, retained_from))
+    known = known_places(tables, sources, partial(_concerned, with_identity(compared).select("cluster_id", "place"), survey))
+    resolved = tables.materialize("land", resolve_duplicates(compared, known, quarantined, retained_from))
     if sources.isdisjoint(LOG_SOURCES):
-        return settled
-    alone = _settled_alone(decoded.where(~is_compared), survey, quarantined, retained_from)
-    return settled.unionByName(alone, allowMissingColumns=True)
+        return resolved
+    alone = _resolve_alone(decoded.where(~is_compared), survey, quarantined, retained_from)
+    return resolved.unionByName(alone, allowMissingColumns=True)
 
 
 def _is_compared(survey: LogSurvey, landed_until: Mapping[str, int]) -> Column:
@@ -240,14 +240,14 @@ def _concerned(places: DataFrame, survey: LogSurvey, rows: DataFrame) -> DataFra
     return at_places.unionByName(rows.where(is_moved).join(places, ["cluster_id", "place"], "left_anti"))
 
 
-def _settled_alone(decoded: DataFrame, survey: LogSurvey, quarantined: DataFrame | None, retained_from: date | None) -> DataFrame:
-    """Return raw records that share their places with no others as ``settling.settle_outcomes`` would."""
+def _resolve_alone(decoded: DataFrame, survey: LogSurvey, quarantined: DataFrame | None, retained_from: date | None) -> DataFrame:
+    """Return raw records that share their places with no others as ``settling.resolve_duplicates`` would."""
     is_landed = F.col("outcome") == str(Outcome.LANDED)
     is_noted = ~is_landed & F.col("group_record").isNotNull()
     is_expired = F.coalesce((is_landed | is_noted) & is_older(retained_from), F.lit(False))
     is_quarantined = F.col("outcome") == str(Outcome.QUARANTINED)
     target = F.coalesce(*[F.when(F.col(name).isNotNull(), F.lit(name)) for name in TARGETS], F.lit(QUARANTINE.name))
-    settled = decoded.withColumns(
+    resolved = decoded.withColumns(
         {
             "outcome": F.when(is_landed & is_expired, str(Outcome.SKIPPED)).otherwise(F.col("outcome")),
             "kind": F.when(is_landed & is_expired, EXPIRED).otherwise(F.col("kind")),
@@ -258,7 +258,7 @@ def _settled_alone(decoded: DataFrame, survey: LogSurvey, quarantined: DataFrame
         }
     )
     if quarantined is None or not survey.quarantined_count:
-        return settled
+        return resolved
     kept = quarantined.withColumn("is_kept", F.lit(True))
-    bad = settled.where(is_quarantined).join(kept, list(QUARANTINE.key), "left").withColumn("is_new", F.col("is_kept").isNull())
-    return settled.where(~is_quarantined).unionByName(bad.drop("is_kept"))
+    bad = resolved.where(is_quarantined).join(kept, list(QUARANTINE.key), "left").withColumn("is_new", F.col("is_kept").isNull())
+    return resolved.where(~is_quarantined).unionByName(bad.drop("is_kept"))

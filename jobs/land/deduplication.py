@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.storage.table_changes import Tables
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.tables.columns import TOPIC_PARTITIONS
@@ -75,16 +75,16 @@ def _identity(target: str, field: Field) -> dict[str, Column]:
     """
     names = {"snapshot": ("group_id",), "offset_commit": ("partition", "topic", "group_id")}.get(target, ())
     is_printed = F.col("source") == str(Source.FORMATTER_JSON)
-    told = F.concat_ws(
+    position_text = F.concat_ws(
         " ",
         field("fingerprint"),
         F.lit(target),
         F.when(is_of_log(), F.col("source_position")),
         F.when(~is_printed, F.unix_micros(field(time_column(target)))),
-        *([_told_as_a_whole(field)] if target == "snapshot" else []),
+        *([_whole_content(field)] if target == "snapshot" else []),
         *map(field, names),
     )
-    place, content = place_of(target, field), F.sha2(told, 256)
+    place, content = place_of(target, field), F.sha2(position_text, 256)
     if target == "look":
         of_nobody = {"group_id": F.lit(None).cast("string"), "position": F.lit(None).cast("bigint")}
         return {**of_nobody, "place": place, "group_place": place, "content": content}
@@ -97,19 +97,19 @@ def _group_place(position: Column, group_id: Column) -> Column:
     return F.concat_ws(" ", position, group_id)
 
 
-def _told_as_a_whole(field: Field) -> Column:
+def _whole_content(field: Field) -> Column:
     """Return a hash of a snapshot from a source that tells it itself; null for others, whose fingerprint is that of the bytes they had.
 
     The fingerprint of these is of what members hold, in whatever order, since it numbers generations.
     """
     names = ("group_type", "protocol_type", "state", "strategy", "leader_member_id", "joined_at", "reconciled_at")
-    told = F.struct(*[field(name).alias(name) for name in names], field("members").alias("members"))
+    content = F.struct(*[field(name).alias(name) for name in names], field("members").alias("members"))
     generation, has_subscriptions = (field(name).cast("string") for name in ("generation", "has_subscriptions"))
-    whole = F.sha2(F.concat_ws(" ", F.coalesce(generation, F.lit("-")), has_subscriptions, F.to_json(told)), 256)
+    whole = F.sha2(F.concat_ws(" ", F.coalesce(generation, F.lit("-")), has_subscriptions, F.to_json(content)), 256)
     return F.when(F.col("source").isin(str(Source.SNAPSHOT), str(Source.DESCRIBE)), whole)
 
 
-def told_members(members: Column) -> dict[str, Column]:
+def recorded_members(members: Column) -> dict[str, Column]:
     """Return ``members`` without nulls for lists, and ``has_subscriptions``.
 
     Where a source does not tell what a member subscribes to, it gets all topics that any one of its group holds; and no claims where it
@@ -148,10 +148,12 @@ def stored_rows(tables: Tables, target: str, source: Source, concerned: Concerne
     """
     rows = _landed_rows(tables, target).where(F.col("source") == str(source))
     rows = concerned(rows.withColumn("place", place_of(target, F.col)))
-    told = {"generation": F.when(~F.coalesce("is_generation_inferred", F.lit(False)), F.col("generation"))} if target == "snapshot" else {}
+    recorded = (
+        {"generation": F.when(~F.coalesce("is_generation_inferred", F.lit(False)), F.col("generation"))} if target == "snapshot" else {}
+    )
     # The source as a literal, so that columns which only other sources are compared by are not read.
     rows = rows.withColumn("source", F.lit(str(source)))
-    return rows.withColumns({**_identity(target, lambda name: told.get(name, F.col(name))), "target": F.lit(target)})
+    return rows.withColumns({**_identity(target, lambda name: recorded.get(name, F.col(name))), "target": F.lit(target)})
 
 
 def known_places(tables: Tables, sources: Set[Source], concerned: Concerned) -> DataFrame | None:
@@ -214,17 +216,17 @@ def conflict_columns() -> dict[str, Column]:
     }
 
 
-def _of_decoded(row: Column, told: Mapping[str, Column]) -> Field:
-    return lambda name: told[name] if name in told else row[name]
+def _of_decoded(row: Column, columns: Mapping[str, Column]) -> Field:
+    return lambda name: columns[name] if name in columns else row[name]
 
 
-def identified(decoded: DataFrame) -> DataFrame:
+def with_identity(decoded: DataFrame) -> DataFrame:
     """Return the decoded rows with what they are compared by; those without content stand at places of their own."""
     of_target: dict[str, dict[str, Column]] = {}
     for name in TARGETS:
         row = F.col(name)
-        told = told_members(row["members"]) if name == "snapshot" else {}
-        of_target[name] = _identity(name, _of_decoded(row, told))
+        columns = recorded_members(row["members"]) if name == "snapshot" else {}
+        of_target[name] = _identity(name, _of_decoded(row, columns))
     first = {
         column: F.coalesce(*[F.when(F.col(name).isNotNull(), identity[column]) for name, identity in of_target.items()])
         for column in ("group_id", "position", "place", "group_place", "content")
@@ -245,7 +247,7 @@ def identified(decoded: DataFrame) -> DataFrame:
     )
 
 
-def _compared(rows: DataFrame, retained_from: date | None) -> DataFrame:
+def rank_contents(rows: DataFrame, retained_from: date | None) -> DataFrame:
     """Return rows, new ones and known ones, with what the others at their places make of them; not those that lost before.
 
     ``is_expired``: it is not there, and older than what retention keeps: it would come back with every capture that still has it.
@@ -273,7 +275,7 @@ def _compared(rows: DataFrame, retained_from: date | None) -> DataFrame:
     ).drop("bucket", "competing", "least", "most", "is_lost")
 
 
-def settle_outcomes(
+def resolve_duplicates(
     decoded: DataFrame, known: DataFrame | None, quarantined: DataFrame | None, retained_from: date | None = None
 ) -> DataFrame:
     """Return the decoded rows with their final ``outcome``, and ``is_new`` where the row has to be written.
@@ -290,16 +292,16 @@ def settle_outcomes(
         quarantined: the keys of ``quarantine``; None when it is empty.
         retained_from: first month that retention keeps; None before any.
     """
-    rows = identified(decoded)
+    rows = with_identity(decoded)
     if known is not None:
         rows = rows.unionByName(known, allowMissingColumns=True)
-    rows = _compared(rows, retained_from)
+    rows = rank_contents(rows, retained_from)
     is_known, is_conflict, is_expired = F.col("is_known"), F.col("is_conflict"), F.col("is_expired")
     rows = rows.where(~is_known | is_conflict | F.col("is_contested"))
     is_landed = F.col("outcome") == str(Outcome.LANDED)
     is_noted = ~is_landed & F.col("group_record").isNotNull() & ~is_conflict & ~is_expired & (F.col("repeat") == 1)
     as_conflict = {name: F.when(is_conflict, column).otherwise(F.col(name)) for name, column in conflict_columns().items()}
-    settled = rows.withColumns(
+    resolved = rows.withColumns(
         {
             **as_conflict,
             "is_noted": is_noted,
@@ -313,9 +315,9 @@ def settle_outcomes(
         }
     )
     if quarantined is None:
-        settled = settled.withColumn("is_kept", F.lit(None).cast("boolean"))
+        resolved = resolved.withColumn("is_kept", F.lit(None).cast("boolean"))
     else:
-        settled = settled.join(quarantined.withColumn("is_kept", F.lit(True)), list(QUARANTINE.key), "left")
+        resolved = resolved.join(quarantined.withColumn("is_kept", F.lit(True)), list(QUARANTINE.key), "left")
     is_first = (F.col("repeat") == 1) & F.col("is_kept").isNull()
     is_new = (
         (F.col("outcome") == str(Outcome.LANDED))
@@ -323,10 +325,10 @@ def settle_outcomes(
         | ((F.col("outcome") == str(Outcome.SKIPPED)) & F.col("is_noted"))
     )
     unused = ("repeat", "is_kept", "is_noted", "is_known", "is_conflict", "is_expired", "group_place")
-    return settled.withColumn("is_new", F.coalesce(is_new, F.lit(False))).drop(*unused)
+    return resolved.withColumn("is_new", F.coalesce(is_new, F.lit(False))).drop(*unused)
 
 
-def disputed_places(tables: Tables, snapshots: DataFrame, groups: DataFrame | None = None) -> DataFrame | None:
+def conflicting_places(tables: Tables, snapshots: DataFrame, groups: DataFrame | None = None) -> DataFrame | None:
     """Return cluster_id, group_id, position of the records of groups at whose places several contents were found; None without any.
 
     Of those that stayed, and of those of a raw log that are in quarantine.
@@ -343,17 +345,17 @@ def disputed_places(tables: Tables, snapshots: DataFrame, groups: DataFrame | No
         return None
     frames = [_places(snapshots, "snapshot"), *[_places(_landed_rows(tables, name), name) for name in OF_GROUPS]]
     kept = reduce(DataFrame.unionByName, frames).join(F.broadcast(conflicts), conflicts.columns, "left_semi")
-    found = kept.select(*GROUP, "position").unionByName(_lost_places(tables).select(*GROUP, "position"))
-    return found if groups is None else found.join(groups, list(GROUP), "left_semi")
+    found = kept.select(*GROUP_KEY, "position").unionByName(_lost_places(tables).select(*GROUP_KEY, "position"))
+    return found if groups is None else found.join(groups, list(GROUP_KEY), "left_semi")
 
 
 def conflict_places(tables: Tables, groups: DataFrame) -> DataFrame:
     """Return cluster_id, source, source_position that conflicts with stored records of some groups have in ``quarantine``."""
-    frames = [_places(_landed_rows(tables, name).join(groups, list(GROUP), "left_semi"), name) for name in OF_GROUPS]
+    frames = [_places(_landed_rows(tables, name).join(groups, list(GROUP_KEY), "left_semi"), name) for name in OF_GROUPS]
     places = reduce(DataFrame.unionByName, frames)
     return places.select("cluster_id", "source", F.col("place").alias("source_position")).distinct()
 
 
 def _places(rows: DataFrame, target: str) -> DataFrame:
     position = F.col(position_column(target)).alias("position")
-    return rows.select(*GROUP, position, "source", place_of(target, F.col).alias("place"))
+    return rows.select(*GROUP_KEY, position, "source", place_of(target, F.col).alias("place"))

@@ -16,7 +16,7 @@ from jobs.land.udfs import STORED
 from jobs.runtime.errors import InputError
 from jobs.storage.derived_results import results_of
 from jobs.storage.table_changes import TableChange, Tables
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.staging import ALIGNED_ROWS
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TableSpec
 from schemas.vocabulary import Source
@@ -43,7 +43,7 @@ class _Target:
     sequence: str
     position: str
     time: str
-    told: str | None
+    recorded: str | None
     token: tuple[str, ...]
     is_end: Callable[[Callable[[str], Column]], Column]
 
@@ -54,12 +54,12 @@ class _Target:
             F.lit(self.sequence).alias("sequence"),
             F.concat_ws(" ", *[field(name) for name in self.token]).alias("token"),
             self.is_end(field).alias("is_end"),
-            F.unix_millis(self.told_time(field)).alias("time_ms"),
+            F.unix_millis(self.recorded_time(field)).alias("time_ms"),
         ]
 
-    def told_time(self, field: Callable[[str], Column]) -> Column:
+    def recorded_time(self, field: Callable[[str], Column]) -> Column:
         """Return the time that a record tells itself; null for one that tells none."""
-        return F.lit(None).cast("timestamp") if self.told is None else field(self.told)
+        return F.lit(None).cast("timestamp") if self.recorded is None else field(self.recorded)
 
 
 _TARGETS = {
@@ -94,11 +94,11 @@ def order_formatter_records(context: RunContext, tables: Tables, decoded: DataFr
     """
     if "part" not in decoded.columns:
         return decoded, ()
-    aligned = tables.stage("aligned", _aligned(context, tables, decoded))
+    aligned = tables.materialize("aligned", _aligned(context, tables, decoded))
     is_problem = F.col("problem").isNotNull()
     found = aligned.agg(F.count_if(is_problem).alias("problems"), F.count_if("is_moved").alias("moved")).collect()[0]
     if found["problems"]:
-        first = aligned.where(is_problem).orderBy(*GROUP).limit(1).collect()[0]
+        first = aligned.where(is_problem).orderBy(*GROUP_KEY).limit(1).collect()[0]
         where, files = f"cluster {first['cluster_id']}, group {first['group_id']}", first["part"]
         raise InputError(
             f"{where}: the records in {files} cannot be put in one order: {first['problem']}; land them into different warehouses, "
@@ -129,22 +129,22 @@ def _aligned(context: RunContext, tables: Tables, decoded: DataFrame) -> DataFra
         for name, target in _TARGETS.items()
     ]
     events = reduce(DataFrame.unionByName, new)
-    groups = events.select(*GROUP).distinct()
+    groups = events.select(*GROUP_KEY).distinct()
     stored = [
         _stored(tables, target)
-        .join(groups, list(GROUP), "left_semi")
+        .join(groups, list(GROUP_KEY), "left_semi")
         .select(
             "cluster_id",
             *target.event(F.col),
             F.lit(STORED).alias("part"),
             F.col(target.position).alias("place"),
-            F.when(target.told_time(F.col).isNull(), F.unix_millis(target.time)).alias("stored_ms"),
+            F.when(target.recorded_time(F.col).isNull(), F.unix_millis(target.time)).alias("stored_ms"),
             "placed_by",
         )
         for target in _TARGETS.values()
         if not tables.is_empty(target.spec.name)
     ]
-    together = reduce(DataFrame.unionByName, [events, *stored]).repartition(*GROUP)
+    together = reduce(DataFrame.unionByName, [events, *stored]).repartition(*GROUP_KEY)
     in_order = together.sortWithinPartitions(*decode_udfs.SEQUENCE, "part", "place")
     return in_order.mapInArrow(partial(decode_udfs.align_groups, limits=context.worker_limits), ALIGNED_ROWS)
 
@@ -161,21 +161,21 @@ def _move(context: RunContext, tables: Tables, moved: DataFrame) -> tuple[TableC
     frames = []
     for name, target in _TARGETS.items():
         places = moved.where(F.col("sequence") == target.sequence).withColumnRenamed("position", "position_now")
-        places = places.select(*GROUP, "place", "position_now", "time_ms", "placed_by")
-        stored = _stored(tables, target).drop("placed_by").withColumn("place", F.col(target.position)).join(places, [*GROUP, "place"])
-        time = F.coalesce(target.told_time(F.col), F.timestamp_millis("time_ms"), target.time)
+        places = places.select(*GROUP_KEY, "place", "position_now", "time_ms", "placed_by")
+        stored = _stored(tables, target).drop("placed_by").withColumn("place", F.col(target.position)).join(places, [*GROUP_KEY, "place"])
+        time = F.coalesce(target.recorded_time(F.col), F.timestamp_millis("time_ms"), target.time)
         rows = stored.withColumns({target.time: time, target.position: F.col("position_now"), **context.run_columns})
         rows = rows.withColumn("observed_month", F.trunc(target.time, "month"))
         row = F.struct(*target.spec.schema.names).alias(name)
-        frames.append(rows.select(*GROUP, "place", F.lit(name).alias("target"), row))
-    rows = tables.stage("moved", reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames))
+        frames.append(rows.select(*GROUP_KEY, "place", F.lit(name).alias("target"), row))
+    rows = tables.materialize("moved", reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames))
     counts: dict[str, int] = {row["target"]: row["count"] for row in rows.groupBy("target").count().collect()}
     logger.info("older records than the stored ones turned up: %d of these get other positions or times", sum(counts.values()))
     changes: list[TableChange] = []
     for name in counts:
         target, of_target = _TARGETS[name], rows.where(F.col("target") == name)
-        keys = of_target.select(*GROUP, F.col("place").alias(target.position))
-        changes.append(TableChange(target.spec.name, keys, (*GROUP, target.position), of_target.select(f"{name}.*"), counts[name]))
+        keys = of_target.select(*GROUP_KEY, F.col("place").alias(target.position))
+        changes.append(TableChange(target.spec.name, keys, (*GROUP_KEY, target.position), of_target.select(f"{name}.*"), counts[name]))
         if target.spec is SUBSCRIPTION_SNAPSHOTS:
-            changes += results_of(of_target.select(*GROUP), GROUP)
+            changes += results_of(of_target.select(*GROUP_KEY), GROUP_KEY)
     return tuple(changes)

@@ -19,10 +19,10 @@ from assignors.replay.replay import UNRESOLVED
 from jobs.context import RunContext
 from jobs.decoders.consumer_group_replay import WORKED_OUT
 from jobs.land import udfs as decode_udfs
-from jobs.land.deduplication import disputed_places, is_folded
+from jobs.land.deduplication import conflicting_places, is_folded
 from jobs.storage.derived_results import results_of
 from jobs.storage.table_changes import ChangedTables, TableChange, Tables
-from schemas.keys import GROUP
+from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.staging import FOLDED_ROWS
 from schemas.tables import GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from schemas.vocabulary import GroupState, GroupType
@@ -30,7 +30,6 @@ from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA, R
 
 logger = logging.getLogger(__name__)
 
-KEY = (*GROUP, "position")
 COMPARED = ("generation", "incarnation", "is_conversion", "has_conflict", *WORKED_OUT, "fingerprint")
 """Columns by which a stored snapshot is told from what it should be now."""
 
@@ -46,24 +45,24 @@ def ends_of_groups(records: DataFrame, classic: DataFrame) -> DataFrame:
         classic: snapshots of the classic protocol.
     """
     is_value = F.col("value").isNotNull()
-    words = records.select(*GROUP, "offset", "type", is_value.alias("is_value")).unionByName(
+    words = records.select(*GROUP_KEY, "offset", "type", is_value.alias("is_value")).unionByName(
         classic.select(
-            *GROUP, F.col("position").alias("offset"), F.lit(CLASSIC_GROUP_METADATA).alias("type"), F.lit(True).alias("is_value")
+            *GROUP_KEY, F.col("position").alias("offset"), F.lit(CLASSIC_GROUP_METADATA).alias("type"), F.lit(True).alias("is_value")
         )
     )
-    in_order = Window.partitionBy(*GROUP).orderBy("offset")
+    in_order = Window.partitionBy(*GROUP_KEY).orderBy("offset")
     batches = words.withColumn("batch", F.col("offset") - F.row_number().over(in_order))
-    behind = Window.partitionBy(*GROUP, "batch").orderBy("offset").rowsBetween(1, Window.unboundedFollowing)
+    following = Window.partitionBy(*GROUP_KEY, "batch").orderBy("offset").rowsBetween(1, Window.unboundedFollowing)
     is_classic = F.col("type") == CLASSIC_GROUP_METADATA
-    has_classic = F.max(F.col("is_value") & is_classic).over(behind)
-    has_consumer = F.max(F.col("is_value") & ~is_classic).over(behind)
+    has_classic = F.max(F.col("is_value") & is_classic).over(following)
+    has_consumer = F.max(F.col("is_value") & ~is_classic).over(following)
     is_handover = F.coalesce(F.when(is_classic, has_consumer).otherwise(has_classic), F.lit(False))
     is_end = ~F.col("is_value") & F.col("type").isin(CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA)
     ends = batches.withColumn("is_handover", is_handover).where(is_end)
-    return ends.select(*GROUP, F.col("offset").alias("position"), "type", "is_handover")
+    return ends.select(*GROUP_KEY, F.col("offset").alias("position"), "type", "is_handover")
 
 
-def name_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: date | None = None) -> DataFrame:
+def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: date | None = None) -> DataFrame:
     """Return the snapshots with their ``incarnation`` and ``is_conversion``.
 
     An incarnation ends with a tombstone that is no handover, or a generation id lower than the one before; it is named by the position
@@ -75,8 +74,10 @@ def name_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: date
         ends: see ``ends_of_groups``.
         retained_from: first month that retention keeps; snapshots before it keep what they have, since not all that told it is left.
     """
-    events = snapshots.unionByName(ends.select(*GROUP, "position", F.col("type").alias("ended"), "is_handover"), allowMissingColumns=True)
-    in_order = Window.partitionBy(*GROUP).orderBy("position")
+    events = snapshots.unionByName(
+        ends.select(*GROUP_KEY, "position", F.col("type").alias("ended"), "is_handover"), allowMissingColumns=True
+    )
+    in_order = Window.partitionBy(*GROUP_KEY).orderBy("position")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     is_snapshot = F.col("ended").isNull()
     is_end = ~is_snapshot & ~F.col("is_handover")
@@ -124,7 +125,7 @@ def number_generations(snapshots: DataFrame, retained_from: date | None = None) 
         snapshots: at least cluster_id, group_id, position, generation, fingerprint, is_generation_inferred; all of the groups concerned.
         retained_from: first month that retention keeps; snapshots before it, and the first that is left, keep the number they have.
     """
-    in_order = Window.partitionBy(*GROUP, "is_generation_inferred").orderBy("position")
+    in_order = Window.partitionBy(*GROUP_KEY, "is_generation_inferred").orderBy("position")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
     before = F.lag("fingerprint").over(in_order)
     counted = snapshots.withColumn("is_other", F.coalesce(F.col("fingerprint") != before, F.lit(False)).cast("int"))
@@ -145,8 +146,8 @@ def _fold(context: RunContext, tables: Tables, records: DataFrame) -> DataFrame:
     for cluster_id, topic_id, topic in looks.select("cluster_id", "topic_id", "topic").distinct().collect():
         names.setdefault(cluster_id, {})[topic_id] = topic
     of_protocol = records.where(F.col("type").isin(*RECORD_TYPES))
-    columns = (*GROUP, "source", "offsets_partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
-    in_order = of_protocol.select(*columns).repartition(*GROUP).sortWithinPartitions(*GROUP, "offset")
+    columns = (*GROUP_KEY, "source", "offsets_partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
+    in_order = of_protocol.select(*columns).repartition(*GROUP_KEY).sortWithinPartitions(*GROUP_KEY, "offset")
     folded = in_order.mapInArrow(partial(decode_udfs.fold_groups, topic_names=names, limits=context.worker_limits), FOLDED_ROWS)
     added = {"observed_month": F.trunc("observed_at", "month")}
     added |= {"is_generation_inferred": F.lit(False), "has_subscriptions": F.lit(True), "placed_by": F.lit(None).cast("string")}
@@ -191,7 +192,7 @@ def freshly_recorded_groups(tables: ChangedTables) -> DataFrame:
     """Return (cluster_id, group_id) of the KIP-848 groups with records of this run."""
     records = tables.appended(GROUP_RECORDS.name)
     assert records is not None, "asked only where there are some"
-    return records.where(F.col("type").isin(*RECORD_TYPES)).select(*GROUP)
+    return records.where(F.col("type").isin(*RECORD_TYPES)).select(*GROUP_KEY)
 
 
 def _newly_named_groups(tables: ChangedTables, looks: DataFrame) -> DataFrame:
@@ -200,14 +201,14 @@ def _newly_named_groups(tables: ChangedTables, looks: DataFrame) -> DataFrame:
     members = F.col("members")
     entries = F.flatten(F.concat(members["assigned"], members["current"], members["pending_revocation"]))
     snapshots = tables.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
-    unresolved = snapshots.select(*GROUP, F.explode(entries["topic"]).alias("topic")).where(F.col("topic").startswith(UNRESOLVED))
-    return unresolved.join(named, ["cluster_id", "topic"], "left_semi").select(*GROUP)
+    unresolved = snapshots.select(*GROUP_KEY, F.explode(entries["topic"]).alias("topic")).where(F.col("topic").startswith(UNRESOLVED))
+    return unresolved.join(named, ["cluster_id", "topic"], "left_semi").select(*GROUP_KEY)
 
 
 def groups_named_by(tables: Tables, looks: DataFrame) -> DataFrame:
     """Return (cluster_id, group_id) of the snapshots whose topics may have got their names from looks that are gone."""
     snapshots = tables.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
-    return snapshots.join(looks.select("cluster_id").distinct(), ["cluster_id"], "left_semi").select(*GROUP)
+    return snapshots.join(looks.select("cluster_id").distinct(), ["cluster_id"], "left_semi").select(*GROUP_KEY)
 
 
 def group_history(context: RunContext, tables: ChangedTables, landed: Landed) -> GroupHistories:
@@ -234,12 +235,12 @@ def group_history(context: RunContext, tables: ChangedTables, landed: Landed) ->
         logger.info("late or conflicting records change %d stored snapshots: rewriting these", counts["rewritten"])
     rows = changed.where(~F.col("is_vanished"))
     has_stored = counts["rewritten"] + counts["vanished"] > 0
-    keys = changed.where(F.col("is_vanished") | ~is_new).select(*KEY) if has_stored else None
+    keys = changed.where(F.col("is_vanished") | ~is_new).select(*GENERATION_KEY) if has_stored else None
     append = rows.select(*SUBSCRIPTION_SNAPSHOTS.schema.names)
-    changes = [TableChange(name, keys, KEY, append, counts["landed"] + counts["folded"] + counts["rewritten"])]
+    changes = [TableChange(name, keys, GENERATION_KEY, append, counts["landed"] + counts["folded"] + counts["rewritten"])]
     if counts["vanished"]:
         logger.info("late records show that %d stored snapshots were none: taking them back", counts["vanished"])
-        changes += results_of(changed.where("is_vanished").select(*KEY), KEY)
+        changes += results_of(changed.where("is_vanished").select(*GENERATION_KEY), GENERATION_KEY)
     return GroupHistories(tuple(changes), counts["landed"])
 
 
@@ -251,8 +252,8 @@ def _first_history(context: RunContext, tables: ChangedTables, landed: Landed) -
         snapshots = snapshots.unionByName(_fold(context, tables, records), allowMissingColumns=True)
     elif not landed.snapshot_count:
         return GroupHistories()
-    named = name_incarnations(number_generations(snapshots), ends_of_groups(records, landed.snapshots))
-    marked = mark_disputed(named, disputed_places(tables, landed.snapshots))
+    named = assign_incarnations(number_generations(snapshots), ends_of_groups(records, landed.snapshots))
+    marked = mark_conflicts(named, conflicting_places(tables, landed.snapshots))
     count = None if landed.folded else landed.snapshot_count
     return GroupHistories(
         (TableChange(SUBSCRIPTION_SNAPSHOTS.name, append=marked.withColumns(context.run_columns), append_count=count),), count
@@ -267,12 +268,12 @@ def _touched_groups(tables: ChangedTables, landed: Landed, looks: DataFrame | No
     moved = [rows for rows in map(tables.appended, (GROUP_RECORDS.name, SUBSCRIPTION_SNAPSHOTS.name)) if rows is not None]
     others = [*landed.touched, *moved, *([landed.snapshots] if landed.snapshot_count else [])]
     named = [_newly_named_groups(tables, looks)] if looks is not None else []
-    frames = [frame.select(*GROUP, F.lit(False).alias("is_refolded")) for frame in others]
-    frames += [frame.select(*GROUP, F.lit(True).alias("is_refolded")) for frame in (*landed.folded, *named)]
+    frames = [frame.select(*GROUP_KEY, F.lit(False).alias("is_refolded")) for frame in others]
+    frames += [frame.select(*GROUP_KEY, F.lit(True).alias("is_refolded")) for frame in (*landed.folded, *named)]
     if not frames:
         return None, False
-    together = reduce(DataFrame.unionByName, frames).groupBy(*GROUP)
-    groups = tables.stage("touched_groups", together.agg(F.bool_or("is_refolded").alias("is_refolded")))
+    together = reduce(DataFrame.unionByName, frames).groupBy(*GROUP_KEY)
+    groups = tables.materialize("touched_groups", together.agg(F.bool_or("is_refolded").alias("is_refolded")))
     if landed.folded or not named:
         return groups, bool(landed.folded)
     found = groups.agg(F.count(F.lit(1)).alias("groups"), F.count_if("is_refolded").alias("refolded")).collect()[0]
@@ -284,12 +285,12 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
 
     Of the latter only the key is told.
     """
-    records = tables.read(GROUP_RECORDS.name).join(groups.select(*GROUP), list(GROUP), "left_semi")
-    stored = tables.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP))
+    records = tables.read(GROUP_RECORDS.name).join(groups.select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
+    stored = tables.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP_KEY))
     old = {column: f"old_{column}" for column in COMPARED}
     stored = stored.withColumns({alias: F.col(column) for column, alias in old.items()})
     stored = stored.withColumn("old_has_conflict", F.coalesce("old_has_conflict", F.lit(False)))  # of older releases
-    gone = [] if landed.displaced is None else [landed.displaced.select(*KEY, "target")]
+    gone = [] if landed.displaced is None else [landed.displaced.select(*GENERATION_KEY, "target")]
     if not has_folds:
         events = stored.drop("is_refolded").unionByName(landed.snapshots, allowMissingColumns=True)
     else:
@@ -297,47 +298,52 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
         if context.before.retained_from is not None:  # what maintenance has left of the records before it gives these no more
             is_stale &= F.col("observed_month") >= F.lit(context.before.retained_from)
         kept = stored.where(~is_stale).drop("is_refolded")
-        before = stored.where(is_stale).select(*KEY, *old.values())
-        of_folds = records.join(groups.where("is_refolded").select(*GROUP), list(GROUP), "left_semi")
-        folded = tables.stage("folded", _fold(context, tables, of_folds))
-        now = folded.join(before, list(KEY), "left")
+        before = stored.where(is_stale).select(*GENERATION_KEY, *old.values())
+        of_folds = records.join(groups.where("is_refolded").select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
+        folded = tables.materialize("folded", _fold(context, tables, of_folds))
+        now = folded.join(before, list(GENERATION_KEY), "left")
         events = kept.unionByName(landed.snapshots, allowMissingColumns=True).unionByName(now, allowMissingColumns=True)
-        gone.append(before.join(folded, list(KEY), "left_anti").select(*KEY, F.lit("snapshot").alias("target")))
+        gone.append(before.join(folded, list(GENERATION_KEY), "left_anti").select(*GENERATION_KEY, F.lit("snapshot").alias("target")))
     numbered = number_generations(events, context.before.retained_from)
     classic = numbered.where(F.col("group_type") == str(GroupType.CLASSIC))
-    named = name_incarnations(numbered, ends_of_groups(records, classic), context.before.retained_from)
-    named = mark_disputed(named, disputed_places(tables, landed.snapshots, groups.select(*GROUP)), context.before.retained_from)
+    named = assign_incarnations(numbered, ends_of_groups(records, classic), context.before.retained_from)
+    named = mark_conflicts(named, conflicting_places(tables, landed.snapshots, groups.select(*GROUP_KEY)), context.before.retained_from)
     is_changed = reduce(Column.__or__, [~F.col(column).eqNullSafe(F.col(then)) for column, then in old.items()])
     if not gone:
         changed = named.where(is_changed).withColumn("is_vanished", F.lit(False))
-        return tables.stage("snapshots", changed.withColumns(context.run_columns))
+        return tables.materialize("snapshots", changed.withColumns(context.run_columns))
     # Nothing tells later stages that something is gone: so the generation before it counts as written anew, and all behind it.
     missing = reduce(DataFrame.unionByName, gone)
-    named = named.join(missing.groupBy(*GROUP).agg(F.min("position").alias("gone_from")), list(GROUP), "left")
+    named = named.join(missing.groupBy(*GROUP_KEY).agg(F.min("position").alias("gone_from")), list(GROUP_KEY), "left")
     is_before = F.col("position") < F.col("gone_from")
-    last_before = F.max(F.when(is_before, F.col("position"))).over(Window.partitionBy(*GROUP))
+    last_before = F.max(F.when(is_before, F.col("position"))).over(Window.partitionBy(*GROUP_KEY))
     named = named.withColumn("redo_from", F.when(F.col("gone_from").isNotNull(), F.coalesce(last_before, F.lit(-1))))
     is_changed |= F.coalesce(F.col("position") >= F.col("redo_from"), F.lit(False))
     changed = named.where(is_changed).withColumns({"is_vanished": F.lit(False), **context.run_columns})
-    vanished = missing.where(F.col("target") == "snapshot").select(*KEY).distinct().join(events.select(*KEY), list(KEY), "left_anti")
+    vanished = (
+        missing.where(F.col("target") == "snapshot")
+        .select(*GENERATION_KEY)
+        .distinct()
+        .join(events.select(*GENERATION_KEY), list(GENERATION_KEY), "left_anti")
+    )
     vanished = vanished.withColumn("is_vanished", F.lit(True))
-    return tables.stage("snapshots", changed.unionByName(vanished, allowMissingColumns=True))
+    return tables.materialize("snapshots", changed.unionByName(vanished, allowMissingColumns=True))
 
 
-def mark_disputed(snapshots: DataFrame, places: DataFrame | None, retained_from: date | None = None) -> DataFrame:
+def mark_conflicts(snapshots: DataFrame, places: DataFrame | None, retained_from: date | None = None) -> DataFrame:
     """Return the snapshots with ``has_conflict``: the first one at or behind a place where contents differed, else the group's last.
 
     Args:
         snapshots: all of the groups concerned.
-        places: as ``disputed_places`` returns them.
+        places: as ``conflicting_places`` returns them.
         retained_from: first month that retention keeps; snapshots before it keep what they have, since quarantine may have lost its rows.
     """
     has_conflict = F.lit(False)
     if places is not None:
-        in_order = Window.partitionBy(*GROUP).orderBy("position")
-        of_group = places.groupBy(*GROUP).agg(F.collect_set("position").alias("disputes"))
+        in_order = Window.partitionBy(*GROUP_KEY).orderBy("position")
+        of_group = places.groupBy(*GROUP_KEY).agg(F.collect_set("position").alias("disputes"))
         around = {"before": F.coalesce(F.lag("position").over(in_order), F.lit(-1)), "behind": F.lead("position").over(in_order)}
-        snapshots = snapshots.withColumns(around).join(of_group, list(GROUP), "left")
+        snapshots = snapshots.withColumns(around).join(of_group, list(GROUP_KEY), "left")
         is_near = F.exists("disputes", lambda place: (place > F.col("before")) & ((place <= F.col("position")) | F.col("behind").isNull()))
         has_conflict = F.coalesce(is_near, F.lit(False))
     if retained_from is not None:

@@ -133,8 +133,8 @@ def _read_records(spark: SparkSession, paths: list[str], *, has_odd_times: bool)
     columns = {**PARQUET_COLUMNS, COMMITTED_COLUMN: "boolean", **({"timestamp": "bigint"} if has_odd_times else {})}
     declared = ", ".join(f"{name} {kind}" for name, kind in columns.items())  # inferring them would cost a job
     time_ms = F.col("timestamp") if has_odd_times else F.unix_millis("timestamp")
-    told = (time_ms.alias("timestamp_ms"), F.col(COMMITTED_COLUMN).alias("is_committed"))
-    return spark.read.schema(declared).parquet(*paths).select("key", "value", "partition", "offset", *told)
+    optional = (time_ms.alias("timestamp_ms"), F.col(COMMITTED_COLUMN).alias("is_committed"))
+    return spark.read.schema(declared).parquet(*paths).select("key", "value", "partition", "offset", *optional)
 
 
 def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:
@@ -144,8 +144,8 @@ def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:
     """
     rows = spark.read.parquet(*paths)
     known = [name for name in rows.columns if name in GroupSnapshot.model_fields]
-    place = [F.col(f"_metadata.{name}").alias(name) for name in ("file_path", "row_index")]
-    return rows.select(F.to_json(F.struct(*known)).cast("binary").alias("value"), *place)
+    row_columns = [F.col(f"_metadata.{name}").alias(name) for name in ("file_path", "row_index")]
+    return rows.select(F.to_json(F.struct(*known)).cast("binary").alias("value"), *row_columns)
 
 
 def _pieces(spark: SparkSession, captures: list[Capture]) -> DataFrame:

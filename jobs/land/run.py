@@ -28,9 +28,9 @@ from jobs.land.deduplication import (
     is_folded,
     is_of_log,
     quarantined_keys,
+    recorded_members,
     stored_rows,
     time_column,
-    told_members,
 )
 from jobs.land.formatter_order import order_formatter_records
 from jobs.land.group_history import Landed, freshly_recorded_groups, group_history, groups_named_by
@@ -40,7 +40,7 @@ from jobs.land.same_cluster import check_names
 from jobs.land.source_priority import keep_best_source
 from jobs.storage.derived_results import forget_unnamed_topics
 from jobs.storage.table_changes import ChangedTables, TableChange, apply_changes, check_appended, check_balance
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
 from schemas.tables import OFFSET_SNAPSHOTS, QUARANTINE, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import LOG_SOURCES, Outcome, Source
@@ -56,11 +56,11 @@ def first_of_month(moment: str) -> Column:
 def _target_rows(resolved: DataFrame, target: str, context: RunContext) -> DataFrame:
     """Return the new rows of one table, all but incarnations filled in."""
     content = resolved.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
-    told = ("cluster_id", "source", "source_position", *(["placed_by"] if target in OF_GROUPS else []))
-    rows = content.select(*told, f"{target}.*")
+    control = ("cluster_id", "source", "source_position", *(["placed_by"] if target in OF_GROUPS else []))
+    rows = content.select(*control, f"{target}.*")
     added = {**context.run_columns, "observed_month": first_of_month(time_column(target))}
     if target == "snapshot":
-        added |= {"is_generation_inferred": F.col("generation").isNull(), **told_members(F.col("members"))}
+        added |= {"is_generation_inferred": F.col("generation").isNull(), **recorded_members(F.col("members"))}
     return rows.withColumns(added)
 
 
@@ -187,7 +187,7 @@ def decide(context: RunContext, tables: ChangedTables, decoded: DataFrame) -> De
     tables = tables.after(changes)
     has_log = not context.sources.isdisjoint(LOG_SOURCES)
     if ordered is not decoded and has_log:  # what is not compared is asked for once a table
-        ordered = tables.stage("ordered", ordered)
+        ordered = tables.materialize("ordered", ordered)
     noted = context.before.landed_until
     if noted is None and has_log:  # the release before did not note it
         noted = landed_before(tables)
@@ -233,12 +233,12 @@ def _decoded(context: RunContext) -> tuple[DataFrame, dict[str, int]]:
     if context.captures:
         frames.append(decode_captures(context.spark, context.captures, *names, context.as_of, memory_mb))
     if context.live is None:
-        return context.warehouse.stage("decoded", united(frames)).withColumn("placed_by", not_placed), {}
+        return context.warehouse.materialize("decoded", united(frames)).withColumn("placed_by", not_placed), {}
     reading = context.live.begin(context.before.positions, *names)
     frames.append(decode_look(context.spark, reading))
     if reading.work.spans:
         frames.append(decode_log(context.spark, reading, memory_mb))
-    read = context.warehouse.stage("decoded", united(frames))
+    read = context.warehouse.materialize("decoded", united(frames))
     return united([read, decode_look(context.spark, reading)]).withColumn("placed_by", not_placed), reading.next_positions
 
 
@@ -288,7 +288,7 @@ def _make_room(context: RunContext, tables: ChangedTables, resolved: DataFrame, 
     else:
         kept = quarantined_before.distinct().withColumn("is_kept", F.lit(True))
         together = together.join(kept, list(QUARANTINE.key), "left")
-    rows = tables.stage("displaced", together)
+    rows = tables.materialize("displaced", together)
     counts: dict[tuple[str, bool], int] = {}
     for row in rows.groupBy("target", F.col("is_kept").isNull().alias("comes")).count().collect():
         counts[row["target"], row["comes"]] = row["count"]
@@ -322,16 +322,16 @@ def _landed(context: RunContext, tables: ChangedTables, resolved: DataFrame, tal
     """Return what concerns the histories of groups: new snapshots, and what the other new records make of those that are stored."""
     touched, folded = [], []
     if tally.has_disputes:
-        touched.append(resolved.where(_is_dispute()).select(*GROUP))
+        touched.append(resolved.where(_is_dispute()).select(*GROUP_KEY))
     if tally.has_folds:
         folded.append(freshly_recorded_groups(tables))
     targets = {target for target, _ in tally.displacing}
     if "group_record" in targets:
-        folded.append(displaced.of("group_record").select(*GROUP))
+        folded.append(displaced.of("group_record").select(*GROUP_KEY))
     if "look" in targets and not tables.is_empty(SUBSCRIPTION_SNAPSHOTS.name):
         folded.append(groups_named_by(tables, displaced.of("look")))
     gone = None
     if targets & set(OF_GROUPS):
-        gone = resolved.where(F.col("is_displaced") & F.col("group_id").isNotNull()).select(*GROUP, "position", "target")
+        gone = resolved.where(F.col("is_displaced") & F.col("group_id").isNotNull()).select(*GROUP_KEY, "position", "target")
     rows = _target_rows(resolved, "snapshot", context)
     return Landed(rows, tally.to_write["snapshot"], gone, tuple(touched), tuple(folded), tally.to_write["look"] > 0)

@@ -29,7 +29,7 @@ _WITH_CLUSTERS = (TOPIC_SNAPSHOTS, GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, OFFSET
 
 
 @dataclass
-class _Told:
+class _Named:
     """What captures tell of the cluster that lands under one name.
 
     Attributes:
@@ -50,7 +50,7 @@ def check_names(context: RunContext) -> None:
         InputError: with both names.
     """
     logs = {key.rpartition(" ")[0] for key in context.before.landed_until or {}}  # known without a look into the tables
-    for name, of_name in sorted(_told(context).items()):
+    for name, of_name in sorted(_names_of_captures(context).items()):
         if not (of_name.names or of_name.looks) or name in logs or _landed_names(context, {name}):
             continue
         others = _landed_names(context, of_name.names - {name}) or _named_by_topics(context, of_name.looks, name)
@@ -62,21 +62,21 @@ def check_names(context: RunContext) -> None:
             )
 
 
-def _told(context: RunContext) -> dict[str, _Told]:
+def _names_of_captures(context: RunContext) -> dict[str, _Named]:
     """Return by the name under which captures land what they tell of their cluster."""
-    told: dict[str, _Told] = {}
+    by_name: dict[str, _Named] = {}
     folders: dict[Path, str] = {}
     for capture in context.captures:
         name = context.cluster_id_flag or capture.cluster_id or context.settings.cluster_id or "default"
-        of_name = told.setdefault(name, _Told())
+        of_name = by_name.setdefault(name, _Named())
         folders[Path(capture.path).parent] = name
         if capture.cluster_id is not None:
             of_name.names.add(capture.cluster_id)
         if capture.source is Source.CLUSTER_METADATA and capture.encoding == LINES:
             of_name.looks.append(capture)
     for folder, name in folders.items():
-        told[name].names |= _collected_names(folder)
-    return told
+        by_name[name].names |= _collected_names(folder)
+    return by_name
 
 
 def _collected_names(folder: Path) -> set[str]:

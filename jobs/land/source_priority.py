@@ -12,7 +12,7 @@ from jobs.context import RunContext
 from jobs.land.deduplication import CONFLICT, conflict_places, is_older
 from jobs.storage.derived_results import results_of
 from jobs.storage.table_changes import TableChange, Tables
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.staging import TARGETS
 from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, QUARANTINE, RUNS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import SOURCES_OF_GROUPS, Outcome, Source
@@ -47,16 +47,16 @@ def keep_best_source(context: RunContext, tables: Tables, decoded: DataFrame) ->
     group_id = F.coalesce(*[F.col(name)["group_id"] for name in OF_GROUPS])
     new = decoded.where(~is_older(context.before.retained_from)).select("cluster_id", group_id.alias("group_id"), _rank().alias("rank"))
     new = new.where(F.col("group_id").isNotNull())
-    stored = reduce(DataFrame.unionByName, [tables.read(spec.name).select(*GROUP, "source") for spec in OF_GROUPS.values()])
-    stored = stored.distinct().select(*GROUP, _rank().alias("stored_rank"))
-    best = new.groupBy(*GROUP).agg(F.min("rank").alias("new_rank")).join(stored, list(GROUP), "left")
-    best = tables.stage("best_sources", best)
-    replaced = best.where(F.col("new_rank") < F.col("stored_rank")).select(*GROUP)
+    stored = reduce(DataFrame.unionByName, [tables.read(spec.name).select(*GROUP_KEY, "source") for spec in OF_GROUPS.values()])
+    stored = stored.distinct().select(*GROUP_KEY, _rank().alias("stored_rank"))
+    best = new.groupBy(*GROUP_KEY).agg(F.min("rank").alias("new_rank")).join(stored, list(GROUP_KEY), "left")
+    best = tables.materialize("best_sources", best)
+    replaced = best.where(F.col("new_rank") < F.col("stored_rank")).select(*GROUP_KEY)
     count = replaced.count()
     if count:
         logger.info("%d groups have a better source than the one that had landed: beginning them anew", count)
-    ranked = best.select(*GROUP, F.least("new_rank", "stored_rank").alias("best_rank"))
-    rows = decoded.withColumn("group_id", group_id).join(ranked, list(GROUP), "left")
+    ranked = best.select(*GROUP_KEY, F.least("new_rank", "stored_rank").alias("best_rank"))
+    rows = decoded.withColumn("group_id", group_id).join(ranked, list(GROUP_KEY), "left")
     is_superseded = F.coalesce(_rank() > F.col("best_rank"), F.lit(False))
     columns = {name: F.when(~is_superseded, F.col(name)) for name in (*TARGETS, "part", "place") if name in decoded.columns}
     is_landed = F.col("outcome") == str(Outcome.LANDED)
@@ -67,10 +67,10 @@ def keep_best_source(context: RunContext, tables: Tables, decoded: DataFrame) ->
 
 def _replace(tables: Tables, groups: DataFrame) -> tuple[TableChange, ...]:
     """Return the changes that delete all rows of some groups, their results, and the conflicts with them."""
-    changes = [TableChange(spec.name, groups, GROUP) for spec in OF_GROUPS.values()] + results_of(groups, GROUP)
+    changes = [TableChange(spec.name, groups, GROUP_KEY) for spec in OF_GROUPS.values()] + results_of(groups, GROUP_KEY)
     if not tables.is_empty(QUARANTINE.name):
         places = conflict_places(tables, groups).withColumn("reason", F.lit(CONFLICT))
-        places = tables.stage("replaced_places", places)
+        places = tables.materialize("replaced_places", places)
         changes.append(TableChange(QUARANTINE.name, places, tuple(places.columns)))
     return tuple(changes)
 

@@ -298,16 +298,16 @@ def align_groups(batches: Batches, limits: WorkerLimits) -> Batches:
 def _aligned(key: tuple[str, str, str], of_sequence: Iterable[Row]) -> Iterator[AlignedRow]:
     group: AlignedRow = {"cluster_id": key[0], "group_id": key[1], "sequence": key[2]}
     parts = {part: list(of_part) for part, of_part in groupby(of_sequence, key=lambda row: row["part"])}
-    told = {part: [(row, event) for row in rows for event in _events(row)] for part, rows in parts.items()}
+    events = {part: [(row, event) for row in rows for event in _events(row)] for part, rows in parts.items()}
     try:
-        placed = align([[event for _, event in of_part] for of_part in told.values()])
+        placed = align([[event for _, event in of_part] for of_part in events.values()])
     except UnalignableError as error:
         yield {**group, "problem": str(error), "part": ", ".join(part or "what has landed" for part in parts)}
         return
     # A tombstone that comes as two events and still is one has one place.
     found = [
         list({(row["place"], place): row for (row, _), place in zip(of_part, places, strict=True)}.items())
-        for of_part, places in zip(told.values(), placed, strict=True)
+        for of_part, places in zip(events.values(), placed, strict=True)
     ]
     kept = found[0] if STORED in parts else ()  # the empty name sorts first
     stored = {place.index: row["place"] for (_, place), row in kept if not place.is_adrift and row["place"] < ADRIFT}

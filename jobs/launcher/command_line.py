@@ -107,7 +107,7 @@ def decode_arguments(words: Sequence[str]) -> list[str]:
 
 
 def encode(text: str) -> str:
-    """Return a text in printable ASCII."""
+    """Return a text in masked ASCII."""
     codes = text.encode("utf-8", "surrogateescape")
     return "".join(chr(code) if 32 <= code < 127 and code not in b"%?" else f"%{code:02X}" for code in codes)
 

@@ -46,7 +46,7 @@ def row_counts(warehouse: Warehouse, cluster_id: str) -> dict[str, int]:
     return {name: counts[name] for name in WITH_CLUSTERS if name in counts}
 
 
-def told_counts(cluster_id: str, counts: dict[str, int]) -> str:
+def counts_in_lines(cluster_id: str, counts: dict[str, int]) -> str:
     """Return what would be dropped, a line a table."""
     lines = [f"{name} {rows}" for name, rows in counts.items()]
     return "\n".join([*lines, f"{sum(counts.values())} rows of cluster {cluster_id} in all; nothing was changed"])

@@ -2,8 +2,8 @@
 
 Whole months go, by ``observed_month``. A generation goes or stays in all its tables at once. However old, these stay:
 
-* of each group everything from the last generation on that tells all that later ones are compared with (``telling_generations``), which
-  is its last one or shortly before, and what has not been assigned or audited yet;
+* of each group everything from the last generation on that has all that later ones are compared with (``self_contained_generations``),
+  which is its last one or shortly before, and what has not been assigned or audited yet;
 * the first generation of each incarnation of which any stays, since it names it, and the tombstones behind those that went;
 * the last record of each group that is of another protocol type, by which its empty snapshots are known not to be of consumers;
 * the records that make up each KIP-848 group as it was when the first kept month began;
@@ -29,11 +29,11 @@ from datetime import date, datetime, timedelta
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.audit.run import telling_generations
+from jobs.audit.run import self_contained_generations
 from jobs.context import RunContext, RunState
 from jobs.storage.derived_results import forget_unnamed_topics
 from jobs.storage.warehouse import Warehouse
-from schemas.keys import GROUP, PLACE
+from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
@@ -54,7 +54,7 @@ from schemas.vocabulary import Basis
 from schemas.wire.keys import CLASSIC_GROUP_METADATA, EPOCH, MEMBER, OFFSETS_TOPIC, TARGET_EPOCH
 
 OF_GENERATIONS = (FINDINGS, MOVEMENTS, GENERATION_AUDITS, ASSIGNMENTS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS)
-COMMIT_PLACE = (*GROUP, "topic", "partition")
+COMMIT_PLACE = (*GROUP_KEY, "topic", "partition")
 
 
 def first_kept_month(as_of: datetime, days: int) -> date:
@@ -74,12 +74,12 @@ def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, mon
         month: generations before it go where they are not needed.
         counterfactual_month: likewise what members hold in counterfactual solutions.
     """
-    by_group, position = Window.partitionBy(*GROUP), F.col("position")
+    by_group, position = Window.partitionBy(*GROUP_KEY), F.col("position")
     generations = (
-        snapshots.select(*PLACE, "incarnation", "observed_month")
-        .join(telling_generations(audits).withColumn("tells_all", F.lit(True)), list(PLACE), "left")
-        .join(audits.select(*GROUP).distinct().withColumn("is_audited", F.lit(True)), list(GROUP), "left")
-        .join(unread.groupBy(*GROUP).agg(F.min("position").alias("first_unread")), list(GROUP), "left")
+        snapshots.select(*GENERATION_KEY, "incarnation", "observed_month")
+        .join(self_contained_generations(audits).withColumn("tells_all", F.lit(True)), list(GENERATION_KEY), "left")
+        .join(audits.select(*GROUP_KEY).distinct().withColumn("is_audited", F.lit(True)), list(GROUP_KEY), "left")
+        .join(unread.groupBy(*GROUP_KEY).agg(F.min("position").alias("first_unread")), list(GROUP_KEY), "left")
     )
     is_read = F.col("first_unread").isNull()
     last_telling = F.max(F.when(F.col("tells_all") & (is_read | (position < F.col("first_unread"))), position)).over(by_group)
@@ -90,11 +90,11 @@ def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, mon
         {"needed_from": F.coalesce(last_telling, last_foreign, F.lit(-1)), "old_until": F.coalesce(old_until, F.lit(-1))}
     )
     is_kept = (F.col("observed_month") >= F.lit(month)) | (position >= F.col("needed_from"))
-    any_kept = F.bool_or(is_kept).over(Window.partitionBy(*GROUP, "incarnation"))
+    any_kept = F.bool_or(is_kept).over(Window.partitionBy(*GROUP_KEY, "incarnation"))
     named = marked.withColumn("named", F.when(any_kept & (position == F.col("incarnation")), position))
     return (
         named.withColumn("kept_from", F.min("named").over(by_group))
-        .groupBy(*GROUP, "needed_from")
+        .groupBy(*GROUP_KEY, "needed_from")
         .agg(
             F.sort_array(F.collect_list("named")).alias("named"),
             F.max(F.when(position < F.col("kept_from"), position)).alias("dropped_until"),
@@ -104,10 +104,10 @@ def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, mon
     )
 
 
-def unread_places(context: RunContext) -> DataFrame:
+def unread_generations(context: RunContext) -> DataFrame:
     """Return the places of what has landed and was not assigned, or was assigned and not audited."""
     snapshots, solutions = (
-        context.warehouse.read(name).where(F.col("run_sequence") > context.state.consumed.get(name, 0)).select(*PLACE)
+        context.warehouse.read(name).where(F.col("run_sequence") > context.state.consumed.get(name, 0)).select(*GENERATION_KEY)
         for name in (SUBSCRIPTION_SNAPSHOTS.name, SOLUTIONS.name)
     )
     return snapshots.unionByName(solutions)
@@ -124,7 +124,7 @@ def kept_looks(looks: DataFrame, snapshots: DataFrame, month: date) -> DataFrame
     last = F.max_by(
         F.struct(F.coalesce("joined_at", "observed_at").alias("joined_at"), has_static_members.alias("has_static_members")), "position"
     )
-    standing = snapshots.groupBy(*GROUP).agg(last.alias("last")).where("last.has_static_members")
+    standing = snapshots.groupBy(*GROUP_KEY).agg(last.alias("last")).where("last.has_static_members")
     since = standing.groupBy("cluster_id").agg(F.min("last.joined_at").alias("standing_since"))
     start = F.lit(month).cast("timestamp")
     is_before = F.col("observed_at") <= F.least(F.coalesce("standing_since", start), start)
@@ -145,19 +145,19 @@ def superseded_records(records: DataFrame, month: date) -> DataFrame:
     that of the first; of group epochs all since the last target, which the next target may be for; and the record behind the end of a
     classic group, which tells whether the coordinator turned it over.
     """
-    of_key = Window.partitionBy(*GROUP, "key")
+    of_key = Window.partitionBy(*GROUP_KEY, "key")
     is_value = F.col("value").isNotNull()
     last, last_value, last_end = (
         F.max(offset).over(of_key) for offset in ("offset", F.when(is_value, F.col("offset")), F.when(~is_value, F.col("offset")))
     )
-    last_target = F.max(F.when(F.col("type") == TARGET_EPOCH, F.col("offset"))).over(Window.partitionBy(*GROUP))
+    last_target = F.max(F.when(F.col("type") == TARGET_EPOCH, F.col("offset"))).over(Window.partitionBy(*GROUP_KEY))
     bound = (
         F.when(F.col("type") == CLASSIC_GROUP_METADATA, last_value)
         .when(F.col("type") == MEMBER, last_end)
         .when(F.col("type") == EPOCH, F.least(last, F.coalesce(last_target, F.lit(0))))
         .otherwise(last)
     )
-    before = F.lag(F.when(F.col("value").isNull(), F.struct("type", "offset"))).over(Window.partitionBy(*GROUP).orderBy("offset"))
+    before = F.lag(F.when(F.col("value").isNull(), F.struct("type", "offset"))).over(Window.partitionBy(*GROUP_KEY).orderBy("offset"))
     is_evidence = (before["type"] == CLASSIC_GROUP_METADATA) & (before["offset"] == F.col("offset") - 1)
     old = records.where(F.col("observed_month") < F.lit(month))
     old = old.withColumns({"bound": bound, "is_evidence": F.coalesce(is_evidence, F.lit(False))})
@@ -184,16 +184,18 @@ def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
 
     if _reaches_before(counterfactual_month, SUBSCRIPTION_SNAPSHOTS, warehouse):
         snapshots, audits = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name), warehouse.read(GENERATION_AUDITS.name)
-        history = warehouse.stage("kept_history", kept_history(snapshots, audits, unread_places(context), month, counterfactual_month))
+        history = warehouse.materialize(
+            "kept_history", kept_history(snapshots, audits, unread_generations(context), month, counterfactual_month)
+        )
         is_compared = f"t.basis = '{Basis.COUNTERFACTUAL}' AND t.observed_month < DATE'{counterfactual_month}'"
         for spec in OF_GENERATIONS:
-            drop(spec, history, GROUP, f"t.position < d.needed_from AND NOT array_contains(d.named, t.position) AND {is_old}")
+            drop(spec, history, GROUP_KEY, f"t.position < d.needed_from AND NOT array_contains(d.named, t.position) AND {is_old}")
         is_dropped = f"t.position < d.needed_from AND {is_compared}"
-        drop(ASSIGNMENTS, history, GROUP, is_dropped)
+        drop(ASSIGNMENTS, history, GROUP_KEY, is_dropped)
         has_more = f"{is_dropped} AND t.holdings IS NOT NULL"
-        dropped[f"{SOLUTIONS.name}.holdings"] = warehouse.update(SOLUTIONS.name, history, GROUP, "t.holdings = NULL", has_more)
-        drop(GROUP_STATES, history, GROUP, "t.position < d.states_from")
-        drop(GROUP_RECORDS, history, GROUP, f"t.value IS NULL AND t.offset <= d.dropped_until AND {is_old}")
+        dropped[f"{SOLUTIONS.name}.holdings"] = warehouse.update(SOLUTIONS.name, history, GROUP_KEY, "t.holdings = NULL", has_more)
+        drop(GROUP_STATES, history, GROUP_KEY, "t.position < d.states_from")
+        drop(GROUP_RECORDS, history, GROUP_KEY, f"t.value IS NULL AND t.offset <= d.dropped_until AND {is_old}")
         if dropped[SOLUTIONS.name]:
             dropped[GENERATION_TOPICS.name] += forget_unnamed_topics(warehouse)
     if _reaches_before(month, GROUP_RECORDS, warehouse):

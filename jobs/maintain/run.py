@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 MANY_FILES = 8
 """Files in one month, or in a table without months, from which on merging pays: each run adds one or two, and reads them all."""
 
-row_counts, told_counts = cluster_removal.row_counts, cluster_removal.told_counts
+row_counts, counts_in_lines = cluster_removal.row_counts, cluster_removal.counts_in_lines
 """What ``--drop-cluster`` would drop, for who only asks."""
 
 LOG_DAYS = 30

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 
 
 def count_commits(commits: DataFrame, snapshots: DataFrame) -> DataFrame:
@@ -18,11 +18,11 @@ def count_commits(commits: DataFrame, snapshots: DataFrame) -> DataFrame:
 
     Reads: commits as schemas.tables.OFFSET_SNAPSHOTS, snapshots as schemas.tables.SUBSCRIPTION_SNAPSHOTS.
     """
-    names, known = (rows.select(*GROUP).distinct() for rows in (commits, snapshots))
-    without_snapshots = names.join(known, list(GROUP), "left_anti")  # few: only their commits are counted, partition by partition
+    names, known = (rows.select(*GROUP_KEY).distinct() for rows in (commits, snapshots))
+    without_snapshots = names.join(known, list(GROUP_KEY), "left_anti")  # few: only their commits are counted, partition by partition
     of_partition = (
-        commits.join(F.broadcast(without_snapshots), list(GROUP), "left_semi")
-        .groupBy(*GROUP, "topic", "partition")
+        commits.join(F.broadcast(without_snapshots), list(GROUP_KEY), "left_semi")
+        .groupBy(*GROUP_KEY, "topic", "partition")
         .agg(
             F.count("*").alias("commit_count"),
             F.min(F.unix_millis("observed_at")).alias("first_at_ms"),
@@ -31,7 +31,7 @@ def count_commits(commits: DataFrame, snapshots: DataFrame) -> DataFrame:
             F.max_by("is_deleted", "position").alias("is_deleted"),
         )
     )
-    of_group = of_partition.where(~F.col("is_deleted")).groupBy(*GROUP)
+    of_group = of_partition.where(~F.col("is_deleted")).groupBy(*GROUP_KEY)
     return of_group.agg(
         F.sum("commit_count").alias("commit_count"),
         F.min("first_at_ms").alias("first_at_ms"),

@@ -67,7 +67,7 @@ def pack_lines(ranked: Ranking, first_room: int, further_room: int) -> Iterator[
     """Yield the lines file by file; each holds as many as fit, and at least one.
 
     Args:
-        ranked: groups with printable names.
+        ranked: groups with masked names.
         first_room: bytes that lines may take in the first file; a line counts with its separator.
         further_room: the same for each other file.
     """

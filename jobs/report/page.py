@@ -127,7 +127,7 @@ def _input_kinds(summary: Mapping[str, Any]) -> tuple[Count, ...]:
 
 
 def _all_printable(rows: ReportRows) -> ReportRows:
-    """Return the rows with everything in them printable, the groups in the order of their real names."""
+    """Return the rows with everything in them masked, the groups in the order of their real names."""
     lists = {field.name: _printable(getattr(rows, field.name)) for field in fields(rows) if field.name != "ranked"}
     return ReportRows(ranked=rows.ranked.with_texts(visible), **lists)
 

@@ -25,7 +25,7 @@ from jobs.report.view import SETTLED_COLUMNS, ReportRows
 from jobs.storage.sql_literals import quoted
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.tables import ASSIGNMENTS, FINDINGS, GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import MOST_LAG, Basis, ResumeOutcome
 
@@ -63,7 +63,7 @@ _GENERATION_COLUMNS = (
 )
 _GENERATION_TIMES = ("observed_at", "epoch_at", "reconciled_at")
 _TALLIED = ("basis", "strategy", "leader_client", "status", "conformance")
-_FOUND = [*GROUP, "rule_id", "severity", "finding_count", "newest_position"]
+_FOUND = [*GROUP_KEY, "rule_id", "severity", "finding_count", "newest_position"]
 
 
 def _observed() -> Column:
@@ -96,7 +96,7 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
     settled = F.when(_is_settled() & (F.col("member_count") > 0), F.col("position"))
     audited = (
         audits.where(_observed())
-        .groupBy(*GROUP, "strategy")
+        .groupBy(*GROUP_KEY, "strategy")
         .agg(
             F.count("*").alias("generation_count"),
             *(F.sum(_measured(name)).alias(name) for name in SUMS),
@@ -109,7 +109,7 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
             *(F.max_by(name, settled).alias(name) for name in AT_LAST_SETTLED),
         )
     )
-    found = findings.groupBy(*GROUP, "rule_id", "severity").agg(
+    found = findings.groupBy(*GROUP_KEY, "rule_id", "severity").agg(
         F.count("*").alias("finding_count"), F.max("position").alias("newest_position")
     )
     return audited.unionByName(found, allowMissingColumns=True)
@@ -133,7 +133,7 @@ def tally_groups(audits: DataFrame, limit: int) -> DataFrame:
     generation = F.struct(*_GENERATION_COLUMNS, *times)
     generations = F.collect_list(F.when(_observed(), generation))
     settled = F.struct("position", "generation", _milliseconds().alias("at_ms"), *SETTLED_COLUMNS)
-    return audits.groupBy(*GROUP, *_TALLIED).agg(
+    return audits.groupBy(*GROUP_KEY, *_TALLIED).agg(
         *_costs(),
         F.slice(F.sort_array(generations, asc=False), 1, limit).alias("generations"),
         F.max(F.when(_observed() & _is_settled() & (F.col("member_count") > 0), settled)).alias("settled"),
@@ -149,7 +149,7 @@ def _costs() -> list[Column]:
     """
     ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
     millionths = F.sum(F.floor(ratio * 1_000_000 + 0.5)).cast("decimal(20,0)")
-    half_hash = F.when(F.col("member_count") > 0, F.shiftright(F.xxhash64(*GROUP, "position"), 32))
+    half_hash = F.when(F.col("member_count") > 0, F.shiftright(F.xxhash64(*GROUP_KEY, "position"), 32))
     spread = F.when(_is_settled(), F.col("partitions_per_member_max") - F.col("partitions_per_member_min"))
     return [
         F.count("*").alias("generation_count"),
@@ -172,13 +172,13 @@ def hold_partitions(assignments: DataFrame, members_shown: int) -> DataFrame:
     with most partitions. A member keeps one row with a null topic for what is not shown, or for having nothing.
     Reads: assignments as schemas.tables.ASSIGNMENTS, one basis and one snapshot a group.
     """
-    group = Window.partitionBy(*GROUP)
+    group = Window.partitionBy(*GROUP_KEY)
     heaviest = F.dense_rank().over(group.orderBy(F.desc("member_partition_count"), "member_id"))
     lightest = F.dense_rank().over(group.orderBy(F.asc("member_partition_count"), F.desc("member_id")))
     cells = (
-        assignments.repartition(*GROUP)
+        assignments.repartition(*GROUP_KEY)
         .select(  # satisfies the windows too: one shuffle instead of four
-            *GROUP,
+            *GROUP_KEY,
             "member_id",
             "group_instance_id",
             F.col("partition_count").alias("member_partition_count"),
@@ -186,7 +186,7 @@ def hold_partitions(assignments: DataFrame, members_shown: int) -> DataFrame:
         )
         .select("*", F.col("entry.topic").alias("topic"), F.size("entry.partitions").alias("topic_partition_count"))
     )
-    weighed = cells.drop("entry").withColumn("weight", F.sum("topic_partition_count").over(Window.partitionBy(*GROUP, "topic")))
+    weighed = cells.drop("entry").withColumn("weight", F.sum("topic_partition_count").over(Window.partitionBy(*GROUP_KEY, "topic")))
     is_shown = (F.col("topic_rank") <= TOPICS_SHOWN) & F.col("topic").isNotNull()
     return (
         weighed.withColumns(
@@ -211,12 +211,12 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
     Reads: movements as schemas.tables.MOVEMENTS. Returns: the rows that ``ReportRows.flows`` describes.
     """
     key = ("position", "previous_member_id", "member_id", "kind", "cause", "topic")
-    group = Window.partitionBy(*GROUP)
+    group = Window.partitionBy(*GROUP_KEY)
     newest = group.orderBy(F.desc("position"), *(name for name in key if name != "position"))
     return (
         movements.where(_observed())
-        .repartition(*GROUP)  # satisfies the windows too: one shuffle instead of two
-        .groupBy(*GROUP, *key)
+        .repartition(*GROUP_KEY)  # satisfies the windows too: one shuffle instead of two
+        .groupBy(*GROUP_KEY, *key)
         .agg(
             F.count("*").alias("partition_count"),
             F.sort_array(F.collect_list("partition")).alias("partitions"),
@@ -245,7 +245,7 @@ def condense_findings(findings: DataFrame) -> DataFrame:
     """
     last = F.struct("position", _milliseconds().alias("observed_at_ms"), "message", "evidence", "advice")
     return (
-        findings.groupBy(*GROUP, "rule_id", "severity")
+        findings.groupBy(*GROUP_KEY, "rule_id", "severity")
         .agg(
             F.count("*").alias("finding_count"),
             F.min("generation").alias("first_generation"),
@@ -283,18 +283,20 @@ def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
         commits = count_commits(warehouse.read(OFFSET_SNAPSHOTS.name), warehouse.read(SUBSCRIPTION_SNAPSHOTS.name))
         counted = counted.unionByName(commits, allowMissingColumns=True)
     parts = counted.toArrow()
-    ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP]))))
+    ranked = Ranking(merge_parts(_rows(parts.sort_by([(name, "ascending") for name in GROUP_KEY]))))
     worst = [row for row in ranked[: settings.worst_groups] if not has_no_generations(row)]
-    newest = {(cluster_id, group_id): position for cluster_id, group_id, position in ranked.values(*GROUP, "newest_position")}
+    newest = {(cluster_id, group_id): position for cluster_id, group_id, position in ranked.values(*GROUP_KEY, "newest_position")}
     found = (part for part in _rows(parts.select(_FOUND)) if part["rule_id"] is not None)
     chosen = choose_findings(found, newest, {group_key(row) for row in worst}, MOST_FINDINGS)
-    of_chosen = findings.where(is_one_of([dict(zip(GROUP, key, strict=True)) for key in sorted({key[:2] for key in chosen})], *GROUP))
+    of_chosen = findings.where(
+        is_one_of([dict(zip(GROUP_KEY, key, strict=True)) for key in sorted({key[:2] for key in chosen})], *GROUP_KEY)
+    )
     details = collect_details(warehouse, settings, worst)
-    fleet = collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP))))
+    fleet = collect(tally_fleet(audits.where(~is_one_of(worst, *GROUP_KEY))))
     return ReportRows(
         ranked=ranked,
         detailed=details.detailed,
-        tallies=[*({**dict.fromkeys(GROUP), **row} for row in fleet), *details.tallies],
+        tallies=[*({**dict.fromkeys(GROUP_KEY), **row} for row in fleet), *details.tallies],
         holdings=details.holdings,
         flows=details.flows,
         findings=[{**row, **chosen[key]} for row in collect(condense_findings(of_chosen)) if (key := finding_key(row)) in chosen],
@@ -310,12 +312,12 @@ def collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequ
     if not groups:
         return ReportRows()
     part = settings.max_detail_rows / len(groups)
-    audits, movements = (warehouse.read(spec.name).where(is_one_of(groups, *GROUP)) for spec in (GENERATION_AUDITS, MOVEMENTS))
+    audits, movements = (warehouse.read(spec.name).where(is_one_of(groups, *GROUP_KEY)) for spec in (GENERATION_AUDITS, MOVEMENTS))
     tallies = collect(tally_groups(audits, _share(part, GENERATIONS_SHARE, MOST_GENERATIONS)))
     detailed = add_settled(groups, tallies)
     settled = [{**row, "position": row["settled_position"]} for row in detailed if row["settled_position"] is not None]
     months = {f"DATE'{from_ms(row['settled_at_ms']):%Y-%m}-01'" for row in settled}
-    is_settled = is_one_of(settled, *GROUP, "position") & F.expr(f"observed_month IN ({', '.join(sorted(months)) or 'NULL'})")
+    is_settled = is_one_of(settled, *GROUP_KEY, "position") & F.expr(f"observed_month IN ({', '.join(sorted(months)) or 'NULL'})")
     assignments = warehouse.read(ASSIGNMENTS.name).where(_observed() & is_settled)
     return ReportRows(
         detailed=detailed,

@@ -126,10 +126,10 @@ def merge_parts(parts: Iterable[Row]) -> Iterator[Row]:
 
 def _commits_only(key: GroupKey, committed: Row) -> Row:
     counts = [f"{prefix}{severity}_count" for severity in Severity for prefix in ("", "current_")]
-    told = {name: committed[name] for name in ("first_at_ms", "last_at_ms", "newest_position")}
+    times = {name: committed[name] for name in ("first_at_ms", "last_at_ms", "newest_position")}
     unknown = ("member_count", "settled_position", *AT_LAST_SETTLED, *SUMS)
     row = dict(zip(("cluster_id", "group_id"), key, strict=True)) | dict.fromkeys(counts, 0) | dict.fromkeys(unknown)
-    return row | dict.fromkeys([f"{name}_known" for name in SUMS], 0) | {"generation_count": 0, "strategy": COMMITS_ONLY, **told}
+    return row | dict.fromkeys([f"{name}_known" for name in SUMS], 0) | {"generation_count": 0, "strategy": COMMITS_ONLY, **times}
 
 
 def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:

@@ -39,7 +39,7 @@ from jobs.runtime.output_files import (
 from jobs.runtime.session import compiled_queries
 from jobs.storage.warehouse import Warehouse
 from schemas.config import ReportSettings, Settings
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.tables import FINDINGS, GENERATION_AUDITS
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _write_details(
         numbers = others[start : start + GROUPS_AT_A_TIME]
         these = [ranked[number] for number in numbers]
         newest = {group_key(row): row["newest_position"] for row in these}
-        found = collect(condense_findings(findings.where(is_one_of(these, *GROUP))))
+        found = collect(condense_findings(findings.where(is_one_of(these, *GROUP_KEY))))
         rows = replace(
             collect_details(warehouse, settings, these),
             findings=[{**row, "is_current": row["position"] == newest[group_key(row)]} for row in found],
@@ -149,6 +149,6 @@ def _write_details(
     logger.info("report: wrote %d pages of single groups into %s", len(others), folder)
 
 
-def _address(place: Path, seen_from: Path) -> str:
+def _address(path: Path, seen_from: Path) -> str:
     """Return the relative address of a file or folder, for a link in a page of the folder ``seen_from``."""
-    return quote(Path(os.path.relpath(place, seen_from)).as_posix())
+    return quote(Path(os.path.relpath(path, seen_from)).as_posix())

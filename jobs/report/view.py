@@ -291,8 +291,8 @@ class Page:
 
 def reasons(lines: Iterable[ConformanceLine | StrategyLine | CauseLine | GenerationLine]) -> str:
     """Return why figures of a table are not known, or only nearly, each reason once: their notes show only to those who point at them."""
-    told: dict[str, dict[str, None]] = {}
+    reasons_by_kind: dict[str, dict[str, None]] = {}
     for name, figure in (cell for line in lines for cell in line.cells()):
         if figure.note and figure.known is None:
-            told.setdefault(figure.note, {})[name] = None
-    return "; ".join(f"{', '.join(names)} ({note})" for note, names in told.items())
+            reasons_by_kind.setdefault(figure.note, {})[name] = None
+    return "; ".join(f"{', '.join(names)} ({note})" for note, names in reasons_by_kind.items())

@@ -53,7 +53,7 @@ class Holder:
     jvm: tuple[int, str] | None = None
     driver_start: str | None = None
 
-    def told(self, now: datetime) -> str:
+    def described(self, now: datetime) -> str:
         """Return what a loser is told."""
         age = int((now - datetime.fromisoformat(self.started_at)).total_seconds())
         return f"run {self.run_id} (process {self.pid} on {self.host}), started {max(0, age)} s ago"
@@ -146,7 +146,7 @@ def _acquire(descriptor: int, kind: int, path: Path, now: Callable[[], datetime]
         except BlockingIOError:
             holder = read_holder(path)
             if waited >= wait_seconds + (NAMELESS_SECONDS if holder is None else 0):
-                who = "another run, or by verify" if holder is None else holder.told(now())
+                who = "another run, or by verify" if holder is None else holder.described(now())
                 raise WarehouseBusyError(f"warehouse {path.parent} is held by {who}; wait for it with --wait SECONDS") from None
         time.sleep(POLL_SECONDS)
         waited += POLL_SECONDS
@@ -195,5 +195,5 @@ def process_start(pid: int) -> str | None:
     except (FileNotFoundError, ProcessLookupError):  # the second where it ends while it is being looked at
         if Path("/proc/self/stat").exists():
             return None
-    told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()
-    return told or None
+    started = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()
+    return started or None

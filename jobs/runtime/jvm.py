@@ -97,7 +97,7 @@ def is_utf8(encoding: str) -> bool:
         return False
 
 
-def hurry(spark: SparkSession) -> None:
+def use_own_scheduler_pool(spark: SparkSession) -> None:
     """Give this thread's jobs the next slot that gets free, before the tasks that wait already; over Spark Connect they wait behind them.
 
     Takes effect where ``spark.scheduler.mode`` is FAIR: then each pool has its turn, and this thread's is one of its own.

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 LOG = "_delta_log"
-STAGING, LEASE, MARK = "_staging", "_lease", ".evenkeel.reach"
+SCRATCH, LEASE, PROBE_FILE = "_staging", "_lease", ".evenkeel.reach"
 RUN_LOCK, COMMIT_LOCK = ".evenkeel.lock", ".evenkeel.commit.lock"
-OTHER_ENTRIES = {STAGING, RUN_LOCK, COMMIT_LOCK, LEASE, MARK, "report.html"}
+OTHER_ENTRIES = {SCRATCH, RUN_LOCK, COMMIT_LOCK, LEASE, PROBE_FILE, "report.html"}
 """What a warehouse's folder has beside its tables."""
 _SCHEMA = re.compile(r"[^/:.]+(\.[^/:.]+){1,2}")
 
@@ -103,10 +103,10 @@ def objection(location: str) -> str | None:
     return None if odd is None else f"found {odd[0]!r} in its name, which Spark does not take as it stands; name another, or rename it"
 
 
-def told(location: str) -> str:
+def masked(location: str) -> str:
     """Return a place as messages may repeat it.
 
-    >>> told("s3a://key:secret@bucket/w")
+    >>> masked("s3a://key:secret@bucket/w")
     's3a://***@bucket/w'
     """
     return on_one_line(_USER.sub("://***@", location))
@@ -145,6 +145,6 @@ def is_shared(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
     for line in mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         _, point, kind, *_ = line.split(" ")
         types[Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point))] = kind  # a later mount hides an earlier one
-    nearest = next((place for place in (folder, *folder.parents) if place in types), None)
+    nearest = next((folder_above for folder_above in (folder, *folder.parents) if folder_above in types), None)
     kind = types[nearest] if nearest is not None else ""
     return kind.startswith(SHARED_FILE_SYSTEMS) and kind not in OF_ONE_MACHINE

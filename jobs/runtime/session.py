@@ -195,8 +195,8 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, UnicodeError) as error:
-        told = getattr(error, "strerror", None) or error
-        raise PlatformError(f"no Spark Connect server at {host}:{port} ({told}); correct the address") from None
+        cause = getattr(error, "strerror", None) or error
+        raise PlatformError(f"no Spark Connect server at {host}:{port} ({cause}); correct the address") from None
 
 
 def _is_there(module: str) -> bool:

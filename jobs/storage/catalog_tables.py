@@ -25,21 +25,21 @@ def make_table(spark: SparkSession, identifier: str, statement: str) -> None:
     try:
         spark.sql(statement)
     except Exception as error:  # the class differs between classic Spark and Connect
-        place = _left_behind(spark, identifier) if "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" in str(error) else None
-        if place is None:
+        path = _path_left_by_a_killed_run(spark, identifier) if "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION" in str(error) else None
+        if path is None:
             raise
         logger.warning("%s: a run that died has made this table, but not entered it into the catalog; it is entered now", identifier)
-        spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING delta LOCATION {quoted(place)}")
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING delta LOCATION {quoted(path)}")
 
 
-def _left_behind(spark: SparkSession, identifier: str) -> str | None:
+def _path_left_by_a_killed_run(spark: SparkSession, identifier: str) -> str | None:
     """Return the place of a Delta table without an entry, None where it has more than its first version or is none."""
     schema, _, name = identifier.rpartition(".")
     try:
-        told = {row[0]: row[1] for row in spark.sql(f"DESCRIBE SCHEMA {schema}").collect()}
-        place = f"{address(told['Location'])}/{name}"
-        versions = [row["version"] for row in spark.sql(f"DESCRIBE HISTORY delta.`{place}`").collect()]
+        description = {row[0]: row[1] for row in spark.sql(f"DESCRIBE SCHEMA {schema}").collect()}
+        path = f"{address(description['Location'])}/{name}"
+        versions = [row["version"] for row in spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()]
     except Exception as error:  # whatever is wrong there, what counts is that the table could not be made
         logger.debug("what lies in the place of %s: %s", identifier, error)
         return None
-    return place if versions == [0] else None
+    return path if versions == [0] else None

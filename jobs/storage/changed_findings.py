@@ -24,8 +24,8 @@ def replace_findings(warehouse: Warehouse, stored: DataFrame | None, found: Data
         said = {"said": F.to_json(F.struct("severity", "message", "evidence", "advice"))}
         same = [*FINDINGS.key, "said"]
         before, now = stored.withColumns(said), found.withColumns(said)
-        gone = warehouse.stage(f"past_{name}", before.join(now.select(*same), same, "left_anti").select(*FINDINGS.key))
-        new = warehouse.stage(f"new_{name}", now.join(before.select(*same), same, "left_anti").drop("said"))
+        gone = warehouse.materialize(f"past_{name}", before.join(now.select(*same), same, "left_anti").select(*FINDINGS.key))
+        new = warehouse.materialize(f"new_{name}", now.join(before.select(*same), same, "left_anti").drop("said"))
         if not gone.isEmpty():
             warehouse.delete(FINDINGS.name, gone, FINDINGS.key)
     if not new.isEmpty():

@@ -32,7 +32,7 @@ class CommitGuard(TableVersions):
     def __init__(self, spark: SparkSession, location: str) -> None:
         super().__init__(spark, location)
         self.identity: str | None = None
-        self.left: dict[str, int] = {}
+        self._expected_versions: dict[str, int] = {}
         self.nonce = uuid.uuid4().hex
         self.committing: Callable[[], AbstractContextManager[None]] = nullcontext
         self._signature = ""
@@ -77,11 +77,11 @@ class CommitGuard(TableVersions):
             raise ForeignCommitError(
                 f"{name}: expected version {before + 1} by this run, found version {after} by {self.newest_writer(name)}; {STOP_IT}"
             )
-        if name in self.left:
-            self.left[name] = after
+        if name in self._expected_versions:
+            self._expected_versions[name] = after
         return info
 
-    def own_versions(self) -> dict[str, int]:
+    def verify_own_versions(self) -> dict[str, int]:
         """Return the version of every table but ``runs`` as ``recover`` found it or this run left it since.
 
         Raises:
@@ -98,7 +98,7 @@ class CommitGuard(TableVersions):
         Raises:
             ForeignCommitError: it has another one.
         """
-        left = self.left.get(name, version)
+        left = self._expected_versions.get(name, version)
         if version != left:
             raise ForeignCommitError(
                 f"{name}: expected version {left}, as this run found or left it, found version {version} by {self.newest_writer(name)}; "

@@ -46,13 +46,13 @@ def has_stored_files(spark: SparkSession, folder: str) -> bool:
     return False
 
 
-def store_once(spark: SparkSession, place: str) -> bool:
+def store_once(spark: SparkSession, location: str) -> bool:
     """Make an empty file; return False when there is one already, made by whomever.
 
     Of several who try at the same moment one succeeds where the store can tell them apart: HDFS, Azure and Google do, and S3 does with
     the conditional writes that Hadoop has since 3.4.2.
     """
-    system, path = _found(spark, place)
+    system, path = _found(spark, location)
     builder = system.createFile(path)
     builder.overwrite(False).recursive().opt("fs.option.create.conditional.overwrite", True)
     try:
@@ -64,16 +64,16 @@ def store_once(spark: SparkSession, place: str) -> bool:
     return True
 
 
-def remove_stored(spark: SparkSession, place: str) -> None:
+def remove_stored(spark: SparkSession, location: str) -> None:
     """Remove a file, or a folder and what is in it; says so where it cannot."""
     try:
-        system, path = _found(spark, place)
+        system, path = _found(spark, location)
         system.delete(path, True)
     except SPARK_ERRORS as error:
-        logger.info("%s stays: %s", place, explain(error))
+        logger.info("%s stays: %s", location, explain(error))
 
 
-def _found(spark: SparkSession, place: str) -> tuple[Any, Any]:
+def _found(spark: SparkSession, location: str) -> tuple[Any, Any]:
     jvm: Any = spark._jvm  # has whatever Java has
-    path = jvm.org.apache.hadoop.fs.Path(place)
+    path = jvm.org.apache.hadoop.fs.Path(location)
     return path.getFileSystem(spark._jsc.hadoopConfiguration()), path

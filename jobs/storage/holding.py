@@ -15,7 +15,7 @@ from jobs.storage.warehouse import Warehouse
 
 
 @contextmanager
-def held(
+def exclusive_warehouse(
     warehouse: Warehouse, run_id: str, started_at: datetime, wait_seconds: float, now: Callable[[], datetime]
 ) -> Iterator[Callable[[], None]]:
     """Keep every other run out of the warehouse; yields what has to be asked before publishing, whether that is still so, and still there.

@@ -20,10 +20,10 @@ from pyspark.sql import Row, SparkSession
 
 from jobs.runtime.errors import LeaseLostError, NotAWarehouseError, WarehouseBusyError, explain
 from jobs.runtime.file_lock import Holder
-from jobs.runtime.jvm import hurry
+from jobs.runtime.jvm import use_own_scheduler_pool
 from jobs.runtime.locations import LEASE, address, is_path
 from jobs.storage.catalog_tables import make_table
-from jobs.storage.lease_claims import Claims
+from jobs.storage.lease_claims import FencingFiles
 from jobs.storage.sql_literals import literal
 
 logger = logging.getLogger(__name__)
@@ -61,12 +61,12 @@ class Lease:
         self.nonce = uuid.uuid4().hex
         self._holder = holder
         self._now = now
-        self._claims = Claims(spark, f"{location}/{LEASE}/{CLAIMS}") if is_path(location) else None
+        self._claims = FencingFiles(spark, f"{location}/{LEASE}/{CLAIMS}") if is_path(location) else None
         self._lost: str | None = None
         self._renewed_at = now()
         self._ended = threading.Event()
         self._renewing = threading.Lock()
-        self._heart = threading.Thread(target=self._beat, name="evenkeel-lease", daemon=True)
+        self._heart = threading.Thread(target=self._heartbeat_loop, name="evenkeel-lease", daemon=True)
 
     def acquire(self, wait_seconds: float) -> None:
         """Take the lease and keep renewing it.
@@ -77,7 +77,7 @@ class Lease:
         """
         waited = 0.0
         while not (self._ensure_made() and self._take()):
-            row = self._held()
+            row = self._lease_row()
             limit = max(wait_seconds, TAKING_SECONDS) if row is None else wait_seconds
             if waited >= limit:
                 raise _busy(self.location, row, self._now())
@@ -172,7 +172,7 @@ class Lease:
         assignments = ", ".join(f"{name} = {literal(value)}" for name, value in values.items())
         is_taken = False
         try:
-            self._update(assignments, f"token = {row['token']} AND NOT ({_is_held(now)})")
+            self._update(assignments, f"token = {row['token']} AND NOT ({_is_taken(now)})")
             after = self._read()
             is_taken = (after["nonce"], after["token"]) == (self.nonce, token)
         finally:
@@ -182,8 +182,8 @@ class Lease:
             self._renewed_at = now
         return is_taken
 
-    def _beat(self) -> None:
-        hurry(self.spark)
+    def _heartbeat_loop(self) -> None:
+        use_own_scheduler_pool(self.spark)
         pause = HEARTBEAT_SECONDS
         while not self._ended.wait(pause):
             began_at = self._now()
@@ -227,7 +227,7 @@ class Lease:
             logger.debug("another run changed the lease at the same moment: %s", error)
 
     def _read(self) -> Row:
-        return self.spark.table(self.table).selectExpr("*", f"{_is_held(self._now())} AS is_held").collect()[0]
+        return self.spark.table(self.table).selectExpr("*", f"{_is_taken(self._now())} AS is_held").collect()[0]
 
     def _row(self) -> Row | None:
         """Return the row, None where it cannot be read, be it that there is no table yet."""
@@ -237,17 +237,17 @@ class Lease:
             logger.debug("no lease at %s: %s", self.location, error)
             return None
 
-    def _held(self) -> Row | None:
+    def _lease_row(self) -> Row | None:
         """Return the row of the run that holds the lease, None when nobody does."""
         row = self._row()
         return row if row is not None and row["is_held"] else None
 
 
-def _is_held(now: datetime) -> str:
+def _is_taken(now: datetime) -> str:
     return f"nonce IS NOT NULL AND renewed_at >= {literal(now - EXPIRY)}"
 
 
-def outwait(spark: SparkSession, location: str, wait_seconds: float, now: Callable[[], datetime]) -> None:
+def wait_until_free(spark: SparkSession, location: str, wait_seconds: float, now: Callable[[], datetime]) -> None:
     """Return when no run holds the lease of a warehouse; changes nothing.
 
     Raises:
@@ -256,7 +256,7 @@ def outwait(spark: SparkSession, location: str, wait_seconds: float, now: Callab
     waited = 0.0
     while True:
         try:
-            rows = spark.table(lease_table(location)).where(_is_held(now())).collect()
+            rows = spark.table(lease_table(location)).where(_is_taken(now())).collect()
         except Exception as error:  # the class differs between classic Spark, Connect and file systems
             logger.debug("no lease at %s: %s", location, error)
             return
@@ -277,7 +277,7 @@ def _busy(location: str, row: Row | None, now: datetime) -> WarehouseBusyError:
         )
     holder = Holder(row["run_id"], row["host"], row["pid"], row["started_at"] or now.isoformat())
     return WarehouseBusyError(
-        f"warehouse {location} is held by {holder.told(now)}; wait for it with --wait SECONDS. The lease of a run that died ends "
+        f"warehouse {location} is held by {holder.described(now)}; wait for it with --wait SECONDS. The lease of a run that died ends "
         f"{minutes} minutes after its last sign of life"
     )
 

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _NAME = re.compile(r"(\d+)\.(\d+)")
 
 
-class Claims:
+class FencingFiles:
     """The claims to one lease, as one run sees them.
 
     Where no file can be made, over Spark Connect for one, every claim is granted, and the log of the lease decides alone.
@@ -34,7 +34,7 @@ class Claims:
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         local = local_folder(folder)
-        self._place = _StoredPlace(spark, folder) if local is None else _LocalPlace(local)
+        self._place = _HadoopStore(spark, folder) if local is None else _LocalStore(local)
         self._mine: str | None = None
 
     def make(self, token: int, ended: datetime) -> bool:
@@ -71,7 +71,7 @@ class Claims:
             self._mine = None
 
 
-class _LocalPlace:
+class _LocalStore:
     """A folder of a file system that several machines mount; NFS and FUSE make a file once."""
 
     def __init__(self, folder: Path) -> None:
@@ -96,7 +96,7 @@ class _LocalPlace:
         (self._folder / name).unlink(missing_ok=True)
 
 
-class _StoredPlace:
+class _HadoopStore:
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self._spark, self._folder = spark, address(folder)
 

@@ -33,7 +33,7 @@ def prepare_views(warehouse: Warehouse, versions: Mapping[str, int]) -> None:
             warehouse.replace_view(name, f"{new} UNION ALL {query_at(warehouse, name, before)} WHERE NOT {is_there}")
 
 
-def settle_views(warehouse: Warehouse) -> None:
+def publish_views(warehouse: Warehouse) -> None:
     """Make every view read the version that is published, and no other besides; for a warehouse in which a run is."""
     if is_path(warehouse.location):
         return

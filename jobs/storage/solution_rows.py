@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from jobs.storage.warehouse import Warehouse
 from jobs.workers import holdings_udfs
-from schemas.keys import PLACE
+from schemas.keys import GENERATION_KEY
 from schemas.staging import PACKED_ROWS, UNPACKED_ROWS
 from schemas.tables import ASSIGNMENTS, GENERATION_TOPICS, SOLUTIONS, SUBSCRIPTION_SNAPSHOTS
 from schemas.vocabulary import WITH_RESULT
@@ -25,10 +25,10 @@ def expand(solutions: DataFrame, snapshots: DataFrame, generation_topics: DataFr
         passes_over_torn: leave out solutions whose holdings cannot be read; else the worker that meets one fails.
     """
     members = snapshots.select(
-        *PLACE, F.col("members.member_id").alias("member_ids"), F.col("members.group_instance_id").alias("group_instance_ids")
+        *GENERATION_KEY, F.col("members.member_id").alias("member_ids"), F.col("members.group_instance_id").alias("group_instance_ids")
     )
     topics = generation_topics.select("cluster_id", "topics_hash", F.col("topics.topic").alias("listed_topics"))
-    packed = solutions.where(F.col("holdings").isNotNull()).join(topics, ["cluster_id", "topics_hash"]).join(members, list(PLACE))
+    packed = solutions.where(F.col("holdings").isNotNull()).join(topics, ["cluster_id", "topics_hash"]).join(members, list(GENERATION_KEY))
     names = [name for name in UNPACKED_ROWS.names if name not in ("held_topics", "held_partitions")]
     unpack = partial(holdings_udfs.unpack_solutions, passes_over_torn=passes_over_torn)
     return explode_members(packed.select(*names, "holdings", "listed_topics").mapInArrow(unpack, UNPACKED_ROWS))
@@ -41,10 +41,10 @@ def holdings_of_rows(warehouse: Warehouse) -> DataFrame:
     """
     solutions = warehouse.read(SOLUTIONS.name).where(F.col("status").isin(*map(str, WITH_RESULT)))
     topics = warehouse.read(GENERATION_TOPICS.name).select("cluster_id", "topics_hash", F.col("topics.topic").alias("listed_topics"))
-    members = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).select(*PLACE, F.col("members.member_id").alias("member_ids"))
+    members = warehouse.read(SUBSCRIPTION_SNAPSHOTS.name).select(*GENERATION_KEY, F.col("members.member_id").alias("member_ids"))
     entry = F.struct("member_id", F.col("partitions.topic").alias("topics"), F.col("partitions.partitions").alias("lists"))
     held = warehouse.read(ASSIGNMENTS.name).groupBy(*SOLUTIONS.key).agg(F.collect_list(entry).alias("held"))
-    wanted = solutions.select(*SOLUTIONS.key, "topics_hash").join(topics, ["cluster_id", "topics_hash"]).join(members, list(PLACE))
+    wanted = solutions.select(*SOLUTIONS.key, "topics_hash").join(topics, ["cluster_id", "topics_hash"]).join(members, list(GENERATION_KEY))
     rows = wanted.join(held, list(SOLUTIONS.key), "left").where(F.col("held").isNotNull() | (F.size("member_ids") == 0))
     return rows.select(*SOLUTIONS.key, "member_ids", "listed_topics", "held").mapInArrow(holdings_udfs.pack_solutions, PACKED_ROWS)
 

@@ -34,7 +34,7 @@ class Tables(Protocol):
     def read(self, name: str) -> DataFrame:
         """Return the rows of a table."""
 
-    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+    def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows aside once and return them read back."""
 
 
@@ -90,9 +90,9 @@ class ChangedTables:
         """Return the rows that the changes append to a table; None where there are none."""
         return _appended([change for change in self.changes if change.table == name])
 
-    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+    def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows aside once and return them read back."""
-        return self.tables.stage(name, rows)
+        return self.tables.materialize(name, rows)
 
 
 def _without(rows: DataFrame, changes: Sequence[TableChange]) -> DataFrame:

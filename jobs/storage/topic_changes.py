@@ -9,7 +9,7 @@ from itertools import chain
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from schemas.keys import TOPIC
+from schemas.keys import TOPIC_KEY
 
 Times = Mapping[str, tuple[int, ...]]
 """Cluster id -> times of looks in ms, ascending."""
@@ -38,9 +38,9 @@ def changed_topics(looks: DataFrame, compared: Times, shown: Column) -> DataFram
     """
     shows = (
         looks.where(is_from({cluster: times[0] for cluster, times in compared.items()}))
-        .select(*TOPIC, shown.alias("shown"))
-        .groupBy(*TOPIC)
+        .select(*TOPIC_KEY, shown.alias("shown"))
+        .groupBy(*TOPIC_KEY)
         .agg(F.min("shown").alias("least"), F.max("shown").alias("most"), F.count(F.lit(1)).alias("look_count"))
     )
     is_absent = F.col("look_count") < by_cluster({cluster: len(times) for cluster, times in compared.items()})
-    return shows.where((F.col("least") < F.col("most")) | is_absent).select(*TOPIC)
+    return shows.where((F.col("least") < F.col("most")) | is_absent).select(*TOPIC_KEY)

@@ -26,7 +26,7 @@ from jobs.runtime.errors import (
     explain,
 )
 from jobs.runtime.jvm import SPARK_ERRORS
-from jobs.runtime.locations import OTHER_ENTRIES, STAGING, address, is_path
+from jobs.runtime.locations import OTHER_ENTRIES, SCRATCH, address, is_path
 from jobs.storage.catalog_tables import make_table
 from jobs.storage.commit_guard import STOP_IT, CommitGuard
 from jobs.storage.delta_log import files_of
@@ -192,9 +192,9 @@ class Warehouse(CommitGuard):
         if not self.exists():
             written = [name for name in TABLES if name != RUNS.name and (self.known_version(name) or 0) > 0]
             if written:
-                place = self.identifier(RUNS.name) if self.folder is None else self.folder / RUNS.name
+                location = self.identifier(RUNS.name) if self.folder is None else self.folder / RUNS.name
                 raise WarehouseDamagedError(
-                    f"{place}: no commit in the Delta log, while runs have written {', '.join(written[:3])}; restore all tables from "
+                    f"{location}: no commit in the Delta log, while runs have written {', '.join(written[:3])}; restore all tables from "
                     "a copy, or rebuild the warehouse from its captures"
                 )
         for spec in TABLES.values():
@@ -228,7 +228,7 @@ class Warehouse(CommitGuard):
         self.identity = self.stored_identity()
         newest = self.newest_run()
         left = newest["table_versions"] if newest is not None else {}
-        self.left = {}
+        self._expected_versions = {}
         versions = self.versions()
         for name, version in versions.items():
             expected = left.get(name, 0)
@@ -242,7 +242,7 @@ class Warehouse(CommitGuard):
                     f"{name}: found version {version}, the last run left version {expected}; commits are missing: restore the "
                     "folder from a copy, or rebuild the warehouse from its captures"
                 )
-        self.left = {**versions, RUNS.name: self.version(RUNS.name)}
+        self._expected_versions = {**versions, RUNS.name: self.version(RUNS.name)}
         return versions
 
     # -- writing
@@ -314,14 +314,14 @@ class Warehouse(CommitGuard):
         finally:
             self.spark.catalog.dropTempView(view)
 
-    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+    def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         """Write rows aside once and return them read back, so that several tables can be filled from one pass.
 
         A worker pass is too dear to run once a table, and caching is neither safe against a lost executor nor allowed on
         serverless Spark. The place is this run's own: one that lost its lease and does not know yet still writes to its own.
         """
         if is_path(self.location):
-            path = self.path(f"{STAGING}/{self.nonce}/{name}")
+            path = self.path(f"{SCRATCH}/{self.nonce}/{name}")
             rows.write.mode("overwrite").parquet(path)
             return self.spark.read.schema(rows.schema).parquet(path)
         table = f"{self.location}.{STAGED_TABLES}{self.nonce}_{name}"
@@ -336,9 +336,9 @@ class Warehouse(CommitGuard):
         """
         with self.committing():
             if self.folder is not None:
-                shutil.rmtree(self.folder / STAGING, ignore_errors=True)
+                shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)
             elif is_path(self.location):
-                remove_stored(self.spark, self.path(STAGING))
+                remove_stored(self.spark, self.path(SCRATCH))
             else:
                 for row in self.spark.sql(f"SHOW TABLES IN {self.location} LIKE '{STAGED_TABLES}*'").collect():
                     self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")

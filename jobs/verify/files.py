@@ -36,12 +36,12 @@ def check_file(spec: TableSpec, folder: Path, version: int, add: Action) -> Dama
         folder: the table's.
         version: the newest one that has the file.
     """
-    place = unquote(add["path"])
-    path = folder / place
+    path_in_table = unquote(add["path"])
+    path = folder / path_in_table
     expected_size = int(add["size"])
 
     def damage(code: Code, found: str, expected: str) -> Damage:
-        return Damage(code, spec.name, version, place, found, expected)
+        return Damage(code, spec.name, version, path_in_table, found, expected)
 
     if not path.is_file():
         return damage(Code.MISSING_FILE, "no such file", f"{expected_size} bytes")
@@ -54,7 +54,7 @@ def check_file(spec: TableSpec, folder: Path, version: int, add: Action) -> Dama
             return damage(Code.CHANGED_FILE, problem, "the file as it was written")
         problem = _content_problem(spec, path, add.get("stats"))
     except PermissionError as error:
-        return unreadable(spec.name, version, place, error)
+        return unreadable(spec.name, version, path_in_table, error)
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"no readable Parquet ({first_line(error)})"
     return None if problem is None else damage(Code.CHANGED_FILE, problem, "the rows that the log tells of")

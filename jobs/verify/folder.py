@@ -58,7 +58,7 @@ def check_folder(folder: Path) -> Checked:
     logs = {RUNS.name: _check_table(RUNS, folder / RUNS.name, None, checked)}
     last = published = None
     if not checked.damages:
-        with _told(checked, RUNS.name, logs[RUNS.name].newest):
+        with _reading(checked, RUNS.name, logs[RUNS.name].newest):
             newest = logs[RUNS.name].newest
             state = logs[RUNS.name].states[newest]
             runs = _runs(folder / RUNS.name, state)
@@ -85,7 +85,7 @@ def check_folder(folder: Path) -> Checked:
 
 
 @contextmanager
-def _told(checked: Checked, table: str, version: int, place: str = "") -> Iterator[None]:
+def _reading(checked: Checked, table: str, version: int, place: str = "") -> Iterator[None]:
     """Make a finding of whatever error nobody has foreseen, so that what else is wrong with the warehouse is still told."""
     try:
         yield
@@ -112,14 +112,14 @@ def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Che
     checked.unsummed_count += sum(not has_checksums(path) for path in (folder / "_delta_log").glob("*.parquet"))
     seen: set[str] = set()
     for version, state in sorted(log.states.items(), reverse=True):
-        with _told(checked, spec.name, version):
+        with _reading(checked, spec.name, version):
             checked.check_shape(spec, version, shape_of(state))
         for path in sorted(state.files.keys() - seen):
             seen.add(path)
             checked.count("files")
             checked.count("bytes", state.files[path]["size"])
             checked.unsummed_count += not has_checksums(folder / unquote(path))
-            with _told(checked, spec.name, version, path):
+            with _reading(checked, spec.name, version, path):
                 damage = check_file(spec, folder, version, state.files[path])
                 checked.damages += [damage] if damage is not None else []
     return log

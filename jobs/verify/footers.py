@@ -29,9 +29,9 @@ def footer_problem(file: pq.ParquetFile) -> str | None:
         if schema is not None and _plain(json.loads(schema)) != _plain(from_arrow_schema(file.schema_arrow).jsonValue()):
             return "a footer with the schema of other columns"
         for group, number in product(map(metadata.row_group, range(metadata.num_row_groups)), range(metadata.num_columns)):
-            told, expected = group.column(number).path_in_schema, file.schema.column(number).path
-            if told != expected:
-                return f"a footer with the column {told} where the schema has {expected}"
+            found, expected = group.column(number).path_in_schema, file.schema.column(number).path
+            if found != expected:
+                return f"a footer with the column {found} where the schema has {expected}"
     except ValueError as error:
         return f"a footer with an unreadable text ({error})"
     return None

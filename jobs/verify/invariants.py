@@ -17,7 +17,7 @@ from jobs.storage.warehouse import Warehouse
 from jobs.verify import recount
 from jobs.verify.damage import Code, Damage, first_line, unreadable
 from jobs.verify.recount import SOLUTION, offenders
-from schemas.keys import GROUP, PLACE
+from schemas.keys import GENERATION_KEY, GROUP_KEY
 from schemas.tables import (
     ASSIGNMENTS,
     FINDINGS,
@@ -88,8 +88,8 @@ def _first_offenders(check: Check) -> list[Damage]:
 
 def sample_groups(solutions: DataFrame, run_id: str, most_groups: int | None) -> DataFrame:
     """Return (cluster_id, group_id) of at most so many groups, chosen by the run's name; of all where that is None."""
-    groups = solutions.select(*GROUP).distinct()
-    return groups if most_groups is None else groups.orderBy(F.xxhash64(*GROUP, F.lit(run_id)), *GROUP).limit(most_groups)
+    groups = solutions.select(*GROUP_KEY).distinct()
+    return groups if most_groups is None else groups.orderBy(F.xxhash64(*GROUP_KEY, F.lit(run_id)), *GROUP_KEY).limit(most_groups)
 
 
 def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | None) -> Iterator[Check]:
@@ -107,23 +107,23 @@ def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | 
     audited = F.col("run_sequence") <= consumed.get(SOLUTIONS.name, 0)
     observed = solutions.where(F.col("basis") == str(Basis.OBSERVED))
     # Between assign and audit, audits are of solutions that are replaced already.
-    audits_of_now = audits.join(solutions.where(~audited).select(*GROUP).distinct(), list(GROUP), "left_anti")
+    audits_of_now = audits.join(solutions.where(~audited).select(*GROUP_KEY).distinct(), list(GROUP_KEY), "left_anti")
     problems = recount.problems(snapshots, observed, tables[GENERATION_TOPICS.name])
     # Missing topics are told as such, not as partitions that do not exist.
-    countable = audits_of_now.join(problems.select(*PLACE), list(PLACE), "left_semi")
+    countable = audits_of_now.join(problems.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
     # Landing writes stored snapshots again of which it learns more: until assign has run, the results are of what they were.
-    landed = snapshots.where(~assigned).select(*GROUP).distinct()
-    countable = countable.join(landed, list(GROUP), "left_anti")
-    solutions_of_now = solutions.join(landed, list(GROUP), "left_anti")
+    landed = snapshots.where(~assigned).select(*GROUP_KEY).distinct()
+    countable = countable.join(landed, list(GROUP_KEY), "left_anti")
+    solutions_of_now = solutions.join(landed, list(GROUP_KEY), "left_anti")
     # A group that speaks another protocol has no solution at all.
-    due = snapshots.where(assigned).join(solutions, list(GROUP), "left_semi")
+    due = snapshots.where(assigned).join(solutions, list(GROUP_KEY), "left_semi")
     topics_key = ("cluster_id", "topics_hash")
     groups = sample_groups(solutions, published["run_id"], most_groups)
-    packed = solutions_of_now.join(groups, list(GROUP), "left_semi").where(F.col("holdings").isNotNull())
+    packed = solutions_of_now.join(groups, list(GROUP_KEY), "left_semi").where(F.col("holdings").isNotNull())
     unpacked = expand(packed, snapshots, tables[GENERATION_TOPICS.name], passes_over_torn=True)
     for table, code, rows, others, key, found, expected in (
-        (SOLUTIONS, Code.MISSING_ROWS, due, observed, (*GROUP, "position"), "a snapshot without one", "an observed solution"),
-        (SOLUTIONS, Code.STRAY_ROWS, solutions_of_now, snapshots, (*GROUP, "position"), "a solution", "its snapshot"),
+        (SOLUTIONS, Code.MISSING_ROWS, due, observed, (*GROUP_KEY, "position"), "a snapshot without one", "an observed solution"),
+        (SOLUTIONS, Code.STRAY_ROWS, solutions_of_now, snapshots, (*GROUP_KEY, "position"), "a solution", "its snapshot"),
         (GENERATION_TOPICS, Code.MISSING_ROWS, solutions, tables[GENERATION_TOPICS.name], topics_key, "a solution of them", "the topics"),
         (ASSIGNMENTS, Code.STRAY_ROWS, assignments, solutions, SOLUTION, "a member's partitions", "the solution they belong to"),
         (GENERATION_AUDITS, Code.MISSING_ROWS, solutions.where(audited), audits, SOLUTION, "a solution without one", "an audit"),

@@ -107,8 +107,8 @@ class _LogReader:
         self._check_pointer(names, checkpoints)
 
     def _tell(self, code: Code, version: int | None, name: str, found: str, expected: str) -> None:
-        place = f"_delta_log/{name}" if name else ""
-        self.log.damages.append(Damage(code, self.table, version, place, found, expected))
+        path = f"_delta_log/{name}" if name else ""
+        self.log.damages.append(Damage(code, self.table, version, path, found, expected))
 
     def _tell_missing(self, first: int, last: int, why: str) -> None:
         found = "no such file" if first == last else f"none of the commits {first} to {last}"
@@ -187,7 +187,7 @@ class _LogReader:
         path = self.folder / name
         try:
             noted = json.loads(path.read_text(encoding="utf-8"))
-            told = int(noted["numFiles"]), int(noted["tableSizeBytes"])
+            noted_counts = int(noted["numFiles"]), int(noted["tableSizeBytes"])
             problem = checksum_problem(path)
             differing = [
                 (kind, name)
@@ -204,9 +204,9 @@ class _LogReader:
         if not state.is_complete:
             return
         counted = len(state.files), sum(file["size"] for file in state.files.values())
-        if counted != told:
+        if counted != noted_counts:
             found = f"{counted[0]} files of {counted[1]} bytes in the commits"
-            expected = f"{told[0]} of {told[1]} bytes"
+            expected = f"{noted_counts[0]} of {noted_counts[1]} bytes"
         elif differing:
             found = f"another {' of '.join(reversed(differing[0]))} in the commits"
             expected = "the one"
@@ -289,6 +289,6 @@ def _misplaced(actions: list[Action]) -> Iterator[str]:
     for add in (action["add"] for action in actions if "add" in action):
         folders = (part.partition("=") for part in add["path"].split("/")[:-1])
         named = {name: unquote(unquote(value)) for name, equals, value in folders if equals}
-        told = {name: add["partitionValues"].get(name) or NO_VALUE for name in named}
-        if named != told:
+        values = {name: add["partitionValues"].get(name) or NO_VALUE for name in named}
+        if named != values:
             yield f"{add['path']} as a file of the partition {add['partitionValues']}"

@@ -9,10 +9,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from schemas.keys import PLACE
+from schemas.keys import GENERATION_KEY
 from schemas.vocabulary import WITH_RESULT, Basis, Conformance
 
-SOLUTION = (*PLACE, "basis", "strategy")
+SOLUTION = (*GENERATION_KEY, "basis", "strategy")
 COOPERATIVE = ("cooperative-sticky", "stream")
 EVEN_WITHIN_EACH_TOPIC = ("range", "server-range")
 EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL = ("roundrobin", "uniform")
@@ -23,16 +23,16 @@ CAUSES = ("withheld", "handed_over", "returned")
 
 def offenders(rows: DataFrame, key: tuple[str, ...], found: Column, expected: Column) -> DataFrame:
     """Return rows as the three texts that every check collects."""
-    place = F.concat_ws(" ", *[F.concat(F.lit(f"{name}="), F.col(name).cast("string")) for name in key])
-    return rows.select(place.alias("place"), found.alias("found"), expected.alias("expected"))
+    key_text = F.concat_ws(" ", *[F.concat(F.lit(f"{name}="), F.col(name).cast("string")) for name in key])
+    return rows.select(key_text.alias("place"), found.alias("found"), expected.alias("expected"))
 
 
 def _differing(rows: DataFrame, found: Mapping[str, Column], expected: Mapping[str, Column]) -> DataFrame:
     """Return the solutions of which some figure is not the expected one, with all figures of both sides."""
 
     def text(figures: Mapping[str, Column]) -> Column:
-        told = {name: F.coalesce(value.cast("string"), F.lit("null")) for name, value in figures.items()}
-        return F.concat_ws(" ", *[F.concat(F.lit(f"{name}="), value) for name, value in told.items()])
+        texts = {name: F.coalesce(value.cast("string"), F.lit("null")) for name, value in figures.items()}
+        return F.concat_ws(" ", *[F.concat(F.lit(f"{name}="), value) for name, value in texts.items()])
 
     compared = offenders(rows, SOLUTION, text(found), text(expected))
     return compared.where(F.col("found") != F.col("expected"))
@@ -55,15 +55,15 @@ def problems(snapshots: DataFrame, observed: DataFrame, generation_topics: DataF
     exists = F.filter("topics", lambda topic: topic["partition_count"] > 0)
     counts = F.transform(exists, lambda topic: F.struct(topic["topic"].alias("topic"), topic["partition_count"].alias("topic_size")))
     topics = generation_topics.select("cluster_id", "topics_hash", counts.alias("topics"))
-    named = observed.select(*PLACE, "topics_hash").join(topics, ["cluster_id", "topics_hash"])
-    return snapshots.select(*PLACE, "members").join(named, list(PLACE)).drop("topics_hash")
+    named = observed.select(*GENERATION_KEY, "topics_hash").join(topics, ["cluster_id", "topics_hash"])
+    return snapshots.select(*GENERATION_KEY, "members").join(named, list(GENERATION_KEY)).drop("topics_hash")
 
 
 def _existing(problems: DataFrame) -> DataFrame:
     """Return the topics of each snapshot that exist, with ``is_subscribed``."""
     subscribed = F.array_contains(F.flatten(F.col("members")["topics"]), F.col("topic"))
-    sized = problems.select(*PLACE, "members", F.inline("topics"))
-    return sized.select(*PLACE, "topic", "topic_size", subscribed.alias("is_subscribed"))
+    sized = problems.select(*GENERATION_KEY, "members", F.inline("topics"))
+    return sized.select(*GENERATION_KEY, "topic", "topic_size", subscribed.alias("is_subscribed"))
 
 
 def _held(assignments: DataFrame) -> DataFrame:
@@ -102,10 +102,12 @@ def unlike_the_record(observed: DataFrame, snapshots: DataFrame, assignments: Da
 
         return F.coalesce(F.to_json(F.sort_array(F.flatten(F.transform(lists, of_topic)))), F.lit("[]"))
 
-    members = snapshots.select(*PLACE, F.explode("members").alias("member"))
-    recorded = members.select(*PLACE, F.col("member.member_id").alias("member_id"), pairs(F.col("member.assigned")).alias("expected"))
+    members = snapshots.select(*GENERATION_KEY, F.explode("members").alias("member"))
+    recorded = members.select(
+        *GENERATION_KEY, F.col("member.member_id").alias("member_id"), pairs(F.col("member.assigned")).alias("expected")
+    )
     held = assignments.join(observed.where(has_assignment()).select(*SOLUTION), list(SOLUTION), "left_semi")
-    rows = held.withColumn("found", pairs(F.col("partitions"))).join(recorded, [*PLACE, "member_id"])
+    rows = held.withColumn("found", pairs(F.col("partitions"))).join(recorded, [*GENERATION_KEY, "member_id"])
     differing = rows.where(~F.col("found").eqNullSafe(F.col("expected")))
     count = F.format_string("%d partitions", "partition_count")
     return offenders(differing, (*SOLUTION, "member_id"), count, F.lit("those that the snapshot records"))
@@ -140,7 +142,7 @@ def torn_holdings(packed: DataFrame, unpacked: DataFrame, snapshots: DataFrame, 
         topics: all rows of ``generation_topics``; a solution whose topics are missing is told of elsewhere.
     """
     due = packed.join(topics.select("cluster_id", "topics_hash"), ["cluster_id", "topics_hash"], "left_semi")
-    due = due.join(snapshots.where(F.size("members") > 0).select(*PLACE), list(PLACE), "left_semi")
+    due = due.join(snapshots.where(F.size("members") > 0).select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
     torn = due.join(unpacked.select(*SOLUTION).distinct(), list(SOLUTION), "left_anti")
     return offenders(torn, SOLUTION, F.format_string("%d bytes that cannot be read", F.length("holdings")), F.lit("what the members hold"))
 
@@ -152,8 +154,8 @@ def unlike_the_holdings(assignments: DataFrame, unpacked: DataFrame) -> DataFram
         unpacked: the holdings of some solutions as rows of ``assignments``.
     """
     key = [*SOLUTION, "member_id"]
-    told = unpacked.select(*key, F.to_json("partitions").alias("told"))
-    rows = assignments.select(*key, F.to_json("partitions").alias("listed"), "partition_count").join(told, key)
+    held_texts = unpacked.select(*key, F.to_json("partitions").alias("told"))
+    rows = assignments.select(*key, F.to_json("partitions").alias("listed"), "partition_count").join(held_texts, key)
     count = F.format_string("%d partitions", "partition_count")
     return offenders(rows.where(F.col("listed") != F.col("told")), tuple(key), count, F.lit("those that the holdings tell"))
 
@@ -163,9 +165,9 @@ def wrong_member_counts(solutions: DataFrame, snapshots: DataFrame, assignments:
 
     Solutions that need not have rows may have none at all.
     """
-    members = snapshots.select(*PLACE, F.size("members").alias("member_count"))
+    members = snapshots.select(*GENERATION_KEY, F.size("members").alias("member_count"))
     rows = assignments.groupBy(*SOLUTION).agg(F.count("*").alias("row_count"))
-    joined = solutions.join(members, list(PLACE)).join(rows, list(SOLUTION), "left")
+    joined = solutions.join(members, list(GENERATION_KEY)).join(rows, list(SOLUTION), "left")
     joined = joined.where(is_fact_of_its_own() | F.col("row_count").isNotNull())
     expected = F.when(has_assignment(), F.col("member_count")).otherwise(0)
     return _differing(joined, {"members": F.coalesce("row_count", F.lit(0))}, {"members": expected})
@@ -174,14 +176,14 @@ def wrong_member_counts(solutions: DataFrame, snapshots: DataFrame, assignments:
 def wrong_balance(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
     """Return the audits whose numbers of partitions owned, owned by several, or not owned are others than the assignments'."""
     existing = _existing(problems).where("is_subscribed")
-    owned = _owned(assignments).join(existing, [*PLACE, "topic"], "left")
+    owned = _owned(assignments).join(existing, [*GENERATION_KEY, "topic"], "left")
     counted = owned.groupBy(*SOLUTION).agg(
         F.count("*").alias("owned_count"),
         F.count_if("is_shared").alias("shared_count"),
         F.count_if(_is_within()).alias("given_count"),
     )
-    totals = existing.groupBy(*PLACE).agg(F.sum("topic_size").alias("total"))
-    rows = audits.where(has_assignment()).join(counted, list(SOLUTION), "left").join(totals, list(PLACE), "left")
+    totals = existing.groupBy(*GENERATION_KEY).agg(F.sum("topic_size").alias("total"))
+    rows = audits.where(has_assignment()).join(counted, list(SOLUTION), "left").join(totals, list(GENERATION_KEY), "left")
     owned_count, shared_count, given_count, total = (
         F.coalesce(name, F.lit(0)) for name in ("owned_count", "shared_count", "given_count", "total")
     )
@@ -202,22 +204,28 @@ def wrong_violations(audits: DataFrame, assignments: DataFrame, problems: DataFr
 def _violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
     """Return one row for each thing that is wrong with an assignment, as ``assignors.generation.violations.violations`` names it."""
     where = F.concat("topic", F.lit("-"), "partition")
-    members = problems.select(*PLACE, F.explode("members").alias("member"))
-    known = members.select(*PLACE, F.col("member.member_id").alias("member_id"), F.col("member.topics").alias("subscribed"))
+    members = problems.select(*GENERATION_KEY, F.explode("members").alias("member"))
+    known = members.select(*GENERATION_KEY, F.col("member.member_id").alias("member_id"), F.col("member.topics").alias("subscribed"))
     existing = _existing(problems)
     owned = _owned(assignments)
-    held = _held(assignments).join(known, [*PLACE, "member_id"])
-    places = existing.where("is_subscribed").select(*PLACE, "topic", F.explode(F.expr("sequence(0, topic_size - 1)")).alias("partition"))
-    claims = members.select(*PLACE, F.inline("member.owned")).select(*PLACE, "topic", F.explode("partitions").alias("partition"))
+    held = _held(assignments).join(known, [*GENERATION_KEY, "member_id"])
+    partitions = existing.where("is_subscribed").select(
+        *GENERATION_KEY, "topic", F.explode(F.expr("sequence(0, topic_size - 1)")).alias("partition")
+    )
+    claims = members.select(*GENERATION_KEY, F.inline("member.owned")).select(
+        *GENERATION_KEY, "topic", F.explode("partitions").alias("partition")
+    )
     # What a cooperative assignor keeps back is claimed by a member; in a counterfactual history nobody claims what was recorded.
     claimed = claims.distinct().withColumn("is_claimed", F.lit(True))
     is_withheld = F.col("is_claimed") & F.col("strategy").isin(*COOPERATIVE) & (F.col("basis") != str(Basis.COUNTERFACTUAL))
-    vacant = audits.select(*SOLUTION).join(places, list(PLACE)).join(owned, [*SOLUTION, "topic", "partition"], "left_anti")
-    vacant = vacant.join(claimed, [*PLACE, "topic", "partition"], "left").withColumn("is_withheld", F.coalesce(is_withheld, F.lit(False)))
+    vacant = audits.select(*SOLUTION).join(partitions, list(GENERATION_KEY)).join(owned, [*SOLUTION, "topic", "partition"], "left_anti")
+    vacant = vacant.join(claimed, [*GENERATION_KEY, "topic", "partition"], "left").withColumn(
+        "is_withheld", F.coalesce(is_withheld, F.lit(False))
+    )
     withheld = vacant.where("is_withheld").groupBy(*SOLUTION).agg(F.count("*").alias("withheld_count"))
     parts = (
-        ("unknown_member ", assignments.join(known, [*PLACE, "member_id"], "left_anti"), F.col("member_id")),
-        ("not_existing ", owned.join(existing, [*PLACE, "topic"], "left").where(~_is_within()), where),
+        ("unknown_member ", assignments.join(known, [*GENERATION_KEY, "member_id"], "left_anti"), F.col("member_id")),
+        ("not_existing ", owned.join(existing, [*GENERATION_KEY, "topic"], "left").where(~_is_within()), where),
         ("not_subscribed ", held.where(~F.array_contains("subscribed", F.col("topic"))), F.concat(where, F.lit(" "), "member_id")),
         ("multiply_owned ", owned.where(F.col("copies") > 1), where),
         ("unassigned ", vacant.where("NOT is_withheld"), where),
@@ -236,21 +244,21 @@ def _unbalanced(audits: DataFrame, existing: DataFrame, known: DataFrame, held: 
         known: the members of each snapshot, with the topics that they subscribe to.
         withheld: the ``withheld_count`` of the solutions that have one: partitions that can still even something out.
     """
-    subscribed = known.select(*PLACE, "member_id", F.explode(F.array_distinct("subscribed")).alias("topic"))
-    wanted = subscribed.join(existing, [*PLACE, "topic"]).select(*PLACE, "member_id", "topic")
-    lists = wanted.groupBy(*PLACE, "member_id").agg(F.sort_array(F.collect_list("topic")).alias("topics"))
-    list_counts = lists.groupBy(*PLACE).agg(F.count_distinct("topics").alias("list_count"))
+    subscribed = known.select(*GENERATION_KEY, "member_id", F.explode(F.array_distinct("subscribed")).alias("topic"))
+    wanted = subscribed.join(existing, [*GENERATION_KEY, "topic"]).select(*GENERATION_KEY, "member_id", "topic")
+    lists = wanted.groupBy(*GENERATION_KEY, "member_id").agg(F.sort_array(F.collect_list("topic")).alias("topics"))
+    list_counts = lists.groupBy(*GENERATION_KEY).agg(F.count_distinct("topics").alias("list_count"))
     loads = held.groupBy(*SOLUTION, "member_id").agg(F.count("*").alias("load"))
     shares = held.groupBy(*SOLUTION, "member_id", "topic").agg(F.count("*").alias("share"))
     most = shares.join(loads, [*SOLUTION, "member_id"]).groupBy(*SOLUTION, "topic").agg(F.max("load").alias("most"))
-    rows = audits.select(*SOLUTION).join(wanted, list(PLACE)).join(loads, [*SOLUTION, "member_id"], "left")
+    rows = audits.select(*SOLUTION).join(wanted, list(GENERATION_KEY)).join(loads, [*SOLUTION, "member_id"], "left")
     rows = rows.join(shares, [*SOLUTION, "member_id", "topic"], "left").join(most, [*SOLUTION, "topic"], "left").fillna(0)
     topics = rows.groupBy(*SOLUTION, "topic", "most").agg(
         (F.max("share") - F.min("share")).alias("skew"),
         F.min("load").alias("least"),
         F.sum(F.greatest(F.lit(0), F.col("most") - 1 - F.col("load"))).alias("shortfall"),
     )
-    topics = topics.join(list_counts, list(PLACE)).join(withheld, list(SOLUTION), "left").fillna(0, "withheld_count")
+    topics = topics.join(list_counts, list(GENERATION_KEY)).join(withheld, list(SOLUTION), "left").fillna(0, "withheld_count")
     claims_even_topics = F.col("strategy").isin(*EVEN_WITHIN_EACH_TOPIC) & (F.col("skew") > 1)
     claims_even_loads = F.col("strategy").isin(*NOTHING_LEFT_TO_EVEN_OUT)
     claims_even_loads |= F.col("strategy").isin(*EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL) & (F.col("list_count") == 1)
@@ -261,8 +269,8 @@ def _unbalanced(audits: DataFrame, existing: DataFrame, known: DataFrame, held: 
 def unlike_the_solution(audits: DataFrame, solutions: DataFrame) -> DataFrame:
     """Return the audits that tell otherwise of their solution than it does itself."""
     columns = ("status", "conformance", "topics_hash")
-    told = solutions.select(*SOLUTION, *[F.col(name).alias(f"own_{name}") for name in columns])
-    rows = audits.join(told, list(SOLUTION))
+    recounted = solutions.select(*SOLUTION, *[F.col(name).alias(f"own_{name}") for name in columns])
+    rows = audits.join(recounted, list(SOLUTION))
     return _differing(rows, {name: F.col(name) for name in columns}, {name: F.col(f"own_{name}") for name in columns})
 
 
@@ -270,24 +278,24 @@ def wrong_exact_movements(audits: DataFrame) -> DataFrame:
     """Return the exact recomputed audits whose counts are not the observed one's: the same lists, compared with the same ones before."""
     names = ("retained_count", *[f"{kind}_count" for kind in KINDS])
     is_observed = F.col("basis") == str(Basis.OBSERVED)
-    observed = audits.where(is_observed).select(*PLACE, *[F.col(name).alias(f"observed_{name}") for name in names])
+    observed = audits.where(is_observed).select(*GENERATION_KEY, *[F.col(name).alias(f"observed_{name}") for name in names])
     is_exact = (F.col("basis") == str(Basis.RECOMPUTED)) & (F.col("conformance") == str(Conformance.EXACT)) & has_assignment()
-    rows = audits.where(is_exact).join(observed, list(PLACE))
+    rows = audits.where(is_exact).join(observed, list(GENERATION_KEY))
     return _differing(rows, {name: F.col(name) for name in names}, {name: F.col(f"observed_{name}") for name in names})
 
 
 def wrong_owners(movements: DataFrame, assignments: DataFrame) -> DataFrame:
     """Return the movements whose new owner does not hold the partition, and those that name whom their kind does not have."""
-    place = (*SOLUTION, "topic", "partition")
-    owners = _held(assignments).groupBy(*place).agg(F.collect_set("member_id").alias("owners"))
-    rows = movements.join(owners, list(place), "left")
+    key = (*SOLUTION, "topic", "partition")
+    owners = _held(assignments).groupBy(*key).agg(F.collect_set("member_id").alias("owners"))
+    rows = movements.join(owners, list(key), "left")
     is_lost, is_taken = F.col("kind").isin("lost", "orphaned"), F.col("kind").isin("revoked", "reassigned")
     has_new, had_owner = F.col("member_id").isNotNull(), F.col("previous_member_id").isNotNull()
     is_held = F.when(has_new, F.coalesce(F.array_contains("owners", F.col("member_id")), F.lit(False))).otherwise(F.col("owners").isNull())
     fits = is_held & (has_new != is_lost) & (had_owner | ~(is_lost | is_taken)) & F.col("kind").isin(*KINDS)
     found = F.concat_ws(" ", "kind", F.lit("from"), _somebody("previous_member_id"), F.lit("to"), _somebody("member_id"))
-    held = F.when(F.col("owners").isNull(), F.lit("nobody")).otherwise(F.array_join(F.sort_array("owners"), ", "))
-    return offenders(rows.where(~fits), place, found, F.concat(F.lit("a kind that fits, to who holds it: "), held))
+    owner_text = F.when(F.col("owners").isNull(), F.lit("nobody")).otherwise(F.array_join(F.sort_array("owners"), ", "))
+    return offenders(rows.where(~fits), key, found, F.concat(F.lit("a kind that fits, to who holds it: "), owner_text))
 
 
 def _somebody(name: str) -> Column:

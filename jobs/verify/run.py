@@ -10,7 +10,7 @@ from pathlib import Path
 from jobs.runtime.errors import NotAWarehouseError, WarehouseDamagedError
 from jobs.runtime.file_lock import shared
 from jobs.runtime.locations import RUN_LOCK
-from jobs.storage.lease import outwait
+from jobs.storage.lease import wait_until_free
 from jobs.storage.warehouse import Warehouse
 from jobs.verify.damage import LEAVES_ROWS_READABLE, in_order, unreadable
 from jobs.verify.folder import Checked, check_folder
@@ -57,9 +57,9 @@ def _undisturbed(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds
         with shared(folder, RUN_LOCK, wait_seconds, now):
             yield
         return
-    outwait(warehouse.spark, warehouse.location, wait_seconds, now)
+    wait_until_free(warehouse.spark, warehouse.location, wait_seconds, now)
     yield
-    outwait(warehouse.spark, warehouse.location, 0, now)
+    wait_until_free(warehouse.spark, warehouse.location, 0, now)
 
 
 def _is_there(warehouse: Warehouse) -> bool:

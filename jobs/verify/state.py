@@ -85,8 +85,8 @@ def differences(stored: TableState, expected: TableState) -> Iterator[str]:
     if stored.files.keys() != expected.files.keys():
         yield f"{len(stored.files)} files, other than the {len(expected.files)} that the commits add up to"
         return
-    for kind, found, told in (("metaData", stored.metadata, expected.metadata), ("protocol", stored.protocol, expected.protocol)):
-        yield from (f"{name} of {kind} other than in the commits" for name in differing_fields(found, told))
+    for kind, found, wanted in (("metaData", stored.metadata, expected.metadata), ("protocol", stored.protocol, expected.protocol)):
+        yield from (f"{name} of {kind} other than in the commits" for name in differing_fields(found, wanted))
     for path, add in stored.files.items():
         yield from (f"{name} of {path} other than in the commits" for name in differing_fields(add, expected.files[path]))
     for path, remove in stored.removed.items():

@@ -76,9 +76,9 @@ def check_signatures(
     if strange:
         first, others = strange[0], len(strange) - 1
         found = f"the signature {signatures[first]!r}" + (f", and {others} more that {RUNS.name} does not know" if others else "")
-        place = f"_delta_log/{first:020}.json"
+        path = f"_delta_log/{first:020}.json"
         expected = f"one that is in the log of {RUNS.name} too"
-        yield Damage(Code.FOREIGN_COMMIT, table, first, place, found, expected, _EXCHANGED)
+        yield Damage(Code.FOREIGN_COMMIT, table, first, path, found, expected, _EXCHANGED)
 
 
 def standing(foreign: Iterable[int], restores: Iterable[tuple[int, int]]) -> list[int]:

@@ -49,12 +49,12 @@ def table_of(rows: Rows, make: Callable[[Rows], Table]) -> Table:
             try:
                 make([row])
             except (ArithmeticError, TypeError, ValueError) as error:
-                raise GroupFailedError(f"{_place(row)}: a row does not fit its columns ({type(error).__name__}: {error})") from error
+                raise GroupFailedError(f"{_where(row)}: a row does not fit its columns ({type(error).__name__}: {error})") from error
         raise
 
 
-def _place(row: Mapping[str, Any]) -> str:
+def _where(row: Mapping[str, Any]) -> str:
     """Return where a row belongs, which it tells itself, or a row within it."""
     inner = [value for value in row.values() if isinstance(value, dict)]
-    told = {name: one[name] for one in (*inner, row) for name in _PLACE if one.get(name) is not None}
-    return ", ".join(f"{name.removesuffix('_id')} {told[name]}" for name in _PLACE if name in told) or "a row without a place"
+    values = {name: one[name] for one in (*inner, row) for name in _PLACE if one.get(name) is not None}
+    return ", ".join(f"{name.removesuffix('_id')} {values[name]}" for name in _PLACE if name in values) or "a row without a place"

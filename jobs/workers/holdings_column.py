@@ -38,7 +38,7 @@ def pack_holdings(given: Iterable[GivenLists], listed_topics: Sequence[str]) -> 
         given: for each member of the snapshot, in its order, what it was given.
         listed_topics: the topics of the generation, in the order of ``generation_topics``.
     """
-    places = {topic: place for place, topic in enumerate(listed_topics)}
+    topic_numbers = {topic: number for number, topic in enumerate(listed_topics)}
     used: dict[str, int] = {}
     entry_counts: list[int] = []
     entry_topics: list[int] = []
@@ -50,9 +50,9 @@ def pack_holdings(given: Iterable[GivenLists], listed_topics: Sequence[str]) -> 
             entry_topics.append(used.setdefault(topic, len(used)))
             lengths.append(len(numbers))
             partitions.extend(numbers)
-    unlisted = [topic for topic in used if topic not in places]
-    places.update((topic, len(listed_topics) + place) for place, topic in enumerate(unlisted))
-    values = [*(places[topic] for topic in used), *entry_counts, *entry_topics, *lengths, *partitions]
+    unlisted = [topic for topic in used if topic not in topic_numbers]
+    topic_numbers.update((topic, len(listed_topics) + number) for number, topic in enumerate(unlisted))
+    values = [*(topic_numbers[topic] for topic in used), *entry_counts, *entry_topics, *lengths, *partitions]
     most = max(max(values), -1 - min(values)) if values else 0
     width = next(width for width, bound in _WIDTHS if most < bound)
     names = json.dumps(unlisted).encode() if unlisted else b""
@@ -72,14 +72,16 @@ def unpack_holdings(packed: bytes, member_ids: Sequence[str], listed_topics: Seq
         head = topic_count + member_count + 2 * entry_count
         numbers = np.frombuffer(packed, f"<i{width}", head, _HEADER.size).astype(np.int64)
         at = _HEADER.size + head * width
-        topic_places, entry_counts, entry_topics, lengths = np.split(numbers, (topic_count, topic_count + member_count, head - entry_count))
+        topic_indices, entry_counts, entry_topics, lengths = np.split(
+            numbers, (topic_count, topic_count + member_count, head - entry_count)
+        )
         if head and numbers.min() < 0:
             raise TornHoldingsError("expected counts and places in holdings, found a number below 0")
         partition_count = int(lengths.sum())
         partitions = np.frombuffer(packed, f"<i{width}", partition_count, at).astype(np.int64)
         rest = packed[at + partition_count * width :]
         names = [*listed_topics, *(json.loads(rest) if rest else ())]
-        topics = [names[place] for place in topic_places.tolist()]
+        topics = [names[number] for number in topic_indices.tolist()]
         if entry_counts.sum() != entry_count or (entry_count and (entry_topics.min() < 0 or entry_topics.max() >= topic_count)):
             raise TornHoldingsError("the counts of holdings contradict each other")
     except (ArithmeticError, IndexError, TypeError, ValueError, struct.error) as error:

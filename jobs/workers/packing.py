@@ -25,7 +25,7 @@ from assignors.replay.conformance import Conformance
 from assignors.replay.steps import CARRIED, OBSERVED, RECOMPUTED, SOLVED, Snapshot
 from assignors.replay.topic_metadata import TopicRun
 from jobs.workers.holdings_column import TornHoldingsError, unpack_holdings
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.row_types import StoredSnapshot, StoredSolution
 from schemas.vocabulary import GroupType
 
@@ -87,7 +87,7 @@ def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
         columns[f"{name}_topics"] = entries["topic"]
         columns[f"{name}_counts"] = F.transform(entries["partitions"], F.size)
         columns[f"{name}_partitions"] = F.flatten(entries["partitions"])
-    return snapshots.withColumns(columns).select(*GROUP, *SNAPSHOT_FIELDS, *others)
+    return snapshots.withColumns(columns).select(*GROUP_KEY, *SNAPSHOT_FIELDS, *others)
 
 
 FEWEST_SPREAD, MOST_SPREAD = 3, 64
@@ -102,7 +102,7 @@ def spread_groups(rows: DataFrame) -> DataFrame:
     """
     count = rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     is_kept = count.isdecimal() and FEWEST_SPREAD <= int(count) <= MOST_SPREAD  # some platforms choose the number themselves
-    return rows.repartition(int(count), *GROUP) if is_kept else rows.repartition(*GROUP)
+    return rows.repartition(int(count), *GROUP_KEY) if is_kept else rows.repartition(*GROUP_KEY)
 
 
 def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> DataFrame:
@@ -111,19 +111,19 @@ def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> D
     Rows: (cluster_id, group_id, chunk); ``ordinal`` counts the group's snapshots before the chunk. Chunks of one group lie in one
     partition. A worker carries the open group from row to row.
     """
-    in_order = Window.partitionBy(*GROUP).orderBy("position")
+    in_order = Window.partitionBy(*GROUP_KEY).orderBy("position")
     size = 64 + F.size("members_member_id") * 200 + (F.size("topics") + F.size("owned_topics") + F.size("assigned_topics")) * 40
     size = size + (F.size("owned_partitions") + F.size("assigned_partitions")) * 4
     numbered = (
         flatten_snapshots(snapshots)
-        .repartition(*GROUP)
+        .repartition(*GROUP_KEY)
         .withColumns({"ordinal": F.row_number().over(in_order) - 1, "bytes_before": F.sum(size).over(in_order) - size})
         .withColumn("chunk", F.floor(F.col("ordinal") / max_generations) + F.floor(F.col("bytes_before") / max_bytes))
     )
     rows = F.sort_array(F.collect_list(F.struct("ordinal", *SNAPSHOT_FIELDS)))
-    chunks = numbered.groupBy(*GROUP, "chunk").agg(rows.alias("rows"))
+    chunks = numbered.groupBy(*GROUP_KEY, "chunk").agg(rows.alias("rows"))
     return chunks.select(
-        *GROUP,
+        *GROUP_KEY,
         "chunk",
         F.col("rows")["ordinal"][0].alias("ordinal"),
         *[F.col("rows")[name].alias(name) for name in GENERATION_FIELDS],
@@ -162,13 +162,13 @@ def runs_by_group(snapshots: DataFrame, runs: DataFrame, held_before: DataFrame 
     """
     entries = F.flatten(F.col("members.assigned"))
     names = F.array_union(F.flatten(F.col("members.topics")), entries["topic"])
-    topics = snapshots.select(*GROUP, F.explode(names).alias("topic"))
+    topics = snapshots.select(*GROUP_KEY, F.explode(names).alias("topic"))
     if held_before is not None:
-        topics = topics.unionByName(held_before.select(*GROUP, F.explode("topics").alias("topic")))
+        topics = topics.unionByName(held_before.select(*GROUP_KEY, F.explode("topics").alias("topic")))
     topics = topics.distinct()
     rows = F.sort_array(F.collect_list(F.struct(*RUN_FIELDS)))
-    packed = topics.join(runs, ["cluster_id", "topic"]).groupBy(*GROUP).agg(rows.alias("runs"))
-    return packed.select(*GROUP, *[F.col("runs")[name].alias(f"run_{name}") for name in RUN_FIELDS])
+    packed = topics.join(runs, ["cluster_id", "topic"]).groupBy(*GROUP_KEY).agg(rows.alias("runs"))
+    return packed.select(*GROUP_KEY, *[F.col("runs")[name].alias(f"run_{name}") for name in RUN_FIELDS])
 
 
 def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snapshot, int]]:
@@ -228,10 +228,10 @@ def unpack_generation(stored: StoredSnapshot, snapshot: Snapshot, solved: Sequen
     observed = next(row for row in solved if row["basis"] == OBSERVED)
     racks = _racks_by_topic(observed["topic_racks"]) if observed["topic_racks"] else ()
     topics, gone = {}, []
-    for place, (name, topic_id, count) in enumerate(
+    for index, (name, topic_id, count) in enumerate(
         zip(observed["topic_topic"], observed["topic_topic_id"], observed["topic_partition_count"], strict=True)
     ):
-        partition_racks = racks[place] if place < len(racks) else None
+        partition_racks = racks[index] if index < len(racks) else None
         if count:
             topics[name] = Topic(count, partition_racks, topic_id)
         elif name not in observed["uncertain_topics"]:  # of others no look tells that they are gone
@@ -243,7 +243,7 @@ def unpack_generation(stored: StoredSnapshot, snapshot: Snapshot, solved: Sequen
         snapshot.incarnation,
         problem,
         gone,
-        _tells_claims(snapshot),
+        owned_partitions_known(snapshot),
         observed["has_predecessor"],
         observed["is_rewrite"],
         observed["is_follow_up"],
@@ -274,10 +274,10 @@ def _held(solved: Iterable[StoredSolution], member_ids: Sequence[str], listed_to
         yield None if packed is None else known[packed]
 
 
-def _tells_claims(snapshot: Snapshot) -> bool:
+def owned_partitions_known(snapshot: Snapshot) -> bool:
     """Return whether members that claim nothing are known to have given up what they held."""
     versions = snapshot.subscription_versions.values()
-    return not snapshot.is_look and (snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in versions))
+    return not snapshot.is_poll and (snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in versions))
 
 
 def _evidence(stored: StoredSnapshot, snapshot: Snapshot, observed: StoredSolution, problem: GroupProblem, gone: Iterable[str]) -> Evidence:
@@ -287,7 +287,7 @@ def _evidence(stored: StoredSnapshot, snapshot: Snapshot, observed: StoredSoluti
         stored["observed_at_ms"],
         stored["group_type"] == str(GroupType.CONSUMER),
         snapshot.is_conversion,
-        snapshot.is_look,
+        snapshot.is_poll,
         observed["is_follow_up"],
         snapshot.has_subscriptions,
         snapshot.strategy,
@@ -324,7 +324,7 @@ def _lists(counts: Sequence[int], values: Sequence[Any]) -> Iterator[tuple[Any, 
 def _partition_lists(chunk: Mapping[str, Any], name: str) -> Iterator[tuple[TopicPartition, ...]]:
     entries = zip(_values(chunk[f"{name}_topics"]), _lists(chunk[f"{name}_counts"], chunk[f"{name}_partitions"]), strict=True)
     for count in _values(chunk[f"{name}_entry_counts"]):
-        yield tuple(place for _ in range(count) for topic, numbers in (next(entries),) for place in zip(repeat(topic), numbers))
+        yield tuple(partition for _ in range(count) for topic, numbers in (next(entries),) for partition in zip(repeat(topic), numbers))
 
 
 def group_by_topic(held: Iterable[TopicPartition]) -> tuple[list[str], list[list[int]]]:

@@ -282,10 +282,10 @@ class Reader:
         return WireError("truncated", f"expected {size} bytes at byte {self.offset}, found {self._size - self.offset}")
 
     def _bad_length(self, what: str, length: int) -> WireError:
-        place = f"found {what} {length} before byte {self.offset}"
+        where = f"found {what} {length} before byte {self.offset}"
         if length < 0:
-            return WireError("negative_length", f"{place}, expected 0 or more in a field that cannot be null")
-        return WireError("length_beyond_end", f"{place}, expected at most the {self._size - self.offset} bytes that are left")
+            return WireError("negative_length", f"{where}, expected 0 or more in a field that cannot be null")
+        return WireError("length_beyond_end", f"{where}, expected at most the {self._size - self.offset} bytes that are left")
 
 
 def _as_int32(value: int) -> int:

@@ -30,7 +30,7 @@ def evidence(generation: int, *members: Participant | str, minute: float = 0, **
     """Return a generation of a range group that reads ``t``; members given by name are dynamic."""
     listed = tuple(participant(one) if isinstance(one, str) else one for one in members)
     defaults = {
-        "is_consumer_protocol": False, "is_conversion": False, "is_look": False, "is_follow_up": False, "has_subscriptions": True,
+        "is_consumer_protocol": False, "is_conversion": False, "is_poll": False, "is_follow_up": False, "has_subscriptions": True,
         "strategy": "range" if listed else None, "topics": TOPICS,
     }  # fmt: skip
     return Evidence(generation, BEGIN_MS + round(minute * 60_000), participants=listed, **{**defaults, **changes})

@@ -99,5 +99,5 @@ class TablesInMemory:
     def read(self, name: str) -> DataFrame:
         return self.tables[name]
 
-    def stage(self, name: str, rows: DataFrame) -> DataFrame:
+    def materialize(self, name: str, rows: DataFrame) -> DataFrame:
         return rows.localCheckpoint()

@@ -62,7 +62,7 @@ def stored(
     places = {name: ANYWHERE for name in given} | dict(at or {})
     existing = {name: Topic(count) for name, count in ({"t": 2} if topics is None else topics).items()}
     participants = [Participant(owner_of(one), one.member_id, places[one.member_id], None, frozenset(one.topics)) for one in everybody]
-    defaults = {"is_consumer_protocol": strategy not in CLASSIC, "is_conversion": False, "is_look": False, "has_subscriptions": True}
+    defaults = {"is_consumer_protocol": strategy not in CLASSIC, "is_conversion": False, "is_poll": False, "has_subscriptions": True}
     evidence = Evidence(
         number,
         round(minute * 60_000),

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql import SparkSession
 
-from jobs.storage.lease_claims import Claims
+from jobs.storage.lease_claims import FencingFiles
 
 THREADS = 4
 
@@ -21,7 +21,7 @@ def main(folder: str, rounds: int) -> None:
 
     def contend(token: int, ready: threading.Barrier) -> bool:
         ready.wait()
-        return Claims(spark, folder).make(token, long_ago)
+        return FencingFiles(spark, folder).make(token, long_ago)
 
     with ThreadPoolExecutor(THREADS) as pool:
         for token in range(rounds):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobs.runtime.locations import is_shared
-from jobs.storage.lease_claims import Claims
+from jobs.storage.lease_claims import FencingFiles
 from tests.builders.tables import assert_equal_warehouses
 from tests.deploy.clusters import AS_DEMO, LAUNCHER, Process, bare_environment
 from tests.needs import need_programs, skip_loudly
@@ -76,7 +76,7 @@ def test_of_two_runs_at_once_one_lands_what_a_local_run_does(mounts: list[Path],
 
 def test_of_many_who_claim_the_lease_at_once_one_has_it(mounts: list[Path]) -> None:
     def contend(token: int, number: int, ready: threading.Barrier) -> bool:
-        claims = Claims(None, str(mounts[number % 2] / "claims"))
+        claims = FencingFiles(None, str(mounts[number % 2] / "claims"))
         ready.wait()
         return claims.make(token, LONG_AGO)
 

@@ -46,7 +46,7 @@ def goes_on(log: dict[int, tuple[int, bool]], tombstone: int) -> bool:
     return False
 
 
-def name_incarnations(snapshots: list[Row], tombstones: list[int]) -> list[int]:
+def assign_incarnations(snapshots: list[Row], tombstones: list[int]) -> list[int]:
     """Return the incarnation of each snapshot: it ends with a tombstone or a lower generation id, and is named by its first position."""
     names: list[int] = []
     for before, now in zip([None, *snapshots[:-1]], snapshots, strict=True):

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.context import LookFacts, RunContext, RunState
+from jobs.context import MetadataIndex, RunContext, RunState
 from jobs.land.run import Decision, decide
 from jobs.storage.table_changes import ChangedTables
 from jobs.storage.warehouse import Warehouse
@@ -74,7 +74,7 @@ def land(spark: SparkSession, pieces: list[list[Row]]) -> dict[str, list[str]]:
         tables.run_sequence = number
         captures = (cast("Any", SimpleNamespace(source=Source.CONSUMER_OFFSETS)),)
         context = RunContext(
-            warehouse, Settings(), f"run-{number}", moment(0), LookFacts(warehouse), before=state, state=state, captures=captures
+            warehouse, Settings(), f"run-{number}", moment(0), MetadataIndex(warehouse), before=state, state=state, captures=captures
         )
         rows = decoded(spark, *piece).withColumn("placed_by", F.lit(None).cast("string")).localCheckpoint()
         decision = decide(context, ChangedTables(tables), rows)

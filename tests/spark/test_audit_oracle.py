@@ -72,7 +72,7 @@ class History:
 
 def audit_group(history: History) -> Iterator[tuple[tuple, Row, list[Row] | None]]:
     """Yield the key, the expected figures and the expected movements of each solution of one group."""
-    incarnations = oracle.name_incarnations(history.snapshots, history.ends)
+    incarnations = oracle.assign_incarnations(history.snapshots, history.ends)
     before: Row | None = None
     last: dict[str, Row] = {}
     withheld: dict = {}

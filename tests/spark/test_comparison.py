@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from jobs.land import comparison
 from jobs.land.comparison import LogSurvey, landed_before, log_key, resolve, survey_log
-from jobs.land.deduplication import CONFLICT, known_places, quarantined_keys, settle_outcomes
+from jobs.land.deduplication import CONFLICT, known_places, quarantined_keys, resolve_duplicates
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from schemas.vocabulary import Source
@@ -86,10 +86,10 @@ def inputs(request: pytest.FixtureRequest, spark: SparkSession) -> Inputs:
     random, warehouse, sources = Random(request.param), TablesInMemory(), {Source.CONSUMER_OFFSETS}
     first, second = (decoded(spark, *drawn(random, 80, request.param)).localCheckpoint() for _ in range(2))
     landed_until = survey_log(warehouse, first, {}).read_until
-    settled = settle_outcomes(first, None, None).localCheckpoint()
+    settled = resolve_duplicates(first, None, None).localCheckpoint()
     stored(warehouse, settled)
     known = known_places(warehouse, sources, lambda rows: rows)
-    again = answers(settle_outcomes(second, known, quarantined_keys(warehouse)))
+    again = answers(resolve_duplicates(second, known, quarantined_keys(warehouse)))
     return Inputs(first, second, warehouse, landed_until, (answers(settled), again))
 
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.land.deduplication import told_members
-from jobs.land.group_history import ends_of_groups, mark_disputed, name_incarnations, number_generations
+from jobs.land.deduplication import recorded_members
+from jobs.land.group_history import assign_incarnations, ends_of_groups, mark_conflicts, number_generations
 from schemas.tables import GROUP_RECORDS
 from tests.builders.consumer_group_records import TOPIC_IDS, Log
 from tests.builders.frames import EPOCH, entries, frame, member_row, snapshot_row, snapshots
@@ -65,7 +65,7 @@ def test_subscriptions_that_are_not_told_are_all_that_the_group_holds(spark: Spa
     held = [member_row("a", topics=None, owned=None, assigned=entries(u=[1], t=[0])), member_row("b", topics=None)]
     held += [member_row("c", topics=["x"], owned=entries(x=[4]))]
     rows = snapshots(spark, snapshot_row("g", 1, *held), snapshot_row("h", 1, member_row("a")), snapshot_row("i", 1))
-    found = rows.withColumns(told_members(rows["members"])).orderBy("group_id").collect()
+    found = rows.withColumns(recorded_members(rows["members"])).orderBy("group_id").collect()
     assert [row["has_subscriptions"] for row in found] == [False, True, True]
     assert [member["topics"] for member in found[0]["members"]] == [["t", "u"], ["t", "u"], ["x"]]
     assert [member["member_id"] for member in found[0]["members"]] == ["a", "b", "c"]
@@ -94,7 +94,7 @@ def incarnations(spark: SparkSession, groups: Mapping[str, Sequence[Event]]) -> 
         if number is not None
     ]
     ended = [("c", group, place, int(text.rstrip("+")), text.endswith("+")) for group, place, number, text in events if number is None]
-    named = name_incarnations(snapshots(spark, *alive), spark.createDataFrame(ended, ENDS)).collect()
+    named = assign_incarnations(snapshots(spark, *alive), spark.createDataFrame(ended, ENDS)).collect()
     found: dict[str, list[tuple[int, bool]]] = {group: [] for group in groups}
     for row in sorted(named, key=lambda row: row["position"]):
         found[row["group_id"]].append((row["incarnation"], row["is_conversion"]))
@@ -177,7 +177,7 @@ def test_what_retention_has_thinned_out_keeps_its_incarnation(spark: SparkSessio
     ]
     of_group = {"cluster_id": "c", "group_id": "g", "state": "Stable", "group_type": "classic"}
     ends = spark.createDataFrame([("c", "g", 4, CLASSIC, False)], ENDS)
-    named = name_incarnations(snapshots(spark, *[of_group | row for row in rows]), ends, month["young"]).orderBy("position").collect()
+    named = assign_incarnations(snapshots(spark, *[of_group | row for row in rows]), ends, month["young"]).orderBy("position").collect()
     assert [(row["incarnation"], row["is_conversion"]) for row in named] == [(3, False), (3, True), (3, False)]
 
 
@@ -187,7 +187,7 @@ def test_groups_and_clusters_have_lives_of_their_own(spark: SparkSession) -> Non
         for cluster, group, position in (("c", "g", 1), ("c", "h", 2), ("d", "g", 3), ("c", "g", 4))
     ]
     none = spark.createDataFrame([], ENDS)
-    named = name_incarnations(snapshots(spark, *rows), none).orderBy("position").collect()
+    named = assign_incarnations(snapshots(spark, *rows), none).orderBy("position").collect()
     assert [row["incarnation"] for row in named] == [1, 2, 3, 1]
 
 
@@ -249,7 +249,7 @@ def test_the_next_snapshot_carries_a_dispute(spark: SparkSession) -> None:
     told = snapshots(spark, *[snapshot_row(group, 1, **key) for key in keys for group in "gh"])
     places = [(name, "g", place) for name, (places, _) in DISPUTES.items() for place in places]
     found = spark.createDataFrame(places, "cluster_id string, group_id string, position bigint")
-    marked = mark_disputed(told.drop("has_conflict"), found).where("has_conflict").collect()
+    marked = mark_conflicts(told.drop("has_conflict"), found).where("has_conflict").collect()
     expected = [(name, "g", place) for name, (_, carriers) in DISPUTES.items() for place in carriers]
     assert sorted((row["cluster_id"], row["group_id"], row["position"]) for row in marked) == sorted(expected)
 
@@ -259,7 +259,7 @@ def test_what_retention_left_keeps_its_disputes(spark: SparkSession) -> None:
     months = {1: date(2026, 1, 1), 2: date(2026, 1, 1), 3: date(2026, 2, 1)}
     told = snapshots(spark, *[snapshot_row("g", number, observed_month=month) for number, month in months.items()])
     told = told.drop("has_conflict").withColumn("old_has_conflict", told["position"] != 2)
-    marked = mark_disputed(told, None, months[3]).orderBy("position").collect()
+    marked = mark_conflicts(told, None, months[3]).orderBy("position").collect()
     assert [row["has_conflict"] for row in marked] == [True, False, False]
 
 

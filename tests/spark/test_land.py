@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.land.deduplication import CONFLICT, identified, place_of, settle_outcomes
+from jobs.land.deduplication import CONFLICT, place_of, resolve_duplicates, with_identity
 from schemas.staging import TARGETS
 from schemas.tables import QUARANTINE
 from tests.builders.decoded_rows import bad, commit, record, snapshot, tombstone
@@ -28,7 +28,7 @@ def settled(
     spark: SparkSession, *rows: dict[str, Any], known: DataFrame | None = None, quarantined: DataFrame | None = None
 ) -> list[tuple]:
     """Return (place in the capture, outcome, whether it is written, reason) of each record, in a fixed order."""
-    found = settle_outcomes(decoded(spark, *rows), known, quarantined).collect()
+    found = resolve_duplicates(decoded(spark, *rows), known, quarantined).collect()
     assert [row for row in found if row["is_new"] is None] == []
     read = [row for row in found if row["outcome"] is not None]
     return sorted((row["source_position"], row["outcome"], row["is_new"], row["reason"] or "") for row in read)
@@ -38,21 +38,21 @@ def settled_apart(spark: SparkSession, inputs: Mapping[str, Sequence[dict[str, A
     """Return the outcomes of the records of each input, sorted; each is a cluster of its own, so that they do not meet."""
     rows = [{**row, "cluster_id": name} for name, of_input in inputs.items() for row in of_input]
     found: dict[str, list[str]] = {name: [] for name in inputs}
-    for row in settle_outcomes(decoded(spark, *rows), None, None).collect():
+    for row in resolve_duplicates(decoded(spark, *rows), None, None).collect():
         found[row["cluster_id"]].append(row["outcome"])
     return {name: sorted(outcomes) for name, outcomes in found.items()}
 
 
 def kept(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
     """Return what ``quarantine`` holds after a first run on these rows."""
-    found = settle_outcomes(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'")
+    found = resolve_duplicates(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'")
     return found.select(*QUARANTINE.key).localCheckpoint()
 
 
 def landed_before(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
     """Return what the tables tell of these rows when they have landed."""
     columns = ("cluster_id", "source", "target", "group_id", "position", "place", "group_place", "content")
-    return identified(decoded(spark, *rows)).select(*columns, F.lit(True).alias("is_known"), "is_lost")
+    return with_identity(decoded(spark, *rows)).select(*columns, F.lit(True).alias("is_known"), "is_lost")
 
 
 def test_the_same_record_twice_lands_once(spark: SparkSession) -> None:
@@ -116,7 +116,7 @@ def test_a_place_of_the_log_has_one_record_whatever_it_tells(spark: SparkSession
     )
 
     def lost(*rows: dict[str, Any], known: DataFrame | None = None) -> list[tuple[str, str]]:
-        found = settle_outcomes(decoded(spark, *rows), known, None)
+        found = resolve_duplicates(decoded(spark, *rows), known, None)
         return sorted((row["cluster_id"], row["payload_hash"]) for row in found.where(f"reason = '{CONFLICT}'").collect())
 
     at_once = lost(*firsts, *seconds)
@@ -170,7 +170,7 @@ def test_another_content_at_the_same_place_is_a_conflict(spark: SparkSession) ->
         ("3@1", "quarantined", True, "conflicting_content"),
     ]
     assert settled(spark, *rows) == settled(spark, *rows[::-1]) == expected
-    (conflict,) = settle_outcomes(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'").collect()
+    (conflict,) = resolve_duplicates(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'").collect()
     assert conflict["detail"] == "another content was found at the same place, and goes before this one, whose fingerprint is y"
     assert not conflict["is_displaced"]
 
@@ -185,7 +185,7 @@ def test_which_content_stays_does_not_depend_on_which_landed_first(spark: SparkS
     """A stored one that has to go is put into quarantine where it is deleted, not for the equal one of the input."""
     y_was_first = settled(spark, commit(1, "v"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
     assert y_was_first == [("3@1", "landed", True, ""), ("3@1", "quarantined", False, "conflicting_content")]
-    found = settle_outcomes(decoded(spark, commit(1, "v")), landed_before(spark, commit(1, "y")), None).where("is_displaced").collect()
+    found = resolve_duplicates(decoded(spark, commit(1, "v")), landed_before(spark, commit(1, "y")), None).where("is_displaced").collect()
     assert [row["place"] for row in found] == ["3@1"]
     v_was_first = settled(spark, commit(1, "y"), known=landed_before(spark, commit(1, "v")))
     assert v_was_first == [("3@1", "quarantined", True, "conflicting_content")]
@@ -221,7 +221,7 @@ def test_what_retention_dropped_is_skipped(spark: SparkSession) -> None:
     noted = {"outcome": "skipped", "kind": "classic_group_metadata:connect", "source_position": "3@4"}
     noted["group_record"] = {"offsets_partition": 3, "offset": 4, "group_id": "g", "timestamp": moment(0), "fingerprint": "c"}
     rows = decoded(spark, old, young, known, noted, bad("3@5", "p"))
-    found = settle_outcomes(rows, landed_before(spark, known), None, date(1970, 1, 2)).collect()
+    found = resolve_duplicates(rows, landed_before(spark, known), None, date(1970, 1, 2)).collect()
     assert sorted((row["source_position"], row["outcome"], row["kind"], row["is_new"]) for row in found) == [
         ("3@1", "skipped", "expired", False),
         ("3@2", "landed", "offset_commit", True),

@@ -21,7 +21,7 @@ from jobs.runtime.errors import LeaseLostError, WarehouseBusyError
 from jobs.runtime.file_lock import Holder
 from jobs.storage import lease as lease_module
 from jobs.storage import table_versions
-from jobs.storage.lease import EXPIRY, Lease, leased, outwait
+from jobs.storage.lease import EXPIRY, Lease, leased, wait_until_free
 from tests.builders.tables import versions
 
 START = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -228,15 +228,15 @@ def test_a_machine_that_was_suspended_asks_before_it_commits(spark: SparkSession
 
 
 def test_a_reader_waits_for_a_run_and_not_for_a_dead_one(spark: SparkSession, location: str, clock: Clock) -> None:
-    outwait(spark, location, 0, clock)
+    wait_until_free(spark, location, 0, clock)
     assert not Path(location).exists()
     with leased(spark, location, Holder("first", "host-1", 17, START.isoformat()), 0, clock):
         with pytest.raises(WarehouseBusyError, match="held by run first"):
-            outwait(spark, location, 0, clock)
+            wait_until_free(spark, location, 0, clock)
         clock.at += EXPIRY + timedelta(seconds=1)
-        outwait(spark, location, 0, clock)
+        wait_until_free(spark, location, 0, clock)
     clock.at = START
-    outwait(spark, location, 0, clock)
+    wait_until_free(spark, location, 0, clock)
 
 
 def test_who_has_to_wait_waits_as_long_as_asked(spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_who_has_to_wait_waits_as_long_as_asked(spark: SparkSession, made: str, 
             lease_of(spark, made, clock).acquire(12)
         assert slept == [5, 5, 2]
         with pytest.raises(WarehouseBusyError):
-            outwait(spark, made, 7, clock)
+            wait_until_free(spark, made, 7, clock)
         assert slept[3:] == [5, 2]
 
 
@@ -285,7 +285,7 @@ def test_a_lease_is_renewed_while_the_runs_own_tasks_wait_for_slots(
             while not began.exists() and time.monotonic() < deadline:
                 time.sleep(0.1)
             clock.at += timedelta(seconds=1)
-            threading.Thread(target=first._beat, daemon=True).start()
+            threading.Thread(target=first._heartbeat_loop, daemon=True).start()
             while first._renewed_at < clock.at and time.monotonic() < deadline:
                 time.sleep(0.1)
             assert first._renewed_at == clock.at

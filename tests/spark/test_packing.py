@@ -28,7 +28,7 @@ from jobs.workers.packing import (
     unpack_snapshot_row,
     unpack_snapshots,
 )
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.row_types import StoredSnapshot, StoredSolution
 from schemas.tables import TABLES
 from tests.builders.frames import entries, frame, look_row, looks, member_row, moment, snapshot_row, snapshots
@@ -115,7 +115,7 @@ EXPECTED = [
 
 def chunks_of(packed: DataFrame) -> list[dict[str, Any]]:
     """Return packed rows the way workers get them: through Arrow into pandas, arrays as numpy's, group by group."""
-    return packed.orderBy(*GROUP, "ordinal").toArrow().to_pandas().to_dict("records")
+    return packed.orderBy(*GROUP_KEY, "ordinal").toArrow().to_pandas().to_dict("records")
 
 
 @pytest.mark.parametrize("max_generations", [1, 2, 500])
@@ -140,7 +140,7 @@ def test_a_flat_row_is_one_snapshot(spark: SparkSession) -> None:
     """As the audit reads it: through Arrow alone, its strategy under another name beside the solutions' own."""
     renamed = {"own_strategy": F.col("strategy"), "strategy": F.lit(None)}
     flat = flatten_snapshots(snapshots(spark, *ROWS)).withColumns(renamed)
-    rows = flat.orderBy(*GROUP, "position").toArrow().to_pylist()
+    rows = flat.orderBy(*GROUP_KEY, "position").toArrow().to_pylist()
     assert [unpack_snapshot_row(row) for row in rows] == EXPECTED
 
 
@@ -152,7 +152,7 @@ def test_a_chunk_ends_where_its_bytes_do(spark: SparkSession) -> None:
 
 
 def test_flat_columns_are_those_of_a_chunk(spark: SparkSession) -> None:
-    assert flatten_snapshots(snapshots(spark, *ROWS)).columns == [*GROUP, *SNAPSHOT_FIELDS]
+    assert flatten_snapshots(snapshots(spark, *ROWS)).columns == [*GROUP_KEY, *SNAPSHOT_FIELDS]
 
 
 def test_group_by_topic_keeps_both_orders() -> None:

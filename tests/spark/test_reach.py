@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from jobs import preflight as reach
 from jobs.preflight import check_reach, unseen
 from jobs.runtime.errors import InputError
-from jobs.runtime.locations import MARK
+from jobs.runtime.locations import PROBE_FILE
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_an_input_that_a_worker_does_not_see_is_refused(spark: SparkSession, as_
     with pytest.raises(InputError) as refused:
         check_reach(spark, tmp_path, [str(tmp_path), str(tmp_path / "capture")])
     assert str(refused.value).startswith(f"input {tmp_path / 'capture'}: the worker on ")
-    assert not (tmp_path / MARK).exists()
+    assert not (tmp_path / PROBE_FILE).exists()
 
 
 def test_driver_and_workers_are_asked_for_their_encodings(spark: SparkSession, as_a_cluster: None) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs.audit import resume_offsets as resumption
-from jobs.audit.new_commits import News, _late_commits, _late_looks, complete_groups, concerned
+from jobs.audit.new_commits import NewCommits, _late_commits, _late_looks, affected_rows, complete_groups
 from jobs.audit.resume_offsets import RESUME_COLUMNS
 from schemas.tables import MOVEMENTS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHOTS, TOPIC_SNAPSHOTS
 from tests.builders.captures import DEMO, LOOKS
@@ -55,7 +55,7 @@ def resumed(
     asked = frame(spark, MOVEMENTS.schema, movements)
     names = sorted({row["group_id"] for row in movements})
     groups = [{**GROUP, "group_id": name, "offsets_partition": 4 if is_complete(name) else 5} for name in names]
-    told = resumption.answers(
+    told = resumption.resolve_resume_offsets(
         resumption.moments_of(asked),
         frame(spark, OFFSET_SNAPSHOTS.schema, commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
@@ -244,9 +244,9 @@ def test_what_comes_late_concerns_every_movement_that_it_changes(
     stored = [{**row, **dict(zip(RESUME_COLUMNS, told, strict=True))} for row, told in zip(movements, before, strict=True)]
     all_looks = frame(spark, TOPIC_SNAPSHOTS.schema, looks)
     late_commits = _late_commits(frame(spark, OFFSET_SNAPSHOTS.schema, commits).where("run_sequence > 1"))
-    news = News(late_commits, all_looks, late_commits, _late_looks(all_looks, 1), late_commits, None, None)
+    news = NewCommits(late_commits, all_looks, late_commits, _late_looks(all_looks, 1), late_commits, None, None)
     moment = F.greatest("observed_at", "committed_at")
-    found = concerned(frame(spark, MOVEMENTS.schema, stored), news, moment, moment).collect()
+    found = affected_rows(frame(spark, MOVEMENTS.schema, stored), news, moment, moment).collect()
     asked = {(row["group_id"], row["position"]) for row in found}
     changed = {(row["group_id"], row["position"]) for row, old, new in zip(movements, before, now, strict=True) if old != new}
     assert len(changed) > 200

@@ -21,12 +21,12 @@ from jobs.assign import run as assign
 from jobs.assign import udfs
 from jobs.assign.state_codec import decode_state
 from jobs.assign.udfs import SolveSettings, solve_chunks
-from jobs.context import LookFacts, RunContext
+from jobs.context import MetadataIndex, RunContext
 from jobs.workers.guard import GroupFailedError, WorkerLimits
 from jobs.workers.holdings_column import unpack_holdings
 from jobs.workers.packing import pack_chunks, runs_by_group, topic_runs, unpack_runs, unpack_snapshots
 from schemas.config import Settings
-from schemas.keys import GROUP
+from schemas.keys import GROUP_KEY
 from schemas.row_types import RowKind
 from schemas.staging import SOLVED_ROWS
 from schemas.tables import GROUP_STATES
@@ -69,7 +69,7 @@ def solve(spark: SparkSession, rows: list[dict], max_generations: int = 500, sta
     """Return what ``assign.solve`` gives."""
     settings = Settings(strategies=STRATEGIES, assign={"max_generations_per_chunk": max_generations, "checkpoint_generations": 2})
     warehouse = SimpleNamespace(read=lambda name: looks(spark, *LOOKS))
-    context = RunContext(warehouse, settings, "test", moment(0), LookFacts(warehouse))
+    context = RunContext(warehouse, settings, "test", moment(0), MetadataIndex(warehouse))
     return assign.solve(context, snapshots(spark, *rows), states).toArrow().to_pylist()
 
 
@@ -126,7 +126,7 @@ def chunks(spark: SparkSession) -> list[dict[str, Any]]:
     """Chunks of one generation each, as a worker gets them."""
     history_ = snapshots(spark, *history())
     runs = runs_by_group(history_, topic_runs(looks(spark, *LOOKS)))
-    packed = pack_chunks(history_, 1, 2**23).join(runs, list(GROUP), "left").orderBy(*GROUP, "ordinal")
+    packed = pack_chunks(history_, 1, 2**23).join(runs, list(GROUP_KEY), "left").orderBy(*GROUP_KEY, "ordinal")
     return [{**chunk, "state": None, "snapshot_count": 0} for chunk in packed.toArrow().to_pandas().to_dict("records")]
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs.storage import lease_claims as claims_module
 from jobs.storage.hadoop_files import has_stored_files, remove_stored, store_once, stored_names
-from jobs.storage.lease_claims import Claims
+from jobs.storage.lease_claims import FencingFiles
 
 AT = datetime(2026, 11, 21, 12, 30, 15, tzinfo=timezone.utc)
 
@@ -47,7 +47,7 @@ def test_a_file_is_made_once(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_claims_in_a_store_are_as_those_in_a_folder(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims_module, "local_folder", lambda place: None)
-    first, second = (Claims(spark, f"file:{tmp_path}/claims") for _ in range(2))
+    first, second = (FencingFiles(spark, f"file:{tmp_path}/claims") for _ in range(2))
     assert [first.make(1, AT), second.make(1, AT), first.make(2, AT)] == [True, False, True]
     assert [name for name in os.listdir(tmp_path / "claims") if not name.startswith(".")] == ["2.0"]
     assert not second.make(2, AT)

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from jobs.land.aborted_transactions import PLACE, judged
+from jobs.land.aborted_transactions import COMMIT_OFFSET_KEY, judged
 from schemas.tables import OFFSET_SNAPSHOTS
 from schemas.wire.keys import COMMITTED_COLUMN
 from tests.builders import records
@@ -20,7 +20,7 @@ from tests.builders.frames import frame, moment
 from tests.builders.tables import assert_equal_warehouses, rows
 
 Row = dict[str, Any]
-PLACES = StructType([OFFSET_SNAPSHOTS.schema[name] for name in PLACE])
+PLACES = StructType([OFFSET_SNAPSHOTS.schema[name] for name in COMMIT_OFFSET_KEY])
 READ = StructType([*PLACES.fields, StructField("told", BooleanType())])
 COMMITS = StructType([*READ.fields, *(OFFSET_SNAPSHOTS.schema[name] for name in ("group_id", "observed_at"))])
 
@@ -53,13 +53,13 @@ def test_what_follows_tells(spark: SparkSession) -> None:
         if not any(row["is_read"] for row in log.values()):
             continue
         for offset, row in log.items():
-            place = {name: row[name] for name in PLACE}
+            place = {name: row[name] for name in COMMIT_OFFSET_KEY}
             (read if row["is_read"] else stored).append({**place, **({"told": row["told"]} if row["is_read"] else {})})
             if "group_id" in row:
                 commits.append({**place, "told": None, "group_id": row["group_id"], "observed_at": row["observed_at"]})
                 expected[tuple(place.values())] = is_uncertain(offset, log)
     told = judged(frame(spark, COMMITS, commits), frame(spark, READ, read), frame(spark, PLACES, stored)).collect()
-    assert {tuple(row[name] for name in PLACE): row["is_uncertain"] for row in told} == expected
+    assert {tuple(row[name] for name in COMMIT_OFFSET_KEY): row["is_uncertain"] for row in told} == expected
     assert len(told) == len(expected) and set(expected.values()) == {True, False, None}
 
 

@@ -228,10 +228,10 @@ def test_a_run_does_not_build_upon_a_commit_that_came_between_two_of_its_own(war
     with pytest.raises(ForeignCommitError, match=told):
         warehouse.append(NAME, topics(spark, "c"))
     with pytest.raises(ForeignCommitError, match=told):  # nor is it published where the run has written its last
-        warehouse.own_versions()
+        warehouse.verify_own_versions()
     warehouse.recover()
     assert hashes(warehouse) == []
-    assert warehouse.own_versions() == {**dict.fromkeys(warehouse.versions(), 0), NAME: 3}
+    assert warehouse.verify_own_versions() == {**dict.fromkeys(warehouse.versions(), 0), NAME: 3}
     with zombie.signed("zombie", nullcontext):
         publish(zombie, 1)
     with pytest.raises(ForeignCommitError, match="runs: expected version 0, as this run found or left it, found version 1"):
@@ -315,7 +315,7 @@ def test_the_note_of_the_session_is_put_back(spark: SparkSession, tmp_path: Path
 
 
 def staged(warehouse: Warehouse, *hashes: str) -> DataFrame:
-    return warehouse.stage("some", topics(warehouse.spark, *hashes))
+    return warehouse.materialize("some", topics(warehouse.spark, *hashes))
 
 
 def hashes_of(rows: DataFrame) -> list[str]:

@@ -52,7 +52,7 @@ def weighed(spark: SparkSession, cases: dict[str, Case]) -> dict[str, tuple]:
         looks += [{**row, "topic": name} for row in of_topic]
     audited = frame(spark, GENERATION_AUDITS.schema, audits)
     held = held_partitions(frame(spark, ASSIGNMENTS.schema, assignments), audited)
-    told = resumption.answers(
+    told = resumption.resolve_resume_offsets(
         held,
         frame(spark, OFFSET_SNAPSHOTS.schema, of_commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
@@ -114,7 +114,7 @@ def test_a_generation_is_weighed_until_its_last_commit_where_clocks_differ(spark
     held = held_partitions(frame(spark, ASSIGNMENTS.schema, [given("a", 0, 1)]), audited)
     made = [{**commits(p0=90)[0], "committed_at": moment(committed_at)}, commits(p1=3)[0]]
     of_commits, none = frame(spark, OFFSET_SNAPSHOTS.schema, made), frame(spark, SUBSCRIPTION_SNAPSHOTS.schema, [])
-    answered = resumption.answers(held, of_commits, frame(spark, TOPIC_SNAPSHOTS.schema, []), none, unstaged)
+    answered = resumption.resolve_resume_offsets(held, of_commits, frame(spark, TOPIC_SNAPSHOTS.schema, []), none, unstaged)
     (row,) = with_weights(audited, answered).collect()
     assert row["weighed_until"].timestamp() == moment(expected).timestamp()
 

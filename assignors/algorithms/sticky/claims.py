@@ -17,13 +17,13 @@ from assignors.algorithms.sticky.user_data import (
     read_previous_assignment,
     read_sticky_user_data,
 )
-from assignors.java.cache import Memory
+from assignors.java.cache import BoundedCache
 from assignors.model import KafkaAssignorError, Member, TopicPartition
 
 MemberData = tuple[Sequence[TopicPartition], int | None]
 """What a member says it held, and in which generation; None when it does not say."""
 
-_user_data: Memory[bytes, MemberData] = Memory(1 << 18)  # claims; some 30 MB
+_user_data: BoundedCache[bytes, MemberData] = BoundedCache(1 << 18)  # claims; some 30 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def first_differing_member(members: Sequence[Member]) -> int | None:
     return None
 
 
-def settle_claims(
+def resolve_claims(
     members: Sequence[Member], data: Sequence[MemberData], partition_counts: Mapping[str, int], behaviour: ClientBehaviour
 ) -> Claims:
     """Return the claims that stand, members in map order.
@@ -154,10 +154,10 @@ def settle_claims(
     if marks is not None:
         return Claims(owned, set(), marks)
     owned = [[partition for partition in claims if partition[0] in partition_counts] for claims in owned]
-    return _settle_one_by_one(members, owned, [stated(generation) for _, generation in data], behaviour)
+    return _resolve_one_by_one(members, owned, [stated(generation) for _, generation in data], behaviour)
 
 
-def _settle_one_by_one(
+def _resolve_one_by_one(
     members: Sequence[Member],
     claimed: Sequence[Sequence[TopicPartition]],
     generations: Sequence[int],

@@ -168,8 +168,8 @@ def deal(partitions: list[Any], unassigned: Sequence[TopicPartition], under: Seq
         under = [member for member in under if len(partitions[member]) < lower]
     if len(unassigned) - at > len(exact):
         raise KafkaAssignorError("IllegalStateException", "No more unfilled consumers to be assigned.")
-    for member, place in zip(exact, range(at, len(unassigned)), strict=False):
-        partitions[member] += unassigned[place : place + 1]
+    for member, index in zip(exact, range(at, len(unassigned)), strict=False):
+        partitions[member] += unassigned[index : index + 1]
     if under:
         raise KafkaAssignorError("IllegalStateException", "no more partitions for members that have not reached the lower quota")
 
@@ -243,10 +243,10 @@ class _ConstrainedAssignment:
             self._partitions[member] = kept
         sizes = [len(self._partitions[member]) for member in self._walk]
         cuts, under, exact, self._above = fill_quotas(sizes, self._lower, self._expected_above)
-        self._under = [self._walk[place] for place in under]
-        self._exact = [self._walk[place] for place in exact]
-        for place, quota in cuts:
-            member = self._walk[place]
+        self._under = [self._walk[index] for index in under]
+        self._exact = [self._walk[index] for index in exact]
+        for index, quota in cuts:
+            member = self._walk[index]
             for partition in self._partitions[member][quota:]:
                 revoked[partition] = member
             del self._partitions[member][quota:]
@@ -303,10 +303,10 @@ class _ConstrainedAssignment:
         racks = self._racks.racks_of(partition)
         if not racks:
             return None
-        held = self._racks.consumer_racks
-        for looks, position in enumerate(chain(range(start, len(members)), range(start)), start=1):
-            if held[members[position]] in racks:
-                self._budget.spend(looks)
+        member_racks = self._racks.consumer_racks
+        for examined, position in enumerate(chain(range(start, len(members)), range(start)), start=1):
+            if member_racks[members[position]] in racks:
+                self._budget.spend(examined)
                 return position
         self._budget.spend(len(members))
         return None

@@ -19,7 +19,7 @@ from assignors.algorithms.sticky.claims import (
     MemberDataReader,
     first_differing_member,
     read_members,
-    settle_claims,
+    resolve_claims,
 )
 from assignors.algorithms.sticky.constrained import assign_constrained, constrained_orders, map_walk
 from assignors.algorithms.sticky.cooperative import find_transfers, withhold
@@ -114,7 +114,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
     racks = RackInfo(members, {name: problem.topics[name] for name in counts} if has_racks else {})
     differing = first_differing_member(members) if behaviour.has_constrained_path else 0
     if differing is None:
-        claims = settle_claims(members, read_members(members, reader, behaviour), counts, behaviour)
+        claims = resolve_claims(members, read_members(members, reader, behaviour), counts, behaviour)
         constrain = assign_constrained if behaviour.works_on_topics else assign_early_constrained
         walk, result_order = constrained_orders(member_ids, is_stable)
         partitions, without_transfers = constrain(member_ids, walk, counts, claims, racks, behaviour, budget)
@@ -122,7 +122,7 @@ def _solve(problem: GroupProblem, reader: MemberDataReader, kafka_version: str |
     if behaviour.works_on_topics:
         data = read_members(members, reader, behaviour)
         walk = map_walk(member_ids, is_stable)
-        general = state_general_problem(members, walk, data, counts, settle_claims(members, data, counts, behaviour), racks)
+        general = state_general_problem(members, walk, data, counts, resolve_claims(members, data, counts, behaviour), racks)
     else:
         data = read_members(members, reader, behaviour, already_read=differing)
         subscriptions = distinct_subscriptions(members)

@@ -101,7 +101,7 @@ class GeneralRebalance(ABC, Generic[Visits]):
     def _score(self) -> int:
         """Return Kafka's balance score, the sum of all pairs' differences in size, as the 32-bit number that it is in Java."""
         sizes = sorted([size for member, size in enumerate(self._sizes_of_all()) if member not in self.fixed_members])
-        score = sum([size * (2 * place - len(sizes) + 1) for place, size in enumerate(sizes)])
+        score = sum([size * (2 * rank - len(sizes) + 1) for rank, size in enumerate(sizes)])
         return (score + (1 << 31)) % (1 << 32) - (1 << 31)
 
     def _reassign(self, visits: Visits) -> bool:
@@ -232,29 +232,29 @@ class Rebalance(GeneralRebalance[list[_Run]]):
                 left.append(partition)
                 continue
             member = min(map(self._smallest, heaps), key=self._keys.__getitem__)
-            place = self._place_of(partition)
-            self._owners[place] = member
+            index = self._place_of(partition)
+            self._owners[index] = member
             self._keys[member] += self._member_count
-            self._placed.append(place)
+            self._placed.append(index)
         return left
 
     def _place_anywhere(self, partitions: Sequence[TopicPartition]) -> None:
         """Give each partition to its smallest subscriber."""
         keys, step, by_rank, owners = self._keys, self._member_count, self._by_rank, self._owners
         last = None
-        for topic, places in self._runs(partitions):
+        for topic, indices in self._runs(partitions):
             pick_keys = self._pick_keys[topic]
             if pick_keys is not last:
                 heap = list(pick_keys(keys))
                 heapify(heap)
                 last = pick_keys
-            for place in places:
+            for index in indices:
                 key = heap[0]
-                member = owners[place] = by_rank[key % step]
+                member = owners[index] = by_rank[key % step]
                 key += step
                 keys[member] = key
                 heapreplace(heap, key)
-            self._placed += places
+            self._placed += indices
 
     def _heaps_in_rack(self, topic: str, racks: frozenset[str]) -> list[list[int]]:
         """Return heaps of the topic's subscribers in each of these racks, and of those that have none."""
@@ -287,36 +287,36 @@ class Rebalance(GeneralRebalance[list[_Run]]):
         return [run for run in self._runs(partitions) if run[0] in movable]
 
     def _sweep(self, visits: list[_Run]) -> bool:
-        self._budget.spend(sum([len(places) for _, places in visits]))
+        self._budget.spend(sum([len(indices) for _, indices in visits]))
         keys, step = self._keys, self._member_count
         has_moved = False
-        for topic, places in visits:
+        for topic, indices in visits:
             of_subscribers = self._pick_keys[topic](keys)
             # An owner, present or previous, is a subscriber: where none has two more than another, which is so for most topics, none moves.
             if max(of_subscribers) // step > min(of_subscribers) // step + 1:
                 self._heap = sorted(of_subscribers)
-                has_moved = self._even_out(places) or has_moved
+                has_moved = self._even_out(indices) or has_moved
         return has_moved
 
-    def _even_out(self, places: Sequence[int]) -> bool:
+    def _even_out(self, indices: Sequence[int]) -> bool:
         """Move partitions of a topic to members that have two less than their owners; return whether any moved."""
         keys, step, heap, owners, partitions = self._keys, self._member_count, self._heap, self._owners, self._partitions
         previous_owners = self._problem.previous_owners
         # The entry at the top may be too small, never too large.
         least_to_give = (heap[0] // step + 2) * step
         has_moved = False
-        for place in places:
-            key = keys[owners[place]]
+        for index in indices:
+            key = keys[owners[index]]
             if key < least_to_give and not previous_owners:
                 continue
-            target = previous_owners.get(partitions[place])
+            target = previous_owners.get(partitions[index])
             if target is None or key // step < keys[target] // step + 2:
                 if key < least_to_give:
                     continue
                 target = self._smallest(heap)
                 if key // step < keys[target] // step + 2:
                     continue
-            self._move(partitions[place], target)
+            self._move(partitions[index], target)
             least_to_give = (heap[0] // step + 2) * step
             has_moved = True
         return has_moved
@@ -325,10 +325,10 @@ class Rebalance(GeneralRebalance[list[_Run]]):
         return self._owners[self._place_of(partition)]
 
     def _transfer(self, partition: TopicPartition, owner: int, target: int) -> None:
-        place = self._place_of(partition)
-        self._owners[place] = target
-        self._moved.pop(place, None)
-        self._moved[place] = None
+        index = self._place_of(partition)
+        self._owners[index] = target
+        self._moved.pop(index, None)
+        self._moved[index] = None
         self._keys[target] += self._member_count
         self._keys[owner] -= self._member_count
         heappush(self._heap, self._keys[owner])
@@ -349,14 +349,14 @@ class Rebalance(GeneralRebalance[list[_Run]]):
     def _holdings(self) -> list[list[TopicPartition]]:
         partitions, moved = self._partitions, self._moved
         kept = list(self._owners)
-        for place in moved:
-            kept[place] = _NOBODY
-        movers = {partitions[place] for place in moved}
+        for index in moved:
+            kept[index] = _NOBODY
+        movers = {partitions[index] for index in moved}
         result = [[partition for partition in held if partition not in movers] if movers else list(held) for held in self._problem.current]
         result.append([])  # nobody's
-        for place in self._placed:
-            result[kept[place]].append(partitions[place])
+        for index in self._placed:
+            result[kept[index]].append(partitions[index])
         result.pop()
-        for place in moved:
-            result[self._owners[place]].append(partitions[place])
+        for index in moved:
+            result[self._owners[index]].append(partitions[index])
         return result

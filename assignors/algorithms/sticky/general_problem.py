@@ -68,14 +68,14 @@ class GeneralProblem:
         Every partition is held or unassigned once, and held by its owner; no topic is listed twice; previous owners still subscribe.
         """
         return (
-            (self.owners is None or self._tells_apart(self.owners))
+            (self.owners is None or self._is_owner_known(self.owners))
             and sum(map(len, self.subscribed)) == sum(map(len, map(set, self.subscribed)))
             and all(
                 topic not in self.partition_counts or topic in self.subscribed[owner] for (topic, _), owner in self.previous_owners.items()
             )
         )
 
-    def _tells_apart(self, owners: Mapping[TopicPartition, int]) -> bool:
+    def _is_owner_known(self, owners: Mapping[TopicPartition, int]) -> bool:
         """Return whether every partition is held or unassigned once, and held by its owner."""
         kept_count = sum(map(len, self.current))
         return kept_count + len(self.unassigned) == len(self.every) == len({*self.unassigned, *chain.from_iterable(self.current)}) and all(

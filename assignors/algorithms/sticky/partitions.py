@@ -30,16 +30,16 @@ def deal_hands(every: Sequence[TopicPartition], member_count: int) -> list[tuple
     >>> deal_hands((("t", 0), ("t", 1), ("t", 2)), 2)
     [(('t', 0), ('t', 2)), (('t', 1),)]
     """
-    return [tuple(every[place::member_count]) for place in range(member_count)]
+    return [tuple(every[index::member_count]) for index in range(member_count)]
 
 
-def picker(places: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
+def picker(indices: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
     """Return a function that returns the items at these places, of which there is one at least; in C, in a third of the time of a loop.
 
     >>> picker([2, 0])("abc"), picker([1])(("a", "b"))
     (('c', 'a'), ('b',))
     """
-    return itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
+    return itemgetter(*indices) if len(indices) > 1 else itemgetter(slice(indices[0], indices[0] + 1))
 
 
 def mark(holdings: Collection[Sequence[TopicPartition]], partition_counts: Mapping[str, int]) -> dict[str, bytearray] | None:

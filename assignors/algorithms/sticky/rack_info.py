@@ -45,7 +45,7 @@ class RackInfo:
         self.is_active = True
         self.consumer_racks = [member.rack or None for member in members]
         self._racks = racks
-        self._consumers_in = {held: sum(members_in[rack] for rack in held) for held in distinct}
+        self._consumers_in = {of_partition: sum(members_in[rack] for rack in of_partition) for of_partition in distinct}
 
     def racks_of(self, partition: TopicPartition) -> frozenset[str]:
         """Return the racks with a replica of the partition; none where it does not exist, and while not active."""

@@ -54,8 +54,8 @@ def _keep_and_deal(topics: SmallTopics, member_ids: list[str], user_data: list[b
     claims = topics.claims(user_data)
     if not all(claims):
         return None
-    kept, places = zip(*claims, strict=True)
-    claimed, partitions, sizes = sum(places), list(kept), list(map(len, kept))
+    kept, claimed_bits = zip(*claims, strict=True)
+    claimed, partitions, sizes = sum(claimed_bits), list(kept), list(map(len, kept))
     if claimed.bit_count() < sum(sizes):
         return None  # a partition is claimed twice: its bits have carried
     lower, expected_above = divmod(topics.partition_count, len(member_ids))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import compress
 
 from assignors.algorithms.sticky.partitions import deal_hands
-from assignors.java.cache import Memory
+from assignors.java.cache import BoundedCache
 from assignors.model import Topic, TopicPartition
 
 _LARGEST = 4096  # places: beyond, what is done here once for a group does not show in its time any more
@@ -46,7 +46,7 @@ class SmallTopics:
         self.partition_count = sum(counts.values())
         # Made when they are needed: a group either claims something or does not. The partitions are not those that all assignors share: of
         # topics that are seen once nothing is to be kept, else the garbage collector would take half of the time.
-        self._hands: Memory[int, Sequence[tuple[TopicPartition, ...]]] = Memory(_HANDS_PER_PARTITION * self.partition_count)
+        self._hands: BoundedCache[int, Sequence[tuple[TopicPartition, ...]]] = BoundedCache(_HANDS_PER_PARTITION * self.partition_count)
         self._by_number: list[TopicPartition | None] = []
 
     def hands(self, member_count: int) -> Sequence[tuple[TopicPartition, ...]]:
@@ -68,12 +68,12 @@ class SmallTopics:
         known, read = self._known_claims.find, self._read
         return [(known(data[:-_GENERATION_BYTES]) or read(data)) if data else _NO_CLAIM for data in user_data]
 
-    def others(self, places: Places) -> list[TopicPartition]:
+    def others(self, bits: Places) -> list[TopicPartition]:
         """Return the partitions that are not in a set of existing ones, by topic and number."""
-        return sorted(self._partitions(self._every - places)) if places != self._every else []
+        return sorted(self._partitions(self._every - bits)) if bits != self._every else []
 
-    def _partitions(self, places: Places) -> tuple[TopicPartition, ...]:
-        chosen = compress(self._by_number, places.to_bytes(len(self._by_number), "little"))
+    def _partitions(self, bits: Places) -> tuple[TopicPartition, ...]:
+        chosen = compress(self._by_number, bits.to_bytes(len(self._by_number), "little"))
         return tuple(chosen)  # type: ignore[arg-type]  # no set of existing partitions has a place where there is none
 
     def _prepare_claims(self) -> None:
@@ -81,8 +81,8 @@ class SmallTopics:
         self._by_number = [(topic, number) if number < count else None for number in range(most) for topic, count in self._counts]
         self._every: Places = int.from_bytes(bytes(map(bool, self._by_number)), "little")
         # By the name of each topic, with its length in front, by how many bits its partitions are behind those of the first topic.
-        self._places_of = {len(topic).to_bytes(2, "big") + topic.encode(): 8 * place for place, (topic, _) in enumerate(self._counts)}
-        self._known_claims: Memory[bytes, Claim] = Memory(_REMEMBERED_BYTES)
+        self._places_of = {len(topic).to_bytes(2, "big") + topic.encode(): 8 * index for index, (topic, _) in enumerate(self._counts)}
+        self._known_claims: BoundedCache[bytes, Claim] = BoundedCache(_REMEMBERED_BYTES)
 
     def _read(self, data: bytes) -> Claim | None:
         """Return what ``read_previous_assignment`` reads, a topic at a time, without decoding a name or making a list.
@@ -91,7 +91,7 @@ class SmallTopics:
         """
         places_of, numbers = self._places_of, _numbers_of(len(self._counts))
         known = numbers.find
-        places: Places = 0
+        bits: Places = 0
         at = 4
         topic_count = int.from_bytes(data[:at], "big")
         if topic_count > len(self._counts):
@@ -102,15 +102,15 @@ class SmallTopics:
                 shift = places_of[data[at:name_end]]
                 at = name_end + 4 + 4 * data[name_end + 3]
                 listed = data[name_end:at]
-                places += (known(listed) or _read_numbers(listed, numbers, len(self._counts))) << shift
+                bits += (known(listed) or _read_numbers(listed, numbers, len(self._counts))) << shift
         except LookupError:
             return None
-        if at != len(data) - _GENERATION_BYTES or places & self._every != places:
+        if at != len(data) - _GENERATION_BYTES or bits & self._every != bits:
             return None
-        return self._known_claims.keep(data[:at], (self._partitions(places), places), at)
+        return self._known_claims.keep(data[:at], (self._partitions(bits), bits), at)
 
 
-def _read_numbers(listed: bytes, known: Memory[bytes, Places], topic_count: int) -> Places:
+def _read_numbers(listed: bytes, known: BoundedCache[bytes, Places], topic_count: int) -> Places:
     """Return the places of partitions of the first topic, whose numbers are listed behind their count.
 
     Raises:
@@ -119,14 +119,14 @@ def _read_numbers(listed: bytes, known: Memory[bytes, Places], topic_count: int)
     count, *numbers = struct.unpack(f">{len(listed) // 4}I", listed[: len(listed) // 4 * 4])
     if count != len(numbers) or len(set(numbers)) < count or max(numbers, default=0) * topic_count >= _LARGEST:
         raise LookupError
-    places = sum([1 << 8 * topic_count * number for number in numbers])
-    return known.keep(listed, places, len(listed) + places.bit_length() // 8)
+    bits = sum([1 << 8 * topic_count * number for number in numbers])
+    return known.keep(listed, bits, len(listed) + bits.bit_length() // 8)
 
 
 @lru_cache(maxsize=64)
-def _numbers_of(topic_count: int) -> Memory[bytes, Places]:
+def _numbers_of(topic_count: int) -> BoundedCache[bytes, Places]:
     """Return what is remembered of lists of numbers, for groups with that many topics."""
-    return Memory(_REMEMBERED_NUMBERS)
+    return BoundedCache(_REMEMBERED_NUMBERS)
 
 
 def find_small_topics(subscription: tuple[str, ...], topics: Mapping[str, Topic]) -> SmallTopics | None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from jobs.context import LookFacts, RunContext, RunState, StageResult
+from jobs.context import MetadataIndex, RunContext, RunState, StageResult
 from jobs.storage.warehouse import Warehouse
 from schemas.config import Settings
 
@@ -20,7 +20,7 @@ def context(**rows_written: int) -> RunContext:
     """Return the fifth run, which has written so many rows."""
     warehouse = cast("Warehouse", SimpleNamespace(run_sequence=5, rows_written=rows_written))
     moment = datetime(2026, 2, 1, tzinfo=timezone.utc)
-    return RunContext(warehouse, Settings(), "fifth", moment, LookFacts(warehouse), before=BEFORE, state=BEFORE)
+    return RunContext(warehouse, Settings(), "fifth", moment, MetadataIndex(warehouse), before=BEFORE, state=BEFORE)
 
 
 def test_a_stage_changes_nothing_of_the_run_before_it() -> None:

@@ -48,7 +48,7 @@ CASES = [
     ("a compacted log begins later", [evidence(2, "a")], None),
     ("it begins with the group empty", [evidence(7)], None),
     ("a target of later", [evidence(3, "a", is_consumer_protocol=True)], None),
-    ("a look is no beginning", [evidence(1, is_look=True)], None),
+    ("a look is no beginning", [evidence(1, is_poll=True)], None),
     ("a conversion is none", [evidence(2, "a", is_consumer_protocol=True, is_conversion=True)], None),
     ("everybody left", [evidence(1, *BOTH), evidence(2)], ["group_emptied", "member_left"]),
     ("somebody is left", [evidence(1, *BOTH), evidence(2, "a")], ["member_left"]),

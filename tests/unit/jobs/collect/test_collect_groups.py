@@ -21,7 +21,7 @@ from jobs.collect import session as collection
 from jobs.collect.folder import open_folder
 from jobs.collect.groups import GroupCollection, changes
 from jobs.collect.options import CollectOptions
-from jobs.collect.session import Ending
+from jobs.collect.session import StopSignal
 from jobs.runtime.errors import CaptureFolderError, ClusterError, CollectionBrokenError
 from schemas.positions import PolledGroups, SeenGroup
 
@@ -141,7 +141,7 @@ def poll(*groups: dict[str, Any], is_complete: bool = True, **not_shown: int) ->
 
 
 def run(play: Play, folder: Path, *, ends_after: float | None = None, **changes: Any) -> str:
-    ending = Ending()
+    ending = StopSignal()
     if ends_after is not None:
         play.on_sleep = lambda: setattr(ending, "is_asked", play.moment >= ends_after)
     options = CollectOptions(bootstrap_servers="b:1", output=folder, follow=ends_after is not None, poll=True, **changes)
@@ -273,7 +273,7 @@ def test_what_was_seen_is_kept_whole(play: Play, tmp_path: Path) -> None:
 
 def test_the_signals_reach_polls(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([member("a", 0)]))]
-    ending = Ending()
+    ending = StopSignal()
     ending.is_reading = True
     play.on_sleep = lambda: os.kill(os.getpid(), signal.SIGINT)
     options = CollectOptions(bootstrap_servers="b:1", output=tmp_path, follow=True, poll=True)

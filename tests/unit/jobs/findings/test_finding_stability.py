@@ -44,7 +44,7 @@ def test_rebalances_without_a_visible_reason_count() -> None:
 
 def test_what_is_no_storm() -> None:
     slow = comings_and_goings(30, minutes=WINDOW / 9 + 0.01)
-    looks = comings_and_goings(30, is_look=True)
+    looks = comings_and_goings(30, is_poll=True)
     handing_over = [stored(number, {"a": "t0", "b": "t1"}, is_follow_up=number > 3) for number in range(1, 20)]
     rewrites = [stored(1, {"a": "t0", "b": "t1"}, is_rewrite=number > 0) for number in range(20)]
     gaps = [stored(2 * number, {"a": "t0", "b": "t1"}) for number in range(1, 20)]

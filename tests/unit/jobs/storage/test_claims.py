@@ -12,14 +12,14 @@ import pytest
 from pyspark.errors import PySparkAttributeError, PySparkException
 
 from jobs.storage import lease_claims as claims_module
-from jobs.storage.lease_claims import Claims
+from jobs.storage.lease_claims import FencingFiles
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=timezone.utc)
 AT = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
 
-def claims_in(folder: Path) -> Claims:
-    return Claims(None, str(folder))  # a folder of this machine needs no Spark
+def claims_in(folder: Path) -> FencingFiles:
+    return FencingFiles(None, str(folder))  # a folder of this machine needs no Spark
 
 
 def names(folder: Path) -> list[str]:
@@ -91,7 +91,7 @@ def test_where_no_file_can_be_made_the_log_decides_alone(
         raise error
 
     monkeypatch.setattr(claims_module, "stored_names", refuse)
-    claims = Claims(None, "s3a://bucket/w/_lease/_claims")
+    claims = FencingFiles(None, "s3a://bucket/w/_lease/_claims")
     assert claims.make(1, LONG_AGO)
     claims.give_up()
     assert len(caplog.messages) == told
