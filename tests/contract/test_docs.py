@@ -79,7 +79,7 @@ def test_the_readme_links_every_page() -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/reading.md"])
-def test_what_the_launcher_does_not_install_is_told_how_to_get(page: str) -> None:
+def test_page_says_how_to_install_packages_that_its_examples_need(page: str) -> None:
     """Who has only called the launcher ran into a ModuleNotFoundError; here the packages are there, for other tests."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")

@@ -204,7 +204,7 @@ def test_the_driver_keeps_to_the_venv_where_executors_have_their_own_python(read
 
 
 @pytest.mark.parametrize("option", [["--deploy-mode", "cluster"], ["--conf", "spark.submit.deployMode=cluster"]])
-def test_a_driver_on_the_cluster_is_told_no_path_of_this_machine(ready: Checkout, option: list[str]):
+def test_driver_on_the_cluster_gets_no_local_python_path(ready: Checkout, option: list[str]):
     argv = ready.argv("--master", "yarn", *option, "run", SHOW="yes")
     assert [line for line in argv if line.startswith("env ") and ".venv/bin" in line] == []
 
@@ -635,7 +635,7 @@ def test_old_python(checkout: Checkout, version: str):
     assert checkout.call("run").returncode == 0
 
 
-def test_a_system_upgrade_behind_the_link_of_the_venv(checkout: Checkout):
+def test_venv_is_made_again_when_a_system_upgrade_changes_its_python(checkout: Checkout):
     """The link of .venv then leads to another interpreter, which may be one that does not fit."""
     checkout.call("--setup")
     python = checkout.root / ".venv" / "bin" / "python"

@@ -79,7 +79,7 @@ def test_the_wheel_holds_every_file(wheel: Path):
     assert sorted(expected - found) == [] == sorted(found - expected)
 
 
-def test_the_wheel_tells_its_licence_and_commands(wheel: Path):
+def test_wheel_metadata_has_licence_and_commands(wheel: Path):
     archive = zipfile.ZipFile(wheel)
     about = {name.split(".dist-info/")[1]: archive.read(name).decode() for name in archive.namelist() if ".dist-info/" in name}
     assert "Apache License" in about.get("licenses/LICENSE", about.get("LICENSE", ""))

@@ -62,9 +62,7 @@ def browser(chromium: Chrome, address: str) -> Iterator[Chrome]:
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
-def test_a_machine_without_a_browser_is_told_loudly_and_fails_where_it_counts(
-    ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_browser_skips_with_advice_and_fails_in_ci(ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", ci)
     monkeypatch.setattr("tests.needs.shutil.which", lambda name: None)
     with pytest.raises(outcome, match=r"NO BROWSER.*apt-get install chromium chromium-driver \(no apt-get here, or not root\)"):
@@ -301,7 +299,7 @@ def test_filters_tell_apart_what_a_list_would_not(chromium: Chrome, odd_names: t
     assert sorted(found) == [1, 1, 1, 1, 150]
 
 
-def test_a_link_works_again_when_its_place_is_in_the_address_bar(chromium: Chrome, odd_names: tuple[str, list[str]]) -> None:
+def test_link_works_a_second_time_when_its_anchor_is_in_the_address_bar(chromium: Chrome, odd_names: tuple[str, list[str]]) -> None:
     chromium.get("about:blank")
     chromium.get(odd_names[0])
     link = chromium.find_element(By.CSS_SELECTOR, "#finding-list a")
@@ -331,7 +329,7 @@ def notes(browser: Chrome) -> list[str]:
     return [note.text for note in browser.find_elements(By.CSS_SELECTOR, "p.note") if note.text.startswith("Filtered:")]
 
 
-def test_on_paper_are_all_groups_and_behind_it_the_same_hundred(browser: Chrome, page: Page) -> None:
+def test_print_shows_all_groups_and_afterwards_the_same_hundred_return(browser: Chrome, page: Page) -> None:
     browser.find_element(By.ID, "next").click()
     seen = names(browser)
     assert printed(browser) == [group.group_id for group in page.groups] and notes(browser) == []

@@ -131,7 +131,7 @@ def test_a_line_that_is_no_object_is_refused() -> None:
     assert (VALIDATOR.is_valid([]), is_sound([]), is_quarantined([])) == (False, False, True)
 
 
-def test_what_a_cluster_told_is_in_the_schema() -> None:
+def test_snapshots_of_a_real_cluster_are_valid_in_the_schema() -> None:
     told = [one for look in admin_looks() for one in told_envelopes(look)]
     assert len(told) > 400 and [one["group_id"] for one in told if not (VALIDATOR.is_valid(one) and is_sound(one))] == []
 

@@ -88,7 +88,7 @@ def test_an_address_is_never_repeated_with_the_token_in_it(address: str, tmp_pat
         assert CANARY.lower() not in (done.stdout + done.stderr).lower()
 
 
-def test_a_server_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+def test_missing_connect_server_is_named_in_one_line(tmp_path: Path) -> None:
     need_extra("connect", "grpc_status")
     done = call(LAUNCHER, "--remote", "sc://127.0.0.1:1", "run", "--warehouse", tmp_path / "warehouse")
     assert (done.returncode, done.stdout) == (2, ""), done

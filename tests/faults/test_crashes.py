@@ -17,7 +17,7 @@ def test_any_instant_of_a_whole_run(first: int, evenkeel, measured, two_runs: Tw
 
 
 @pytest.mark.slow
-def test_instants_of_whole_runs_behind_each_other(evenkeel, measured, two_runs: TwoRuns, tmp_path: Path) -> None:
+def test_repeated_crashes_of_whole_runs(evenkeel, measured, two_runs: TwoRuns, tmp_path: Path) -> None:
     check_crashes(evenkeel, measured, two_runs, tmp_path, [tuple(instants(two_runs, 3))])
 
 

@@ -108,7 +108,7 @@ def test_a_row_of_another_warehouse_is_refused_and_found(
     assert f"found a run of warehouse {wrote}, expected runs of this one, {identity(warehouse)}" in str(finding)
 
 
-def test_the_lock_file_is_not_what_tells_two_warehouses_apart_later(make_tables, empty_warehouse: Path, tmp_path: Path) -> None:
+def test_copied_or_moved_warehouse_runs_with_any_lock_file(make_tables, empty_warehouse: Path, tmp_path: Path) -> None:
     """A copy with a stale lock file, and a moved warehouse, are as good as any other once no run is at work."""
     copy = tmp_path / "copy"
     shutil.copytree(empty_warehouse, copy)

@@ -206,7 +206,7 @@ def test_verify_and_the_next_run_take_them_too(hostile: tuple[Path, str], evenke
         pytest.param("http://localhost:1/w", "UnsupportedOperationException", marks=pytest.mark.slow),
     ],
 )
-def test_a_warehouse_that_cannot_be_opened_is_told_in_one_line(place: str, told: str, evenkeel, capfd: pytest.CaptureFixture[str]) -> None:
+def test_warehouse_that_cannot_be_opened_is_named_in_one_line(place: str, told: str, evenkeel, capfd: pytest.CaptureFixture[str]) -> None:
     assert evenkeel("land", "--warehouse", place) == 2
     (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("evenkeel: warehouse")]
     assert told in line and place in line

@@ -58,7 +58,7 @@ def test_an_interrupt_ends_the_running_jobs_and_what_follows_gets_its_own_answer
 
 
 @pytest.mark.slow
-def test_a_commit_that_lands_behind_the_recovery_is_taken_back_by_the_next_run(
+def test_next_run_takes_back_a_commit_that_came_after_the_recovery(
     evenkeel, spark: SparkSession, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted, undisturbed = tmp_path / "interrupted", tmp_path / "undisturbed"
@@ -87,7 +87,7 @@ def test_a_commit_that_lands_behind_the_recovery_is_taken_back_by_the_next_run(
 
 
 @pytest.mark.slow
-def test_an_interrupt_during_the_last_commit_comes_behind_it(
+def test_interrupt_during_the_last_commit_leaves_a_published_run(
     evenkeel, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every command ends by the same commit; landing is the quickest."""

@@ -159,7 +159,7 @@ def test_a_log_may_begin_with_a_checkpoint(table: str, copied: Callable[..., Pat
     assert check_folder(warehouse).damages == []
 
 
-def test_several_damages_are_all_told_in_order(copied: Callable[..., Path]) -> None:
+def test_all_damages_of_several_tables_are_reported(copied: Callable[..., Path]) -> None:
     warehouse = copied("runs", "movements", "findings")
     for table, inflict in (("runs", damages.torn_commit), ("movements", damages.flipped_file), ("findings", damages.missing_file)):
         inflict(warehouse / table)
@@ -288,7 +288,7 @@ def test_a_name_too_long_for_checksums_beside_it_ends_no_check(copied: Callable[
     assert checked.skipped == ["Parquet files to the last byte: the hidden checksums beside 1 of them are missing"]
 
 
-def test_each_gap_is_told_once(copied: Callable[..., Path]) -> None:
+def test_each_gap_in_the_log_is_reported_once(copied: Callable[..., Path]) -> None:
     warehouse = copied("movements")
     commit = damages.log_file(warehouse / "movements", 1)
     for version in (5, 9):

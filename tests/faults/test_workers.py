@@ -151,7 +151,7 @@ def any_try(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("any_try")
-def test_too_little_memory_is_said_in_place_of_the_error() -> None:
+def test_error_for_too_little_memory_names_the_limit() -> None:
     def work(numbers: object) -> Iterator[dict[str, Any]]:
         yield {"n": len(bytearray(2 * MEMORY_MB * 1024 * 1024))}
 
@@ -167,7 +167,7 @@ def test_a_second_try_gives_the_same_rows_in_order() -> None:
 
 
 @pytest.mark.usefixtures("any_try")
-def test_an_error_is_told_once_and_names_the_group() -> None:
+def test_error_of_a_worker_names_the_group_once() -> None:
     def work(numbers: object) -> Iterator[dict[str, Any]]:
         yield {}
         raise GroupFailedError("g, generation 3: KeyError: 'x'")
@@ -186,9 +186,7 @@ def test_an_error_is_told_once_and_names_the_group() -> None:
 @pytest.mark.usefixtures("second_try")
 @pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\x64half a message"])
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGKILL, "SIGKILL"), (signal.SIGRTMIN + 3, signal.SIGRTMIN + 3)])
-def test_a_process_that_ends_while_it_sends_is_told_with_its_group(
-    sent: bytes, number: int, name: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_that_dies_while_it_sends_names_its_group(sent: bytes, number: int, name: object, monkeypatch: pytest.MonkeyPatch) -> None:
     def hand_over(work: object, explain: object, writer: Any) -> None:
         os.write(writer.fileno(), sent)
         os.kill(os.getpid(), number)
@@ -278,7 +276,7 @@ def test_a_group_that_fails_in_landing_is_named(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_cannot_be_decoded_within_memory_is_told_with_its_place(columns: dict[str, Any], where: str) -> None:
+def test_decoding_out_of_memory_names_the_record(columns: dict[str, Any], where: str) -> None:
     before = resource.getrlimit(resource.RLIMIT_AS)
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -84,7 +84,7 @@ def generations(
 
 
 @pytest.mark.parametrize("group_id", [*JAVA_GROUPS, *PYTHON_GROUPS])
-def test_members_own_what_they_were_told(
+def test_members_own_what_their_clients_received(
     group_id: str, witnesses: dict[str, list[Witness]], generations: dict[str, list[Observed]]
 ) -> None:
     """One of a KIP-848 group may get its target in parts, the last of them in a later epoch: it is told no more than the target."""

@@ -56,7 +56,7 @@ def test_columns_are_those_of_sparks_kafka_source(collected: Path) -> None:
 
 
 @pytest.mark.parametrize("group_id", [CLASSIC, COOPERATIVE, STATIC])
-def test_members_own_what_they_were_told(group_id: str, collected: Path, history: History) -> None:
+def test_members_own_what_their_clients_received(group_id: str, collected: Path, history: History) -> None:
     generations = [row for row in captures.decoded(collected, "snapshot") if row["group_id"] == group_id]
     generations.sort(key=lambda row: row["position"])
     owned = [{member["member_id"]: owned_by(member) for member in row["members"]} for row in generations]
@@ -77,7 +77,7 @@ def test_a_static_member_comes_back_under_its_name(collected: Path) -> None:
     assert len(ids) == 2
 
 
-def test_looks_before_and_after(collected: Path, broker: Broker, history: History) -> None:
+def test_metadata_snapshots_before_and_after_collecting_match_the_broker(collected: Path, broker: Broker, history: History) -> None:
     before, after = captures.looks(collected)
     assert before["observed_at_ms"] <= after["observed_at_ms"]
     (cluster_id,) = re.findall("^cluster.id=(.*)$", (broker.log / "meta.properties").read_text(), re.MULTILINE)
@@ -111,7 +111,7 @@ def test_the_cluster_stays_as_it_is(collect: Collect, broker: Broker, tmp_path: 
     assert (written(broker), groups(), sorted(broker.admin.list_topics().topics)) == before
 
 
-def test_the_last_line_tells_what_to_do_next(collect: Collect, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_last_line_of_collect_names_the_next_command(collect: Collect, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a folder"
     assert collect(folder) == 0
     told = capsys.readouterr()
@@ -151,7 +151,7 @@ def transactions(broker: Broker, history: History) -> Iterator[Transactions]:
     producer.close()
 
 
-def test_an_open_transaction_is_read_when_it_is_settled(
+def test_open_transaction_is_read_once_it_is_committed(
     collect: Collect, broker: Broker, commits: Commits, transactions: Transactions, tmp_path: Path
 ) -> None:
     """What comes behind it in its partition waits with it, as for every reader of committed records."""
@@ -167,7 +167,9 @@ def test_an_open_transaction_is_read_when_it_is_settled(
     assert {"open", "behind"} <= set(captures.notes(tmp_path))
 
 
-def test_a_position_behind_the_last_marker_is_kept(collect: Collect, transactions: Transactions, broker: Broker, tmp_path: Path) -> None:
+def test_stored_position_is_after_the_last_transaction_marker(
+    collect: Collect, transactions: Transactions, broker: Broker, tmp_path: Path
+) -> None:
     """The end of a transaction takes an offset without being a record: a collection must not wait for one there."""
     transactions.begin(0, 1, "last")
     transactions.end(commits=True)

@@ -88,7 +88,7 @@ def test_a_signal_before_the_first_file_saves_what_was_read(broker: Broker, hist
     assert captures.records(folder) == committed(broker)
 
 
-def test_following_looks_now_and_then(broker: Broker, history: History, tmp_path: Path) -> None:
+def test_following_writes_a_metadata_snapshot_each_interval(broker: Broker, history: History, tmp_path: Path) -> None:
     folder = tmp_path / "captures"
     with following(broker, folder, "--metadata-interval", "0.5") as collector:
         wait_for(lambda: len(captures.looks(folder)) >= 4, "looks")

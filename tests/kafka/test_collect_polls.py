@@ -84,7 +84,7 @@ def owned(members: list[Member]) -> dict[str, Owned]:
     return {member_id: member.owned for member in members for member_id in member.member_ids}
 
 
-def test_a_topic_that_may_not_be_read_is_told_and_groups_are_polled(
+def test_without_read_right_on_the_topic_collect_warns_and_polls_groups(
     collect: Collect, broker: Broker, groups: Groups, login: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "f"
@@ -117,7 +117,7 @@ def test_a_classic_group_shows_what_its_members_subscribe_to(collect: Collect, g
     assert {member["client_host"] for member in line["members"]} == {"/127.0.0.1"}
 
 
-def test_a_kip848_group_shows_its_target_and_what_is_held(collect: Collect, groups: Groups, tmp_path: Path) -> None:
+def test_polled_kip848_group_has_target_and_current_assignment(collect: Collect, groups: Groups, tmp_path: Path) -> None:
     assert collect(tmp_path, "--poll") == 0
     line = last(captures.polls(tmp_path), KIP848)
     assert (line["group_type"], line["state"], line["strategy"]) == ("consumer", "Stable", "uniform")

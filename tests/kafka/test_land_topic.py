@@ -208,7 +208,7 @@ def test_each_partition_of_the_topic_is_a_partition_of_spark(spark: SparkSession
 # -- secrets
 
 
-def test_no_secret_is_told(
+def test_secret_is_in_no_plan_log_line_or_file(
     spark: SparkSession, live: Live, broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In no plan, in nothing that Spark's UI or event log shows, in no log line, and in nothing that the run writes."""

@@ -29,7 +29,9 @@ def rebalance(broker: Broker) -> None:
     first.close()
 
 
-def test_growth_before_the_first_look_is_no_fault(make_tables: Evenkeel, broker: Broker, collect: Collect, tmp_path: Path) -> None:
+def test_topic_growth_before_the_first_metadata_snapshot_is_no_fault(
+    make_tables: Evenkeel, broker: Broker, collect: Collect, tmp_path: Path
+) -> None:
     broker.make_topic(TOPIC, PARTITION_COUNT)
     rebalance(broker)
     for grown in broker.admin.create_partitions([NewPartitions(TOPIC, 2 * PARTITION_COUNT)]).values():
