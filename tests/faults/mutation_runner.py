@@ -36,7 +36,7 @@ WHOLE_LIMIT_FACTOR = 3.0
 """All tests together may take three times as long: a mutant that makes each of them a little slower would hold up the others for hours."""
 MEMORY_BYTES = 6 << 30
 """For a mutant that grows without end; tests take a tenth of it."""
-OPENS_THE_SESSION = "tests/spark/test_lease.py::test_the_second_is_told_who_holds_it"
+OPENS_THE_SESSION = "tests/spark/test_lease.py::test_busy_lease_names_its_holder"
 """One that does not read tables without Spark: the library for that has threads, which a fork would lack."""
 
 

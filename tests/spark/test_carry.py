@@ -107,7 +107,7 @@ def rewritten(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def test_a_rewrite_behind_a_run_boundary_is_recognised() -> None:
+def test_rewrite_after_a_run_boundary_is_recognised() -> None:
     rewrites = 0
     for seed in range(SEED, SEED + 30):
         snapshots, looks = history(Random(seed))

@@ -82,7 +82,7 @@ def test_tables_are_those_of_sorted_arrival(warehouse: Path, demo_warehouse: Pat
     assert_equal_warehouses(warehouse, demo_warehouse)
 
 
-def test_only_what_is_behind_the_checkpoint_was_computed_again(warehouse: Path, late: set[tuple[int, int]]) -> None:
+def test_only_generations_after_the_checkpoint_are_computed_again(warehouse: Path, late: set[tuple[int, int]]) -> None:
     behind = {key: redone_behind(snapshots, late) for key, snapshots in snapshots_by_group(warehouse).items()}
     kinds = [None if place is None else place < 0 for place in behind.values()]
     assert min(kinds.count(None), kinds.count(True), kinds.count(False)) > 3, "untouched, from the beginning, from a checkpoint"

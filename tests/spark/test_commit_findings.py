@@ -224,7 +224,7 @@ def test_a_broker_that_takes_most_of_the_offset_records(found: dict[str, list[Ro
     assert [row["rule_id"] for row in found["just enough"]] == ["coordinator_hot"]
 
 
-def test_it_is_told_at_a_group_that_is_known(found: dict[str, list[Row]]) -> None:
+def test_finding_on_a_busy_coordinator_is_at_a_known_group(found: dict[str, list[Row]]) -> None:
     (row,) = found["at a group that is known"]
     assert (row["group_id"], row["evidence"]["own_offset_record_count"], row["evidence"]["group_count"]) == ("a", "1", "2")
 

@@ -103,7 +103,7 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> list[list[Path]]:
 
 
 @pytest.mark.parametrize("order", ["210", *[pytest.param(order, marks=pytest.mark.slow) for order in ("012", "120", "201")]])
-def test_any_kinds_of_records_at_one_place_end_the_same_in_any_order(
+def test_conflicts_of_all_kinds_of_records_give_equal_tables_in_any_order(
     order: str, make_tables, contested: list[list[Path]], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     settings, expected = tmp_path / "any.yaml", tmp_path_factory.getbasetemp() / "contested at once"

@@ -61,7 +61,7 @@ def test_any_line_of_records_fits_its_columns(line: bytes) -> None:
 
 
 @given(records.lines(records.look()))
-def test_any_line_of_looks_fits_its_columns(line: bytes) -> None:
+def test_any_line_of_cluster_metadata_fits_its_columns(line: bytes) -> None:
     assert_fits(list(cluster_metadata.decode_line(line)))
 
 
@@ -183,7 +183,7 @@ def test_a_line_without_a_position_of_its_own_is_found_by_file_and_number(tmp_pa
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_rows_of_much_text_are_not_held_at_once(is_packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoded_lines_are_batched_by_their_size(is_packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A packed file is one piece, whatever it unpacks to; a look at a large cluster is a line of a hundred megabytes."""
     lines = [json.dumps({**records.look(), "observed_at_ms": time_ms}) for time_ms in range(1_000, 1_005)]
     text = "\n".join(lines).encode()
@@ -195,7 +195,7 @@ def test_rows_of_much_text_are_not_held_at_once(is_packed: bool, tmp_path: Path,
     assert found == [["1000 t", "1001 t"], ["1002 t", "1003 t"], ["1004 t"]]
 
 
-def test_objects_of_much_text_are_not_held_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoded_objects_are_batched_by_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f").write_text('{"key":1}{"key":2}{"key":3}')
     monkeypatch.setattr(decode_udfs, "TEXT_BYTES", 18)
     batches = decode_udfs.decode_formatter_objects(iter([piece_batch(tmp_path / "f", WHOLE)]), separator='{"key":')

@@ -81,7 +81,7 @@ def test_markers_tell_which_commits_are_certain(dumped: Path) -> None:
     assert uncertain(dumped) == TRANSACTIONS
 
 
-def test_raw_log_takes_the_place_of_a_dump(make_tables: Land, raw: Path, dumped: Path, tmp_path: Path) -> None:
+def test_raw_log_replaces_a_dump(make_tables: Land, raw: Path, dumped: Path, tmp_path: Path) -> None:
     """Its groups begin anew; those that only the dump tells of stay."""
     log = raw.parent / "log.parquet"
     assert make_tables("land", "--warehouse", dumped, "--input", log, LOOKS, "--cluster-id", "c") == 0

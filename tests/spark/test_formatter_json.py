@@ -148,7 +148,7 @@ def in_parts(make_tables, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
 
 
 @pytest.mark.parametrize("name", TOMBSTONES)
-def test_a_tombstone_finds_its_place_in_any_part(name: str, in_parts: tuple[Path, Path]) -> None:
+def test_tombstone_gets_its_position_in_any_partial_capture(name: str, in_parts: tuple[Path, Path]) -> None:
     log, group = TOMBSTONES[name][0], f"fraud-{list(TOMBSTONES).index(name)}"
 
     def of_group(warehouse: Path, table: str) -> list[dict[str, Any]]:
@@ -175,7 +175,7 @@ def test_parts_in_contradiction_are_refused(make_tables, tmp_path: Path, capfd: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [("formatter", "raw"), ("raw", "formatter")])
-def test_raw_records_take_the_place_of_what_was_printed(order: tuple[str, ...], make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_raw_records_replace_printed_records(order: tuple[str, ...], make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
     inputs = {
         "raw": [DEMO / "consumer_offsets.parquet", LOOKS],
         "formatter": [write(tmp_path, "g", printed(GROUPS)), write(tmp_path, "c", printed(COMMITS))],

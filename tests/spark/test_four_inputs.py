@@ -100,7 +100,7 @@ def test_described_commits_are_the_admin_clients(snapshots: Path, described: Pat
 
 
 @pytest.mark.slow
-def test_each_stable_look_is_the_last_generation_of_the_log(snapshots: Path, demo_warehouse: Path) -> None:
+def test_snapshot_of_a_stable_group_equals_the_last_generation_of_the_log(snapshots: Path, demo_warehouse: Path) -> None:
     """A stable group holds what its last record before the look says; groups that convert or reconcile do not stand still."""
     log: dict[str, list[tuple[float, Held]]] = defaultdict(list)
     for row in sorted(rows(demo_warehouse, "subscription_snapshots"), key=lambda row: row["position"]):
@@ -146,7 +146,7 @@ def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse:
 
 
 @pytest.mark.parametrize("first", [pytest.param("snapshot", marks=pytest.mark.slow), "describe"])
-def test_the_source_that_tells_more_stays(first: str, make_tables, spark: SparkSession, tmp_path: Path) -> None:
+def test_the_more_detailed_source_stays_in_any_order(first: str, make_tables, spark: SparkSession, tmp_path: Path) -> None:
     """Whichever comes first; a group that only the lesser one tells of keeps that. Once as lines, once as Parquet."""
     look, as_of = write_look(tmp_path, 16)
     lines = [json.dumps(envelope) for envelope in told_envelopes(admin_looks()[16]) if envelope["group_id"] != "mart-rack"]
@@ -170,7 +170,7 @@ def test_the_source_that_tells_more_stays(first: str, make_tables, spark: SparkS
 
 
 @pytest.mark.slow
-def test_looks_have_numbers_and_no_beginning(described: Path) -> None:
+def test_described_groups_have_inferred_generations_and_no_creation(described: Path) -> None:
     """A group that was there at the first look is not created by it, and a look that shows the same again is no rebalance."""
     audits = [row for row in rows(described, "generation_audits") if row["basis"] == "observed"]
     by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)

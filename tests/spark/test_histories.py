@@ -47,11 +47,11 @@ def numbers(spark: SparkSession, *looks: tuple[int, str, int | None], retained_f
     return [row["generation"] for row in numbered if row["is_generation_inferred"]]
 
 
-def test_looks_that_differ_are_numbered(spark: SparkSession) -> None:
+def test_differing_snapshots_get_inferred_generations(spark: SparkSession) -> None:
     assert numbers(spark, (1, "a", None), (2, "a", None), (3, "b", None), (4, "a", None), (5, "a", None)) == [1, 1, 2, 3, 3]
 
 
-def test_an_earlier_look_moves_the_numbers_behind_it(spark: SparkSession) -> None:
+def test_earlier_snapshot_raises_later_inferred_generations(spark: SparkSession) -> None:
     assert numbers(spark, (1, "b", None), (2, "a", 1), (3, "a", 1), (4, "b", 2)) == [1, 2, 2, 3]
 
 
@@ -61,7 +61,7 @@ def test_what_retention_left_keeps_its_numbers(spark: SparkSession) -> None:
     assert numbers(spark, (100, "d", 10), (101, "d", None), (102, "e", None), retained_from=later) == [10, 10, 11]
 
 
-def test_subscriptions_that_are_not_told_are_all_that_the_group_holds(spark: SparkSession) -> None:
+def test_unknown_subscriptions_are_all_topics_that_the_group_owns(spark: SparkSession) -> None:
     held = [member_row("a", topics=None, owned=None, assigned=entries(u=[1], t=[0])), member_row("b", topics=None)]
     held += [member_row("c", topics=["x"], owned=entries(x=[4]))]
     rows = snapshots(spark, snapshot_row("g", 1, *held), snapshot_row("h", 1, member_row("a")), snapshot_row("i", 1))
@@ -150,7 +150,9 @@ def test_a_life_ends_with_a_tombstone_or_a_lower_generation(name: str, lived: di
 
 
 @pytest.mark.parametrize("name", ENDED)
-def test_the_first_value_behind_a_consumer_groups_end(name: str, lived: dict[str, list[tuple[int, bool]]]) -> None:
+def test_conversion_is_recognised_in_the_first_classic_record_after_a_tombstone(
+    name: str, lived: dict[str, list[tuple[int, bool]]]
+) -> None:
     assert lived[name] == [(6, ENDED[name][-1]), (6, False)]
 
 

@@ -19,7 +19,7 @@ GROUP = {"cluster_id": "c", "group_id": "g"}
 # -- assign
 
 
-def test_a_topic_is_new_to_looks_once(spark: SparkSession) -> None:
+def test_topic_is_new_only_in_the_first_run_with_its_metadata(spark: SparkSession) -> None:
     """What no look has shown is inferred, until one does. A count that stays unconfirmed behind that look is not asked for again."""
     seen = looks(
         spark,
@@ -119,7 +119,7 @@ def unsolved(position: int, status: str, basis: str = "counterfactual") -> Row:
         pytest.param([audit_row(3, "observed", member_count=0)], 2, id="it was empty: an older one tells the assignor"),
     ],
 )
-def test_the_audit_reads_from_where_everything_is_told(spark: SparkSession, changed: list[Row], expected: int) -> None:
+def test_audit_reads_back_to_a_generation_that_all_strategies_continue_from(spark: SparkSession, changed: list[Row], expected: int) -> None:
     """Generation 4 is new; 1 to 3 are audited, and each case changes rows of them. Later audits do not count: 4 is made anew."""
     sound = [audit_row(position, basis) for position in (1, 2, 3, 4) for basis in ("observed", "recomputed", "counterfactual")]
     replaced = {(row["position"], row["basis"], row["strategy"]) for row in changed}

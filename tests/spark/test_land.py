@@ -84,7 +84,7 @@ def test_keys_cannot_imitate_each_other(spark: SparkSession) -> None:
     assert [outcome for _, outcome, _, _ in found] == ["landed", "landed"]
 
 
-def test_places_of_sources_and_tables_cannot_imitate_each_other(spark: SparkSession) -> None:
+def test_record_keys_of_sources_and_tables_do_not_collide(spark: SparkSession) -> None:
     """A printed tombstone of the group '5', its third record, is not the record 3@5; nor is it the group's third snapshot."""
     of_group = {"source": "formatter-json", "source_position": "f line 3"}
     printed_end = {**tombstone(3, "x", group="5"), **of_group}
@@ -106,7 +106,7 @@ RAW = {
 }
 
 
-def test_a_place_of_the_log_has_one_record_whatever_it_tells(spark: SparkSession) -> None:
+def test_one_offset_of_the_log_has_one_record_of_whatever_kind(spark: SparkSession) -> None:
     """At once and in two runs the same one of two stays; each two in a cluster of their own."""
     of_h = {"another one's", "another foreign one's"}
     pairs = [(one, other) for one, other in itertools.combinations(RAW, 2) if one not in of_h or other != "of another partition"]
@@ -148,7 +148,7 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
-def test_all_that_is_told_of_a_snapshot_is_its_content(spark: SparkSession) -> None:
+def test_every_stored_field_of_a_snapshot_counts_in_its_fingerprint(spark: SparkSession) -> None:
     """Its fingerprint is of what members hold, in whatever order; what else is stored must not depend on which of two came first."""
     same = snapshot(1, "x", source="snapshot", **TOLD)
     pairs = {str(changes): [same, snapshot(1, "x", source="snapshot", **{**TOLD, **changes})] for changes in CHANGES}
@@ -156,12 +156,12 @@ def test_all_that_is_told_of_a_snapshot_is_its_content(spark: SparkSession) -> N
     assert settled_apart(spark, {**pairs, "nothing": [same, same]}) == {**expected, "nothing": ["duplicate", "landed"]}
 
 
-def test_other_clusters_have_the_same_places(spark: SparkSession) -> None:
+def test_equal_offsets_of_two_clusters_do_not_conflict(spark: SparkSession) -> None:
     found = settled(spark, commit(1, "x"), {**commit(1, "y"), "cluster_id": "d"})
     assert [outcome for _, outcome, _, _ in found] == ["landed", "landed"]
 
 
-def test_another_content_at_the_same_place_is_a_conflict(spark: SparkSession) -> None:
+def test_different_content_at_one_offset_is_a_conflict(spark: SparkSession) -> None:
     """Which of them lands does not depend on their order in the input."""
     rows = [commit(1, "y"), commit(1, "v"), commit(1, "y")]
     expected = [
@@ -191,7 +191,7 @@ def test_which_content_stays_does_not_depend_on_which_landed_first(spark: SparkS
     assert v_was_first == [("3@1", "quarantined", True, "conflicting_content")]
 
 
-def test_quarantine_keeps_each_content_at_each_place_once(spark: SparkSession) -> None:
+def test_quarantine_keeps_each_content_of_a_line_once(spark: SparkSession) -> None:
     """Two files of one name have their first lines at the same place."""
     rows = [bad("f line 1", "p"), bad("f line 1", "q"), bad("f line 1", "p"), bad("f line 2", "p")]
     assert settled(spark, *rows) == [

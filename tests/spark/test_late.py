@@ -39,7 +39,7 @@ def test_what_a_run_writes_again_for_one_reason_is_asked_for_others_too(make_tab
     assert_equal_warehouses(tmp_path / "pieces", tmp_path / "at once")
 
 
-def test_a_printed_tombstone_gets_its_time_from_what_is_printed_behind_it(make_tables, tmp_path: Path) -> None:
+def test_printed_tombstone_gets_its_time_from_the_next_record(make_tables, tmp_path: Path) -> None:
     value = printed(GROUPS)[0]
     end = json.dumps({"key": json.loads(value)["key"], "value": None}, separators=(",", ":"))
     alone, both = write(tmp_path, "1.txt", [end]), write(tmp_path, "2.txt", [end, value])

@@ -66,7 +66,7 @@ def lease_of(spark: SparkSession, location: str, clock: Clock, run_id: str = "r"
     return Lease(spark, location, Holder(run_id, "host-1", 17, clock.at.isoformat()), clock)
 
 
-def test_the_second_is_told_who_holds_it(spark: SparkSession, made: str, clock: Clock) -> None:
+def test_busy_lease_names_its_holder(spark: SparkSession, made: str, clock: Clock) -> None:
     with leased(spark, made, Holder("it's first", "host-1", 17, START.isoformat()), 0, clock):
         clock.at += timedelta(seconds=90)
         with pytest.raises(WarehouseBusyError, match=r"held by run it's first \(process 17 on host-1\), started 90 s ago; wait"):

@@ -167,14 +167,14 @@ def test_a_log_that_is_not_the_one_that_was_read(stored: dict[str, int], message
     assert str(refused.value).endswith("land cluster c under another name, with --cluster-id")
 
 
-def test_what_was_removed_before_it_was_read_is_told(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+def test_offsets_removed_before_they_were_read_are_logged(play: Play, caplog: pytest.LogCaptureFixture) -> None:
     assert begin(play, {"c i 0": 0, "c i 1": 0}).work.spans == (Span(0, 2, 9),)
     assert (
         caplog.messages[0] == f"lost: offsets 0 to 1 of {OFFSETS_TOPIC}, partition 0, were removed from the cluster before they were read"
     )
 
 
-def test_a_look_has_the_time_of_its_taking(play: Play) -> None:
+def test_metadata_snapshot_has_the_time_it_was_taken(play: Play) -> None:
     look = json.loads(begin(play, {}).look())
     assert look == {"observed_at_ms": int(NOW.timestamp() * 1000), "cluster_id": "c", "brokers": [], "topics": [play.topic]}
 
@@ -241,7 +241,7 @@ def test_rows_have_the_columns_that_are_declared(play: Play) -> None:
     assert part.to_pylist() == [expected]
 
 
-def test_silence_is_told(play: Play) -> None:
+def test_silent_broker_is_an_error_with_the_partition(play: Play) -> None:
     play.steps, play.outage = [batch(5, 3, 4)], "no route"
     with pytest.raises(CollectionBrokenError) as broken:
         read(Span(0, 3, 9))
@@ -258,7 +258,7 @@ def test_who_takes_the_records_may_need_long(play: Play) -> None:
     assert taken == [3, 4]
 
 
-def test_what_a_reader_takes_beyond_its_memory_is_told_with_its_place(play: Play) -> None:
+def test_reader_out_of_memory_names_partition_and_offset(play: Play) -> None:
     """Bound from the first records on: before them the client's threads have not all set aside what they may need."""
     before, bounds = resource.getrlimit(resource.RLIMIT_AS), []
     steps = [lambda: batch(4, 3), lambda: NOTHING, lambda: bytes(4 * (MEMORY_MB + CLIENT_MB) * 2**20)]

@@ -55,7 +55,7 @@ def audit_row(group_id: str, position: int, topics_hash: str, **changes: Any) ->
     return {**row, "member_count": 1, "is_settled": True, **changes}
 
 
-def test_the_newest_generation_tells_what_it_knew(spark: SparkSession) -> None:
+def test_newest_generation_has_the_partition_counts_it_was_assigned_with(spark: SparkSession) -> None:
     audits = [
         audit_row("g", 1, "old"),
         audit_row("g", 2, "new"),
@@ -68,7 +68,7 @@ def test_the_newest_generation_tells_what_it_knew(spark: SparkSession) -> None:
     assert [(row["group_id"], row["position"], row["topic"], row["known_count"]) for row in found.collect()] == [("g", 2, "t", 2)]
 
 
-def test_a_topic_has_grown_where_the_newest_look_has_more_than_was_known(spark: SparkSession) -> None:
+def test_topic_has_grown_if_the_newest_metadata_has_more_partitions(spark: SparkSession) -> None:
     """``again`` had three at 10 ms, two at 20 ms and three again: what is there now was first seen at 30 ms."""
     newest = spark.createDataFrame(
         [("c", "g", 1, name, known) for name, known in {"same": 2, "grew": 2, "shrank": 4, "created": 0, "deleted": 1, "again": 2}.items()],

@@ -143,7 +143,7 @@ def test_the_last_record_of_a_foreign_group_stays(make_tables, tmp_path: Path) -
     assert sorted(row["offset"] for row in rows(tmp_path / "warehouse", "group_records")) == [3, 4, 5]
 
 
-def test_two_old_looks_stay_and_the_one_at_the_offsets_topic(kept: Kept) -> None:
+def test_retention_keeps_two_old_metadata_snapshots_and_the_offsets_topic(kept: Kept) -> None:
     had = sorted({row["observed_at"] for row in rows(kept.before, "topic_snapshots")})
     old = [moment for moment in had if moment.date() < KEPT_FROM]
     found = [(row["observed_at"], row["topic"]) for row in rows(kept.maintained, "topic_snapshots")]

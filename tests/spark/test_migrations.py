@@ -73,7 +73,7 @@ def without_contract(line: str) -> str:
     return json.dumps(action)
 
 
-def test_every_table_tells_its_contract(demo_warehouse: Path) -> None:
+def test_every_table_declares_its_contract_version(demo_warehouse: Path) -> None:
     assert declared(demo_warehouse, PROPERTY) == dict.fromkeys(TABLES, str(CONTRACT_VERSION))
 
 

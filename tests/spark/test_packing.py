@@ -199,7 +199,7 @@ def stored_rows(step: Step) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         pytest.param(ClusterLooks([0, 50], {"t": [TopicRun(0, 1, 1)], "u": [TopicRun(0, 0, 1)]}), ["topic_deleted"], id="it is gone"),
     ],
 )
-def test_a_topic_is_deleted_only_where_looks_tell(cluster: ClusterLooks, causes: list[str]) -> None:
+def test_movement_is_caused_by_deletion_only_if_metadata_shows_it(cluster: ClusterLooks, causes: list[str]) -> None:
     """In generation 2 a subscribes to t alone, in generation 3 there is nobody."""
     history = (
         snapshot(1, {"a": "t0 u0"}, member("a", "tu"), joined_at_ms=10),
@@ -272,7 +272,7 @@ def runs(spark: SparkSession, *rows: dict) -> dict[str, list[tuple]]:
     return by_topic
 
 
-def test_looks_that_show_the_same_are_one_run(spark: SparkSession) -> None:
+def test_equal_consecutive_metadata_of_a_topic_is_packed_as_one(spark: SparkSession) -> None:
     one, two = [["r1"]], [["r1"], ["r1"]]
     assert runs(
         spark,
@@ -294,7 +294,7 @@ def test_an_id_that_is_not_known_is_no_change_of_id_every_time(spark: SparkSessi
     assert runs(spark, *rows) == {"t": [(0, 1, 1, None)]}
 
 
-def test_clusters_count_their_own_looks(spark: SparkSession) -> None:
+def test_metadata_snapshots_are_numbered_per_cluster(spark: SparkSession) -> None:
     rows = [look_row("t", 10, [["r1"]]), look_row("t", 5, [["r1"]], cluster_id="d"), look_row("t", 10, [["r1"]], cluster_id="d")]
     found = topic_runs(looks(spark, *rows)).orderBy("cluster_id").collect()
     assert [(row["cluster_id"], row["first_look"], row["last_look"]) for row in found] == [("c", 0, 0), ("d", 0, 1)]

@@ -73,7 +73,7 @@ def looks_between(folder: Path, name: str, first: int, behind: int) -> Path:
 
 @pytest.mark.parametrize("order", ["looks last", "looks backwards"])
 @pytest.mark.slow
-def test_late_looks_give_what_timely_ones_give(order: str, make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_late_metadata_snapshots_give_equal_tables(order: str, make_tables, demo_warehouse: Path, tmp_path: Path) -> None:
     """A look changes how the topics of generations around it are resolved, and those of all that were inferred without it."""
     records = DEMO / "consumer_offsets.parquet"
     if order == "looks last":

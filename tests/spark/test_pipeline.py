@@ -98,7 +98,7 @@ def test_each_run_says_what_it_read_and_wrote_and_which_versions_count(land, war
     assert not (warehouse / "_staging").exists()
 
 
-def test_a_run_hands_on_what_earlier_ones_have_told(land, warehouse: Path) -> None:
+def test_run_keeps_last_writers_and_origins_of_earlier_runs(land, warehouse: Path) -> None:
     assert [land("first", 0), land("second", 0)] == [0, 0]
     first, second = runs(warehouse)
     assert told(second, "input_counts")["duplicate"] == 1
@@ -106,7 +106,7 @@ def test_a_run_hands_on_what_earlier_ones_have_told(land, warehouse: Path) -> No
         assert told(first, name) and told(second, name) == told(first, name)
 
 
-def test_a_json_log_tells_each_phase_and_at_last_what_was_published(land_with_gates, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_log_has_each_phase_and_a_last_line_on_the_published_run(land_with_gates, capfd: pytest.CaptureFixture[str]) -> None:
     def logged(run_id: str, *offsets: int) -> list[dict[str, Any]]:
         assert land_with_gates(run_id, *offsets, options=("--log-format", "json")) == 0
         return [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
@@ -161,7 +161,7 @@ def test_a_run_with_nothing_new_decodes_nothing_and_leaves_the_page(
     assert "as of 2026-11-22" in run(22)[1]
 
 
-def test_the_same_input_in_another_place_is_the_same_run(make_tables, after_first: Path, landed: Path, tmp_path: Path) -> None:
+def test_same_input_in_another_folder_is_the_same_run(make_tables, after_first: Path, landed: Path, tmp_path: Path) -> None:
     before, moved = versions(landed), tmp_path / "elsewhere" / "b.jsonl"
     moved.parent.mkdir()
     shutil.copy(after_first.parent / "first-1.jsonl", moved)
@@ -231,7 +231,7 @@ def test_a_repeated_run_takes_back_nothing(land, spark: SparkSession, landed: Pa
     assert versions(landed) == before
 
 
-def test_the_log_tells_where_records_went(land, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_counts_landed_skipped_and_quarantined_records(land, capsys: pytest.CaptureFixture[str]) -> None:
     connect = {"key_b64": group_key("g"), "value_b64": group_value(1, protocol_type="connect")}
     line = record_line(offset=8, **{name: base64.b64encode(part).decode() for name, part in connect.items()}) + "\n"
     assert land("r", 1, lines=line + record_line(offset=9, key_b64=None) + "\n") == 0

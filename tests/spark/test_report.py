@@ -48,7 +48,7 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in frame.collect()]
 
 
-def test_a_group_is_figured_over_its_history_and_at_its_last_settled_generation(spark: SparkSession) -> None:
+def test_group_row_sums_its_history_and_shows_its_last_settled_generation(spark: SparkSession) -> None:
     loads = {"strategy": "range", "partitions_per_member_min": 1, "partitions_per_member_max": 3, "imbalance_ratio": 1.5}
     loads |= {"partitions_per_member_mean": 2.0}
     audits = frame(
@@ -362,7 +362,7 @@ def test_every_other_group_gets_a_page_and_programs_get_files(
     assert len(members) == len(groups)
 
 
-def test_a_place_that_cannot_be_written_is_told_in_one_line(evenkeel, demo_warehouse: Path, tmp_path: Path, capsys) -> None:
+def test_output_that_cannot_be_written_is_named_in_one_line(evenkeel, demo_warehouse: Path, tmp_path: Path, capsys) -> None:
     (tmp_path / "file").write_text("")
     assert evenkeel("report", "--warehouse", demo_warehouse, "--output", tmp_path / "file" / "report.html") == 1
     assert f"evenkeel: report: cannot write {tmp_path / 'file' / 'report.html'}: " in capsys.readouterr().err

@@ -129,7 +129,7 @@ DELAYS = {
 """What looks say to a movement at 10, of a group that has committed 50: lag, end_offset_delay_ms, lag_is_upper_bound."""
 
 
-def test_a_lag_by_a_later_look_is_an_upper_bound_and_says_how_much_later(spark: SparkSession) -> None:
+def test_lag_by_a_later_end_offset_is_an_upper_bound_with_its_delay(spark: SparkSession) -> None:
     movements = [movement(10, group_id=name, topic=name) for name in DELAYS]
     commits = [commit(5, 50, group_id=name, topic=name, topic_id="A") for name in DELAYS]
     looks = [{**row, "topic": name} for name, (of_looks, _) in DELAYS.items() for row in of_looks]

@@ -122,13 +122,13 @@ def standing(joined_at_ms: int, *, instance: str | None = "i", generation: int =
         pytest.param([1, 2, 3, 4, DAY_MS], [standing(3), standing(4, generation=2)], 3, id="only the last generation can be"),
     ],
 )
-def test_the_looks_that_later_generations_can_be_resolved_by(
+def test_metadata_snapshots_that_later_generations_need_are_kept(
     spark: SparkSession, times: list[int], rows: list[Row], expected: int | None
 ) -> None:
     assert kept(spark, times, *rows) == (expected, None)
 
 
-def test_the_newest_look_at_the_offsets_topic_is_named(spark: SparkSession) -> None:
+def test_newest_metadata_of_the_offsets_topic_is_kept(spark: SparkSession) -> None:
     """Where it is older than all other kept looks, the coordinator's partition would no longer be known."""
     assert kept(spark, [5, 6, 7], offsets_at=1) == (6, 1)
 

@@ -77,7 +77,7 @@ def test_a_rolling_restart_is_no_flapping(tables: dict[str, list[Row]]) -> None:
     assert not [row for of_rule in found(tables, "c15").values() for row in of_rule if row["severity"] != "info"]
 
 
-def test_partitions_that_only_a_look_behind_the_newest_generation_shows_are_left_out(tables: dict[str, list[Row]]) -> None:
+def test_partitions_that_appear_after_the_newest_generation_are_left_out(tables: dict[str, list[Row]]) -> None:
     (left_out,) = found(tables, "c35")["partitions_left_out"]
     assert left_out["severity"] == "critical", "the look after that is two hours later, and so are commits"
     expected = {"left_out_count": "4", "partitions": "q-2, q-3, q-4, q-5", "seen_at": "2026-09-21T14:23:20Z"}
@@ -91,7 +91,7 @@ def test_polls_that_show_the_same_members_do_not_hide_that_the_topic_has_grown(t
     assert (left_out["evidence"]["partitions"], left_out["severity"]) == ("p-2, p-3", "critical")
 
 
-def test_what_the_first_look_of_all_shows_is_not_held_against_generations_before_it(tables: dict[str, list[Row]]) -> None:
+def test_first_metadata_snapshot_accuses_no_earlier_generation(tables: dict[str, list[Row]]) -> None:
     by_rule = found(tables, "c-read-late")
     assert {rule: len(of_rule) for rule, of_rule in by_rule.items()} == {"topic_basis_uncertain": 4}
     audits = observed(tables, "c-read-late")
@@ -112,7 +112,7 @@ LOOKS = ("cluster_metadata.ndjson", "looks.ndjson")
         pytest.param("polls-of-the-same-members", [("warning", 2, 1), ("critical", 1, 2)], id="polls"),
     ],
 )
-def test_a_finding_by_looks_is_the_same_however_records_and_looks_arrive(
+def test_partitions_left_out_is_the_same_for_any_arrival_of_records_and_metadata(
     make_tables, tmp_path: Path, name: str, steps: list[tuple[str, int, int]]
 ) -> None:
     """In each step so many looks land, and so many records; and the finding has this severity. It is there once all the time."""

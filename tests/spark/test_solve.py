@@ -111,7 +111,7 @@ def of_table(state: dict[str, Any]) -> dict[str, Any]:
     return {name: state[name] for name in GROUP_STATES.schema.names if name in state}
 
 
-def test_a_state_is_kept_behind_every_so_many_snapshots_and_behind_the_last(spark: SparkSession) -> None:
+def test_state_is_kept_every_n_snapshots_and_after_the_last(spark: SparkSession) -> None:
     states = [row for row in solve(spark, history()) if row["row_kind"] == RowKind.STATE]
     kept = sorted((row["group_id"], row["position"], row["snapshot_count"], row["is_checkpoint"]) for row in states)
     of_g = [("g", 1, 2, True), ("g", 3, 4, True), ("g", 4, 5, False)]
@@ -245,7 +245,7 @@ def test_a_frame_ends_where_it_holds_enough_and_the_next_begins_empty(column: st
     assert [frame["position"].tolist() for frame in udfs._to_frames(rows, SOLVED_ROWS)] == [[0, 1, 2], [3]]
 
 
-def test_a_row_that_does_not_fit_a_frame_is_told_with_its_group() -> None:
+def test_row_that_does_not_fit_a_frame_names_its_group() -> None:
     other, odd = {"group_id": "other", "generation": 1}, {"cluster_id": "c", "group_id": "g", "position": 3, "generation": 2**31}
     with pytest.raises(GroupFailedError, match=r"^cluster c, group g, generation 2147483648, position 3: a row does not fit its columns"):
         list(udfs._to_frames([other, odd, other], SOLVED_ROWS))

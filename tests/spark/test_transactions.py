@@ -38,7 +38,7 @@ def is_uncertain(offset: int, log: dict[int, Row]) -> bool | None:
     return is_uncertain(offset + 1, log)
 
 
-def test_what_follows_tells(spark: SparkSession) -> None:
+def test_following_records_decide_whether_a_commit_is_uncertain(spark: SparkSession) -> None:
     """Of 200 logs with gaps, markers or not, in which some records were read before and some are read now."""
     random = Random(5)
     commits, read, stored, expected = [], [], [], {}
@@ -63,7 +63,7 @@ def test_what_follows_tells(spark: SparkSession) -> None:
     assert len(told) == len(expected) and set(expected.values()) == {True, False, None}
 
 
-def test_nothing_is_behind_the_last_offset_that_there_can_be(spark: SparkSession) -> None:
+def test_largest_possible_offset_has_no_following_record(spark: SparkSession) -> None:
     """A damaged dump may hold any offset; a number that has no room for one more must not end the run."""
     last = 2**63 - 1
     places = [{"cluster_id": "c", "offsets_partition": 3, "position": offset} for offset in (last - 1, last)]

@@ -428,7 +428,7 @@ def test_the_published_version_stays_however_old_it_is(warehouse: Warehouse) -> 
     assert len(hashes(warehouse)) == 9
 
 
-def test_a_table_that_is_behind_the_last_run_is_damage(warehouse: Warehouse) -> None:
+def test_table_older_than_the_last_run_is_damage(warehouse: Warehouse) -> None:
     publish(warehouse, 1, table_versions={**warehouse.versions(), NAME: 1})
     with pytest.raises(WarehouseDamagedError, match="generation_topics: found version 0, the last run left version 1; commits are missing"):
         warehouse.recover()
