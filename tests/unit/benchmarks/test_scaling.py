@@ -62,7 +62,7 @@ def test_other_processes_make_a_run_longer_and_change_no_forecast(tmp_path: Path
     assert Simulation(small, large).wall_s(1_000, 2) == pytest.approx(50 + 12)
 
 
-def test_what_a_group_more_costs_is_told_by_stages(tmp_path: Path) -> None:
+def test_cost_of_one_more_group_is_divided_by_stages(tmp_path: Path) -> None:
     simulation = Simulation(*(read_run(even_run(tmp_path / str(groups), groups)) for groups in (100, 200)))
     assert (simulation.part_s("land"), simulation.part_s("audit")) == pytest.approx((0.11 / 4, 0.11 * 3 / 4))
     assert simulation.records == 100

@@ -35,7 +35,7 @@ NOT_GROWN = "carts audit payments taxes clicks returns orders prices stock shipm
         ([NAMES, ()], NOT_GROWN),
     ],
 )
-def test_range_grows_its_table_of_topics_at_the_entry_of_a_look_up(subscriptions: list[tuple[str, ...]], order: str) -> None:
+def test_range_grows_its_topic_table_when_a_lookup_adds_an_entry(subscriptions: list[tuple[str, ...]], order: str) -> None:
     members = tuple(Member(member_id, topics) for member_id, topics in zip("abc", subscriptions, strict=False))
     given = assign("range", GroupProblem({name: Topic(len(members)) for name in NAMES}, members), kafka_version="3.4.1")
     fullest = max(members, key=lambda member: (len(member.topics), member.member_id))

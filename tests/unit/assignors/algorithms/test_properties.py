@@ -249,7 +249,7 @@ def endless_group() -> GroupProblem:
     )
 
 
-def test_an_endless_rebalance_is_told_with_its_cycle() -> None:
+def test_endless_rebalance_is_an_error_that_shows_its_cycle() -> None:
     with pytest.raises(NoResultError) as caught:
         assign("cooperative-sticky", endless_group())
     assert caught.value.is_cycle

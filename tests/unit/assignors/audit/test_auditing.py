@@ -121,7 +121,7 @@ EMPTY = generation(2, solution(OBSERVED, {}, ""), solution(COUNTERFACTUAL, {}, "
         pytest.param([EMPTY, compared(3, "uniform", None)], id="it failed since, and a failed step keeps what was before"),
     ],
 )
-def test_behind_an_empty_generation_every_strategy_begins_with_nothing(history: list[AuditedGeneration]) -> None:
+def test_after_an_empty_generation_every_strategy_starts_without_owners(history: list[AuditedGeneration]) -> None:
     """An empty generation has no row of the group's own strategy; its history is cleared like those of the others."""
     audit = audits(*history, compared(4, "uniform", {"a": "t0", "b": "t1"}))[-1][2]
     assert rows(audit) == [(0, None, "a", "gained", None), (1, None, "b", "gained", None)]
@@ -293,7 +293,7 @@ def test_a_follow_up_costs_nothing_under_an_eager_protocol() -> None:
     assert follow_up.difference.eager_revocation_count == 0
 
 
-def test_a_topic_that_is_gone_is_told_from_one_that_was_given_up() -> None:
+def test_deleted_topic_and_unsubscribed_topic_are_different_causes() -> None:
     """Nobody subscribes to u or v any more, but only u is gone."""
     first = generation(1, solution(OBSERVED, {"a": "u0 v0", "b": ""}), members=(member("a", "uv"), member("b", "v")))
     second = generation(2, solution(OBSERVED, {"a": "", "b": ""}), gone_topics=("u",))
@@ -301,7 +301,7 @@ def test_a_topic_that_is_gone_is_told_from_one_that_was_given_up() -> None:
     assert [(row.topic, row.cause) for row in audit.difference.movements] == [("u", "topic_deleted"), ("v", "unsubscribed")]
 
 
-def test_movements_that_balance_needs_are_told_from_those_it_does_not() -> None:
+def test_avoidable_movements_are_those_that_balance_does_not_need() -> None:
     """c has to get one of the four; what else moved could have stayed. Each strategy is judged by its own history."""
     topics = {"t": Topic(4)}
     first = generation(

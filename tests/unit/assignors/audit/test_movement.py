@@ -108,7 +108,7 @@ def test_hand_over_is_seen_across_generations(taker: str, row: tuple, counts: tu
     assert settled.withheld == {}
 
 
-def test_claim_tells_the_last_owner_when_nothing_before_is_known() -> None:
+def test_claim_gives_the_last_owner_when_no_generation_before_is_known() -> None:
     seed = diff_generations(Comparison(None, cooperative(7, {"a": (T0,), "b": ()}, replace(CLAIMS_BOTH, owned_generation=6))))
     assert rows(seed) == [("t", 0, None, "a", "gained", None, None)]
     assert seed.withheld == {T1: LastOwner((False, "a"), "a", 6)}
@@ -178,7 +178,7 @@ def test_claims_tell_what_was_given_up(owned: tuple, new_id: str, actual: tuple[
     assert actual_revocations(Comparison(before, replace(now, strategy="sticky"))) == (None, None)
 
 
-def test_a_partition_that_gets_a_second_owner_was_held_once() -> None:
+def test_partition_with_a_second_owner_is_revoked_once_under_eager() -> None:
     """a held t0 and t1, and b nothing. Now both have t0, so that a gave up nothing; under the eager protocol it would give up two."""
     before, now = generation(1, {"a": (T0, T1), "b": ()}), generation(2, {"a": (T0, T1), "b": (T0,)})
     assert revocations(Comparison(before, now)) == (2, 0)
@@ -197,7 +197,7 @@ def test_a_broker_takes_only_what_the_target_lacks(given: tuple, actual: tuple[i
     assert actual_revocations(Comparison(before, now)) == actual
 
 
-def test_where_nobody_held_anything_nothing_was_taken_eagerly_or_not() -> None:
+def test_without_earlier_owners_rebalance_is_neither_eager_nor_cooperative() -> None:
     before, now = (generation(number, {"a": held}, strategy="uniform") for number, held in enumerate(((), (T0,)), start=1))
     assert actual_revocations(Comparison(before, now)) == (0, None)
 

@@ -133,7 +133,7 @@ def test_nothing_is_least_without_members() -> None:
     assert least_movements(since({}, Generation(2, "range", problem, {}))) is None
 
 
-def test_partitions_that_nobody_had_do_not_hide_those_behind_them() -> None:
+def test_partition_without_earlier_owner_hides_no_later_partition() -> None:
     """a had three of four and may keep two; b was given t-3, which nobody had, and then one of a's."""
     problem = GroupProblem({"t": Topic(4)}, (Member("a", ("t",)), Member("b", ("t",))))
     assignment = {"a": (("t", 0), ("t", 1)), "b": (("t", 3), ("t", 2))}

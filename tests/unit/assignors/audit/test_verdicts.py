@@ -108,7 +108,7 @@ def test_only_what_the_group_could_use_is_better(
         pytest.param((2, 2), 0, Verdict(Cause.INHERENT), id="even"),
     ],
 )
-def test_without_a_strategy_to_compare_only_the_least_spread_tells(
+def test_without_another_strategy_the_least_spread_decides_the_verdict(
     counts: tuple[int, int], least_spread: int | None, expected: Verdict | None
 ) -> None:
     own = [strategy("uniform", *counts)]

@@ -55,11 +55,11 @@ def test_sound_assignment_to_mutate() -> None:
         ),
     ],
 )
-def test_one_fault_is_reported_once_with_its_place(mutated: Assignment, found: tuple[str, ...]) -> None:
+def test_one_fault_is_reported_once_with_member_and_partition(mutated: Assignment, found: tuple[str, ...]) -> None:
     assert violations(ORDERS, mutated) == found
 
 
-def test_codes_and_places_come_in_a_fixed_order() -> None:
+def test_violations_are_in_a_fixed_order() -> None:
     # Java compares UTF-16 units: the surrogates of an emoji come before U+FFFD, Python's code points say otherwise.
     problem = GroupProblem({"\U0001f600": Topic(11), "\ufffd": Topic(1)}, (Member("m", ("\ufffd", "\U0001f600")),))
     everything_wrong = {"z": (), "m": (("x", 0), ("\U0001f600", 0), ("\U0001f600", 0)), "y": ()}

@@ -41,6 +41,6 @@ def test_the_largest_units_do_not_spill_into_the_next_string(unit: str, length: 
     assert string_hashes(texts) == list(map(defined_hash, texts))
 
 
-def test_more_strings_than_go_together_keep_their_places() -> None:
+def test_hashes_of_several_batches_keep_the_order_of_the_strings() -> None:
     texts = [f"consumer-{number}" for number in range(600)]
     assert string_hashes(texts) == list(map(defined_hash, texts))

@@ -186,7 +186,7 @@ def test_claims_are_sorted_by_topic_and_partition() -> None:
     assert recording.claims() == {"a": (held("t0 t1 u0"), 1)}
 
 
-def test_a_static_member_claims_what_its_instance_held() -> None:
+def test_static_member_claims_the_partitions_of_its_instance_id() -> None:
     play(
         Replay((RECORDING,)),
         looks(t=1),
@@ -215,7 +215,7 @@ def test_an_empty_snapshot_clears_the_chain() -> None:
     assert recording.claims() == {}
 
 
-def test_what_an_empty_snapshot_cleared_does_not_come_back_behind_a_failed_step() -> None:
+def test_claims_cleared_by_an_empty_snapshot_stay_cleared_after_a_failed_step() -> None:
     replay_, cluster = Replay((RECORDING,)), looks(t=1)
     state = replay_.advance(None, snapshot(1, {"a": "t0"}), cluster)
     state = replay_.advance(state, snapshot(2, {}), cluster)
@@ -341,7 +341,7 @@ def test_a_cooperative_generation_in_which_nobody_gave_up_anything_is_not_follow
     assert not play(Replay(()), looks(t=2), *history)[1].is_follow_up
 
 
-def test_the_chain_behind_a_follow_up_goes_on_from_the_settled_result() -> None:
+def test_chain_after_a_follow_up_continues_from_the_settled_result() -> None:
     fourth = snapshot(4, {"a": "t0", "b": "t1", "c": ""}, strategy=COOPERATIVE)
     steps = play(Replay((RECORDING,)), looks(t=2), *hand_over(), fourth)
     assert recording.claims() == {"a": (held("t0"), 2), "b": (held("t1"), 2)}
@@ -425,7 +425,7 @@ def test_a_rewrite_sees_the_topics_of_the_generation_it_rewrites() -> None:
     assert [step.topics[0].partition_count for step in steps] == [2, 2]
 
 
-def test_the_chain_goes_on_behind_a_rewrite() -> None:
+def test_chain_continues_after_a_rewrite() -> None:
     third = snapshot(2, {"b": "t0", "x-2": "t1"}, member("x-2", instance="x"), position=6)
     play(Replay((RECORDING,)), looks(t=2), *rewrite(), third)
     assert recording.claims() == {"x-2": (held("t0"), 1), "b": (held("t1"), 1)}
@@ -599,14 +599,14 @@ def test_inferred_counts_of_another_topic_do_not_matter() -> None:
     assert of_basis(step, "recomputed").conformance is Conformance.DIFFERS
 
 
-def test_no_look_that_fits_compares_nothing_where_another_count_would() -> None:
+def test_without_a_fitting_partition_count_nothing_is_compared() -> None:
     """t7 is in no look: range over three partitions gives others, over eight it might have given these."""
     (step,) = play(Replay(()), looks(t=3), snapshot(1, {"a": "t0 t7"}))
     assert step.topics[0].is_uncertain
     assert of_basis(step, "recomputed").conformance is Conformance.NOT_COMPARABLE
 
 
-def test_a_topic_that_may_have_grown_before_the_first_look_compares_nothing() -> None:
+def test_topic_that_may_have_grown_before_the_first_metadata_is_not_compared() -> None:
     """Six partitions at 200 ms, when the cluster was read for the first time; three of them were given out at 100 ms."""
     (step,) = play(Replay(()), ClusterLooks([200], {"t": [TopicRun(0, 0, 6)]}), snapshot(1, {"a": "t0 t1", "b": "t2"}))
     assert (step.topics[0].partition_count, step.topics[0].is_uncertain) == (3, True)
@@ -652,7 +652,7 @@ def test_a_target_before_that_is_not_known_could_be_why_another_one_differs() ->
 # -- topics of a step
 
 
-def test_a_step_has_the_subscribed_topics_and_those_held_before() -> None:
+def test_step_has_subscribed_topics_and_topics_owned_before() -> None:
     """In generation 2 nobody subscribes to u any more; that it still exists tells an abandoned topic from a deleted one."""
     cluster = ClusterLooks([0], {"t": [TopicRun(0, 0, 1)], "u": [TopicRun(0, 0, 2)]})
     steps = play(Replay(()), cluster, snapshot(1, {"a": "t0 u0 u1"}, member("a", "ut")), snapshot(2, {"a": "t0"}))
@@ -662,14 +662,14 @@ def test_a_step_has_the_subscribed_topics_and_those_held_before() -> None:
 @pytest.mark.parametrize(
     "cluster", [pytest.param(ClusterLooks([], {}), id="no look at all"), pytest.param(looks(t=1), id="looks, and none shows it")]
 )
-def test_of_an_abandoned_topic_that_no_look_shows_nothing_is_known(cluster: ClusterLooks) -> None:
+def test_abandoned_topic_without_metadata_is_uncertain(cluster: ClusterLooks) -> None:
     """In generation 2 nobody subscribes to u any more. Looks that never showed it do not say that it is gone."""
     step = play(Replay(()), cluster, snapshot(1, {"a": "t0 u0"}, member("a", "ut")), snapshot(2, {"a": "t0"}))[1]
     (abandoned,) = [topic for topic in step.topics if topic.topic == "u"]
     assert (abandoned.partition_count, abandoned.basis, abandoned.is_uncertain) == (0, LookBasis.INFERRED, True)
 
 
-def test_claims_count_for_the_look_that_fits() -> None:
+def test_claimed_partitions_count_when_a_metadata_snapshot_is_chosen() -> None:
     """Nobody was given t2, but a claims it: only the later look has it."""
     cluster = ClusterLooks([0, 200], {"t": [TopicRun(0, 0, 2), TopicRun(1, 1, 3)]})
     (step,) = play(Replay(()), cluster, snapshot(2, {"a": "t0"}, member("a", owned="t2", at=1), strategy=COOPERATIVE))

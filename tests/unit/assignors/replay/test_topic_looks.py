@@ -35,12 +35,12 @@ def cluster(*counts: int) -> ClusterLooks:
         pytest.param((0, 0, 0), set(), (0, BEFORE), id="a topic that is in no look and of which nobody has anything"),
     ],
 )
-def test_the_first_look_that_fits(counts: tuple[int, ...], needed: set[int], expected: tuple[int, LookBasis]) -> None:
+def test_first_metadata_snapshot_that_fits_is_chosen(counts: tuple[int, ...], needed: set[int], expected: tuple[int, LookBasis]) -> None:
     found = cluster(*counts).resolve("t", JOINED_AT, needed)
     assert (found.partition_count, found.basis, found.is_uncertain) == (*expected, False)
 
 
-def test_other_looks_than_these_three_do_not_count() -> None:
+def test_only_the_nearest_metadata_snapshots_are_considered() -> None:
     """Seen from 25 ms, the look at 40 lacks exactly what nobody has of the look at 30; seen from 35, so does the one at 10."""
     assert cluster(1, 1, 4, 2).resolve("t", 25, {0, 1}).partition_count == 4
     assert cluster(2, 4, 1, 1).resolve("t", 35, {0, 1}).partition_count == 4
@@ -54,7 +54,7 @@ def test_before_includes_the_moment_itself(joined_at: int, expected: str) -> Non
     assert cluster(2, 2, 2).resolve("t", joined_at, {0, 1}).topic_id == expected
 
 
-def test_without_a_look_before_the_first_one_after_is_taken() -> None:
+def test_without_an_earlier_metadata_snapshot_the_first_later_one_is_chosen() -> None:
     found = cluster(2, 4).resolve("t", 5, {0, 1})
     assert (found.partition_count, found.basis, found.is_uncertain) == (2, AFTER, False)
 
@@ -72,7 +72,7 @@ def test_without_a_look_before_the_first_one_after_is_taken() -> None:
         pytest.param((6, 0, 6), 25, {0, 1, 2}, (6, AFTER, False), id="the second last before shows it"),
     ],
 )
-def test_partitions_at_the_end_that_only_a_later_look_shows_may_be_new(
+def test_unassigned_last_partitions_in_later_metadata_only_may_be_new(
     counts: tuple[int, ...], joined_at: int, needed: set[int], expected: tuple[int, LookBasis, bool]
 ) -> None:
     found = cluster(*counts).resolve("t", joined_at, needed)
@@ -88,7 +88,7 @@ def test_a_count_that_is_not_known_keeps_the_id_and_the_racks_of_what_was_there(
 @pytest.mark.parametrize(
     ("joined_at", "expected"), [pytest.param(25, (3, BEFORE), id="the last before"), pytest.param(5, (1, AFTER), id="else the first after")]
 )
-def test_when_no_look_fits_it_is_uncertain(joined_at: int, expected: tuple[int, LookBasis]) -> None:
+def test_without_a_fitting_metadata_snapshot_the_topic_is_uncertain(joined_at: int, expected: tuple[int, LookBasis]) -> None:
     found = cluster(1, 3, 2).resolve("t", joined_at, {0, 7})
     assert (found.partition_count, found.basis, found.is_uncertain) == (*expected, True)
 
@@ -100,7 +100,7 @@ def test_when_no_look_fits_it_is_uncertain(joined_at: int, expected: tuple[int, 
         pytest.param(ClusterLooks([10], {"u": [TopicRun(0, 0, 5)]}), id="none of the topic"),
     ],
 )
-def test_without_any_look_the_partitions_are_inferred(looks: ClusterLooks) -> None:
+def test_without_any_metadata_snapshot_the_partitions_are_inferred(looks: ClusterLooks) -> None:
     found = looks.resolve("t", JOINED_AT, {0, 4})
     assert (found.partition_count, found.topic_id, found.basis, found.is_uncertain) == (5, None, INFERRED, True)
     assert ClusterLooks([], {}).resolve("t", JOINED_AT, set()).partition_count == 0
@@ -114,13 +114,13 @@ def test_numbers_that_no_topic_has_are_not_inferred_from(needed: set[int], expec
     assert ClusterLooks([], {}).resolve("t", JOINED_AT, needed).partition_count == expected
 
 
-def test_a_run_stands_for_every_look_from_its_first_to_its_last() -> None:
+def test_topic_run_covers_all_metadata_snapshots_from_first_to_last() -> None:
     looks = ClusterLooks([10, 20, 30, 40], {"t": [TopicRun(0, 1, 2, "old"), TopicRun(3, 3, 2, "new")]})
     assert [looks.resolve("t", time, {0, 1}).topic_id for time in (10, 20, 40)] == ["old", "old", "new"]
     assert looks.resolve("t", 30, set()).partition_count == 0, "between two runs the topic was gone"
 
 
-def test_racks_come_with_the_look() -> None:
+def test_racks_come_from_the_chosen_metadata_snapshot() -> None:
     racks = (("r1",), ("r2", None))
     looks = ClusterLooks([10], {"t": [TopicRun(0, 0, 2, "id", racks)]})
     assert looks.resolve("t", JOINED_AT, {0}).partition_racks == racks
@@ -155,7 +155,7 @@ def cluster_looks(seen: list[tuple[int, int, bool]]) -> ClusterLooks:
 
 @settings(max_examples=500)
 @given(looks_and_moments(), st.sets(st.integers(0, 3)))
-def test_new_looks_change_nothing_behind_where_all_show_the_same(
+def test_new_metadata_changes_no_generation_where_all_snapshots_agree(
     looks_and_moment: tuple[list[tuple[int, int, bool]], int], needed: set[int]
 ) -> None:
     """What assigning relies on to leave generations as they are."""

@@ -146,7 +146,7 @@ def test_a_timer_that_was_running_goes_on() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_timer_that_the_call_left_behind_ends_with_it() -> None:
+def test_timer_left_by_the_call_is_ended() -> None:
     TimeLimit(60)("f", lambda: signal.setitimer(signal.ITIMER_REAL, 30))
 
 

@@ -50,7 +50,7 @@ def test_values_are_in_no_repr(file: Path) -> None:
         (b"a.b=1\nc=\xff\xfe", "found a byte at 8 that is not UTF-8, expected text"),
     ],
 )
-def test_a_mistake_is_told_with_its_line_and_without_its_content(content: str | bytes, message: str, file: Path) -> None:
+def test_mistake_in_a_file_is_named_by_line_without_its_content(content: str | bytes, message: str, file: Path) -> None:
     with pytest.raises(UsageError) as refused:
         properties(file, content)
     assert message in str(refused.value) and str(file) in str(refused.value)
@@ -69,7 +69,7 @@ def test_what_collect_sets_itself_is_refused(name: str, file: Path) -> None:
     assert f"found {name}," in str(refused.value) and SECRET not in str(refused.value)
 
 
-def test_the_environment_is_held_to_the_same() -> None:
+def test_environment_variables_are_checked_like_the_file() -> None:
     with pytest.raises(UsageError, match=r"^environment variable EVENKEEL_KAFKA_GROUP_ID: found group\.id, which cannot be set here"):
         read_client_properties(None, {"EVENKEEL_KAFKA_GROUP_ID": "g"})
     with pytest.raises(UsageError, match=r"^environment variable EVENKEEL_KAFKA_: expected the name of a property"):
@@ -79,7 +79,7 @@ def test_the_environment_is_held_to_the_same() -> None:
 @pytest.mark.parametrize(
     "name", ["sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config"]
 )
-def test_what_librdkafka_tells_is_masked(name: str, file: Path) -> None:
+def test_secrets_in_messages_of_librdkafka_are_masked(name: str, file: Path) -> None:
     found = properties(file, f"{name}={SECRET}\nsasl.mechanism=PLAIN\nssl.keystore.password=\n")
     assert found.masked(f"SASL PLAIN: {SECRET} is wrong") == "SASL PLAIN: *** is wrong"
 
@@ -93,7 +93,7 @@ def test_what_librdkafka_tells_is_masked(name: str, file: Path) -> None:
         ("Failed to create client: secret-of-mine is not PEM", "client properties: Failed to create client: *** is not PEM"),
     ],
 )
-def test_a_refusal_names_the_place(text: str, expected: str, file: Path) -> None:
+def test_property_that_librdkafka_refuses_is_named_by_file_and_line(text: str, expected: str, file: Path) -> None:
     told = properties(file, f"sasl.password={SECRET}\nb.c=9").refusal(text)
     assert told.startswith(expected.format(file=file))
     assert SECRET not in told and "\n" not in told

@@ -56,5 +56,5 @@ def test_an_outage_ends_with_the_next_record() -> None:
     assert outages([([], [DOWN]), ([], []), ([message(0)], [])]) == [True, True, False]
 
 
-def test_an_outage_that_begins_behind_the_last_record_is_told() -> None:
+def test_outage_after_the_last_record_is_reported() -> None:
     assert outages([([message(0)], [DOWN]), ([], []), ([message(1)], [])]) == [True, True, False]

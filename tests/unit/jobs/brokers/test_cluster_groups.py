@@ -94,7 +94,7 @@ def poll(play: Play) -> cluster_groups.Poll:
     return poll_groups(play)  # type: ignore[arg-type]
 
 
-def test_a_classic_member_is_told_with_what_it_sent() -> None:
+def test_polled_classic_member_has_its_subscription_and_assignment() -> None:
     play = Play(description(member("b", 1, 0), member("a", 2)))
     play.raw = {"b": (SUBSCRIPTION, assignment(1, 0)), "a": (SUBSCRIPTION, assignment(2))}
     members = poll(play).groups["g"]["members"]
@@ -109,7 +109,7 @@ def test_two_answers_of_different_generations_are_as_good_as_none() -> None:
     assert (polled.groups["g"]["members"], polled.not_shown) == (None, {REBALANCING: 1})
 
 
-def test_a_member_whose_bytes_make_no_sense_is_told_without_them() -> None:
+def test_polled_member_with_unreadable_subscription_has_its_assignment_only() -> None:
     play = Play(description(member("a", 0)))
     play.raw = {"a": (b"\0", assignment(0))}
     (one,) = poll(play).groups["g"]["members"]

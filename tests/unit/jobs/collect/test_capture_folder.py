@@ -159,7 +159,7 @@ def test_rows_of_a_file_lie_in_few_groups(tmp_path: Path, monkeypatch: pytest.Mo
     assert [about.row_group(number).num_rows for number in range(about.num_row_groups)] == [3, 3, 1]
 
 
-def test_a_look_is_a_file_that_landing_takes(tmp_path: Path) -> None:
+def test_published_metadata_snapshot_is_a_capture(tmp_path: Path) -> None:
     with opened(tmp_path) as folder:
         folder.publish_look(records.look(cluster_id="own"))
     (capture,) = find_captures((str(tmp_path),))
@@ -211,7 +211,7 @@ def test_a_link_that_somebody_planted_is_replaced_and_not_followed(tmp_path: Pat
     assert (tmp_path / "theirs").read_text() == "kept"
 
 
-def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
+def test_output_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CaptureFolderError, match=r"^--output .*/file/f: cannot be written \(Not a directory\)$"):
         with opened(tmp_path / "file" / "f"):

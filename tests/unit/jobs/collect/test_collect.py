@@ -77,7 +77,7 @@ def test_a_log_that_is_not_the_one_that_was_read(stored: Positions, log: Offsets
     assert message in str(refused.value) and "name another folder with --output" in str(refused.value)
 
 
-def test_what_was_removed_before_it_was_read_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_offsets_removed_before_they_were_read_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert resume(positions({0: 5, 1: 9}), OffsetsLog("i", {0: 8, 1: 9}, {0: 20, 1: 9}), "c", None) == positions({0: 8, 1: 9})
     assert caplog.messages == [f"lost: offsets 5 to 7 of {OFFSETS_TOPIC}, partition 0, were removed from the cluster before they were read"]
 
@@ -245,7 +245,7 @@ def test_following_waits_as_long_as_it_takes(play: Play, tmp_path: Path) -> None
     assert files(tmp_path) == [[8]]
 
 
-def test_an_outage_is_told_once(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_outage_is_logged_once_until_the_cluster_answers(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def outage(text: str) -> Callable[[], None]:
         return lambda: setattr(play, "outage", text)
 
@@ -262,7 +262,9 @@ def test_an_outage_is_told_once(play: Play, tmp_path: Path, caplog: pytest.LogCa
 # -- looks
 
 
-def test_a_look_that_fails_on_the_way_is_told_and_not_missed(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_metadata_snapshot_while_following_is_logged_and_repeated(
+    play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     play.looks = [look(), ClusterError("b:1: no answer")]
     play.steps = [play.wait(0.15), play.wait(0.15), lambda: check(look_count(tmp_path) == 2), interrupt]
     run(tmp_path, follow=True, metadata_interval=0.1)
@@ -270,7 +272,7 @@ def test_a_look_that_fails_on_the_way_is_told_and_not_missed(play: Play, tmp_pat
     assert look_count(tmp_path) == 3
 
 
-def test_a_look_that_fails_at_the_end_is_an_error(play: Play, tmp_path: Path) -> None:
+def test_failed_last_metadata_snapshot_is_an_error_after_saving(play: Play, tmp_path: Path) -> None:
     play.looks = [look(), ClusterError("b:1: no answer")]
     play.steps = [batch(4, 3)]
     with pytest.raises(ClusterError, match=r"^b:1: no answer; 1 records are saved"):
@@ -287,7 +289,7 @@ def test_a_look_that_fails_at_the_end_is_an_error(play: Play, tmp_path: Path) ->
         (look(topics=[{**look()["topics"][0], "partitions": [{}, {}]}]), f"{OFFSETS_TOPIC} has 2 partitions by now, 1 were being read"),
     ],
 )
-def test_a_look_at_another_log_ends_following(changed: dict[str, Any], message: str, play: Play, tmp_path: Path) -> None:
+def test_metadata_snapshot_of_another_log_ends_following(changed: dict[str, Any], message: str, play: Play, tmp_path: Path) -> None:
     play.looks = [look(), changed]
     play.steps = [batch(9, 8), play.wait(0.15)]
     with pytest.raises(CollectionBrokenError, match=message):
@@ -295,7 +297,7 @@ def test_a_look_at_another_log_ends_following(changed: dict[str, Any], message: 
     assert (files(tmp_path), look_count(tmp_path)) == ([[8]], 1)
 
 
-def test_looks_bear_the_name_of_the_cluster(play: Play, tmp_path: Path) -> None:
+def test_metadata_snapshots_have_the_given_cluster_id(play: Play, tmp_path: Path) -> None:
     from jobs.decoders.captures import find_captures
 
     play.steps = [batch(4, 3)]
@@ -308,7 +310,7 @@ def test_looks_bear_the_name_of_the_cluster(play: Play, tmp_path: Path) -> None:
 # -- signals
 
 
-def test_an_interrupt_saves_what_was_read_and_is_told(play: Play, tmp_path: Path) -> None:
+def test_interrupt_saves_the_records_read_and_says_so(play: Play, tmp_path: Path) -> None:
     play.steps = [batch(2, 0, 1), interrupt]
     with pytest.raises(CollectionBrokenError, match=r"^interrupted; 2 records are saved, call again to go on behind them$"):
         run(tmp_path)

@@ -46,12 +46,12 @@ def group(members: list[dict[str, Any]] | None, *offsets: dict[str, Any], **chan
 # -- what has changed
 
 
-def test_a_group_that_was_not_seen_is_told_whole() -> None:
+def test_new_group_is_written_whole() -> None:
     whole = group([member("a", 0, 1)], offset(0, 5))
     assert changes(whole, NOT_SEEN)[0] == whole
 
 
-def test_what_was_seen_is_not_told_again() -> None:
+def test_unchanged_group_is_not_written_again() -> None:
     whole = group([member("a", 0, 1)], offset(0, 5))
     seen = changes(whole, NOT_SEEN)[1]
     assert changes(whole, seen) == (None, seen)
@@ -73,13 +73,13 @@ def test_the_order_of_members_and_partitions_is_no_change() -> None:
         group([member("a", 0, 1)], offset(0, 5), group_type="consumer"),
     ],
 )
-def test_other_members_are_told_without_offsets_that_stayed(changed: dict[str, Any]) -> None:
+def test_changed_members_are_written_without_unchanged_offsets(changed: dict[str, Any]) -> None:
     seen = changes(group([member("a", 0, 1)], offset(0, 5)), NOT_SEEN)[1]
     assert changes(changed, seen)[0] == {**changed, "offsets": []}
 
 
 @pytest.mark.parametrize("entry", [offset(0, 6), offset(0, 4), offset(0, 5, leader_epoch=1), offset(0, 5, metadata="m"), offset(2, 5)])
-def test_offsets_that_changed_are_told_without_members(entry: dict[str, Any]) -> None:
+def test_changed_offsets_are_written_without_members(entry: dict[str, Any]) -> None:
     members = [member("a", 0, 1)]
     seen = changes(group(members, offset(0, 5), offset(1, 9)), NOT_SEEN)[1]
     line, now = changes(group(members, entry, offset(1, 9)), seen)
@@ -87,7 +87,7 @@ def test_offsets_that_changed_are_told_without_members(entry: dict[str, Any]) ->
     assert changes(group(members, entry, offset(1, 9)), now)[0] is None
 
 
-def test_members_that_are_not_told_for_a_while_are_no_change() -> None:
+def test_members_unknown_during_a_rebalance_are_no_change() -> None:
     """In the middle of a rebalance a classic group's members own nothing that counts."""
     before = changes(group([member("a", 0, 1)]), NOT_SEEN)[1]
     line, during = changes(group(None), before)
@@ -156,7 +156,7 @@ def lines(folder: Path) -> list[list[dict[str, Any]]]:
     return [[json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()] for path in files]
 
 
-def test_the_second_call_tells_only_what_changed(play: Play, tmp_path: Path) -> None:
+def test_second_call_writes_only_changes(play: Play, tmp_path: Path) -> None:
     first, second = group([member("a", 0)]), group([member("b", 0)], group_id="h")
     play.answers = [poll(first, second)]
     assert run(play, tmp_path).startswith("2 changes of 2 groups -> group_snapshots-20261122T000000.000000Z.jsonl.gz in ")
@@ -169,7 +169,7 @@ def test_the_second_call_tells_only_what_changed(play: Play, tmp_path: Path) -> 
     assert after == [{**second, "cluster_id": "c", "observed_at_ms": int(play.at.timestamp() * 1000), "members": []}]
 
 
-def test_a_group_that_went_and_came_back_is_told_again(play: Play, tmp_path: Path) -> None:
+def test_group_that_disappeared_and_returned_is_written_again(play: Play, tmp_path: Path) -> None:
     one, other = group([member("a", 0)]), group([member("b", 0)], group_id="h")
     for answer in (poll(one, other), poll(one), poll(one, other)):
         play.answers = [answer]
@@ -233,7 +233,7 @@ def test_following_publishes_what_has_waited_long_enough_and_the_rest_at_the_end
     assert [len(file) for file in lines(tmp_path)] == [3, 2]
 
 
-def test_a_poll_that_fails_on_the_way_is_told_and_not_missed(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_poll_while_following_is_logged_and_repeated(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     play.answers = [poll(group([member("a", 0)])), ClusterError("b:1: no answer"), poll(group([member("b", 0)]))]
     run(play, tmp_path, ends_after=25.0, poll_interval=10.0)
     assert "no poll of the groups: b:1: no answer" in caplog.messages

@@ -58,7 +58,7 @@ FORMER = {"--look-every": "metadata_interval", "--poll-every": "poll_interval", 
 
 
 @pytest.mark.parametrize(("former", "name"), FORMER.items())
-def test_former_name_of_an_option_works_and_is_told_the_new_one(former: str, name: str) -> None:
+def test_former_name_of_an_option_works_and_names_the_new_one(former: str, name: str) -> None:
     parsed = parse_command([*NEEDED, former, "7"])
     assert getattr(parsed.options, name) == 7.0
     assert parsed.renamed == (f"{former} is now called --{name.replace('_', '-')}; the old name works until release 1.0",)
