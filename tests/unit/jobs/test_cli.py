@@ -119,7 +119,7 @@ def test_the_reports_further_files_are_asked_for_by_flag_or_file(monkeypatch: py
     assert (report.export, report.group_pages) == (("prometheus",), str(tmp_path / "pages"))
 
 
-def test_former_key_of_a_setting_works_and_is_told_the_new_one(
+def test_former_key_of_a_setting_works_and_names_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -134,7 +134,7 @@ def test_former_key_of_a_setting_works_and_is_told_the_new_one(
         load("run", "--config", str(path))
 
 
-def test_an_unknown_export_is_told_with_those_there_are() -> None:
+def test_unknown_export_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"report\.export.*'csv', 'json' or 'prometheus'"):
         load("report", "--export", "csv,xlsx")
 
@@ -267,7 +267,7 @@ def test_texts_without_a_time_are_refused_where_they_are_what_was_asked_for(inpu
 
 
 @pytest.mark.parametrize("command", sorted({*COMMANDS} - {"run", "land", "collect"}))
-def test_commands_behind_landing_look_at_no_input(command: str, executed: list, tmp_path: Path) -> None:
+def test_commands_after_landing_ignore_configured_inputs(command: str, executed: list, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("inputs: [nowhere]")
     cli.main([command, "--config", str(tmp_path / "f.yaml")])
     assert executed[0][-1] == ()
@@ -360,7 +360,7 @@ def test_a_json_log_ends_with_the_reason_of_a_failure(
 # -- where things are
 
 
-def test_a_program_without_its_conf_folder_says_where_it_looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_conf_folder_is_an_error_that_names_the_searched_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(settings_module, "__file__", str(tmp_path / "jobs" / "settings.py"))
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "far" / "away" / "main.py"), raising=False)
     with pytest.raises(PlatformError) as refused:

@@ -44,7 +44,7 @@ def settings_json(exclude: set[str]) -> str:
         (["maintain", "--drop-cluster", "c"], ("maintain", "{}", "None", "False", "None", "without c")),
     ],
 )
-def test_a_release_tells_a_retry_of_the_release_before(
+def test_settings_fingerprint_of_the_release_before_is_reproduced(
     argv: list[str], hashed: tuple[str, ...], requests: list[Request], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The digest is stored in ``runs``: made of other lines, it would refuse the same call after an upgrade as another run's."""

@@ -107,7 +107,7 @@ def test_a_mistake_is_one_line_with_key_and_value(content: Any, message: str) ->
     assert str(refused.value) == message
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_in_settings_are_reported_at_once() -> None:
     with pytest.raises(ValueError) as refused:
         parse_settings({"report": {"worst_groups": -1}, "assign": {"step_budget": 0}}, "f")
     assert [line.split(":")[1] for line in str(refused.value).splitlines()] == [" assign.step_budget", " report.worst_groups"]

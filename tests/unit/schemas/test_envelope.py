@@ -43,10 +43,10 @@ from tests.builders import records
         ),
     ],
 )
-def test_the_first_line_tells_the_kind(line: str, expected: tuple[Source | None, str]) -> None:
+def test_kind_of_a_capture_comes_from_its_first_line(line: str, expected: tuple[Source | None, str]) -> None:
     assert recognise_line(line) == expected
 
 
-def test_cluster_id_of_a_look() -> None:
+def test_cluster_id_of_a_metadata_snapshot_line() -> None:
     assert line_cluster_id(json.dumps(records.look())) == "own"
     assert line_cluster_id(json.dumps({"observed_at_ms": 1, "brokers": [], "topics": []})) is None

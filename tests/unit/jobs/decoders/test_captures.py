@@ -103,7 +103,7 @@ def table(path: Path) -> Path:
     return path
 
 
-def test_tables_among_captures_are_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_tables_among_captures_are_passed_over_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A warehouse in the folder that is landed, and a copy of one of its tables."""
     caplog.set_level("INFO", "jobs")
     lines(tmp_path / "a" / "records", records.record_line())
@@ -283,7 +283,7 @@ def test_a_line_without_end_is_refused_wherever_it_stands(tmp_path: Path, pack: 
             assert len(find_captures((str(path),))) == 1
 
 
-def test_what_is_still_being_copied_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_file_that_is_still_being_copied_is_passed_over_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lines(tmp_path / "f", records.record_line())
     lines(tmp_path / "g._COPYING_", records.record_line())
     assert found(tmp_path).keys() == {"f"}
@@ -331,7 +331,7 @@ def test_a_text_is_packed_or_not_whatever_its_name_says(tmp_path: Path, name: st
     assert (capture.is_gzip, capture.pieces) == (pack, (WHOLE,) if pack else (Piece(0, len(text), 1),))
 
 
-def test_a_forced_kind_is_held_against_the_content(tmp_path: Path) -> None:
+def test_forced_source_has_to_match_the_content(tmp_path: Path) -> None:
     looks, offsets = lines(tmp_path / "looks", look_line()), parquet(tmp_path / "offsets")
     assert found(looks, forced=Source.CLUSTER_METADATA) == {"looks": ("cluster-metadata", "lines", None)}
     with pytest.raises(InputError, match="asked to read it as consumer-offsets, found cluster-metadata"):
@@ -374,7 +374,7 @@ def test_text_of_each_kind_may_have_a_byte_order_mark(tmp_path: Path, mark: str)
     assert {one.cluster_id for one in captures} == {"own"}
 
 
-def test_bytes_behind_a_byte_order_mark_are_no_text(tmp_path: Path) -> None:
+def test_byte_order_mark_before_binary_content_makes_no_text_file(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"\xff\xfe\x00\xd8\x00\x00")
     with pytest.raises(InputError, match="not a text file"):
         find_captures((str(tmp_path / "f"),))

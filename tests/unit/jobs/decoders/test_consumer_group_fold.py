@@ -245,7 +245,7 @@ def test_an_expression_adds_what_it_resolved_to_until_then() -> None:
     assert (second["topics"], second["topic_regex"]) == (["v", "t"], "[tu]")
 
 
-def test_names_come_from_looks_and_from_the_group_itself() -> None:
+def test_topic_names_come_from_metadata_and_from_the_groups_own_record() -> None:
     log = Log()
     log.member("a", "t")
     log.epoch(2)
@@ -279,7 +279,7 @@ def test_the_assignor_that_most_ask_for(asked: tuple, expected: str) -> None:
     assert snapshots(log)[0]["strategy"] == expected
 
 
-def test_a_classic_member_tells_its_protocols() -> None:
+def test_classic_member_of_a_consumer_group_has_its_strategies() -> None:
     log = Log()
     log.member("a", "t", classic=classic_metadata("range", "sticky"))
     log.epoch(2)
@@ -308,7 +308,7 @@ def test_a_group_made_again_starts_from_nothing() -> None:
     assert [(snapshot["generation"], list(targets(snapshot))) for snapshot in snapshots(log)] == [(2, ["a"]), (1, ["b"])]
 
 
-def test_in_a_compacted_log_metadata_may_stand_behind_targets() -> None:
+def test_compacted_log_may_have_member_metadata_after_targets() -> None:
     """``a`` has changed its subscription since: the first record of it is gone. ``ghost`` has left no metadata at all."""
     log = Log()
     log.epoch(5)
@@ -443,7 +443,7 @@ def recorded() -> dict[str, list[dict[str, Any]]]:
     return {group: list(fold(group, sorted(of_group, key=lambda one: one.offset), names)) for group, of_group in by_group.items()}
 
 
-def test_the_snapshots_are_what_the_cluster_told() -> None:
+def test_snapshots_equal_the_admin_clients_descriptions() -> None:
     """Each look of Kafka's admin client shows the last snapshot before it: epoch, members, targets, and whether all have reached them."""
     found = recorded()
     with gzip.open(ROOT / "tests/golden/capture_consumer_groups.jsonl.gz", "rt", encoding="utf-8") as file:

@@ -64,7 +64,7 @@ COMMANDS = {"members": "members --verbose", "offsets": "offsets", "state": "stat
 
 
 @pytest.mark.parametrize("snapshot", SNAPSHOTS, ids=[snapshot["snapshot"] for snapshot in SNAPSHOTS])
-def test_recorded_text_tells_what_the_admin_client_told(snapshot):
+def test_recorded_text_equals_the_admin_clients_description(snapshot):
     groups = [recorded_group(snapshot, group_id) for group_id in snapshot["groups"]]
     together = "".join(snapshot["texts"][command] for command in COMMANDS)
     for text, outputs in [
@@ -339,7 +339,7 @@ def test_notices_tell_states():
     assert [(line.place.number, line.detail) for line in told.rejects] == [(7, "the tool failed: what it did not print is missing")]
 
 
-def test_outputs_of_one_look_may_repeat_each_other():
+def test_repeated_lines_of_several_outputs_are_skipped():
     group = Kafka("g", "classic", "Empty", "", ("b", 1, 1), None, None, (), {("t", 0): (7, 2)}, {("t", 0): 9})
     outputs = ["offsets", "offsets --verbose", "state", "list --state", "offsets"]
     told = parse(printed("4.0", [group], outputs))
@@ -348,7 +348,7 @@ def test_outputs_of_one_look_may_repeat_each_other():
     assert [(line.place.number, line.detail) for line in told.skipped] == [(5, "repeats line 10"), (22, "repeats line 10")]
 
 
-def test_of_two_looks_the_fuller_counts_and_the_other_is_rejected():
+def test_outputs_of_two_moments_keep_the_fuller_and_reject_the_other():
     before, after = ({"t": [0]}, {"t": [0, 1]})
     old, new = (
         Kafka("g", "classic", "Stable", "range", ("b", 1, 1), None, None, (Consumer("m-1", None, "m", "/h", held),), {}, {})

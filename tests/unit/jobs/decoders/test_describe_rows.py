@@ -72,7 +72,7 @@ def admin_members(group: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("look", LOOKS, ids=[look["snapshot"] for look in LOOKS])
-def test_recorded_look_is_what_the_admin_client_told(look):
+def test_rows_of_recorded_text_equal_the_admin_clients_description(look):
     rows = decode_look(look)
     told = snapshots(rows)
     assert told.keys() == look["groups"].keys()
@@ -95,14 +95,14 @@ def test_recorded_look_is_what_the_admin_client_told(look):
     assert len(rows) == len(look["groups"]) + len(placed), "nothing is skipped or rejected"
 
 
-def test_recorded_looks_hold_groups_of_every_kind():
+def test_recorded_texts_have_groups_of_every_type_and_state():
     """What the test above went over: no look is empty, and none straddles a rebalance."""
     kinds = Counter((group["type"], group["state"]) for look in LOOKS for group in look["groups"].values())
     assert kinds == {("Classic", "Empty"): 250, ("Classic", "Stable"): 155, ("Consumer", "Empty"): 41, ("Consumer", "Stable"): 29}
     assert len(LOOKS) == 40
 
 
-def test_two_looks_at_the_same_members_have_one_fingerprint():
+def test_equal_members_at_two_moments_have_one_fingerprint():
     prints = {}
     for look in LOOKS:
         for group_id, snapshot in snapshots(decode_look(look)).items():
@@ -320,7 +320,7 @@ def test_members_that_another_file_does_not_count_are_in_doubt(output):
     ]
 
 
-def test_a_member_that_its_table_tells_twice_is_in_doubt():
+def test_member_with_two_different_lines_makes_its_group_doubtful():
     text = rendered("4.0", [HELD], "members --verbose")
     line = text.split("\n")[2]
     rows = decode(text + line.replace("t:0", "t:5") + "\n")

@@ -156,7 +156,7 @@ def test_bad_lines_are_quarantined_with_their_reason(text: str, reason: str, sai
     assert [(row["reason"], said in row["detail"]) for row in rows[1:]] == ([(reason, True)] if reason else [])
 
 
-def test_only_the_name_of_a_file_tells_its_partition() -> None:
+def test_partition_of_a_dump_comes_from_the_segment_path_only() -> None:
     text = f"{RECORD}\n{SEGMENT}\n{RECORD}\nDumping C:\\kafka\\__consumer_offsets-3\\0.log\n{RECORD}\nDumping 0.log\n{RECORD}\nx\n"
     assert [row["source_position"] for row in read(text.encode(), 9)] == ["9@7", "12@7", "3@7", "9@7", "f line 8"]
     lost = read(text.encode())

@@ -22,7 +22,7 @@ def kinds_of_members() -> dict[str, str]:
         return {event["member_id"]: event["kind"] for event in map(json.loads, events) if event.get("member_id")}
 
 
-def test_every_recorded_leader_is_told_by_its_bytes() -> None:
+def test_client_of_every_recorded_leader_is_recognised() -> None:
     kinds = kinds_of_members()
     told: Counter[tuple[str, str | None]] = Counter()
     for record in pyarrow.parquet.read_table(ROOT / "conf" / "demo" / "consumer_offsets.parquet").to_pylist():

@@ -63,7 +63,7 @@ def test_parts_make_one_sequence_in_any_order(parts: tuple[str, ...], expected: 
     assert {whole(*order) for order in permutations(parts)} == {expected}
 
 
-def test_equal_records_of_parts_have_one_place() -> None:
+def test_equal_records_of_overlapping_parts_have_one_index() -> None:
     assert indices("ab+c", "b+cd") == [[0, 1, 2, 3], [1, 2, 3, 4]]
 
 
@@ -91,7 +91,7 @@ def test_parts_without_times_need_a_common_record() -> None:
     ]
 
 
-def test_a_record_without_time_has_the_one_before_it_else_the_one_behind() -> None:
+def test_record_without_time_gets_the_previous_time_else_the_next() -> None:
     places = align([[Event("+", True, None), Event("a", False, 5), Event("+", True, None), Event("b", False, 9), Event("c", False, None)]])
     assert [place.time_ms for place in places[0]] == [5, 5, 5, 9, 9]
 
@@ -176,7 +176,7 @@ def test_parts_keep_what_they_tell_of_neighbours(parts: tuple[str, ...], expecte
         assert sorted(found) == list(range(len(expected)))
 
 
-def test_a_tombstone_gets_its_time_when_it_is_told() -> None:
+def test_tombstone_gets_its_time_from_a_later_landing() -> None:
     end, value = Event("+", True, None), Event("a", False, 5)
     assert folded([end], [end, value]) == {0: Stored(end, 5, PlacedBy.NEXT), 1: Stored(value, 5, PlacedBy.NEXT)}
 

@@ -70,7 +70,7 @@ def test_a_line_that_is_no_envelope_is_kept_with_its_reason(line: bytes) -> None
 # -- rows that land
 
 
-def test_a_snapshot_row_has_all_that_the_envelope_tells() -> None:
+def test_snapshot_row_has_every_field_of_the_envelope() -> None:
     row, _ = decode(envelope())
     found = row.pop("snapshot")
     assert row == {"outcome": "landed", "kind": "group_snapshot", "cluster_id": "own", "source_position": "9 grüppe"}
@@ -343,7 +343,7 @@ def held(entries: list[dict[str, Any]]) -> dict[str, list[int]]:
     return {entry["topic"]: entry["partitions"] for entry in entries}
 
 
-def test_what_the_admin_client_told_lands_as_it_was() -> None:
+def test_admin_client_descriptions_land_unchanged() -> None:
     counts: Counter[str] = Counter()
     for look in admin_looks():
         rows = [row for told in told_envelopes(look) for row in decode(told)]
@@ -372,7 +372,7 @@ def test_what_the_admin_client_told_lands_as_it_was() -> None:
     assert counts == {"looks": 40, "groups": 475, "members": 672, "partitions": 3296, "commits": 575, "skipped": 3}
 
 
-def test_fingerprints_tell_the_looks_at_which_a_real_group_was_another() -> None:
+def test_fingerprint_changes_exactly_when_a_real_groups_members_change() -> None:
     """Kafka's own answer says whether members, or what they hold, changed between two looks; the fingerprint says the same."""
     before: dict[str, tuple[list, str]] = {}
     seen: Counter[bool] = Counter()

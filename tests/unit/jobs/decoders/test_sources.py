@@ -47,7 +47,7 @@ def test_any_line_of_records_has_exactly_one_outcome(line: bytes) -> None:
 
 
 @given(records.lines(records.look()))
-def test_any_line_of_looks_has_exactly_one_outcome_a_topic(line: bytes) -> None:
+def test_any_line_of_cluster_metadata_has_one_outcome_per_topic(line: bytes) -> None:
     rows = list(cluster_metadata.decode_line(line))
     assert rows
     for row in rows:
@@ -89,13 +89,13 @@ def test_any_printed_object_has_exactly_one_outcome(line: bytes) -> None:
         b"\ncommand terminated with exit code 1\n",
     ],
 )
-def test_lines_of_stderr_behind_a_printed_object_are_passed_over(behind: bytes) -> None:
+def test_stderr_lines_after_a_printed_object_are_ignored(behind: bytes) -> None:
     printed = json.dumps(FORMATTED).encode()
     assert formatter_json.decode_object(printed + behind, 1) == formatter_json.decode_object(printed, 1)
 
 
 @pytest.mark.parametrize("behind", [b"}", b'\n"leaderEpoch":0}', b'\n{"type":1}'])
-def test_pieces_of_objects_behind_a_printed_object_are_kept_in_quarantine(behind: bytes) -> None:
+def test_printed_object_followed_by_other_text_is_quarantined(behind: bytes) -> None:
     row = formatter_json.decode_object(json.dumps(FORMATTED).encode() + behind, 1)
     assert row["reason"] == "malformed_object"
     assert row["detail"].endswith(f"text behind the object that is no line of stderr: {behind.decode().strip()!r}")
@@ -300,7 +300,7 @@ def test_a_line_that_is_no_record_is_kept_with_its_reason(line: str | bytes) -> 
 # -- looks
 
 
-def test_a_look_is_a_row_a_topic() -> None:
+def test_metadata_snapshot_is_one_row_per_topic() -> None:
     sound = records.look()
     sound["topics"].append({"topic": "u", "partitions": []})
     first, second = cluster_metadata.decode_line(json.dumps(sound).encode())
@@ -315,17 +315,17 @@ def test_a_look_is_a_row_a_topic() -> None:
     assert (second["look"]["partition_count"], second["look"]["topic_id"]) == (0, None)
 
 
-def test_a_look_without_topics_is_skipped_and_counted() -> None:
+def test_metadata_snapshot_without_topics_is_skipped_and_counted() -> None:
     (row,) = cluster_metadata.decode_line(json.dumps(records.look(topics=[])).encode())
     assert row == {"outcome": "skipped", "kind": "look_without_topics", "cluster_id": "own", "source_position": "1000"}
 
 
-def test_a_look_without_cluster_id_leaves_it_to_the_capture() -> None:
+def test_metadata_snapshot_without_cluster_id_leaves_it_to_the_capture() -> None:
     (row,) = cluster_metadata.decode_line(json.dumps(records.look(cluster_id=None)).encode())
     assert "cluster_id" not in row
 
 
-def test_the_fingerprint_of_a_look_is_of_its_content() -> None:
+def test_fingerprint_of_topic_metadata_is_of_its_content() -> None:
     def fingerprint(**changes: Any) -> str:
         (row,) = cluster_metadata.decode_line(json.dumps(records.look(**changes)).encode())
         return row["look"]["fingerprint"]
@@ -351,7 +351,7 @@ def test_the_fingerprint_of_a_look_is_of_its_content() -> None:
         pytest.param({"topics": [7]}, "TypeError", id="a number for a topic and all it has"),
     ],
 )
-def test_a_look_with_one_mistake_is_no_look(changes: dict, detail: str) -> None:
+def test_metadata_line_with_one_mistake_is_quarantined(changes: dict, detail: str) -> None:
     (row,) = cluster_metadata.decode_line(json.dumps(records.look(**changes)).encode())
     assert (row["outcome"], row["kind"], row["reason"]) == ("quarantined", "unreadable_line", "malformed_line")
     assert detail in row["detail"]

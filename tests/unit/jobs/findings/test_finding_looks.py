@@ -21,7 +21,7 @@ def told(*grown: GrownTopic, looked: int = 0, known: int | None = 0, is_consumer
 GROWN = GrownTopic("t", 2, 4, SEEN)
 
 
-def test_partitions_are_named_with_the_first_look_that_shows_them() -> None:
+def test_left_out_partitions_are_named_with_the_time_they_were_first_seen() -> None:
     finding = told(GROWN, GrownTopic("u", 0, 1, SEEN + MINUTE))
     assert finding is not None
     assert finding.message == (
@@ -42,7 +42,7 @@ def test_partitions_are_named_with_the_first_look_that_shows_them() -> None:
         pytest.param(60, None, "warning", id="no record is known"),
     ],
 )
-def test_severity_grows_once_looks_and_records_go_on(looked: int, known: int | None, severity: str) -> None:
+def test_severity_grows_when_later_metadata_and_records_change_nothing(looked: int, known: int | None, severity: str) -> None:
     finding = told(GROWN, looked=looked, known=known)
     assert finding is not None and finding.severity == severity
 

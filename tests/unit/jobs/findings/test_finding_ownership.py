@@ -65,7 +65,7 @@ def test_partitions_that_are_not_left_out(near: Stored) -> None:
     assert last(Rule.PARTITIONS_LEFT_OUT, near) is None
 
 
-def test_what_is_left_out_while_something_is_withheld_is_told_when_it_is_settled() -> None:
+def test_partitions_left_out_are_found_once_the_group_is_settled() -> None:
     one, two = member("a", owned="t0 t1", at=1), member("a", owned="t0", at=2)
     history = (
         stored(2, {"a": "t0", "b": ""}, one, strategy=COOPERATIVE, topics={"t": 3}),
@@ -128,7 +128,7 @@ def test_members_that_are_not_idle_for_want_of_balance(near: Stored) -> None:
     assert last(Rule.IDLE_MEMBERS, near) is None
 
 
-def test_idle_members_of_a_source_that_tells_no_subscriptions_are_an_info() -> None:
+def test_idle_members_with_unknown_subscriptions_are_an_info() -> None:
     finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, has_subscriptions=False))
     assert (finding.severity, finding.message) == (
         "info", "1 of 2 members has nothing to read, while another has up to 2 partitions: b; what they subscribe to is not known",

@@ -111,7 +111,7 @@ def bouncing(
     return history
 
 
-def test_a_restart_loop_is_told_when_the_member_is_back_for_the_third_time() -> None:
+def test_restart_loop_is_found_at_the_third_return_of_a_member() -> None:
     assert places(Rule.RESTART_LOOP, *bouncing(4)) == [6, 8]
     finding = last(Rule.RESTART_LOOP, *bouncing(3))
     assert (finding.severity, finding.message) == ("warning", "Members came back up to 3 times within 10 minutes: app at /10.0.0.1")
@@ -378,7 +378,7 @@ def test_a_rolling_restart_is_no_finding_however_often_partitions_move() -> None
         assert generations(rule, history) == []
 
 
-def test_rebalances_without_a_visible_reason_are_told_over_hours_with_their_cycle() -> None:
+def test_rebalance_storm_names_its_duration_and_its_cycle() -> None:
     def told(recurrences: Recurrences, timeout_ms: int | None = None) -> Finding:
         quiet = [stored(number, {"a": "t0", "b": "t1"}, minute=20 * number) for number in range(1, 4)]
         return last(Rule.REBALANCE_STORM, *quiet, replace(

@@ -34,7 +34,7 @@ def test_nothing_to_tell() -> None:
     assert found(solution("observed", conformance="exact"), solution("recomputed", conformance="exact")) == []
 
 
-def test_topics_without_a_fitting_look_are_told_once_a_snapshot() -> None:
+def test_topics_without_fitting_metadata_are_one_finding_per_snapshot() -> None:
     (finding,) = found(solution("observed"), solution("recomputed"), uncertain_topics=("a", "b"))
     assert (finding.rule_id, finding.severity) == ("topic_basis_uncertain", "info")
     assert finding.message == "2 topics have partition counts that no look at the cluster confirms: a, b"

@@ -86,7 +86,7 @@ def test_other_releases_decode_again(runs: Runs, monkeypatch: pytest.MonkeyPatch
     assert runs.run("a")[0] == ["a"]
 
 
-def test_only_raw_logs_and_looks_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_raw_logs_and_cluster_metadata_can_be_known_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_files, "_batches", lambda warehouse, keys: [])
     given_files = {capture(str(source), source): b"" for source in Source}
     known = find_known(SimpleNamespace(), given_files, (), None)

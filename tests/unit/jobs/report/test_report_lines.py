@@ -252,7 +252,7 @@ def test_groups_of_one_name_in_two_clusters_are_two_and_findings_alone_are_none(
     assert [(row["cluster_id"], row["group_id"]) for row in merge_parts(parts)] == [("a", "orders"), ("b", "orders")]
 
 
-def test_details_are_of_the_last_settled_generation_of_all_tallies() -> None:
+def test_group_row_takes_the_last_settled_generation_of_all_tallies() -> None:
     settled = [{"position": position, "generation": 10 * position, "at_ms": position, "verdict": f"v{position}"} for position in (3, 7, 5)]
     tallies = [{"cluster_id": "prod", "group_id": "orders", "settled": one} for one in (None, *settled)]
     row, other = add_settled([group_row("orders"), group_row("other")], tallies)
@@ -289,7 +289,7 @@ def committed(group_id: str, **changes: Any) -> dict[str, Any]:
     return part | {"first_at_ms": 5, "last_at_ms": 6_000, "newest_position": 9} | changes
 
 
-def test_group_that_only_commits_is_a_row_behind_all_others() -> None:
+def test_group_that_only_commits_is_the_last_row() -> None:
     """With its kind for a strategy; members and figures are not known, and none of the others is counted twice."""
     ranked = Ranking(merge_parts([committed("a-tool"), audited(), found("x", "info")]))
     kinds = [(row["group_id"], row["strategy"], row["generation_count"]) for row in ranked]

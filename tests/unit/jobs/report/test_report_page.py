@@ -134,7 +134,7 @@ def test_imbalance_classes_hold_all_groups_and_tell_what_cannot_be_better():
 # --- unknown is never zero ---------------------------------------------------------------------------------------------
 
 
-def test_a_total_tells_unknown_partial_and_complete_apart():
+def test_total_shows_unknown_partial_and_complete_sums_differently():
     assert Total(0, 0, 3).figure("no claims").text == DASH
     assert Total(0, 0, 3).figure("no claims").note == "no claims"
     assert (Total(0, 3, 3).figure("").text, Total(0, 3, 3).figure("").note) == ("0", "")
@@ -200,7 +200,7 @@ def test_a_generation_without_predecessor_shows_dashes_in_its_bars():
 # --- the history of a group --------------------------------------------------------------------------------------------
 
 
-def test_the_timeline_tells_kinds_of_snapshots_apart():
+def test_timeline_marks_each_kind_of_snapshot():
     history = [
         generation_row(1, None),
         generation_row(2, 1),
@@ -233,7 +233,7 @@ def test_the_timeline_tells_kinds_of_snapshots_apart():
         ({"epoch_at_ms": 10_000, "member_count": 0}, ""),  # nobody is there, and no target
     ],
 )
-def test_a_target_is_told_from_its_epoch_to_its_reconciliation(changes, expected):
+def test_timeline_shows_a_targets_times_from_epoch_to_reconciliation(changes, expected):
     row = generation_row(3, 2, observed_at_ms=10_000, **changes)
     said = course(row).replace("\N{RIGHTWARDS ARROW}", ">")
     assert said == expected
@@ -383,7 +383,7 @@ def test_causes_are_counted_once_a_generation_with_what_they_cost():
     assert page.worst[0].causes[0].avoidable.note == "known for 1 of 3 generations"
 
 
-def test_what_a_generation_cost_in_time_and_what_would_be_better_are_told():
+def test_page_shows_follow_up_time_pause_and_better_strategy():
     history = [generation_row(2, 1, follow_up_ms=1_250, pause_partition_ms=3_600_000)]
     groups = of_groups(group_row(verdict="better_elsewhere", better_strategy="sticky", better_gain=0.5))
     view = build_page(ReportRows(**groups, tallies=[tally_row("range", "observed", generations=history)]), AS_OF).worst[0]
@@ -392,7 +392,7 @@ def test_what_a_generation_cost_in_time_and_what_would_be_better_are_told():
     assert view.verdict.text == "better elsewhere (sticky, by 0.50)"
 
 
-def test_what_partitions_carry_and_what_is_only_bounded_are_told():
+def test_page_shows_load_imbalance_and_marks_upper_bounds():
     history = [
         generation_row(3, 2, avoidable_movement_count=None, is_lower_bound=True, throughput_imbalance_ratio=1.0),
         generation_row(2, 1, avoidable_movement_count=3, is_lower_bound=True, lag_imbalance_ratio=2.5),
@@ -455,7 +455,7 @@ def test_bands_fill_their_owners_and_owners_do_not_overlap():
     assert left[-1][1] == pytest.approx(drawing.before[-1].y + drawing.before[-1].height, abs=0.11)
 
 
-def test_many_owners_share_a_place_and_none_is_mistaken_for_it():
+def test_smallest_owners_share_one_bar_that_no_owners_name_imitates():
     drawing = exchange(*((f"m{number:02}", "others", 20 - number) for number in range(14)), ("nobody", "nobody", 50))
     assert len(drawing.before) == MOST_OWNERS
     assert (drawing.before[-1].name, drawing.before[-1].partition_count) == ("others", 10 + 9 + 8 + 7)
@@ -658,7 +658,7 @@ def test_short_names_stay_different(names):
     assert len(set(shortened.values())) == len(names)
 
 
-def test_short_names_keep_what_tells_members_apart():
+def test_short_names_keep_members_distinct():
     twin = MEMBER[:-1] + "2"  # the same client id and the same first block
     assert short_names([MEMBER, OTHER])[OTHER] == "orders-2-e76ea8c3\N{HORIZONTAL ELLIPSIS}"
     assert short_names([MEMBER, twin]) == {MEMBER: MEMBER, twin: twin}

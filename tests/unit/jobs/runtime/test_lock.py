@@ -44,7 +44,7 @@ def holder_in(folder: Path) -> str | None:
     return None if holder is None else holder.run_id
 
 
-def test_a_second_run_is_told_who_holds_the_warehouse(tmp_path: Path) -> None:
+def test_busy_warehouse_names_its_holder(tmp_path: Path) -> None:
     folder = tmp_path / "not" / "yet" / "there"
     with hold(folder, "first"), pytest.raises(WarehouseBusyError) as refused:
         with hold(folder, "second", NOW + timedelta(seconds=90)):
@@ -135,7 +135,7 @@ def test_readers_keep_runs_out_and_not_each_other(tmp_path: Path) -> None:
         pass
 
 
-def test_a_reader_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_reader_leaves_no_file(tmp_path: Path) -> None:
     with look(tmp_path), look(tmp_path / "nowhere"):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -196,7 +196,7 @@ def test_another_process_of_the_jvms_number_is_not_the_jvm(tmp_path: Path) -> No
         pass
 
 
-def test_a_jvm_on_another_machine_is_not_looked_for(tmp_path: Path) -> None:
+def test_jvm_of_another_machine_does_not_block_a_run(tmp_path: Path) -> None:
     left = replace(this_process("killed", NOW, os.getpid()), host="elsewhere", driver_start=None)
     (tmp_path / RUN_LOCK).write_text(json.dumps(asdict(left)))
     with hold(tmp_path, "second"):

@@ -97,7 +97,7 @@ def test_other_files_are_of_no_report(content: bytes, tmp_path: Path) -> None:
     assert not is_report_file(tmp_path / "file", KINDS)
 
 
-def test_files_of_a_report_are_no_captures_and_told_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_report_files_are_no_captures_and_logged_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "jobs")
     for number, kind in enumerate(KINDS):
         (tmp_path / str(number)).write_bytes(next(texts(kind)).encode())
@@ -156,7 +156,7 @@ def test_exports_replace_exports_of_their_own_kind(name: str, tmp_path: Path) ->
     )
 
 
-def test_exports_beside_the_page_are_looked_at_too(tmp_path: Path) -> None:
+def test_exports_beside_the_page_are_checked_too(tmp_path: Path) -> None:
     (tmp_path / "findings.csv").write_text("mine")
     message = check(tmp_path, export=("csv",))
     assert message is not None and message.startswith("report.export_dir: findings.csv is a file that no report wrote")

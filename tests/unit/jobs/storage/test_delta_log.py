@@ -55,7 +55,7 @@ def test_wherever_cutting_is_interrupted_no_commit_is_gone_that_left_a_trace(
 
 
 @pytest.mark.parametrize("noted", ["", "{", "7", "null", "[]", '{"metadata": 7}', "{}"])
-def test_a_checksum_that_tells_nothing_is_as_none(noted: str, tmp_path: Path) -> None:
+def test_checksum_without_metadata_is_ignored(noted: str, tmp_path: Path) -> None:
     commit = {"metaData": {"configuration": {"a": "b"}}}
     (tmp_path / f"{0:020}.json").write_text(json.dumps(commit))
     (tmp_path / f"{0:020}.crc").write_text(noted)
@@ -70,14 +70,14 @@ def test_a_checksum_that_tells_nothing_is_as_none(noted: str, tmp_path: Path) ->
         *((line, "a line is no action") for line in (b"7", b"null", b"[]", b'"metaData"', b'{"metaData": 7}')),
     ],
 )
-def test_a_commit_that_is_none_is_told_with_its_file(content: bytes, problem: str, tmp_path: Path) -> None:
+def test_damaged_commit_is_named_by_its_file(content: bytes, problem: str, tmp_path: Path) -> None:
     commit = tmp_path / f"{0:020}.json"
     commit.write_bytes(content)
     with pytest.raises(WarehouseDamagedError, match=f"{commit.name}: {problem}"):
         local_properties(tmp_path, 0)
 
 
-def test_a_commit_that_cannot_be_opened_is_told_with_its_file(tmp_path: Path) -> None:
+def test_commit_that_cannot_be_opened_is_named_by_its_file(tmp_path: Path) -> None:
     (tmp_path / f"{0:020}.json").mkdir()
     with pytest.raises(WarehouseDamagedError, match="cannot be read"):
         local_properties(tmp_path, 0)

@@ -24,7 +24,7 @@ STEP = pa.schema([("cluster_id", pa.string()), ("group_id", pa.string()), ("posi
         pytest.param({**PLACE, "detail": "\ud800"}, STEP, "cluster c, group g, position 7: a row does not fit", id="no text"),
     ],
 )
-def test_a_row_that_does_not_fit_is_told_with_its_group(row: dict[str, Any], schema: pa.Schema, what: str) -> None:
+def test_row_that_does_not_fit_names_its_group(row: dict[str, Any], schema: pa.Schema, what: str) -> None:
     """Rows of many groups go into one batch; the others fit."""
     others = [{"audit": {"group_id": "other", "gap": 1}}] * 3 if schema is AUDITED else [{"group_id": "other"}] * 3
     with pytest.raises(GroupFailedError, match=f"^{what} its columns"):
