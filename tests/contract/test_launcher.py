@@ -144,7 +144,7 @@ def test_help_names_every_command(checkout: Checkout):
     assert sorted(listed) == sorted(COMMANDS)
 
 
-def test_it_knows_of_each_command_what_the_command_line_says():
+def test_launcher_knows_the_kind_of_each_command():
     """It imports nothing of ours, since it runs before there are packages."""
     assert {*LANDING_COMMANDS} == {name for name, command in COMMANDS.items() if command.lands}
     assert {*SHORT_COMMANDS} == {name for name, command in COMMANDS.items() if command.is_short}
@@ -265,7 +265,7 @@ def test_the_environment_names_the_checkouts_spark_and_python(ready: Checkout):
     ]
 
 
-def test_it_starts_through_links_from_anywhere(ready: Checkout, tmp_path: Path):
+def test_launcher_starts_through_symbolic_links(ready: Checkout, tmp_path: Path):
     (tmp_path / "absolute").symlink_to(ready.root / "spark-submit.sh")
     (tmp_path / "relative").symlink_to("absolute")
     assert ready.call("run", script=tmp_path / "relative").stdout.splitlines()[-2:] == [str(ready.root / "jobs/__main__.py"), "run"]
@@ -358,7 +358,7 @@ def interpreter(version: str) -> str | None:
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
-def test_no_python_imports_from_the_current_folder(checkout: Checkout, version: str):
+def test_no_python_process_imports_from_the_current_folder(checkout: Checkout, version: str):
     python = interpreter(version)
     if python is None:
         pytest.skip(f"there is no Python {version}")
@@ -429,7 +429,7 @@ def test_the_first_call_installs_once(checkout: Checkout):
     assert sorted(path.name for path in (checkout.root / ".evenkeel" / "jars" / "spark-4.1").iterdir()) == sorted(JARS)
 
 
-def test_it_installs_the_packages_of_setup_cfg(ready: Checkout):
+def test_setup_installs_the_packages_of_setup_cfg(ready: Checkout):
     wanted = (ready.root / ".venv" / "requirements.txt").read_text().splitlines()
     assert {*map(locked, ("pydantic==2.7.0", "pyspark==4.1.3", "great-expectations==1.24.1", "jinja2==3.1.6"))} <= set(wanted)
     assert len(wanted) == len(set(wanted))
@@ -447,7 +447,7 @@ def test_an_extra_that_is_not_there_is_refused_before_anything_is_made(checkout:
     assert not (checkout.root / ".venv").exists()
 
 
-def test_what_builds_packages_is_installed_first(checkout: Checkout):
+def test_build_packages_are_installed_first(checkout: Checkout):
     checkout.write_lock(build=("setuptools==80.9.0",))
     assert checkout.call("--setup").returncode == 0
     first, second = (line for line in checkout.log.read_text().splitlines() if line.startswith("-I -m pip"))
@@ -588,7 +588,7 @@ def wait_for(condition) -> None:
         time.sleep(0.02)
 
 
-def test_no_java(checkout: Checkout):
+def test_missing_java_is_refused(checkout: Checkout):
     (checkout.bin / "java").unlink()
     assert checkout.refusal().startswith("no Java found: JAVA_HOME is not set and there is no java on PATH; install Java 17 or 21")
     assert not (checkout.root / ".venv").exists()
@@ -621,7 +621,7 @@ def test_java_without_a_release_file_is_asked(checkout: Checkout, output: str, m
     assert checkout.refusal().startswith(message.format(java=checkout.bin / "java"))
 
 
-def test_no_python(checkout: Checkout):
+def test_missing_python_is_refused(checkout: Checkout):
     (checkout.bin / "python3").unlink()
     assert checkout.refusal().startswith("no fitting Python on PATH (there is no python3); Evenkeel runs on Python 3.10 to 3.14")
 
@@ -647,12 +647,12 @@ def test_venv_is_made_again_when_a_system_upgrade_changes_its_python(checkout: C
     assert checkout.count("-m venv") == 2
 
 
-def test_the_script_alone(checkout: Checkout):
+def test_script_without_its_checkout_is_refused(checkout: Checkout):
     shutil.rmtree(checkout.root / "jobs" / "launcher")
     assert checkout.refusal().startswith(f"no jobs/launcher in {checkout.root}; start the spark-submit.sh of a whole checkout")
 
 
-def test_no_lock_file(checkout: Checkout):
+def test_missing_lock_file_is_refused(checkout: Checkout):
     lock = checkout.root / "conf" / "requirements.lock"
     lock.unlink()
     assert checkout.refusal() == f"conf/requirements.lock is missing in {checkout.root}; restore it from the repository"
@@ -669,7 +669,7 @@ def test_a_newer_python_beside_an_old_one_is_found(checkout: Checkout):
     assert "making .venv with Python 3.12.1" in checkout.call("run").stderr
 
 
-def test_no_venv_module(checkout: Checkout):
+def test_missing_venv_module_is_refused(checkout: Checkout):
     checkout.write_python(ensurepip="exit 1")
     assert "has no venv or ensurepip module; install it (Debian, Ubuntu: apt install python3-venv)" in checkout.refusal()
 
@@ -704,7 +704,7 @@ def test_pip_fails(checkout: Checkout, output: str, message: str):
     ("ivy", "cause"),
     [("echo 'Host repo.example not found. url=...' && exit 1", "the network cannot be reached"), ("exit 1", "it printed nothing")],
 )
-def test_ivy_fails(checkout: Checkout, ivy: str, cause: str):
+def test_failed_fetch_of_jars_names_the_cause(checkout: Checkout, ivy: str, cause: str):
     checkout.write_java(ivy=ivy)
     assert checkout.refusal().startswith(f"fetching Delta's jars failed: {cause}; connect this machine or name a mirror")
     checkout.write_java()

@@ -332,7 +332,7 @@ def test_every_file(rule: Callable[[Source], Iterator[str]]):
 
 
 @pytest.mark.parametrize(("rule", "module", "text"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
-def test_the_rule_sees(rule: Callable[[Source], Iterator[str]], module: str, text: str):
+def test_each_rule_finds_its_breaking_line(rule: Callable[[Source], Iterator[str]], module: str, text: str):
     assert len(list(rule(Source(module, ast.parse(text))))) == 1
 
 

@@ -52,7 +52,7 @@ def test_the_lock_satisfies_setup_cfg():
     assert list(lock.disagreements(REQUIREMENTS, SECTIONS)) == []
 
 
-def test_the_check_needs_no_network():
+def test_lock_check_needs_no_network():
     command = [
         sys.executable,
         "-c",
@@ -78,7 +78,7 @@ def test_each_line_is_a_comment_or_a_pin_with_hashes():
     assert "://" not in text
 
 
-def test_what_is_built_is_built_by_the_build_section_alone():
+def test_source_packages_are_built_by_the_build_section_only():
     """pyspark has one file, which is no wheel; nothing else may be without a wheel, since nothing but setuptools is there to build it."""
     (digest,) = {pin.hashes for pin in SECTIONS["spark"] if pin.name == lock.SOURCE_ONLY}
     assert len(digest) == 1
@@ -158,7 +158,7 @@ def twice(name: str, section: str) -> Callable[[dict[str, list]], None]:
         (with_pin("py4j==0.1", "connect"), "Python 3.13, darwin x86_64: [connect] has py4j 0.1, another section "),
     ],
 )
-def test_the_check_finds(change: Callable[[dict[str, list]], None], message: str):
+def test_lock_check_finds_each_disagreement(change: Callable[[dict[str, list]], None], message: str):
     sections = {name: list(pins) for name, pins in SECTIONS.items()}
     change(sections)
     assert any(line.startswith(message) for line in lock.disagreements(REQUIREMENTS, sections))
@@ -178,11 +178,11 @@ def test_a_wrong_line_is_refused(text: str, tmp_path: Path):
 
 
 @given(st.sets(st.sampled_from(lock.ENVIRONMENTS), min_size=1))
-def test_a_marker_holds_where_it_is_to_hold(environments: set[object]):
+def test_marker_matches_exactly_its_environments(environments: set[object]):
     assert lock.Pin("a", "1", lock.marker_of(environments)).environments == environments
 
 
-def test_a_marker_that_always_holds_is_left_out():
+def test_marker_of_all_environments_is_empty():
     assert lock.marker_of(lock.ENVIRONMENTS) == ""
     assert lock.marker_of([one for one in lock.ENVIRONMENTS if one.python in ("3.11", "3.12")]) == (
         'python_version >= "3.11" and python_version < "3.13"'
@@ -222,7 +222,7 @@ def test_the_hashes_are_those_of_usable_wheels():
     assert lock.hashes_of(PACKAGE, lock.ENVIRONMENTS) == tuple(sorted(tags for tags, is_usable in WHEELS.items() if is_usable))
 
 
-def test_a_line_has_the_hashes_of_its_own_environments():
+def test_pin_has_the_hashes_of_its_own_environments():
     assert lock.hashes_of(PACKAGE, [one for one in lock.ENVIRONMENTS if one[:2] == ("3.10", "linux")]) == (
         "cp310-abi3-manylinux_2_28_aarch64",
         "cp310-cp310-manylinux_2_17_x86_64.manylinux2014_x86_64",

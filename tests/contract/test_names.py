@@ -140,5 +140,5 @@ def test_paths_are_there() -> None:
         ("group.instance.id", None),
     ],
 )
-def test_what_is_missing_is_named(name: str, said: str | None) -> None:
+def test_missing_name_is_reported(name: str, said: str | None) -> None:
     assert problem(name) == said

@@ -162,7 +162,7 @@ def test_the_launcher_names_the_same_commands():
     assert commands == [*COMMANDS]
 
 
-def test_only_the_agreed_names_stand_at_the_top():
+def test_only_agreed_names_are_at_the_top_of_the_repository():
     tracked = run("git", "ls-files", cwd=ROOT).splitlines()
     assert {name.split("/")[0] for name in tracked if not name.startswith(".")} <= TOP_LEVEL
 

@@ -106,7 +106,7 @@ def test_a_full_page_opens_at_once_and_shows_the_worst(chromium: Chrome, tmp_pat
     chromium.save_screenshot(str(ARTEFACTS / "report.png"))
 
 
-def test_the_script_makes_the_rows_that_are_there_without_it(chromium: Chrome, tmp_path: Path) -> None:
+def test_script_makes_the_same_rows_as_the_page_without_script(chromium: Chrome, tmp_path: Path) -> None:
     """Of every kind: with and without details, sums of a part, what is not known, names that are cut or mean something in HTML."""
     kinds = [
         group_row("a", critical_count=1_200, warning_count=3, current_warning_count=2, generation_count=5_000, member_count=1_000),
@@ -287,7 +287,7 @@ def test_search_takes_what_is_shown_what_is_real_and_what_is_cut_away(chromium: 
         assert len(names(chromium)) == found, part
 
 
-def test_filters_tell_apart_what_a_list_would_not(chromium: Chrome, odd_names: tuple[str, list[str]]) -> None:
+def test_filters_distinguish_names_that_differ_in_case_only(chromium: Chrome, odd_names: tuple[str, list[str]]) -> None:
     chromium.get("about:blank")
     chromium.get(odd_names[0])
     choice = Select(chromium.find_element(By.ID, "with-strategy"))

@@ -110,19 +110,19 @@ def test_the_published_schema_is_the_models() -> None:
 
 
 @pytest.mark.parametrize("changes", TAKEN, ids=str)
-def test_what_lands_is_in_the_schema(changes: dict) -> None:
+def test_line_that_lands_is_valid_in_the_schema(changes: dict) -> None:
     line = envelope(**changes)
     assert (VALIDATOR.is_valid(line), is_sound(line), is_quarantined(line)) == (True, True, False)
 
 
 @pytest.mark.parametrize("changes", REFUSED, ids=str)
-def test_what_is_not_in_the_schema_is_quarantined(changes: dict) -> None:
+def test_line_that_is_invalid_in_the_schema_is_quarantined(changes: dict) -> None:
     line = envelope(**changes)
     assert (VALIDATOR.is_valid(line), is_sound(line), is_quarantined(line)) == (False, False, True)
 
 
 @pytest.mark.parametrize("changes", UNSAID, ids=ascii)
-def test_what_the_schema_cannot_say_is_quarantined(changes: dict) -> None:
+def test_line_that_breaks_a_rule_beyond_the_schema_is_quarantined(changes: dict) -> None:
     line = envelope(**changes)
     assert (VALIDATOR.is_valid(line), is_quarantined(line)) == (True, True)
 

@@ -141,7 +141,7 @@ def published(home: AirflowHome) -> list[dict]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("airflow")
-def test_a_real_audit_and_what_follows_it(tmp_path: Path):
+def test_dag_runs_the_demo_and_handles_failing_runs(tmp_path: Path):
     """The demo through Airflow's own command; then the report, a warehouse in other hands, and a gate that fails."""
     home = AirflowHome(tmp_path / "airflow", ROOT)
     home.migrate()

@@ -46,7 +46,7 @@ def test_a_run_makes_what_a_local_run_makes(connected: Path, demo_warehouse: Pat
         assert run[column] == local[column], column
 
 
-def test_other_commands_find_it_sound_and_add_nothing(server: ConnectServer, connected: Path) -> None:
+def test_other_commands_over_connect_change_no_row(server: ConnectServer, connected: Path) -> None:
     """As an installed ``evenkeel`` does, with Spark's own variable."""
     before = versions(connected)
     for command in ("run", "maintain", "verify"):

@@ -132,7 +132,7 @@ def test_every_key_that_a_job_refers_to_is_there(target: str, name: str):
     assert [one for key, one in compute.items() if key != used and one in job] == []
 
 
-def test_only_known_keys_stand_outside_of_the_jobs():
+def test_bundle_has_only_known_keys_outside_of_jobs():
     assert set(BUNDLE) == TOP_LEVEL
     assert set(BUNDLE["bundle"]) == {"name"} and set(BUNDLE["sync"]) == {"exclude"} and set(BUNDLE["resources"]) == {"jobs"}
     assert {key for variable in BUNDLE["variables"].values() for key in variable} <= VARIABLE_KEYS

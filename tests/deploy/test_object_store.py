@@ -82,7 +82,7 @@ def test_a_run_makes_what_a_local_run_makes(store: Store, demo_warehouse: Path, 
     assert store.files("audit/_staging/") == []
 
 
-def test_of_two_at_once_one_lands(store: Store, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_one_of_two_simultaneous_landings_lands(store: Store, demo_warehouse: Path, tmp_path: Path) -> None:
     drivers = [store.submit(tmp_path / run_id, "land", "pair", "--run-id", run_id) for run_id in ("a", "b")]
     ends = [driver.end() for driver in drivers]
     told = "\n".join(driver.said() for driver in drivers)
@@ -93,7 +93,7 @@ def test_of_two_at_once_one_lands(store: Store, demo_warehouse: Path, tmp_path: 
     assert_equal_warehouses(store.copy_to(tmp_path, "pair"), demo_warehouse, names)
 
 
-def test_of_many_who_claim_the_lease_at_once_one_has_it(store: Store) -> None:
+def test_one_of_many_simultaneous_claims_gets_the_lease(store: Store) -> None:
     """Twenty times over: without a conditional write, whoever has looked before the first of them was done has it too."""
     options = ["--master", "local[1]", "--conf", "spark.ui.enabled=false", *store.options(), "pyspark-shell"]
     environment = {**bare_environment(), **KEYS, "PYTHONPATH": str(ROOT), "PYSPARK_SUBMIT_ARGS": shlex.join(options)}

@@ -60,7 +60,7 @@ def run_on(machine: Path, folder: Path, run_id: str) -> Process:
     return Process(command, folder / "log", bare_environment(), folder)
 
 
-def test_of_two_runs_at_once_one_lands_what_a_local_run_does(mounts: list[Path], demo_warehouse: Path, tmp_path: Path) -> None:
+def test_one_of_two_simultaneous_runs_gives_the_tables_of_a_local_run(mounts: list[Path], demo_warehouse: Path, tmp_path: Path) -> None:
     """And the other may, once the lease was given back."""
     drivers = [run_on(place, tmp_path / f"driver-{place.name}", place.name) for place in mounts]
     ends = [driver.end() for driver in drivers]
@@ -74,7 +74,7 @@ def test_of_two_runs_at_once_one_lands_what_a_local_run_does(mounts: list[Path],
     assert_equal_warehouses(tmp_path / "server" / "warehouse", demo_warehouse)
 
 
-def test_of_many_who_claim_the_lease_at_once_one_has_it(mounts: list[Path]) -> None:
+def test_one_of_many_simultaneous_claims_gets_the_lease(mounts: list[Path]) -> None:
     def contend(token: int, number: int, ready: threading.Barrier) -> bool:
         claims = FencingFiles(None, str(mounts[number % 2] / "claims"))
         ready.wait()

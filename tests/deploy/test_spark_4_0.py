@@ -64,7 +64,7 @@ def test_the_demo_is_the_same(environment: dict[str, str], demo_warehouse: Path,
 
 
 @pytest.mark.parametrize("tests", [["tests/unit"], [f"tests/spark/test_{name}.py" for name in CORE]], ids=["unit", "spark"])
-def test_the_tests_pass(tests: list[str], environment: dict[str, str]) -> None:
+def test_unit_and_core_spark_tests_pass_on_spark_4_0(tests: list[str], environment: dict[str, str]) -> None:
     python = environment["PYSPARK_PYTHON"]
     kept = {name: value for name, value in environment.items() if name not in ("SPARK_HOME", "PYSPARK_PYTHON")}
     command = [python, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *tests]
