@@ -49,7 +49,7 @@ def fill(disk: Path, free_bytes: int) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.65, 0.8, 0.95])
-def test_a_disk_with_some_space(
+def test_disk_that_fills_up_during_a_run_is_reported_and_recovered(
     share: float, evenkeel, measured, two_runs: TwoRuns, disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Run with a share of the space that the run's files take; staging comes on top of that, so that it never is enough."""

@@ -110,7 +110,7 @@ def test_a_planted_temporary_name_is_not_followed(tmp_path: Path, monkeypatch: p
     assert victim.read_text() == "kept" and not (tmp_path / "report.html").exists()
 
 
-def test_an_unfinished_file_does_not_stand_in_the_way_of_a_new_warehouse(tmp_path: Path) -> None:
+def test_unfinished_file_does_not_block_a_new_warehouse(tmp_path: Path) -> None:
     """A run that is killed before it has made its tables may leave one."""
     left = UnfinishedFile(tmp_path)
     Warehouse(Mock(), str(tmp_path)).check_location()

@@ -108,7 +108,7 @@ def test_names_are_stored_as_they_are(hostile: tuple[Path, str]) -> None:
 
 
 @pytest.mark.slow
-def test_no_folder_is_named_by_the_input(hostile: tuple[Path, str]) -> None:
+def test_folder_names_of_the_warehouse_do_not_come_from_input(hostile: tuple[Path, str]) -> None:
     warehouse = hostile[0] / "warehouse"
     folders = {path.name for path in warehouse.rglob("*") if path.is_dir()}
     months = {name for name in folders if re.fullmatch(r"observed_month=\d{4}-\d\d-01", name)}
@@ -189,7 +189,7 @@ def test_the_log_keeps_names_on_its_lines(hostile: tuple[Path, str]) -> None:
 
 
 @pytest.mark.slow
-def test_verify_and_the_next_run_take_them_too(hostile: tuple[Path, str], evenkeel) -> None:
+def test_verify_accepts_a_warehouse_of_hostile_input(hostile: tuple[Path, str], evenkeel) -> None:
     folder, _ = hostile
     assert evenkeel("verify", "--warehouse", folder / "warehouse") == 0
 

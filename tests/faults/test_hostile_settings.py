@@ -79,14 +79,14 @@ def settings_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example({**SOUND, "report": {"worst_groups": 2**63}})
 @example({**SOUND, "maintain": {"retention_days": 10**12}})
 @example({"a\nb": 1})
-def test_any_values(settings_file: Path, content: Any) -> None:
+def test_any_yaml_values_are_a_run_or_one_line_a_mistake(settings_file: Path, content: Any) -> None:
     """Every mistake that the file alone shows names the file."""
     settings_file.write_bytes(yaml.safe_dump(content).encode())
     assert isinstance(run("report", "--config", settings_file), list)
 
 
 @given(st.one_of(st.binary(), st.text().map(str.encode), JUNK.map(yaml.safe_dump).map(str.encode)))
-def test_any_bytes(settings_file: Path, content: bytes) -> None:
+def test_any_bytes_as_settings_are_a_run_or_one_line_a_mistake(settings_file: Path, content: bytes) -> None:
     settings_file.write_bytes(content)
     assert isinstance(run("report", "--config", settings_file), list)
 
@@ -129,7 +129,7 @@ def bomb(depth: int, template: str) -> bytes:
         ),
     ],
 )
-def test_files_with_a_purpose(content: bytes, told: str, settings_file: Path, tmp_path: Path) -> None:
+def test_yaml_with_code_is_refused_and_runs_nothing(content: bytes, told: str, settings_file: Path, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     settings_file.write_bytes(content.replace(b"MARK", str(mark).encode()))
     first, *_ = run("report", "--config", settings_file)
@@ -137,7 +137,7 @@ def test_files_with_a_purpose(content: bytes, told: str, settings_file: Path, tm
     assert not mark.exists()
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_settings_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
@@ -238,7 +238,7 @@ def command_lines(draw: st.DrawFn) -> list[str]:
 
 
 @given(command_lines())
-def test_any_command_line(line: list[str]) -> None:
+def test_any_command_line_is_a_run_or_one_line_a_mistake(line: list[str]) -> None:
     assert isinstance(run(*line), list)
 
 
@@ -257,14 +257,14 @@ def test_a_run_has_a_name_that_every_commit_can_carry(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["manual__2026-11-21T02:21:13+00:00", "'; DROP TABLE runs; --", "a b", "$HOME", "{}", "é😀", "x" * 250])
-def test_other_names_of_runs_are_fine(value: str) -> None:
+def test_unusual_run_ids_are_accepted(value: str) -> None:
     assert run("report", "--run-id", value) == []
 
 
 @pytest.mark.parametrize(
     "value", ["", " ", "file:", "file://", "a`b", "${env:HOME}/w", "w[1]", "w*", "a\\b", "a\nb", NOT_UTF8, "${x}.b", "s3://k:s@b"]
 )
-def test_a_warehouse_has_a_name_that_spark_takes_as_it_stands(value: str) -> None:
+def test_warehouse_name_that_spark_would_change_is_refused(value: str) -> None:
     """Of ``${env:HOME}`` Spark would make another folder, and write there."""
     (line,) = run("report", "--warehouse", value)
     assert line.startswith("evenkeel: warehouse ") and ("name" in line or "password" in line)
@@ -273,7 +273,7 @@ def test_a_warehouse_has_a_name_that_spark_takes_as_it_stands(value: str) -> Non
 @pytest.mark.parametrize(
     "value", ["w", "a b", "it's", "p%20q", "h#f", "a:b", "file:w", "s3a://bucket/w@1", "main.evenkeel", "`my-cat`.db", "é😀"]
 )
-def test_other_names_of_warehouses_are_fine(value: str) -> None:
+def test_unusual_warehouse_names_are_accepted(value: str) -> None:
     assert run("report", "--warehouse", value) == []
 
 
@@ -316,7 +316,7 @@ def test_a_capture_that_spark_would_pass_over_is_refused_by_its_name(name: str, 
 
 
 @pytest.mark.parametrize("name", ["a b.jsonl", "it's.jsonl", "p%20c.jsonl", "h#f.jsonl", "é😀.jsonl", "-.jsonl", "$x.jsonl"])
-def test_other_captures_are_fine(name: str, tmp_path: Path) -> None:
+def test_unusual_capture_names_are_accepted(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(record_line())
     assert run("land", "--input", tmp_path / name) == []
 

@@ -172,7 +172,7 @@ def expected(spark: SparkSession, make_tables, captures: dict[str, list[Path]], 
 
 
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: str(corner).replace(" ", "-"))
-def test_the_content_is_the_same(
+def test_tables_are_the_same_for_each_setting_and_form_of_input(
     corner: Corner, spark: SparkSession, make_tables, captures: dict[str, list[Path]], expected: dict[str, str], tmp_path: Path
 ) -> None:
     run_corner(spark, make_tables, corner, captures[corner.form], tmp_path / "warehouse")
@@ -180,7 +180,7 @@ def test_the_content_is_the_same(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_content_is_the_same_for_each_hash_seed_of_the_driver(
+def test_tables_are_the_same_for_each_hash_seed_of_the_driver(
     seed: int, captures: dict[str, list[Path]], expected: dict[str, str], tmp_path: Path
 ) -> None:
     """A process of its own, since the seed of a running one is settled; Spark hands it on to the workers."""

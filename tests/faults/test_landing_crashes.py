@@ -12,19 +12,19 @@ from tests.faults.crashes import STEPS_OF_ANY_RUN, check_crashes, instants
 from tests.faults.readers import published_state
 
 
-def test_any_instant_of_landing(evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
+def test_repeated_crashes_of_landing_are_recovered(evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
     """The first three of the instants below. The run behind a killed one is killed too, and the one behind that, on one warehouse."""
     check_crashes(evenkeel, measured, two_landings, tmp_path, [tuple(instants(two_landings, 3))])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 30, 10))
-def test_any_instant_of_landing_at_length(first: int, evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
+def test_crash_at_any_instant_of_landing_is_recovered(first: int, evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
     check_crashes(evenkeel, measured, two_landings, tmp_path, instants(two_landings, 10, first))
 
 
 @pytest.mark.slow
-def test_steps_of_landing(evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
+def test_crash_at_each_step_of_landing_is_recovered(evenkeel, measured, two_landings: TwoRuns, tmp_path: Path) -> None:
     check_crashes(evenkeel, measured, two_landings, tmp_path, STEPS_OF_ANY_RUN)
 
 

@@ -69,7 +69,7 @@ def odd_files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_what_is_no_file_is_named_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_pipes_and_broken_links_are_passed_over_named_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It was passed over in silence: whatever it would have held was missing, and nobody knew."""
     told = odd_files(tmp_path)
     (tmp_path / "f.jsonl").write_text(record_line())
@@ -90,12 +90,12 @@ def test_what_is_no_file_is_named_and_counted(tmp_path: Path, caplog: pytest.Log
         ("secret.parquet", "a Parquet file with an encrypted footer; expected one of consumer-offsets"),
     ],
 )
-def test_as_an_input_by_itself_it_is_refused_by_what_it_is(name: str, what: str, tmp_path: Path) -> None:
+def test_odd_file_as_the_only_input_is_refused_with_its_kind(name: str, what: str, tmp_path: Path) -> None:
     odd_files(tmp_path)
     assert refusal(tmp_path / name).startswith(what)
 
 
-def test_of_many_only_the_first_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_first_of_many_ignored_files_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A few strange ones are named all the same among thousands of others."""
     (tmp_path / "f.jsonl").write_text(record_line())
     for number in range(50):

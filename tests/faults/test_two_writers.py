@@ -112,11 +112,13 @@ def check_pair(evenkeel, measured, other: Other, two_runs: TwoRuns, warehouse: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(16))
-def test_of_two_landings_at_once_one_lands(number: int, evenkeel, measured, other: Other, two_landings: TwoRuns, tmp_path: Path) -> None:
+def test_one_of_two_simultaneous_landings_lands(
+    number: int, evenkeel, measured, other: Other, two_landings: TwoRuns, tmp_path: Path
+) -> None:
     check_pair(evenkeel, measured, other, two_landings, tmp_path / "warehouse", "second" if number % 2 else "rival")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
-def test_of_two_runs_at_once_one_lands(number: int, evenkeel, measured, other: Other, two_runs: TwoRuns, tmp_path: Path) -> None:
+def test_one_of_two_simultaneous_runs_lands(number: int, evenkeel, measured, other: Other, two_runs: TwoRuns, tmp_path: Path) -> None:
     check_pair(evenkeel, measured, other, two_runs, tmp_path / "warehouse", "second" if number % 2 else "rival")

@@ -197,7 +197,9 @@ def test_before_any_run_has_ended_tables_are_as_they_were_created() -> None:
         pytest.param([4], [(3, 1)], [4], id="written after the restore"),
     ],
 )
-def test_which_foreign_commits_stand(foreign: list[int], restores: list[tuple[int, int]], expected: list[int]) -> None:
+def test_foreign_commits_count_unless_a_later_restore_took_them_back(
+    foreign: list[int], restores: list[tuple[int, int]], expected: list[int]
+) -> None:
     assert standing(foreign, restores) == expected
 
 
@@ -221,16 +223,16 @@ def check_flips(measured: Callable[[str], None], warehouse: Path, full_warehouse
     measured(f"{count:,} bits, each found")
 
 
-def test_any_single_bit(measured, copied: Callable[..., Path], full_warehouse: Path) -> None:
+def test_any_flipped_bit_is_found_or_changes_no_value(measured, copied: Callable[..., Path], full_warehouse: Path) -> None:
     check_flips(measured, copied(), full_warehouse, 60)
 
 
 @pytest.mark.slow
-def test_any_single_bit_at_length(measured, copied: Callable[..., Path], full_warehouse: Path) -> None:
+def test_many_flipped_bits_are_found_or_change_no_value(measured, copied: Callable[..., Path], full_warehouse: Path) -> None:
     check_flips(measured, copied(), full_warehouse, 2_000)
 
 
-def test_any_byte_of_a_checkpoint(copied: Callable[..., Path], full_warehouse: Path) -> None:
+def test_any_changed_byte_of_a_checkpoint_raises_nothing(copied: Callable[..., Path], full_warehouse: Path) -> None:
     """Of a checkpoint without checksums: what lies in the footer and its indexes may change no value; nothing raises, the rest goes on."""
     warehouse = copied("movements", "findings")
     damages.missing_file(warehouse / "findings")
@@ -264,7 +266,7 @@ def test_json_of_other_types_ends_no_check(action: object, copied: Callable[...,
     assert {damage.table for damage in check_folder(warehouse).damages} == {"movements", "findings"}
 
 
-def test_what_nobody_has_foreseen_ends_no_check(copied: Callable[..., Path]) -> None:
+def test_unforeseen_damage_of_one_table_does_not_end_the_check(copied: Callable[..., Path]) -> None:
     """A row of ``runs`` that names no versions."""
     warehouse = copied("movements", "findings", "runs")
     damages.missing_file(warehouse / "findings")
@@ -320,7 +322,7 @@ def test_an_older_contract_is_no_damage(copied: Callable[..., Path]) -> None:
 # -- signatures
 
 
-def test_which_signatures_are_strange() -> None:
+def test_commits_with_unknown_signatures_are_found() -> None:
     signed = {0: "c", 1: "a", 2: "b", 3: "a", 4: "z"}
 
     def strange(known: str, restores: tuple[tuple[int, int], ...] = (), left: int = 3) -> list[int | None]:
@@ -372,7 +374,7 @@ def test_damage_ends_with_1_and_is_not_mended(evenkeel, copied, capsys: pytest.C
     assert f"evenkeel: {warehouse}: 2 findings in movements, runs; docs/recovery.md tells what to do about each" in err
 
 
-def test_no_warehouse_ends_with_2(evenkeel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_without_a_warehouse_ends_with_2(evenkeel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "photos").mkdir()
     assert evenkeel("verify", "--warehouse", tmp_path) == 2
     assert f"evenkeel: warehouse {tmp_path}: no tables here" in capsys.readouterr().err

@@ -44,7 +44,9 @@ def moved_group(warehouse: Path, groups: Iterator[str]) -> str:
     return next(group_id for group_id in groups if any(of_owner(movements, group_id)))
 
 
-def test_contradictions_between_rows(evenkeel, copied: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictions_between_rows_are_found_with_all_that_follows(
+    evenkeel, copied: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     """One thing is changed in one group, or table, at a time; everything that follows from it is told, and nothing else."""
     warehouse = copied()
     observed = [row for row in rows(warehouse, "assignments") if row["basis"] == "observed" and row["partition_count"] > 1]

@@ -247,7 +247,7 @@ OF_GROUPS = [pytest.param(fold_one, "fold", id="fold"), pytest.param(align_one, 
         pytest.param(sleep, "no result for 1 s", id="hung"),
     ],
 )
-def test_a_group_that_takes_a_worker_of_landing_down_is_named(
+def test_group_that_kills_a_landing_worker_is_named(
     run: Callable[..., object], name: str, harm: Callable[..., object], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decode_udfs, name, harm)

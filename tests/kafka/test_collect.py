@@ -123,7 +123,7 @@ def test_last_line_of_collect_names_the_next_command(collect: Collect, tmp_path:
 # -- going on
 
 
-def test_the_next_collection_takes_what_is_new(collect: Collect, broker: Broker, commits: Commits, tmp_path: Path) -> None:
+def test_next_collection_takes_only_new_records(collect: Collect, broker: Broker, commits: Commits, tmp_path: Path) -> None:
     assert collect(tmp_path, "--cluster-id", "prod") == 0
     before = captures.records(tmp_path)
     for number in range(20):
@@ -135,7 +135,7 @@ def test_the_next_collection_takes_what_is_new(collect: Collect, broker: Broker,
     assert {look["cluster_id"] for look in captures.looks(tmp_path)} == {"prod"}, "the folder knows the name"
 
 
-def test_nothing_new_makes_no_file(collect: Collect, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_collection_without_new_records_makes_no_file(collect: Collect, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert collect(tmp_path) == 0
     files = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("consumer_offsets-*")}
     capsys.readouterr()

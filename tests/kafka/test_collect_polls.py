@@ -133,7 +133,7 @@ def test_a_group_that_only_commits_shows_its_offsets(collect: Collect, groups: G
     assert line["offsets"] == [{"topic": TOPIC, "partition": 2, "committed_offset": 40, "metadata": "a note", **nothing}]
 
 
-def test_the_next_poll_writes_what_changed(
+def test_next_poll_writes_only_changes(
     collect: Collect, broker: Broker, groups: Groups, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert collect(tmp_path, "--poll", "--cluster-id", "prod") == 0

@@ -73,7 +73,7 @@ def test_a_login_that_is_refused(collect: Collect, broker: Broker, capsys, prope
     assert files(tmp_path / "f") == {}
 
 
-def test_the_wrong_protocol(collect: Collect, broker: Broker, capsys, properties: Path, tmp_path: Path) -> None:
+def test_wrong_security_protocol_is_refused(collect: Collect, broker: Broker, capsys, properties: Path, tmp_path: Path) -> None:
     properties.write_text("security.protocol=SSL\n")
     line = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties), "--timeout", "2"))
     assert "SSL handshake failed" in line or "SSL connection closed by peer" in line
@@ -156,14 +156,14 @@ def change_positions(folder: Path, **changes: object) -> None:
     (folder / "_positions.json").write_text(json.dumps({**captures.positions(folder), **changes}))
 
 
-def test_another_name_of_the_cluster(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_name_of_the_cluster_is_refused(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = files(folder)
     line = refusal(capsys, collect(folder, "--cluster-id", "prod"))
     assert "the folder calls the cluster " in line and "--cluster-id says 'prod'; name another folder with --output" in line
     assert files(folder) == before
 
 
-def test_a_topic_that_was_made_again(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_topic_that_was_made_again_is_refused(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Kafka lets nobody delete this topic, so the folder is made to remember another one."""
     change_positions(folder, topic_id="another")
     before = files(folder)
@@ -203,7 +203,9 @@ def resize(disk: Path, size_bytes: int) -> None:
     subprocess.run(["mount", "-o", f"remount,size={size_bytes}", disk], check=True)
 
 
-def test_a_full_disk(collect: Collect, broker: Broker, commits: Commits, small_disk: Path, capsys, monkeypatch) -> None:
+def test_full_disk_keeps_finished_files_and_is_recovered(
+    collect: Collect, broker: Broker, commits: Commits, small_disk: Path, capsys, monkeypatch
+) -> None:
     """A file that has its place by then stays, and the next collection goes on behind it."""
     folder = small_disk / "captures"
     assert collect(folder) == 0
@@ -228,7 +230,9 @@ def test_a_full_disk(collect: Collect, broker: Broker, commits: Commits, small_d
 # -- another cluster; the last test, since it takes the place of the broker for a while
 
 
-def test_another_cluster(collect: Collect, broker: Broker, folder: Path, capsys, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_another_cluster_is_refused(
+    collect: Collect, broker: Broker, folder: Path, capsys, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     before = files(folder)
     broker.stop()
     other = None

@@ -64,7 +64,9 @@ def collect(broker: Broker, folder: Path) -> int:
     return cli.console_main(["collect", "--bootstrap-servers", broker.address, "--output", str(folder)])
 
 
-def test_between_two_collections(own_broker: Broker, commits: Commits, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_records_removed_between_two_collections_are_reported(
+    own_broker: Broker, commits: Commits, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     commits.commit(0, 1, "read")
     assert collect(own_broker, tmp_path) == 0
     capsys.readouterr()
@@ -79,7 +81,9 @@ def test_between_two_collections(own_broker: Broker, commits: Commits, capsys: p
     assert "lost" not in capsys.readouterr().err
 
 
-def test_under_the_reader(own_broker: Broker, commits: Commits, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_records_removed_while_they_are_read_are_reported(
+    own_broker: Broker, commits: Commits, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """What was read is in files, the collection ends with 1, and the next one tells what is gone."""
     folder = tmp_path / "f"
     commits.commit(0, 4, "before")

@@ -63,7 +63,9 @@ def in_log(broker: Broker) -> list[Record]:
 # -- what lands
 
 
-def test_it_lands_what_a_collection_would(live: Live, collect: Collect, make_tables: Evenkeel, broker: Broker, tmp_path: Path) -> None:
+def test_live_landing_gives_the_rows_of_a_collection(
+    live: Live, collect: Collect, make_tables: Evenkeel, broker: Broker, tmp_path: Path
+) -> None:
     captures, warehouse = tmp_path / "captures", tmp_path / "collected"
     assert live.land() == 0
     assert collect(captures) == 0
@@ -84,7 +86,7 @@ def test_it_lands_what_a_collection_would(live: Live, collect: Collect, make_tab
     assert dict(of_captures["positions"]) == {}
 
 
-def test_the_next_run_reads_only_what_is_new(live: Live, broker: Broker, commits: Commits) -> None:
+def test_next_live_landing_reads_only_new_records(live: Live, broker: Broker, commits: Commits) -> None:
     assert live.land() == 0
     before = len(rows(live.warehouse, "offset_snapshots"))
     for number in range(7):
@@ -125,7 +127,7 @@ def test_an_open_transaction_waits_for_a_later_run(live: Live, broker: Broker, c
 
 
 @pytest.mark.slow
-def test_beside_captures_it_is_counted_with_them(live: Live, history: History, broker: Broker) -> None:
+def test_live_records_and_captures_are_counted_together(live: Live, history: History, broker: Broker) -> None:
     assert live.land("--input", history.folder) == 0
     counts = live.last()["input_counts"]
     captured = len(history.log.committed)
