@@ -172,7 +172,7 @@ def test_commits_for_topics_that_nobody_subscribes_to(found: dict[str, list[Row]
     assert row["evidence"] == {"topic_count": "2", "topics": "old, older", "recent_topic_count": "0"}
 
 
-def test_somebody_still_commits_for_it(found: dict[str, list[Row]]) -> None:
+def test_stray_commits_are_a_warning_while_they_go_on(found: dict[str, list[Row]]) -> None:
     (row,) = found["still committed"]
     assert (row["severity"], row["evidence"]["recent_topic_count"]) == ("warning", "1")
     assert row["message"].endswith("no member subscribes to: new, old, and still are for 1 of them: new")
@@ -183,7 +183,7 @@ def test_the_newest_generation_is_judged(found: dict[str, list[Row]]) -> None:
     assert (row["generation"], row["evidence"]["topics"]) == (2, "t")
 
 
-def test_a_member_that_never_commits(found: dict[str, list[Row]]) -> None:
+def test_member_that_never_commits_is_a_warning(found: dict[str, list[Row]]) -> None:
     (row,) = found["never commits"]
     assert (row["rule_id"], row["severity"]) == ("members_never_commit", "warning")
     assert row["message"] == (
@@ -194,7 +194,7 @@ def test_a_member_that_never_commits(found: dict[str, list[Row]]) -> None:
     }  # fmt: skip
 
 
-def test_of_two_members_the_one_that_never_commits(found: dict[str, list[Row]]) -> None:
+def test_only_the_member_that_never_commits_is_named(found: dict[str, list[Row]]) -> None:
     (row,) = found["one of two"]
     assert (row["evidence"]["members"], row["evidence"]["silent_member_count"], row["evidence"]["member_count"]) == ("b", "1", "2")
     (row,) = found["as many without commits as it has"]
@@ -203,7 +203,7 @@ def test_of_two_members_the_one_that_never_commits(found: dict[str, list[Row]]) 
     assert row["evidence"]["members"] == "m"
 
 
-def test_what_only_a_hostile_capture_holds(found: dict[str, list[Row]]) -> None:
+def test_impossible_offsets_and_doubled_members_are_counted_safely(found: dict[str, list[Row]]) -> None:
     (row,) = found["offsets that no log reaches"]
     assert row["evidence"]["record_count"] == str(2**63 - 1)
     (row,) = found["a member that is there twice"]
@@ -230,7 +230,7 @@ def test_finding_on_a_busy_coordinator_is_at_a_known_group(found: dict[str, list
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in TELLING])
-def test_what_is_as_it_should_be(found: dict[str, list[Row]], name: str) -> None:
+def test_healthy_groups_have_no_commit_findings(found: dict[str, list[Row]], name: str) -> None:
     assert found.get(name, []) == []
 
 

@@ -94,7 +94,9 @@ def inputs(request: pytest.FixtureRequest, spark: SparkSession) -> Inputs:
 
 
 @pytest.mark.parametrize("most_set_apart", [comparison.MOST_SET_APART, 0])
-def test_what_is_not_compared_could_have_met_nothing(most_set_apart: int, inputs: Inputs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparing_only_candidates_equals_comparing_all_records(
+    most_set_apart: int, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(comparison, "MOST_SET_APART", most_set_apart)
     empty, sources = TablesInMemory(), {Source.CONSUMER_OFFSETS}
     survey = survey_log(empty, inputs.first, {})
@@ -109,7 +111,7 @@ def test_what_is_not_compared_could_have_met_nothing(most_set_apart: int, inputs
     assert answers(resolve(warehouse, second, sources, survey_log(warehouse, second, noted), noted)) == inputs.expected[1]
 
 
-def test_records_that_meet_nothing_are_not_compared(spark: SparkSession) -> None:
+def test_records_beyond_the_landed_log_are_not_compared(spark: SparkSession) -> None:
     rows = [{**commit(offset, "x", offsets_partition=3), "cluster_id": "c"} for offset in (5, 6, 8)]
     warehouse, staged = TablesInMemory(), decoded(spark, *rows).localCheckpoint()
     assert survey_log(warehouse, staged, {log_key("c", 3): 5}) == LogSurvey({log_key("c", 3): 9}, False, (), (), 0, 3)

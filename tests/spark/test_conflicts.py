@@ -22,7 +22,9 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list
 
 
 @pytest.mark.slow
-def test_it_does_not_matter_which_content_lands_first(make_tables, captures: tuple[list[Path], list[Path]], tmp_path: Path) -> None:
+def test_conflict_result_does_not_depend_on_which_content_lands_first(
+    make_tables, captures: tuple[list[Path], list[Path]], tmp_path: Path
+) -> None:
     a, b = captures
     (tmp_path / "any.yaml").write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
     for name, pieces in {"at once": [a + b], "a first": [a, b], "b first": [b, a]}.items():

@@ -76,7 +76,7 @@ def test_dump_has_the_rows_of_the_raw_log(raw: Path, dumped: Path) -> None:
     assert dict(last["input_counts"])["dump-log.duplicate"] == 4
 
 
-def test_markers_tell_which_commits_are_certain(dumped: Path) -> None:
+def test_transaction_markers_decide_which_commits_are_certain(dumped: Path) -> None:
     """Those that landed before their marker too."""
     assert uncertain(dumped) == TRANSACTIONS
 

@@ -34,7 +34,7 @@ def in_order(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(listed, key=lambda row: tuple(str(row[name]) for name in KEY))
 
 
-def test_all_rows_are_kept_where_the_settings_say_so(kept: Path) -> None:
+def test_assignments_keep_all_rows_if_the_settings_say_so(kept: Path) -> None:
     held = {(row["basis"], row["strategy"]) for row in rows(kept, "assignments")}
     assert held == {(row["basis"], row["strategy"]) for row in rows(kept, "solutions") if row["status"] == "solved" and row["strategy"]}
 
@@ -67,7 +67,7 @@ def test_rows_are_printed_a_member_a_line(evenkeel, kept: Path, capfd: pytest.Ca
 
 
 @pytest.mark.parametrize("options", [["--expand", "nobody"], ["--cluster-id", "elsewhere", "--expand", "nobody"]])
-def test_a_group_that_is_not_there_is_named(evenkeel, kept: Path, options: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_expanding_an_unknown_group_names_it(evenkeel, kept: Path, options: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert evenkeel("assign", "--warehouse", kept, *options) == 2
     assert "--expand: no results of group nobody; groups there are: " in capfd.readouterr().err
 

@@ -75,7 +75,7 @@ def held_by_position(warehouse: Path) -> dict[tuple[str, int], tuple[str, str, H
 
 @pytest.mark.parametrize("name", ["snapshots", "described"])
 @pytest.mark.slow
-def test_what_has_landed_is_sound(name: str, make_tables, request: pytest.FixtureRequest) -> None:
+def test_landed_snapshots_and_descriptions_pass_verify(name: str, make_tables, request: pytest.FixtureRequest) -> None:
     assert make_tables("verify", "--warehouse", request.getfixturevalue(name)) == 0
 
 

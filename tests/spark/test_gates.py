@@ -45,7 +45,7 @@ def test_a_failed_critical_gate_publishes_nothing(
     assert {name for name in TABLES if name != "runs" and rows(warehouse, name)} == set()
 
 
-def test_a_suite_that_is_none(tmp_path: Path) -> None:
+def test_malformed_suite_is_refused(tmp_path: Path) -> None:
     (tmp_path / "nothing.yaml").write_text("[]\n")
     with pytest.raises(PlatformError, match=r"nothing\.yaml: expected a list of expectations in a file named after a table"):
         gates.read_suites(tmp_path)

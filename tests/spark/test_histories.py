@@ -55,7 +55,7 @@ def test_earlier_snapshot_raises_later_inferred_generations(spark: SparkSession)
     assert numbers(spark, (1, "b", None), (2, "a", 1), (3, "a", 1), (4, "b", 2)) == [1, 2, 2, 3]
 
 
-def test_what_retention_left_keeps_its_numbers(spark: SparkSession) -> None:
+def test_inferred_generations_stay_after_retention(spark: SparkSession) -> None:
     later = date(2026, 2, 1)
     assert numbers(spark, (1, "a", 4), (9, "c", 9), (100, "d", 10), (101, "e", None), retained_from=later) == [4, 9, 10, 11]
     assert numbers(spark, (100, "d", 10), (101, "d", None), (102, "e", None), retained_from=later) == [10, 10, 11]
@@ -157,7 +157,7 @@ def test_conversion_is_recognised_in_the_first_classic_record_after_a_tombstone(
 
 
 @pytest.mark.parametrize("name", CONVERTED)
-def test_what_the_coordinator_wrote_when_the_protocol_changed(name: str, lived: dict[str, list[tuple[int, bool]]]) -> None:
+def test_snapshots_written_at_a_conversion_are_marked(name: str, lived: dict[str, list[tuple[int, bool]]]) -> None:
     assert [is_conversion for _, is_conversion in lived[name]] == CONVERTED[name][1]
 
 
@@ -169,7 +169,7 @@ def test_a_late_first_snapshot_renames_the_incarnation(spark: SparkSession) -> N
     assert found == {"before": [(6, False)] * 2, "then": [(5, False)] * 3}
 
 
-def test_what_retention_has_thinned_out_keeps_its_incarnation(spark: SparkSession) -> None:
+def test_incarnations_stay_after_retention(spark: SparkSession) -> None:
     """Between 3 and 5 a handover was: the records that tell so are gone. 7, of a kept month, goes on with the last of the old ones."""
     month = {"old": date(2020, 1, 1), "young": date(2021, 1, 1)}
     rows = [
@@ -221,7 +221,7 @@ def ended(spark: SparkSession) -> dict[str, list[tuple[int, int, bool]]]:
 
 
 @pytest.mark.parametrize("name", BATCHES)
-def test_a_batch_that_goes_on_is_a_handover(name: str, ended: dict[str, list[tuple[int, int, bool]]]) -> None:
+def test_tombstone_whose_batch_continues_is_a_conversion(name: str, ended: dict[str, list[tuple[int, int, bool]]]) -> None:
     assert sorted(ended[name]) == BATCHES[name][1]
 
 
@@ -245,7 +245,7 @@ DISPUTES: dict[str, tuple[list[int], list[int]]] = {
 """Disputed places in a group, and its snapshots that carry them; there are snapshots at 2, 5 and 8."""
 
 
-def test_the_next_snapshot_carries_a_dispute(spark: SparkSession) -> None:
+def test_conflict_is_marked_on_the_next_snapshot(spark: SparkSession) -> None:
     """Each case in a cluster of its own, beside a group that nobody disputes."""
     keys = [{"cluster_id": name, "position": position} for name in DISPUTES for position in (2, 5, 8)]
     told = snapshots(spark, *[snapshot_row(group, 1, **key) for key in keys for group in "gh"])
@@ -256,7 +256,7 @@ def test_the_next_snapshot_carries_a_dispute(spark: SparkSession) -> None:
     assert sorted((row["cluster_id"], row["group_id"], row["position"]) for row in marked) == sorted(expected)
 
 
-def test_what_retention_left_keeps_its_disputes(spark: SparkSession) -> None:
+def test_conflict_marks_stay_after_retention(spark: SparkSession) -> None:
     """What contradicted them may be gone from quarantine."""
     months = {1: date(2026, 1, 1), 2: date(2026, 1, 1), 3: date(2026, 2, 1)}
     told = snapshots(spark, *[snapshot_row("g", number, observed_month=month) for number, month in months.items()])
@@ -336,7 +336,7 @@ def epochs(warehouse: Path) -> list[tuple[int, int]]:
     return sorted((row["position"], row["generation"]) for row in found)
 
 
-def test_the_life_of_a_group(at_once: Path) -> None:
+def test_consumer_protocol_group_has_epochs_movements_and_reconciliations(at_once: Path) -> None:
     observed = {row["generation"]: row for row in rows(at_once, "generation_audits") if row["basis"] == "observed"}
     assert epochs(at_once) == [(3, 1), (9, 2), (17, 3), (22, 4)]
     assert {epoch: row["movement_count"] for epoch, row in observed.items()} == {1: 0, 2: 1, 3: 1, 4: 0}
@@ -369,7 +369,7 @@ def test_pieces_in_any_order_give_what_the_whole_gives(pieces: list[list[int]], 
 
 
 @pytest.mark.slow
-def test_a_name_may_come_later_than_its_id(make_tables, at_once: Path, tmp_path: Path) -> None:
+def test_late_topic_name_gives_the_tables_of_timely_arrival(make_tables, at_once: Path, tmp_path: Path) -> None:
     log, warehouse = history(), tmp_path / "warehouse"
     everything = write_records(tmp_path / "all.parquet", log, list(range(len(log.records))))
     assert make_tables("run", "--warehouse", warehouse, "--input", everything) == 0
@@ -382,7 +382,7 @@ def test_a_name_may_come_later_than_its_id(make_tables, at_once: Path, tmp_path:
 
 
 @pytest.mark.slow
-def test_what_is_stored_already_is_not_written_again(make_tables, at_once: Path, tmp_path: Path) -> None:
+def test_stored_snapshots_are_not_written_again(make_tables, at_once: Path, tmp_path: Path) -> None:
     log, warehouse = history(), tmp_path / "warehouse"
     look = write_look(tmp_path / "look.jsonl", t=2)
     for number, last in enumerate((19, 23)):

@@ -47,7 +47,7 @@ ONWARDS, AGAIN = False, True
         pytest.param([], [3], None, id="nothing new"),
     ],
 )
-def test_a_group_goes_on_from_the_newest_state_before_everything_new(
+def test_group_continues_from_the_newest_state_before_new_snapshots(
     spark: SparkSession, fresh: list[int], states_at: list[int], expected: tuple | None
 ) -> None:
     """``fresh`` are the positions that run 2 landed, beside those of run 1, which have all been played."""

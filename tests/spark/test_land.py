@@ -181,7 +181,7 @@ def test_a_conflict_is_kept_once_however_often_it_is_landed(spark: SparkSession)
     assert again == [("3@1", "duplicate", False, ""), ("3@1", "quarantined", False, "conflicting_content")]
 
 
-def test_which_content_stays_does_not_depend_on_which_landed_first(spark: SparkSession) -> None:
+def test_same_content_stays_whichever_landed_first(spark: SparkSession) -> None:
     """A stored one that has to go is put into quarantine where it is deleted, not for the equal one of the input."""
     y_was_first = settled(spark, commit(1, "v"), commit(1, "y"), known=landed_before(spark, commit(1, "y")))
     assert y_was_first == [("3@1", "landed", True, ""), ("3@1", "quarantined", False, "conflicting_content")]
@@ -213,7 +213,7 @@ def test_skipped_records_are_written_nowhere(spark: SparkSession) -> None:
     ]
 
 
-def test_what_retention_dropped_is_skipped(spark: SparkSession) -> None:
+def test_records_older_than_the_retained_months_are_skipped(spark: SparkSession) -> None:
     """Older than the first kept month: what is still there is known, a foreign group's record is not noted again either."""
     day = 86_400_000
     old, young = commit(1, "x", observed_at=moment(day - 1)), commit(2, "y", observed_at=moment(day))

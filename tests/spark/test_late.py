@@ -13,7 +13,7 @@ from tests.builders.tables import assert_equal_warehouses, rows
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
-def test_what_a_run_writes_again_for_one_reason_is_asked_for_others_too(make_tables, tmp_path: Path) -> None:
+def test_movement_updated_for_one_reason_is_updated_for_all(make_tables, tmp_path: Path) -> None:
     """Run 2 brings the end of the pause behind generation 2 and a commit from before it; and the size of the offsets topic."""
     late, timely = commit(3, 1, "g", 0, 5), commit(3, 2, "g", 1, 5)
     first, second, third = (
@@ -57,7 +57,7 @@ def told(**changes: Any) -> str:
     return json.dumps({**line, **changes}) + "\n"
 
 
-def test_lines_that_contradict_each_other_do_so_until_a_better_source_comes(make_tables, tmp_path: Path) -> None:
+def test_conflict_of_snapshot_lines_lasts_until_a_better_source_lands(make_tables, tmp_path: Path) -> None:
     """Two groups, one of which meets the lines in the other order. Members and fingerprints are the same in both; what lands again adds
     nothing."""
     (tmp_path / "any.yaml").write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")

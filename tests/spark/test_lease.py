@@ -78,7 +78,7 @@ def test_busy_lease_names_its_holder(spark: SparkSession, made: str, clock: Cloc
     assert (row["nonce"], row["token"]) == (None, 2)
 
 
-def test_of_many_at_once_one_gets_it(spark: SparkSession, location: str, clock: Clock) -> None:
+def test_one_of_many_simultaneous_runs_gets_the_lease(spark: SparkSession, location: str, clock: Clock) -> None:
     contenders = [lease_of(spark, location, clock, f"r{number}") for number in range(4)]
     ready = threading.Barrier(len(contenders))
 
@@ -97,7 +97,9 @@ def test_of_many_at_once_one_gets_it(spark: SparkSession, location: str, clock: 
     winners[0].release()
 
 
-def test_while_one_takes_it_nobody_else_can(spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_that_is_being_taken_cannot_be_taken_by_another_run(
+    spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both have read that it is free, and the log of an S3 bucket would let either commit stand."""
     first, second = lease_of(spark, made, clock, "first"), lease_of(spark, made, clock, "second")
     assert first._ensure_made()
@@ -154,7 +156,7 @@ def test_a_run_that_dies_before_it_has_what_it_claimed_lets_go(
             shutil.rmtree(claim.parent)
 
 
-def test_who_fails_to_take_what_it_claimed_lets_go_at_once(
+def test_run_that_fails_to_take_the_lease_removes_its_claim(
     spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(assignments: str, condition: str) -> None:
@@ -239,7 +241,7 @@ def test_a_reader_waits_for_a_run_and_not_for_a_dead_one(spark: SparkSession, lo
     wait_until_free(spark, location, 0, clock)
 
 
-def test_who_has_to_wait_waits_as_long_as_asked(spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_waits_for_the_lease_as_long_as_asked(spark: SparkSession, made: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(lease_module, "time", SimpleNamespace(sleep=slept.append))
     with leased(spark, made, Holder("first", "host-1", 17, START.isoformat()), 0, clock):

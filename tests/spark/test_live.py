@@ -123,7 +123,7 @@ def test_the_first_run_reads_from_the_beginning_to_the_end(play: Play) -> None:
     assert reading.next_positions == {"c i 0": 9, "c i 1": 0}
 
 
-def test_the_next_one_goes_on(play: Play) -> None:
+def test_next_run_reads_from_the_stored_positions(play: Play) -> None:
     play.log = OffsetsLog("i", {0: 2, 1: 0, 2: 4}, {0: 9, 1: 3, 2: 6})
     reading = begin(play, {"c i 0": 9, "c i 1": 1})
     assert reading.work.spans == (Span(1, 1, 3), Span(2, 4, 6))
@@ -134,7 +134,9 @@ def test_the_next_one_goes_on(play: Play) -> None:
     ("own", "name", "fallback", "expected"),
     [("c", None, "f", "c"), ("c", "a b", "f", "a b"), (None, None, "f", "f"), (None, None, None, "default")],
 )
-def test_what_the_cluster_is_called(own: str | None, name: str | None, fallback: str | None, expected: str, play: Play) -> None:
+def test_cluster_id_comes_from_option_cluster_or_default(
+    own: str | None, name: str | None, fallback: str | None, expected: str, play: Play
+) -> None:
     play.cluster_id = own
     reading = begin(play, {f"{expected} i 0": 8}, name, fallback)
     assert (reading.cluster_id, reading.work.spans) == (expected, (Span(0, 8, 9),))
@@ -249,7 +251,7 @@ def test_silent_broker_is_an_error_with_the_partition(play: Play) -> None:
     assert play.closed == 1
 
 
-def test_who_takes_the_records_may_need_long(play: Play) -> None:
+def test_slow_consumer_of_records_is_no_timeout(play: Play) -> None:
     play.steps = [batch(4, 3), NOTHING, batch(5, 4)]
     taken = []
     for part in read_span(Work("b:1", NO_PROPERTIES, 3.0, ()), Span(0, 3, 5), MEMORY_MB):
@@ -298,7 +300,7 @@ def settings(*options: str) -> Any:
     return load_settings(parse(["land", *options])[1], ROOT / "conf")
 
 
-def test_without_input_the_cluster_is_the_only_one() -> None:
+def test_without_input_option_a_live_run_reads_the_cluster_only() -> None:
     assert settings().inputs
     assert settings("--bootstrap-servers", "b:1").inputs == ()
     assert settings("--bootstrap-servers", "b:1", "--input", "f").inputs == ("f",)
@@ -309,7 +311,7 @@ def test_properties_go_with_servers() -> None:
         cli.main(["run", "--client-properties", "f"])
 
 
-def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_confluent_kafka_is_named_with_the_install_command(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['confluent_kafka'] = None; from jobs import cli;"
         "raise SystemExit(cli.console_main(['land', '--bootstrap-servers', 'b:1', '--warehouse', sys.argv[1]]))"

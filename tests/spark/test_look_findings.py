@@ -79,7 +79,7 @@ def test_topic_has_grown_if_the_newest_metadata_has_more_partitions(spark: Spark
     assert found == {"grew": (2, 3, 30), "created": (0, 1, 30), "again": (2, 3, 30)}
 
 
-def test_facts_are_of_topics_that_members_read(spark: SparkSession) -> None:
+def test_growth_facts_are_of_topics_that_members_read(spark: SparkSession) -> None:
     """Records of the group's source go on until 5,000 ms, those of another one until 9,000."""
     told = [
         snapshot_row("g", 1, member_row("m", assigned=entries(t=[0])), source="consumer-offsets", group_type="classic"),

@@ -161,7 +161,7 @@ def test_a_maintained_warehouse_is_sound(make_tables, kept: Kept) -> None:
         assert make_tables("verify", "--warehouse", warehouse) == 0
 
 
-def test_what_maintenance_has_not_dropped_must_be_there(kept: Kept, spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_rows_that_maintenance_kept_are_damage(kept: Kept, spark: SparkSession, tmp_path: Path) -> None:
     """Of a young solution the holdings are missing, of what was observed all rows, or one of several."""
     shutil.copytree(kept.warehouse, tmp_path / "warehouse")
     bound = newest_run(kept.warehouse)["counterfactuals_from"]
@@ -205,7 +205,7 @@ def test_topics_go_with_the_last_solution_that_names_them(kept: Kept) -> None:
 
 
 @pytest.mark.slow
-def test_the_next_run_goes_on_as_if_nothing_had_been_dropped(kept: Kept, make_tables, tmp_path: Path) -> None:
+def test_run_after_maintenance_gives_equal_young_rows(kept: Kept, make_tables, tmp_path: Path) -> None:
     """What is younger than the bound is the same in every row; what is older is less, and nothing else.
 
     But for three generations whose members reached their targets in the young piece, three years after: those stay as they are.
@@ -363,7 +363,7 @@ def test_commits_go_when_a_checkpoint_has_stood_for_them_for_long(tended: Tended
     assert f"every commit is kept, since the log is damaged, at _delta_log/{3:020}.crc for one" in caplog.text
 
 
-def test_a_run_goes_on_where_commits_are_gone_and_lands_nothing_that_is_too_old(make_tables, tended: Tended, tmp_path: Path) -> None:
+def test_run_after_maintenance_lands_nothing_older_than_retention(make_tables, tended: Tended, tmp_path: Path) -> None:
     """Raw records tell more of a group than a snapshot does, which would else make room for them."""
     warehouse, old = tmp_path / "warehouse", tmp_path / "old.jsonl"
     shutil.copytree(tended.warehouse, warehouse)

@@ -136,7 +136,7 @@ def test_numbers_stay_whole_and_plain(spark: SparkSession) -> None:
     assert [type(number) for number in numbers] == [int] * 4
 
 
-def test_a_flat_row_is_one_snapshot(spark: SparkSession) -> None:
+def test_flat_row_is_unpacked_to_its_snapshot(spark: SparkSession) -> None:
     """As the audit reads it: through Arrow alone, its strategy under another name beside the solutions' own."""
     renamed = {"own_strategy": F.col("strategy"), "strategy": F.lit(None)}
     flat = flatten_snapshots(snapshots(spark, *ROWS)).withColumns(renamed)

@@ -214,7 +214,7 @@ def test_a_gate_that_refuses_publishes_nothing(land, warehouse: Path) -> None:
     assert [len(rows(warehouse, name)) for name in (LANDED, "quarantine")] == [1, 1]
 
 
-def test_what_a_dead_run_left_is_taken_back_first(land, spark: SparkSession, landed: Path) -> None:
+def test_rows_of_a_dead_run_are_taken_back_by_the_next_run(land, spark: SparkSession, landed: Path) -> None:
     table = f"delta.`{landed / LANDED}`"
     spark.sql(f"INSERT INTO {table} SELECT * FROM {table}")
     assert land("second", 2) == 0

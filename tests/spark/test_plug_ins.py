@@ -71,7 +71,7 @@ def test_nonsense_is_in_the_audit_as_violations_and_has_a_finding(warehouse: Pat
         assert {text.split()[0] for text in violations} >= {"not_existing", "multiply_owned", "unassigned"}
 
 
-def test_all_other_rows_are_those_of_a_run_without_plug_ins(warehouse: Path, demo_warehouse: Path) -> None:
+def test_plug_ins_change_no_other_rows(warehouse: Path, demo_warehouse: Path) -> None:
     for name in ("solutions", "assignments", "generation_audits", "movements"):
         ours, theirs = (
             sorted(

@@ -42,7 +42,7 @@ def test_a_local_master_is_not_asked(spark: SparkSession, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("content", "found"), [("token", []), ("another", ["mark"]), (None, ["mark"])])
-def test_a_mark_has_to_be_the_drivers_own(content: str | None, found: list[str], tmp_path: Path) -> None:
+def test_probe_file_of_another_run_counts_as_unseen(content: str | None, found: list[str], tmp_path: Path) -> None:
     """A folder of that name with another run's mark in it is another folder."""
     if content is not None:
         (tmp_path / "mark").write_text(content)

@@ -63,7 +63,7 @@ def test_groups_that_are_unbalanced_now(ask: Ask, audits: list[dict[str, Any]], 
             assert others[row.better_strategy] == min(ratio for ratio in others.values() if ratio is not None)
 
 
-def test_what_rebalances_cost(ask: Ask, observed: list[dict[str, Any]]) -> None:
+def test_cost_query_sums_movements_with_the_worst_first(ask: Ask, observed: list[dict[str, Any]]) -> None:
     found = ask(COST)
     moved = [row for row in observed if row["movement_count"]]
     assert sum(row.movement_count for row in found) == sum(row["movement_count"] for row in moved)
@@ -73,20 +73,20 @@ def test_what_rebalances_cost(ask: Ask, observed: list[dict[str, Any]]) -> None:
     assert avoidable[: len(known)] == sorted(known, reverse=True) and 0 < known[0], "the worst comes first"
 
 
-def test_why_they_happened(ask: Ask, observed: list[dict[str, Any]]) -> None:
+def test_why_query_counts_triggers_by_group(ask: Ask, observed: list[dict[str, Any]]) -> None:
     expected = Counter((row["group_id"], trigger) for row in observed for trigger in row["triggers"] or ())
     assert counted(ask(WHY), "group_id", "trigger", count="rebalance_count") == expected
     assert {"member_joined", "member_left", "subscription_changed", "partitions_added"} <= {trigger for _, trigger in expected}
 
 
-def test_whether_members_got_what_their_assignor_gives(ask: Ask, audits: list[dict[str, Any]]) -> None:
+def test_conformance_query_counts_generations_by_conformance(ask: Ask, audits: list[dict[str, Any]]) -> None:
     found = ask(CONFORMANCE)
     expected = Counter((row["group_id"], row["strategy"], row["conformance"]) for row in audits if row["basis"] == "recomputed")
     assert counted(found, "group_id", "strategy", "conformance", count="generation_count") == expected
     assert found[0].conformance == "differs"
 
 
-def test_where_moved_partitions_resume(ask: Ask, demo_warehouse: Path) -> None:
+def test_resume_query_counts_partitions_by_resume_outcome(ask: Ask, demo_warehouse: Path) -> None:
     moved = [row for row in rows(demo_warehouse, "movements") if row["basis"] == "observed" and row["member_id"] is not None]
     expected = Counter((row["group_id"], row["resume_outcome"]) for row in moved)
     found = ask(RESUME)

@@ -168,7 +168,7 @@ def test_tallies_keep_worst_groups_apart_and_carry_their_newest_generations(spar
     assert (others["imbalance_ratio_sum"], others["imbalance_ratio_known"]) == (Decimal("2.200000"), 2)
 
 
-def test_tallies_tell_whether_they_cover_the_same_generations(spark: SparkSession) -> None:
+def test_tallies_of_different_generations_are_marked(spark: SparkSession) -> None:
     """Also where there are as many: a group whose assignor changed half way has as many generations of the one as of the other."""
     held = {"basis": "counterfactual", "member_count": 2}
     places = [{"position": position, "group_id": group} for group in ("orders", "other") for position in (10, 11)]
@@ -191,7 +191,7 @@ def test_tallies_tell_whether_they_cover_the_same_generations(spark: SparkSessio
     assert counts == {"range": 4, "sticky": 4, "uniform": 2, "server-range": 2, "roundrobin": 0}
 
 
-def test_holdings_are_cut_to_a_complete_block_of_extremes(spark: SparkSession) -> None:
+def test_heat_map_keeps_members_and_topics_with_extreme_loads(spark: SparkSession) -> None:
     """Members m1..m6 hold that many topics, and m0 none; topic t00 is held by most, t05 by one; all topics fit."""
     held = {f"m{load}": [(f"t{topic:02}", [0, 1]) for topic in range(load)] for load in range(7)}
     assignments = frame(
@@ -238,7 +238,7 @@ def test_movements_become_lines_newest_first(spark: SparkSession) -> None:
     assert (oldest["lag"], oldest["reset_count"], oldest["resume_known"]) == (None, 0, 0)
 
 
-def test_lags_that_no_sum_has_room_for(spark: SparkSession) -> None:
+def test_sum_of_lags_is_capped_at_the_largest_integer(spark: SparkSession) -> None:
     """Offsets come from captures, which may hold any."""
     line = {"strategy": "range", "topic": "t", "previous_member_id": "a", "member_id": "b", "kind": "revoked", "lag": 2**63 - 1}
     (row,) = collected(condense_movements(frame(spark, MOVEMENTS, *({**line, "partition": number} for number in (0, 1))), limit=9))

@@ -154,7 +154,7 @@ def test_resume_case_by_case(spark: SparkSession) -> None:
     assert {row["group_id"]: tuple(row[name] for name in RESUME_COLUMNS[:5]) for row in found} == expected
 
 
-def test_nobody_resumes_what_nobody_holds(spark: SparkSession) -> None:
+def test_lost_partition_has_no_resume_offset(spark: SparkSession) -> None:
     """Observed, the partition is lost; the assignor would have given it to b."""
     bases = [movement(10, member_id=None, kind="lost"), movement(10, member_id="b", kind="revoked", basis="recomputed")]
     lost, revoked = sorted(resumed(spark, bases, [commit(5, 50)], [look(1, 10, 60)]), key=lambda row: row["basis"])
@@ -234,7 +234,7 @@ def test_resume_is_the_oracles(spark: SparkSession, histories: tuple[list[Row], 
     assert min(outcomes[name] for name in ("committed", "reset_none", "reset_out_of_range", "unknown", None)) >= 20
 
 
-def test_what_comes_late_concerns_every_movement_that_it_changes(
+def test_late_commits_and_metadata_select_every_movement_that_they_change(
     spark: SparkSession, histories: tuple[list[Row], list[Row], list[Row]]
 ) -> None:
     """Told first without the commits and looks of run 2; what these change has to be among what is asked again, and much else is not."""

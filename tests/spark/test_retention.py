@@ -73,18 +73,18 @@ ONE_LIFE = [(1, OLD, 1), (2, OLD, 1), (3, OLD, 1), (4, MIDDLE, 1), (5, NEW, 1), 
         pytest.param([(1, OLD, 1), (2, NEW, 1), (4, NEW, 4)], set(), [], (4, [1, 4], None, 2), id="a life that is over, but not for long"),
     ],
 )
-def test_what_later_runs_need_of_a_group(
+def test_retention_keeps_what_later_runs_need_of_a_group(
     spark: SparkSession, places: list[tuple[int, date, int]], unsettled: set[int], unread: list[int], expected: tuple
 ) -> None:
     assert history(spark, places, unsettled, unread) == expected
 
 
-def test_a_group_that_is_empty_keeps_its_last_with_members(spark: SparkSession) -> None:
+def test_empty_group_keeps_its_last_generation_with_members(spark: SparkSession) -> None:
     """Whether a group has another assignor when its members are back tells the last generation that had any."""
     assert history(spark, ONE_LIFE[:3], set(), [], empty=frozenset({3})) == (2, [1], None, 2)
 
 
-def test_a_group_that_no_stage_takes_up_keeps_its_last(spark: SparkSession) -> None:
+def test_group_that_is_never_audited_keeps_its_last_snapshot(spark: SparkSession) -> None:
     """Empty snapshots of a group of another protocol type are read and never audited."""
     assert history(spark, ONE_LIFE[:3], set(), [], is_audited=False) == (3, [1], None, 3)
 
@@ -145,7 +145,7 @@ def test_newest_metadata_of_the_offsets_topic_is_kept(spark: SparkSession) -> No
         pytest.param([(1, 2, None), (3, 8, b"v"), (4, 8, b"v")], [3], id="but not in another batch"),
     ],
 )
-def test_superseded_records(spark: SparkSession, records: list[tuple], expected: list[int]) -> None:
+def test_retention_drops_superseded_group_records(spark: SparkSession, records: list[tuple], expected: list[int]) -> None:
     """Those of other keys and groups do not count, nor those of kept months."""
 
     def row(offset: int, kind: int, value: bytes | None, **changes: Any) -> Row:

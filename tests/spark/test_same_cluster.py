@@ -48,7 +48,7 @@ def test_other_name_of_a_landed_cluster_is_refused(refused, make_tables, tmp_pat
     assert {row["cluster_id"] for row in rows(warehouse, "topic_snapshots")} == {"kafka-id", "prod"}
 
 
-def test_topic_ids_and_notes_of_collect_tell_a_cluster(refused, make_tables, tmp_path: Path) -> None:
+def test_topic_ids_and_notes_of_collect_identify_a_cluster(refused, make_tables, tmp_path: Path) -> None:
     """Where the name of one's own came first, and in a folder whose looks have no ids."""
     warehouse = tmp_path / "w"
     assert make_tables("land", "--warehouse", warehouse, "--input", look(tmp_path / "a", "kafka-id"), "--cluster-id", "prod") == 0

@@ -37,7 +37,7 @@ def observed(tables: dict[str, list[Row]], cluster: str, group: str | None = Non
 
 
 @pytest.mark.parametrize("group", ["g27", "g27-later"])
-def test_a_generation_whose_past_is_not_known_is_judged_like_a_first_one(tables: dict[str, list[Row]], group: str) -> None:
+def test_verdict_of_a_generation_with_unknown_past_is_that_of_a_first_one(tables: dict[str, list[Row]], group: str) -> None:
     """Eight topics of ten partitions, thirty members: range gives ten of them eight each. Eighty over thirty are three at the most."""
     (audit,) = observed(tables, "c27", group)
     assert (audit["verdict"], audit["imbalance_ratio"]) == ("better_elsewhere", 3.0)

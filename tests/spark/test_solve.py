@@ -91,7 +91,7 @@ def test_solved_rows_do_not_depend_on_how_spark_cuts_the_data(spark: SparkSessio
             assert lines(found, kind) == lines(reference, kind), f"{partitions} partitions, {batch} a batch, {max_generations} a chunk"
 
 
-def test_a_run_goes_on_from_every_state(spark: SparkSession) -> None:
+def test_run_continues_from_every_stored_state(spark: SparkSession) -> None:
     """The first run sees generations 0 to 2 of g, and leaves a checkpoint behind 1 and its last state behind 2.
 
     Generation 3 is empty and names no topic; that u and t, held before, still exist has to be known all the same.
@@ -207,7 +207,9 @@ def test_topics_are_written_once_a_task(chunks: list[dict[str, Any]]) -> None:
     ],
 )
 @pytest.mark.parametrize("is_one_batch", [True, False])
-def test_chunks_that_do_not_follow_stop_the_run(chunks: list[dict[str, Any]], order: list[int], message: str, is_one_batch: bool) -> None:
+def test_missing_or_disordered_chunks_stop_the_run(
+    chunks: list[dict[str, Any]], order: list[int], message: str, is_one_batch: bool
+) -> None:
     chosen = [chunks[place] for place in order]
     with pytest.raises(GroupFailedError, match=f"cluster c, group g: {message}"):
         run(chosen) if is_one_batch else run(*[[chunk] for chunk in chosen])

@@ -16,7 +16,7 @@ from jobs.storage.lease_claims import FencingFiles
 AT = datetime(2026, 11, 21, 12, 30, 15, tzinfo=timezone.utc)
 
 
-def test_what_lies_in_a_folder_and_since_when(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_of_a_folder_are_listed_with_their_times(spark: SparkSession, tmp_path: Path) -> None:
     assert stored_names(spark, f"file:{tmp_path}/none") == {}
     assert stored_names(spark, f"file:{tmp_path}") == {}
     for name in ("a", "b"):

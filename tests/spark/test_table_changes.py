@@ -61,7 +61,7 @@ def stored(spark: SparkSession) -> ChangingTables:
     return ChangingTables({NAME: rows})
 
 
-def test_a_later_step_reads_what_earlier_ones_have_decided(spark: SparkSession, changes: list[TableChange]) -> None:
+def test_later_step_reads_the_planned_changes_of_earlier_steps(spark: SparkSession, changes: list[TableChange]) -> None:
     """Nothing was written meanwhile; what comes after a deletion of equal keys stays, and null is a value as others."""
     warehouse = stored(spark)
     tables = ChangedTables(warehouse)
@@ -79,7 +79,7 @@ def test_a_later_step_reads_what_earlier_ones_have_decided(spark: SparkSession, 
     assert places(warehouse.read(NAME)) == places(stored(spark).read(NAME))
 
 
-def test_what_is_done_is_what_was_decided(spark: SparkSession, changes: list[TableChange]) -> None:
+def test_applied_changes_give_the_planned_table(spark: SparkSession, changes: list[TableChange]) -> None:
     """Also where all that comes is one commit behind all that goes."""
     warehouse = stored(spark)
     expected = places(ChangedTables(warehouse).after(changes).read(NAME))
@@ -88,7 +88,7 @@ def test_what_is_done_is_what_was_decided(spark: SparkSession, changes: list[Tab
     assert (done.deleted[NAME], done.appended[NAME], warehouse.commits) == (6, 3, 1)
 
 
-def test_a_table_is_empty_until_something_is_to_come(spark: SparkSession) -> None:
+def test_table_counts_as_empty_until_a_change_appends_rows(spark: SparkSession) -> None:
     tables = ChangedTables(ChangingTables())
     assert tables.is_empty(NAME) and tables.appended(NAME) is None
     tables = tables.after([TableChange(NAME, append=records(spark, ("g", 1)))])

@@ -120,7 +120,7 @@ def test_pieces_in_any_order_give_what_the_whole_gives(make_tables, tmp_path: Pa
 
 
 @pytest.mark.parametrize("order", ["ac", pytest.param("ca", marks=pytest.mark.slow)])
-def test_a_reader_of_what_is_committed_knows(order: str, make_tables, tmp_path: Path) -> None:
+def test_committed_only_capture_makes_all_commits_certain(order: str, make_tables, tmp_path: Path) -> None:
     """The commit before the second marker was taken back: a collection does not have it, whichever comes first."""
     captures = {
         "a": written(tmp_path / "all.parquet", LOG),

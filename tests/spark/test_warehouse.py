@@ -130,7 +130,7 @@ def test_a_table_whose_first_commit_never_came_is_made(warehouse: Warehouse, nam
     assert warehouse.append(NAME, topics(warehouse.spark, "a")) == 1
 
 
-def test_files_without_a_log_are_not_taken_for_a_beginning(warehouse: Warehouse) -> None:
+def test_table_files_without_a_log_are_refused(warehouse: Warehouse) -> None:
     warehouse.append(NAME, topics(warehouse.spark, "a"))
     shutil.rmtree(warehouse.folder / NAME / "_delta_log")
     before = sorted(warehouse.folder.rglob("*"))
@@ -265,7 +265,7 @@ def test_a_run_that_is_overtaken_in_its_last_commit_does_not_publish(warehouse: 
     assert sorted(run["run_id"] for run in rows(warehouse.folder, "runs")) == ["heir", "next"]
 
 
-def test_what_may_be_the_heirs_is_left_alone(spark: SparkSession, place: str) -> None:
+def test_run_that_lost_its_lease_leaves_views_and_scratch_alone(spark: SparkSession, place: str) -> None:
     """Views, and what was written aside, of a warehouse that a run has lost."""
 
     @contextmanager
@@ -338,7 +338,7 @@ def place(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("place", ["store"], indirect=True)
-def test_a_table_of_a_store_that_was_only_begun_is_made(spark: SparkSession, place: str, tmp_path: Path) -> None:
+def test_table_without_a_first_commit_in_a_store_is_made(spark: SparkSession, place: str, tmp_path: Path) -> None:
     """A run has died before the first commit. Where data lies, but no log, it stays, and no table is made on top of it."""
     log, data = tmp_path / "movements" / "_delta_log", tmp_path / "findings" / "part-0.parquet"
     log.mkdir(parents=True)
@@ -351,7 +351,7 @@ def test_a_table_of_a_store_that_was_only_begun_is_made(spark: SparkSession, pla
     assert os.listdir(data.parent) == [data.name]
 
 
-def test_what_is_written_aside_can_be_read_until_it_is_cleared(spark: SparkSession, place: str) -> None:
+def test_scratch_rows_can_be_read_until_they_are_cleared(spark: SparkSession, place: str) -> None:
     warehouse = Warehouse(spark, place)
     assert hashes_of(staged(warehouse, "a", "b")) == ["a", "b"]
     again = staged(warehouse, "c")
@@ -361,7 +361,7 @@ def test_what_is_written_aside_can_be_read_until_it_is_cleared(spark: SparkSessi
         hashes_of(again)
 
 
-def test_what_a_run_that_lost_its_lease_writes_aside_stays_out(spark: SparkSession, place: str) -> None:
+def test_scratch_rows_of_a_run_that_lost_its_lease_are_not_read(spark: SparkSession, place: str) -> None:
     """Its executors go on after it was suspended, when the heir has written its own rows aside and reads them."""
     dead, heir = Warehouse(spark, place), Warehouse(spark, place)
     staged(dead, "dead")
@@ -393,7 +393,7 @@ def test_readers_follow_the_newest_published_run(warehouse: Warehouse) -> None:
     assert warehouse.read(NAME).count() == 2
 
 
-def test_what_no_run_has_left_is_taken_back_and_nothing_else_is_touched(warehouse: Warehouse) -> None:
+def test_unpublished_commits_are_taken_back_and_nothing_else_changes(warehouse: Warehouse) -> None:
     spark = warehouse.spark
     warehouse.append(NAME, topics(spark, "a"))
     warehouse.recover()  # nothing was ever published
