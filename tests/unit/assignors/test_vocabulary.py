@@ -9,7 +9,7 @@ from assignors.replay.steps import CARRIED, COUNTERFACTUAL, OBSERVED, RECOMPUTED
 from schemas.vocabulary import STRATEGIES, Basis, Conformance, Severity, Status, TopicBasis
 
 
-def test_a_word_prints_as_it_is_stored() -> None:
+def test_vocabulary_word_prints_as_it_is_stored() -> None:
     assert (str(Basis.OBSERVED), f"{Basis.OBSERVED}", Basis.OBSERVED == "observed") == ("observed", "observed", True)
 
 

@@ -231,7 +231,7 @@ def test_equal_seeds_make_equal_fleets(tmp_path: Path) -> None:
     assert one[0] != other[0] and one[1] != other[1]
 
 
-def test_no_groups_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_fleet_of_no_groups_is_refused_in_one_line(tmp_path: Path) -> None:
     assert make(tmp_path, "--groups", "0") == (2, "fleet: argument --groups: found 0, expected at least 1\n")
 
 

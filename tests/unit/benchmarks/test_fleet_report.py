@@ -29,7 +29,7 @@ def warehouse(tmp_path: Path) -> Path:
     return tmp_path / "warehouse"
 
 
-def test_every_row_is_there_so_many_times_under_other_names(warehouse: Path, tmp_path: Path) -> None:
+def test_multiplied_warehouse_has_every_row_under_other_group_names(warehouse: Path, tmp_path: Path) -> None:
     multiply_groups(warehouse, tmp_path / "many", 3)
     assert not (tmp_path / "many" / "report.html").exists()
     for name in READ_BY_REPORT:

@@ -78,7 +78,7 @@ def test_work_on_groups_is_cut_between_groups(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("groups", "slower", "exit_code"), [(400, 1, 0), (400, 5, 0), (500, 1, MISSED_TARGET), (500, 5, MISSED_TARGET)])
-def test_a_run_that_is_off_fails_and_the_wall_time_of_a_busy_machine_does_not(
+def test_wrong_forecast_fails_and_a_busy_machine_does_not(
     groups: int, slower: int, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The third run is of 400 groups."""
@@ -95,7 +95,7 @@ def test_a_run_that_is_off_fails_and_the_wall_time_of_a_busy_machine_does_not(
     assert rows[-1][1:4] == ["all", "110.0", "with 100 records"]
 
 
-def test_straight_lines_and_busy_cores() -> None:
+def test_forecast_extrapolates_lines_and_packs_tasks_onto_cores() -> None:
     assert line_through((1, 10), (3, 20), 5) == 30
     assert busy_s([3, 1, 1, 1], 2) == 3
     assert busy_s([1, 1, 1, 3], 2) == 4

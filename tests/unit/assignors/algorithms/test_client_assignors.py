@@ -54,7 +54,7 @@ def test_topics_that_do_not_exist_make_no_larger_table_of_partitions(strategy: s
 
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "sticky"])
 @pytest.mark.parametrize("release", ["3.4.1", None])
-def test_nothing_is_left_of_a_lost_claim_that_is_stated_twice(strategy: str, release: str | None) -> None:
+def test_lost_claim_that_is_stated_twice_is_forgotten(strategy: str, release: str | None) -> None:
     lost, generation = ("t", 5), bytes.fromhex("00000004")
     stated_twice = bytes.fromhex("00000001 0001 74 00000002 00000005 00000005") + generation
     c1 = Member("c1", ("gone",), owned=(lost,), owned_generation=4, user_data=write_sticky_user_data((lost,), 4))

@@ -66,7 +66,7 @@ def comparable(answer: dict, family: str) -> dict:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_answers_are_kafkas(family: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_assignors_give_the_recorded_answers_of_kafka(family: str, capsys: pytest.CaptureFixture[str]) -> None:
     kinds = {"assignment": 0, "error": 0, "no_result": 0}
     mismatches = []
     for vector in read_vectors(family):

@@ -49,7 +49,7 @@ class Number:
         pytest.param({"a": [(Name.T, False)], "b": [(Name.T, Number(1))]}, id="other kinds of text and numbers"),
     ],
 )
-def test_answers_of_the_right_shape_become_plain(answer: Any) -> None:
+def test_well_shaped_plug_in_answer_becomes_plain_tuples(answer: Any) -> None:
     assignment = as_assignment(GROUP, answer)
     assert json.dumps(assignment) == '{"a": [["t", 0]], "b": [["t", 1]]}'
     assert {type(value) for held in assignment.values() for place in held for value in place} == {str, int}
@@ -78,7 +78,7 @@ def test_answers_of_the_right_shape_become_plain(answer: Any) -> None:
         pytest.param({"a": [("\ud800", 0)]}, r"gave member a \('\\ud800', 0\)", id="half a character"),
     ],
 )
-def test_other_answers_are_refused_with_what_was_found(answer: Any, message: str) -> None:
+def test_malformed_plug_in_answer_is_refused_with_what_was_found(answer: Any, message: str) -> None:
     with pytest.raises(OwnAssignorError, match=message):
         as_assignment(GROUP, answer)
 
@@ -127,7 +127,7 @@ def test_a_recursion_without_end_is_a_status_too() -> None:
     assert counterfactual(steps[0], name).detail.startswith("the assignor raised RecursionError: maximum recursion depth exceeded")
 
 
-def test_what_it_says_is_short_and_fit_to_be_stored() -> None:
+def test_error_text_of_a_plug_in_is_escaped_and_cut() -> None:
     (step, _), name = replayed(plug_ins.raise_a_surrogate)
     detail = counterfactual(step, name).detail
     assert detail.startswith("the assignor raised ValueError: \\ud800xxx")

@@ -24,7 +24,7 @@ T0 = Topic(3, topic_id=IDS[0])
         (None, {"a": (("t0", 2),), "b": (("t0", 0), ("t0", 1))}),
     ],
 )
-def test_who_has_one_more_keeps_it_since_4_1(release: str | None, kept: dict) -> None:
+def test_member_with_one_partition_more_keeps_it_since_4_1(release: str | None, kept: dict) -> None:
     members = (Member("a", ("t0",)), Member("b", ("t0",), owned=(("t0", 0), ("t0", 1), ("t0", 2))))
     assert assign("uniform", GroupProblem({"t0": T0}, members), kafka_version=release) == kept
 

@@ -94,7 +94,7 @@ def claiming(problem: GroupProblem, generation: int = 1) -> GroupProblem:
 
 
 @pytest.mark.parametrize("count", [1, 10, 12, 24, 40])
-def test_groups_in_good_order_are_taken(count: int) -> None:
+def test_regular_small_groups_are_solved_by_the_shortcut(count: int) -> None:
     """Otherwise the other tests would compare the plain algorithm with itself."""
     problem = even_group(count)
     assert assign_small_group(problem, NEWEST, None) is not None
@@ -130,7 +130,7 @@ def with_last(problem: GroupProblem, **changes: object) -> GroupProblem:
         GroupProblem({"t": Topic(1)}, tuple(Member("".join(pairs), ("t",)) for pairs in product(("Aa", "BB"), repeat=4))),
     ],
 )
-def test_all_others_are_left_to_the_plain_algorithm(problem: GroupProblem) -> None:
+def test_unsupported_small_groups_are_left_to_the_plain_algorithm(problem: GroupProblem) -> None:
     assert assign_small_group(problem, NEWEST, None) is None
 
 

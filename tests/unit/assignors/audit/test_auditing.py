@@ -45,7 +45,7 @@ def rows(audit: Audit) -> list[tuple]:
     return [(row.partition, row.previous_member_id, row.member_id, row.kind, row.cause) for row in audit.difference.movements]
 
 
-def test_a_known_beginning_gains_everything() -> None:
+def test_first_known_generation_gains_all_partitions() -> None:
     ((audit,),) = audits(generation(1, solution(OBSERVED, {"a": "t0", "b": "t1"})))
     assert audit.previous_generation is None
     assert (audit.difference.gained_count, audit.difference.movement_count, audit.difference.eager_revocation_count) == (2, 0, 0)
@@ -148,7 +148,7 @@ def test_a_new_incarnation_forgets_owners_and_what_was_withheld() -> None:
     assert (audit.previous_generation, rows(audit)) == (None, [(0, None, "a", "gained", None), (1, None, "b", "gained", None)])
 
 
-def test_the_calls_of_one_step_are_counted_together() -> None:
+def test_revocations_of_all_calls_of_one_step_are_summed() -> None:
     """A cooperative step of two calls took one partition away in between, which the settled results do not show."""
     first = generation(1, solution(COUNTERFACTUAL, {"a": "t0", "b": "t1"}, COOPERATIVE))
     second = generation(2, solution(COUNTERFACTUAL, {"a": "t0", "b": "t1"}, COOPERATIVE, revoked=1))
@@ -181,7 +181,7 @@ def test_triggers_need_a_predecessor() -> None:
     assert [audits(one)[0][0].triggers for one in (known, unknown)] == [("group_created", "member_joined"), None]
 
 
-def test_nobody_comes_back_from_another_incarnation() -> None:
+def test_member_of_an_earlier_incarnation_is_no_returning_member() -> None:
     """The same place and time, and member b left a moment before; but the group ended since."""
     given = solution(OBSERVED, {"a": "t0 t1"})
     before = [generation(1, given, evidence=evidence(1, "a", "b")), generation(2, given, evidence=evidence(2, "a"))]
@@ -275,7 +275,7 @@ def test_a_counterfactual_has_no_part_in_what_the_recorded_assignor_withheld() -
     assert (observed.is_settled, counterfactual.is_settled) == (False, True)
 
 
-def test_only_observed_rows_tell_what_was_given_up() -> None:
+def test_actual_revocations_are_known_for_observed_rows_only() -> None:
     claiming = (member("a", owned="t0", at=1), member("b"))
     given = {"a": "t0", "b": "t1"}
     first = generation(1, solution(OBSERVED, given))
@@ -352,6 +352,6 @@ def told_generations(draw: st.DrawFn) -> list[AuditedGeneration]:
 
 @settings(max_examples=200, deadline=None)
 @given(told_generations())
-def test_results_that_are_one_object_are_audited_like_equal_ones_that_are_not(history: list[AuditedGeneration]) -> None:
+def test_shared_assignment_objects_are_audited_like_equal_copies(history: list[AuditedGeneration]) -> None:
     apart = [replace(one, solutions=[replace(s, assignment=dict(s.assignment)) for s in one.solutions]) for one in history]
     assert audits(*history) == audits(*apart)

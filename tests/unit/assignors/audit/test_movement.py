@@ -45,7 +45,7 @@ def rows(difference: Difference) -> list[tuple]:
         pytest.param({"a": (T0,)}, {"b": ()}, ("t", 0, "a", None, "orphaned", "left_out", 4), id="orphaned"),
     ],
 )
-def test_kind_of_each_row_of_the_truth_table(before: Assignment, after: Assignment, row: tuple | None) -> None:
+def test_each_row_of_the_truth_table_has_its_movement_kind(before: Assignment, after: Assignment, row: tuple | None) -> None:
     difference = diff_generations(Comparison(generation(4, before), generation(5, after)))
     assert rows(difference) == ([] if row is None else [row])
     kinds = ("retained", "revoked", "reassigned", "gained", "lost", "orphaned")
@@ -69,7 +69,9 @@ def test_kind_of_each_row_of_the_truth_table(before: Assignment, after: Assignme
         pytest.param((), "cooperative-sticky", TOPICS, ("t",), (), "left_out", id="not claimed"),
     ],
 )
-def test_first_cause_that_holds(owned: tuple, strategy: str, topics: dict, subscribed: tuple, deleted: tuple, cause: str) -> None:
+def test_lost_partition_has_the_first_cause_that_holds(
+    owned: tuple, strategy: str, topics: dict, subscribed: tuple, deleted: tuple, cause: str
+) -> None:
     before = generation(1, {"a": (T0,)})
     now = generation(2, {"a": ()}, Member("a", subscribed, owned=owned), topics=topics, strategy=strategy)
     difference = diff_generations(Comparison(before, now), deleted_topics=deleted)
@@ -146,7 +148,7 @@ def test_several_owners_are_a_set_and_the_first_in_record_order_is_named() -> No
     assert rows(parts) == [("t", 0, "b", "c", "reassigned", None, 1)]
 
 
-def test_one_that_was_given_partitions_before_it_was_a_member_keeps_them() -> None:
+def test_owner_that_was_no_member_before_retains_its_partitions() -> None:
     stranger = Generation(1, "range", GroupProblem(TOPICS, (Member("b", ("t",)),)), {"a": (T0,), "b": (T1,)})
     difference = diff_generations(Comparison(stranger, generation(2, {"a": (T0,), "b": (T1,)})))
     assert (rows(difference), difference.retained_count) == ([], 2)
@@ -167,7 +169,7 @@ def test_rows_come_in_the_order_of_java() -> None:
         pytest.param((), "a-2", (1, None), id="came back as another: its claims tell nothing"),
     ],
 )
-def test_claims_tell_what_was_given_up(owned: tuple, new_id: str, actual: tuple[int, bool | None]) -> None:
+def test_claims_show_actual_revocations(owned: tuple, new_id: str, actual: tuple[int, bool | None]) -> None:
     before = generation(1, {"a": (T0, T1), "left": (("t", 2),)}, Member("a", ("t",), group_instance_id="i"))
     now = generation(2, {new_id: (T0,), "b": (T1,)}, Member(new_id, ("t",), group_instance_id="i", owned=owned))
     assert revocations(Comparison(before, now)) == (2, 1)

@@ -127,7 +127,7 @@ def test_least_spread_is_that_of_the_most_even_assignment_in_thousands_of_cases(
     compare_least_spreads(problem)
 
 
-def test_nothing_is_least_without_members() -> None:
+def test_bounds_are_null_without_members() -> None:
     problem = GroupProblem({"t": Topic(1)})
     assert least_spread(problem) is None
     assert least_movements(since({}, Generation(2, "range", problem, {}))) is None
@@ -148,7 +148,7 @@ def test_a_withheld_partition_that_went_to_another_is_not_one_that_stayed() -> N
     assert least_movements(since({("u", 0): (B,)}, now), {("t", 0): LastOwner(A, "a", 1)}) == Least(2)
 
 
-def test_nothing_has_to_move_where_nobody_subscribes_to_anything_existing() -> None:
+def test_least_movement_is_zero_without_existing_subscribed_topics() -> None:
     problem = GroupProblem({}, (Member("a", ("gone",)),))
     assert least_spread(problem) == Least(0)
     assert least_movements(since({}, Generation(2, "range", problem, {"a": ()}))) == Least(0)
@@ -166,7 +166,7 @@ def test_nothing_has_to_move_where_nobody_subscribes_to_anything_existing() -> N
         pytest.param({"a": (("t", 0),), "b": ()}, "range", {("t", 0): (A, B)}, id="multiply owned before"),
     ],
 )
-def test_no_bound_for_what_is_not_a_whole_assignment(assignment: Assignment, strategy: str, last: dict | None) -> None:
+def test_incomplete_or_unsound_assignment_has_no_least_movement(assignment: Assignment, strategy: str, last: dict | None) -> None:
     problem = GroupProblem({"t": Topic(2), "u": Topic(1)}, (Member("a", ("t", "u"), owned=(("t", 1),)), Member("b", ("t",))))
     now = Generation(2, strategy, problem, assignment)
     assert least_movements(Comparison(None, now) if last is None else since(last, now)) is None
@@ -210,7 +210,7 @@ def test_no_assignor_does_better_than_the_bounds(strategy: str) -> None:
     assert judged > 100
 
 
-def test_what_a_flow_too_large_would_tell_is_bounded_from_below() -> None:
+def test_least_movement_of_a_large_group_is_a_lower_bound() -> None:
     """a and b may have t, b and c may have u; c has to keep both u, which a, who held one of them, may not have.
 
     The closed form, which lets anybody have anything, tells fewer movements and a smaller spread than there can be.
@@ -230,7 +230,7 @@ def test_what_a_flow_too_large_would_tell_is_bounded_from_below() -> None:
     assert least_spread(wide, most_edges=3) == Least(0, is_exact=False)
 
 
-def test_bound_shows_what_range_moves_in_vain() -> None:
+def test_least_movement_shows_avoidable_movements_of_range() -> None:
     topics = {"t": Topic(12)}
     three = tuple(Member(name, ("t",)) for name in "abc")
     before = Generation(1, "sticky", GroupProblem(topics, three), assign("roundrobin", GroupProblem(topics, three)))
@@ -244,7 +244,7 @@ def test_members_that_could_take_more_than_32_bits_count_take_what_there_is() ->
     assert most_placed([Supply((0,), 1_000_000), Supply((0, 1), 500_000)], [4_000, 4_000], 1_000_000) == 1_500_000
 
 
-def test_flows_tell_what_they_were_asked_to_the_last_partition() -> None:
+def test_flow_gives_the_exact_most_placed_and_most_kept() -> None:
     """Two subscriptions share one supply; whoever is filled up sends the rest through the other."""
     supplies = [Supply((0,), 5), Supply((0, 1), 3)]
     assert [most_placed(supplies, [1, 2], load) for load in (0, 1, 2, 5, 6)] == [0, 3, 5, 8, 8]

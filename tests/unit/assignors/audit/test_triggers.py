@@ -240,7 +240,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("generations", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
-def test_triggers(generations: list[Evidence], expected: list[str] | None) -> None:
+def test_each_trigger_is_found_where_it_holds(generations: list[Evidence], expected: list[str] | None) -> None:
     assert last(*generations) == expected
 
 
@@ -300,7 +300,7 @@ def test_an_equal_generation_shows_nothing(history: list[Evidence]) -> None:
 
 
 @given(histories())
-def test_everybody_that_comes_or_goes_has_one_word(history: list[Evidence]) -> None:
+def test_every_joining_or_leaving_member_has_one_trigger(history: list[Evidence]) -> None:
     comings = {Trigger.MEMBER_JOINED, Trigger.MEMBER_RETURNED, Trigger.STATIC_MEMBER_RETURNED, Trigger.MEMBER_REPLACED}
     for before, now, triggers in zip(history[:-1], history[1:], play(history)[1:], strict=True):
         owners = [{one.owner for one in side.participants} for side in (before, now)]

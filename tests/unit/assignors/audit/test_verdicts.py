@@ -65,7 +65,7 @@ def strategy(name: str, *counts: int, violations: tuple[str, ...] | None = ()) -
         ),
     ],
 )
-def test_verdict(
+def test_verdict_names_cause_and_better_strategy(
     observed: tuple[int, ...], conformance: str | None, alternatives: list[Alternative], expected: tuple[Cause, str | None]
 ) -> None:
     verdict = judge(loads(*observed), "range", conformance, alternatives, is_consumer_protocol=False, least_spread=0)
@@ -129,5 +129,5 @@ def test_gain_is_the_difference_of_the_imbalance_ratios() -> None:
 
 
 @pytest.mark.parametrize("observed", [loads(), loads(0, 0)], ids=["no members", "no partitions"])
-def test_no_verdict_on_nothing(observed: Balance) -> None:
+def test_verdict_is_null_without_members_or_partitions(observed: Balance) -> None:
     assert judge(observed, "range", "exact", [strategy("sticky", 1)], is_consumer_protocol=False, least_spread=0) is None

@@ -42,7 +42,7 @@ def test_one_member_that_has_everything(member_count: int) -> None:
     assert balance.topic_skew_max == 10
 
 
-def test_loads_of_one_to_n() -> None:
+def test_measures_of_loads_one_to_n_equal_their_closed_forms() -> None:
     count = 20
     balance = loads_of(*range(1, count + 1))
     assert balance.gini == pytest.approx((count - 1) / (3 * count))

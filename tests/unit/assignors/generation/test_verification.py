@@ -25,7 +25,7 @@ def with_changes(**changes: tuple) -> Assignment:
     return {**SOUND, **changes}
 
 
-def test_sound_assignment_to_mutate() -> None:
+def test_assignment_that_the_fault_tests_change_is_sound() -> None:
     assert SOUND == {
         "c1": (("audit", 0), ("orders", 1)),
         "c2": (("audit", 1), ("orders", 2)),
@@ -130,7 +130,7 @@ def test_withheld_partitions_are_no_fault_of_the_cooperative_assignor_alone(data
     ("strategy", "found"),
     [("cooperative-sticky", ("unassigned t-2",)), ("stream", ("unassigned t-2",)), ("sticky", ("unassigned t-1", "unassigned t-2"))],
 )
-def test_who_withholds_what_a_member_claims(strategy: str, found: tuple[str, ...]) -> None:
+def test_only_cooperative_assignors_may_withhold_claimed_partitions(strategy: str, found: tuple[str, ...]) -> None:
     problem = GroupProblem({"t": Topic(3)}, (Member("a", ("t",), owned=(("t", 0), ("t", 1))), Member("b", ("t",))))
     assert violations(problem, {"a": (("t", 0),), "b": ()}, strategy) == found
 

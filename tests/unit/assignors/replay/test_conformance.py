@@ -24,7 +24,7 @@ from tests.builders.histories import held
         pytest.param({"a": "t0", "b": "t1"}, {"a": "t0", "b": ""}, "differs", id="a partition less"),
     ],
 )
-def test_the_closest_relation_that_holds(observed: dict[str, str], computed: dict[str, str], expected: str) -> None:
+def test_conformance_is_the_closest_relation_that_holds(observed: dict[str, str], computed: dict[str, str], expected: str) -> None:
     one, other = ({member: held(text) for member, text in side.items()} for side in (observed, computed))
     assert compare_assignments(one, other).value == expected
     assert compare_assignments(other, one).value == expected

@@ -65,7 +65,7 @@ def test_a_loop_is_five_returns_within_an_hour_or_ten_within_a_day(count: int, s
     assert places(found(cycles(count, stay, 1))) == expected
 
 
-def test_a_seat_of_several_members_may_be_taken_as_often_as_it_has_members() -> None:
+def test_restart_loop_threshold_grows_with_members_of_one_host_and_client() -> None:
     assert places(found(cycles(9, 5, 1, members=2))) == []
     results = found(cycles(10, 4, 1, members=2))
     assert places(results) == [19]
@@ -80,7 +80,7 @@ def test_a_rolling_restart_is_no_loop_however_large_the_group() -> None:
     assert places(found(happened)) == []
 
 
-def test_who_comes_to_a_seat_that_nobody_left_within_a_day_does_not_come_back() -> None:
+def test_member_joining_more_than_a_day_after_a_leave_is_no_return() -> None:
     happened = []
     for number in range(12):
         happened += [Happening(number * 2 * MINUTE_MS, came=[B])]
@@ -114,7 +114,7 @@ def days_of(*counts: int) -> list[float]:
     return [day * DAY_MINUTES + number * 7 for day, count in enumerate(counts) for number in range(count)]
 
 
-def test_what_is_usual_for_a_group_is_no_storm_once_seven_whole_days_are_known() -> None:
+def test_usual_rebalance_rate_is_no_storm_once_seven_whole_days_are_known() -> None:
     results = found(unexplained(days_of(*[60] * 9)))
     assert places(results) == [*range(47, 480)]  # none on day 8: day 0 is not known from its beginning
 

@@ -109,7 +109,7 @@ def test_an_unknown_past_begins_with_the_recorded_claims() -> None:
     assert recording.claims() == {"a": ((), 5), "b": (held("t0 t1"), 5)}
 
 
-def test_of_two_recorded_claims_the_older_one_does_not_count() -> None:
+def test_older_of_two_recorded_claims_does_not_count() -> None:
     members = member("a", owned="t0 t1", at=3), member("b", owned="t1", at=4)
     play(Replay((RECORDING,)), looks(t=2), snapshot(5, {"a": "t0", "b": "t1"}, *members, strategy=COOPERATIVE))
     assert recording.claims() == {"a": (held("t0"), 5), "b": (held("t1"), 5)}
@@ -296,7 +296,7 @@ def test_kafka_streams_hands_over_in_two_rebalances_as_well() -> None:
     assert [step.is_follow_up for step in play(Replay((RECORDING,)), looks(t=2), *eager)] == [False, False, False]
 
 
-def test_a_cause_is_played_until_the_cooperative_assignor_has_handed_over() -> None:
+def test_cooperative_counterfactual_runs_until_the_hand_over_is_done() -> None:
     """Call 1 takes t1 from a and gives it to nobody, call 2 gives it to b; one partition was given up in all."""
     steps = play(Replay((COOPERATIVE,)), looks(t=2), *hand_over()[:2])
     settled = counterfactual(steps[1], COOPERATIVE)
@@ -412,7 +412,7 @@ def test_the_target_that_a_static_member_takes_over_may_list_its_partitions_othe
     assert short(of_basis(step, "observed").assignment) == {"x-2": again}
 
 
-def test_a_step_that_failed_stays_failed_when_it_is_rewritten() -> None:
+def test_failed_step_stays_failed_in_a_rewrite() -> None:
     recording.failures.append(NoResultError("the same state again", is_cycle=True))
     steps = play(Replay((RECORDING,)), looks(t=2), *rewrite())
     assert statuses(steps, RECORDING) == [("no_result", 1), ("no_result", 0)]
@@ -441,7 +441,7 @@ def test_chain_continues_after_a_rewrite() -> None:
         pytest.param({"generation": 2}, id="another generation"),
     ],
 )
-def test_everything_else_is_a_generation_of_its_own(changes: dict) -> None:
+def test_snapshot_with_any_other_change_is_no_rewrite(changes: dict) -> None:
     steps = play(Replay(()), looks(t=2), *rewrite(**changes))
     assert not steps[1].is_rewrite
     assert of_basis(steps[1], "recomputed").status == "solved"
@@ -510,7 +510,7 @@ def test_the_first_release_that_is_exact_is_recorded(monkeypatch: pytest.MonkeyP
     assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}), Replay(())) == ("3.4.1", "solved", "exact")
 
 
-def test_without_an_exact_release_the_likeliest_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_exact_kafka_release_the_likeliest_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     releases = FakeReleases({"a": held("t0")}, set())
     assert recomputed_by(monkeypatch, releases, snapshot(1, {"a": "t0"}), Replay(())) == (NEWEST_KAFKA, "solved", "differs")
     assert set(releases.tried[:-1]) == {NEWEST_KAFKA, "3.4.1", "3.7.0", "3.5.1", "3.4.0"}, "every one that fits was tried"
@@ -534,7 +534,7 @@ def test_a_setting_overrides_the_release_by_the_leaders_client_id(monkeypatch: p
         (MalformedProblemError("twice the same member"), "unsupported"),
     ],
 )
-def test_what_stops_an_assignor_is_a_status(monkeypatch: pytest.MonkeyPatch, error: Exception, status: str) -> None:
+def test_error_of_an_assignor_becomes_a_status(monkeypatch: pytest.MonkeyPatch, error: Exception, status: str) -> None:
     def refuse(*_: Any, **__: Any) -> Assignment:
         raise error
 
@@ -545,7 +545,7 @@ def test_what_stops_an_assignor_is_a_status(monkeypatch: pytest.MonkeyPatch, err
     assert of_basis(step, "observed").conformance is Conformance.NOT_COMPARABLE
 
 
-def test_an_assignor_of_ones_own_that_raises_spoils_only_its_own_row() -> None:
+def test_plug_in_that_raises_affects_only_its_own_solution() -> None:
     recording.failures.append(ZeroDivisionError("a bug of the user"))
     (step,) = play(Replay((RECORDING, "range")), looks(t=1), snapshot(1, {"a": "t0"}))
     failed = counterfactual(step, RECORDING)
@@ -578,7 +578,7 @@ def test_a_record_cannot_name_code_that_the_settings_do_not(configured: tuple, s
     assert (recomputed.detail is None) == bool(configured)
 
 
-def test_what_the_coordinator_wrote_is_not_comparable() -> None:
+def test_conversion_is_not_comparable() -> None:
     """The observed assignment is what range would give, but no assignor gave it."""
     (step,) = play(Replay(()), looks(t=1), snapshot(11, {"a": "t0"}, is_conversion=True))
     assert of_basis(step, "recomputed").conformance is Conformance.NOT_COMPARABLE

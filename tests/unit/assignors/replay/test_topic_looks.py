@@ -50,7 +50,7 @@ def test_only_the_nearest_metadata_snapshots_are_considered() -> None:
     ("joined_at", "expected"),
     [(10, "id0"), (19, "id0"), (20, "id1"), (29, "id1"), (30, "id2"), (99, "id2")],
 )
-def test_before_includes_the_moment_itself(joined_at: int, expected: str) -> None:
+def test_metadata_of_the_same_moment_counts_as_before(joined_at: int, expected: str) -> None:
     assert cluster(2, 2, 2).resolve("t", joined_at, {0, 1}).topic_id == expected
 
 
@@ -79,7 +79,7 @@ def test_unassigned_last_partitions_in_later_metadata_only_may_be_new(
     assert (found.partition_count, found.basis, found.is_uncertain) == expected
 
 
-def test_a_count_that_is_not_known_keeps_the_id_and_the_racks_of_what_was_there() -> None:
+def test_unknown_partition_count_keeps_topic_id_and_known_racks() -> None:
     racks = (("r1",), ("r2",), ("r3",))
     found = ClusterLooks([10], {"t": [TopicRun(0, 0, 3, "id", racks)]}).resolve("t", 5, {0, 1})
     assert (found.topic_id, found.partition_racks) == ("id", racks[:2])

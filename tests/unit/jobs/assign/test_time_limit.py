@@ -117,7 +117,7 @@ def test_a_call_in_time_is_not_touched() -> None:
     assert limit("f", lambda: "still asked") == "still asked"
 
 
-def test_what_took_too_long_is_not_asked_again() -> None:
+def test_assignor_that_timed_out_is_not_called_again() -> None:
     limit, asked = TimeLimit(SECONDS), []
     with pytest.raises(NoResultError):
         limit("slow", sleep)
@@ -128,7 +128,7 @@ def test_what_took_too_long_is_not_asked_again() -> None:
     assert asked == ["other", "slow, in another group"]
 
 
-def test_a_timer_that_was_running_goes_on() -> None:
+def test_timer_that_was_running_before_the_call_continues() -> None:
     """Of another's ten seconds, what the call took is gone."""
     rang: list[int] = []
     before = signal.signal(signal.SIGALRM, lambda number, frame: rang.append(number))

@@ -22,7 +22,7 @@ def properties(file: Path, content: str | bytes = "", **environment: str) -> Cli
     return read_client_properties(file, environment)
 
 
-def test_a_line_is_taken_as_it_stands_between_blanks(file: Path) -> None:
+def test_value_of_a_property_is_kept_literally_without_outer_blanks(file: Path) -> None:
     content = "# a comment\n! another\n\n  sasl.username = a b \r\nsasl.password=x=y#z!\\n\nssl.ca.location=\n"
     assert properties(file, content).revealed() == {"sasl.username": "a b", "sasl.password": "x=y#z!\\n", "ssl.ca.location": ""}
 
@@ -63,7 +63,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*OWNED, "error_cb", "logger", "on_commit", "key.deserializer"])
-def test_what_collect_sets_itself_is_refused(name: str, file: Path) -> None:
+def test_properties_that_collect_sets_itself_are_refused(name: str, file: Path) -> None:
     with pytest.raises(UsageError, match=r"line 1: found .*, which cannot be set here: \w.*; take it out") as refused:
         properties(file, f"{name}={SECRET}")
     assert f"found {name}," in str(refused.value) and SECRET not in str(refused.value)

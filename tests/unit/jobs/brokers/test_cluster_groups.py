@@ -102,7 +102,7 @@ def test_polled_classic_member_has_its_subscription_and_assignment() -> None:
     assert members[0]["assigned"] == [{"topic": "t", "partitions": [1, 0]}], "in the assignor's order"
 
 
-def test_two_answers_of_different_generations_are_as_good_as_none() -> None:
+def test_answers_of_two_generations_count_as_rebalancing() -> None:
     play = Play(description(member("a", 0, 1)))
     play.raw = {"a": (SUBSCRIPTION, assignment(0))}
     polled = poll(play)
@@ -133,7 +133,7 @@ def test_a_kip848_group_on_its_way_shows_both_ends() -> None:
     assert (one["assigned"], one["current"]) == ([{"topic": "t", "partitions": [0]}], [{"topic": "t", "partitions": [0, 1]}])
 
 
-def test_a_group_that_has_just_gone_is_no_group() -> None:
+def test_dead_group_is_ignored() -> None:
     polled = poll(Play(description(state=ConsumerGroupState.DEAD, is_simple=True)))
     assert (polled.groups, polled.not_shown) == ({}, {})
 
@@ -157,7 +157,7 @@ def test_offsets_that_may_not_be_seen_leave_the_group_out() -> None:
     assert (polled.groups, polled.not_shown) == ({}, {NO_RIGHT: 1})
 
 
-def test_any_other_error_ends_the_poll() -> None:
+def test_unknown_error_ends_the_poll() -> None:
     with pytest.raises(ClusterError):
         poll(Play(KafkaError(KafkaError._TIMED_OUT)))
 

@@ -94,7 +94,7 @@ def test_positions_are_kept_beside_the_files(tmp_path: Path) -> None:
     }
 
 
-def test_names_do_not_meet_when_the_clock_stands(tmp_path: Path) -> None:
+def test_file_names_differ_when_the_clock_does_not_move(tmp_path: Path) -> None:
     with opened(tmp_path) as folder:
         for number in range(3):
             folder.add(batch(number))
@@ -129,7 +129,7 @@ def test_a_crash_makes_duplicates_and_no_gap(renamed_before: int, tmp_path: Path
     assert offsets(tmp_path) == [[1, 2], *([[3, 4]] if renamed_before else []), [3, 4, 5]]
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+def test_unfinished_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     (tmp_path / f"{UNFINISHED}0").write_bytes(b"half")
     with opened(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == [".evenkeel.collect.lock"]
@@ -167,7 +167,7 @@ def test_published_metadata_snapshot_is_a_capture(tmp_path: Path) -> None:
     assert json.loads(gzip.decompress(Path(capture.path).read_bytes())) == records.look(cluster_id="own")
 
 
-def test_a_folder_that_is_in_use(tmp_path: Path) -> None:
+def test_folder_in_use_is_refused_with_its_process(tmp_path: Path) -> None:
     with opened(tmp_path), pytest.raises(CaptureFolderError) as refused, opened(tmp_path):
         pass
     assert f"--output {tmp_path}: run collect (process {os.getpid()} on " in str(refused.value)

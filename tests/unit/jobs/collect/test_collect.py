@@ -49,7 +49,7 @@ def test_a_new_folder_begins_at_the_beginning_under_kafkas_name() -> None:
     assert resume(None, log, None, None) == positions({0: 3, 1: 0}, cluster_id=None, cluster_name=None)
 
 
-def test_a_folder_goes_on_where_it_left_off_and_begins_new_partitions(caplog: pytest.LogCaptureFixture) -> None:
+def test_collection_resumes_at_stored_positions_and_begins_new_partitions(caplog: pytest.LogCaptureFixture) -> None:
     stored = positions({0: 5, 1: 9})
     assert resume(stored, OffsetsLog("i", {0: 0, 1: 0, 2: 4}, {0: 5, 1: 20, 2: 8}), "c", None) == positions({0: 5, 1: 9, 2: 4})
     assert resume(stored, OffsetsLog("i", {0: 5, 1: 9}, {0: 5, 1: 9}), "c", "n") == stored
@@ -328,7 +328,7 @@ def test_the_second_interrupt_ends_at_once(play: Play, tmp_path: Path, monkeypat
     assert list(tmp_path.glob("*.parquet")) == []
 
 
-def test_the_signals_are_the_callers_again(play: Play, tmp_path: Path) -> None:
+def test_signal_handlers_are_restored_after_collecting(play: Play, tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     play.steps = [batch(4, 3)]
     run(tmp_path)
@@ -344,7 +344,7 @@ def test_collecting_needs_no_spark() -> None:
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_confluent_kafka_is_named_with_the_install_command(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['confluent_kafka'] = None; from jobs import cli;"
         "raise SystemExit(cli.console_main(['collect', '--bootstrap-servers', 'b:1', '--output', sys.argv[1]]))"

@@ -197,7 +197,7 @@ def test_polls_are_ordered_by_time_even_if_the_clock_is_set_back(play: Play, tmp
     assert after["observed_at_ms"] == before["observed_at_ms"] + 1
 
 
-def test_what_is_not_shown_is_counted(play: Play, tmp_path: Path) -> None:
+def test_groups_that_are_not_shown_are_counted_by_type(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([]), share=2, Connect=1)]
     assert run(play, tmp_path).startswith("1 changes of 1 groups, not shown: 1 (Connect), 2 (share) -> ")
 
@@ -256,14 +256,14 @@ def test_a_day_of_following_makes_few_files(play: Play, tmp_path: Path, monkeypa
     [b"", b"{}", gzip.compress(b"{}"), gzip.compress(b'{"cluster_id": null}')[:-9]],
     ids=["empty", "not compressed", "of another kind", "cut off"],
 )
-def test_what_was_seen_and_cannot_be_read_is_not_taken_for_nothing(content: bytes, play: Play, tmp_path: Path) -> None:
+def test_unreadable_state_of_polled_groups_is_refused(content: bytes, play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([]))]
     (tmp_path / "_polled.json.gz").write_bytes(content)
     with pytest.raises(CaptureFolderError, match=f"^{tmp_path}/_polled.json.gz: .*; expected what collect writes there; "):
         run(play, tmp_path)
 
 
-def test_what_was_seen_is_kept_whole(play: Play, tmp_path: Path) -> None:
+def test_state_of_polled_groups_is_stored_whole(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([member("a", 0)], offset(3, 5, metadata="m", leader_epoch=2)))]
     run(play, tmp_path)
     seen = PolledGroups.model_validate_json(gzip.decompress((tmp_path / "_polled.json.gz").read_bytes()))
@@ -271,7 +271,7 @@ def test_what_was_seen_is_kept_whole(play: Play, tmp_path: Path) -> None:
     assert seen.groups["g"].offsets == {"t": {3: (5, 2, "m")}}
 
 
-def test_the_signals_reach_polls(play: Play, tmp_path: Path) -> None:
+def test_stop_signals_reach_polls(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([member("a", 0)]))]
     ending = StopSignal()
     ending.is_reading = True

@@ -19,7 +19,7 @@ def parse(*options: str, needed: list[str] = NEEDED) -> CollectOptions:
     return parsed
 
 
-def test_defaults() -> None:
+def test_collect_options_have_these_defaults() -> None:
     expected = {
         "follow": False,
         "cluster_id": None,
@@ -36,12 +36,12 @@ def test_defaults() -> None:
     ("text", "expected"),
     [("a:1", "a:1"), (" a.b-c_d:65535 , 10.0.0.1:9092", "a.b-c_d:65535,10.0.0.1:9092"), ("[::1]:9092", "[::1]:9092")],
 )
-def test_addresses(text: str, expected: str) -> None:
+def test_bootstrap_servers_are_normalised(text: str, expected: str) -> None:
     assert parse(needed=["collect", "--bootstrap-servers", text, "--output", "d"]).bootstrap_servers == expected
 
 
 @pytest.mark.parametrize("text", ["a", "a:", ":1", "a:1,", "a:1 b:2", "user@a:1", "kafka://a:1", "a:x", "::1:9092", "a\n:1"])
-def test_what_is_no_address(text: str) -> None:
+def test_malformed_bootstrap_servers_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--bootstrap-servers: expected HOST:PORT, several ones separated by commas, found ") as refused:
         parse(needed=["collect", "--bootstrap-servers", text, "--output", "d"])
     assert "\n" not in str(refused.value)
@@ -49,7 +49,7 @@ def test_what_is_no_address(text: str) -> None:
 
 @pytest.mark.parametrize("option", ["--metadata-interval", "--timeout"])
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon", "86401"])
-def test_what_is_no_time(option: str, text: str) -> None:
+def test_malformed_duration_is_refused(option: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"{option}: expected 0.1 to 86400 seconds, found '{text}'"):
         parse(option, text)
 
@@ -68,12 +68,12 @@ def test_former_name_of_an_option_works_and_names_the_new_one(former: str, name:
 
 
 @pytest.mark.parametrize("text", ["", "a\x1bb"])
-def test_what_is_no_name_of_a_cluster(text: str) -> None:
+def test_malformed_cluster_id_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--cluster-id: expected UTF-8 without control characters"):
         parse("--cluster-id", text)
 
 
 @pytest.mark.parametrize("needed", [["collect"], ["collect", "--output", "d"], ["collect", "--bootstrap-servers", "a:1"]])
-def test_what_is_missing(needed: list[str]) -> None:
+def test_missing_required_option_is_refused(needed: list[str]) -> None:
     with pytest.raises(UsageError, match="the following arguments are required"):
         parse(needed=needed)
