@@ -85,7 +85,7 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path, monkeypatch: py
     assert [(Path(one.path).name, one.cluster_id) for one in captures] == [("looks", "own"), ("records", "own")]
 
 
-def test_other_files_of_a_folder_are_passed_over(tmp_path: Path) -> None:
+def test_files_that_are_no_captures_are_passed_over(tmp_path: Path) -> None:
     lines(tmp_path / "records", records.record_line())
     lines(tmp_path / "README.md", "# A capture")
     lines(tmp_path / "summary.json", json.dumps({"records": 1}))
@@ -149,7 +149,7 @@ def test_files_of_a_folder_share_its_cluster_id(tmp_path: Path) -> None:
     assert {name: cluster_id for name, (_, _, cluster_id) in found(tmp_path).items()} == {"part-0": "own", "looks": "own"}
 
 
-def test_files_that_are_named_one_by_one_share_it_too(tmp_path: Path) -> None:
+def test_files_named_one_by_one_share_their_cluster_id(tmp_path: Path) -> None:
     offsets, looks = parquet(tmp_path / "offsets"), lines(tmp_path / "looks", look_line("own"))
     assert found(offsets, looks)["offsets"][2] == "own"
 
@@ -191,14 +191,14 @@ def test_each_cluster_below_one_folder_keeps_its_own_id(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_capture_is_refused_by_name(tmp_path: Path, make: Callable[[Path], Path], message: str) -> None:
+def test_input_without_a_capture_is_refused_by_name(tmp_path: Path, make: Callable[[Path], Path], message: str) -> None:
     with pytest.raises(InputError) as refused:
         find_captures((str(make(tmp_path)),))
     assert str(refused.value).startswith(f"input {tmp_path}")
     assert message in str(refused.value)
 
 
-def test_without_any_input() -> None:
+def test_run_without_any_input_is_refused() -> None:
     with pytest.raises(InputError, match="no input: name captures with --input"):
         find_captures(())
 
@@ -266,7 +266,7 @@ def test_milliseconds_that_spark_has_no_room_for_are_noticed(tmp_path: Path, las
 
 @pytest.mark.parametrize("pack", [False, True])
 @pytest.mark.parametrize("end", ["\n", "\r\n", PRINTED_BEGIN := '{"key":'])
-def test_a_line_without_end_is_refused_wherever_it_stands(tmp_path: Path, pack: bool, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlong_line_is_refused_anywhere_in_a_file(tmp_path: Path, pack: bool, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captures, "LONGEST_TEXT_BYTES", 3 << 20)
     first = PRINTED if end == PRINTED_BEGIN else records.record_line()
     lines = [first, " " * (2 << 20), first, " " * (2 << 20), first]
@@ -348,7 +348,7 @@ SNAPSHOT = '{"group_id": "g", "group_type": "classic", "state": "Empty", "observ
 
 
 @pytest.mark.parametrize("pack", [False, True])
-def test_each_kind_of_text_is_known_by_its_content(tmp_path: Path, pack: bool) -> None:
+def test_each_kind_of_text_is_recognised_by_its_content(tmp_path: Path, pack: bool) -> None:
     texts = {"printed": PRINTED * 2, "described": DESCRIBED, "snapshot": SNAPSHOT, "look": look_line(), "record": records.record_line()}
     for name, text in texts.items():
         (tmp_path / f"{name}{'.gz' * pack}").write_bytes(gzip.compress(text.encode()) if pack else text.encode())
@@ -425,13 +425,13 @@ def test_a_description_without_end_is_refused(tmp_path: Path, pack: bool, monkey
         (Source.CLUSTER_METADATA, {"look": "cluster-metadata"}),
     ],
 )
-def test_of_a_mixed_folder_one_kind_can_be_asked_for(tmp_path: Path, forced: Source, expected: dict[str, str]) -> None:
+def test_one_kind_of_capture_can_be_selected_from_a_mixed_folder(tmp_path: Path, forced: Source, expected: dict[str, str]) -> None:
     for name, text in {"printed": PRINTED, "described": DESCRIBED, "snapshot": SNAPSHOT, "look": look_line(), "notes": "text"}.items():
         (tmp_path / name).write_text(text)
     assert {name: kind for name, (kind, _, _) in found(tmp_path, forced=forced).items()} == expected
 
 
-def test_any_text_can_be_called_a_description(tmp_path: Path) -> None:
+def test_any_text_can_be_read_as_description_if_forced(tmp_path: Path) -> None:
     path = lines(tmp_path / "f", "some words before", DESCRIBED)
     assert found(path, forced=Source.DESCRIBE) == {"f": ("describe", "text", None)}
 

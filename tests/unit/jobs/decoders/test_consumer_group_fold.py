@@ -68,7 +68,7 @@ def test_a_snapshot_is_taken_at_each_target() -> None:
     assert (b["rebalance_timeout_ms"], b["session_timeout_ms"], b["topic_regex"]) == (300_000, None, None)
 
 
-def test_what_is_given_back_is_seen_at_the_next_target() -> None:
+def test_revoked_partitions_are_seen_at_the_next_target() -> None:
     log = one_member()
     log.epoch(3)
     log.target("a", t=[0])
@@ -80,7 +80,7 @@ def test_what_is_given_back_is_seen_at_the_next_target() -> None:
     assert (held(member, "current"), held(member, "pending_revocation")) == ({"t": [0]}, {"t": [1]})
 
 
-def test_an_epoch_that_leaves_nobody_is_a_snapshot() -> None:
+def test_epoch_without_members_is_a_snapshot() -> None:
     log = one_member()
     log.leave("a")
     at = log.epoch(3)
@@ -89,7 +89,7 @@ def test_an_epoch_that_leaves_nobody_is_a_snapshot() -> None:
     assert empty["reconciled_at"] is None
 
 
-def test_a_new_epoch_alone_is_none() -> None:
+def test_new_epoch_without_a_target_is_no_snapshot() -> None:
     log = one_member()
     log.epoch(3)
     assert len(snapshots(log)) == 1
@@ -110,7 +110,7 @@ def test_an_epoch_without_a_record_has_no_time() -> None:
     assert [snapshot["epoch_at"] for snapshot in snapshots(log)] == [1_000_000, None]
 
 
-def test_epochs_that_leave_nobody_are_counted_from_the_target_before() -> None:
+def test_empty_snapshot_counts_batched_epochs_since_the_last_target() -> None:
     log = one_member()
     log.member("b", "t")
     log.epoch(3)
@@ -146,7 +146,7 @@ def test_a_target_that_nobody_is_left_to_reach_is_superseded() -> None:
     assert [snapshot["is_superseded"] for snapshot in snapshots(log)] == [False, True, None]
 
 
-def test_who_joined_after_a_target_need_not_reach_it() -> None:
+def test_member_that_joined_after_a_target_need_not_reach_it() -> None:
     log = one_member()
     log.epoch(3)
     log.target("a", t=[0])
@@ -179,7 +179,7 @@ def test_a_target_of_an_older_copy_has_the_members_of_its_epoch() -> None:
     assert {member["member_id"]: member["topics"] for member in newer["members"]} == {"a": ["t", "v"], "c": ["t"]}
 
 
-def test_a_late_target_of_a_group_that_was_left_since_is_no_snapshot() -> None:
+def test_late_target_of_a_group_that_is_empty_since_is_no_snapshot() -> None:
     log = one_member()
     log.epoch(3)
     log.leave("a")
@@ -231,7 +231,7 @@ def test_another_member_is_no_replacement(instance: str | None, bumps: bool) -> 
     assert [snapshot["generation"] for snapshot in snapshots(log)] == ([2, 3] if bumps else [2])
 
 
-def test_an_expression_adds_what_it_resolved_to_until_then() -> None:
+def test_topic_regex_adds_its_resolved_topics_until_it_is_removed() -> None:
     log = Log()
     log.member("a", "v", "t", regex="[tu]")
     log.expression("[tu]", "t", "u")
@@ -256,7 +256,7 @@ def test_topic_names_come_from_metadata_and_from_the_groups_own_record() -> None
     assert held(member) == {"t": [1], "u": [0], f"id:{TOPIC_IDS['v']}": [2]}
 
 
-def test_two_ids_of_one_name_share_an_entry() -> None:
+def test_topic_ids_with_one_name_share_an_entry() -> None:
     (snapshot,) = snapshots(one_member(t=[0, 1], u=[1, 2]), {TOPIC_IDS["t"]: "t", TOPIC_IDS["u"]: "t"})
     assert targets(snapshot) == {"a": {"t": [0, 1, 2]}}
 
@@ -297,7 +297,7 @@ def test_a_broker_that_knows_no_classic_members() -> None:
     assert (member["strategies"], member["session_timeout_ms"]) == (["range"], None)
 
 
-def test_a_group_made_again_starts_from_nothing() -> None:
+def test_group_made_again_has_no_earlier_members() -> None:
     log = one_member()
     log.leave("a")
     log.target_epoch(None)
@@ -320,7 +320,7 @@ def test_compacted_log_may_have_member_metadata_after_targets() -> None:
     assert (targets(snapshot), snapshot["members"][0]["topics"]) == ({"a": {"t": [0]}}, ["t", "u"])
 
 
-def test_metadata_of_a_later_life_are_not_taken() -> None:
+def test_snapshot_does_not_use_metadata_of_a_later_join() -> None:
     log = one_member()
     log.leave("a")
     log.epoch(3)
@@ -391,7 +391,7 @@ def test_a_group_whose_members_were_all_replaced_was_not_empty() -> None:
     assert (snapshot["position"], snapshot["generation"], targets(snapshot)) == (at, 2, {"b": {"t": [0]}})
 
 
-def test_an_epoch_whose_target_has_members_left_somebody() -> None:
+def test_epoch_with_target_members_is_not_empty_in_a_compacted_log() -> None:
     """The only member has told of another host since, so that its metadata, too, stand behind the epoch."""
     log = Log()
     log.epoch(5)
@@ -401,7 +401,7 @@ def test_an_epoch_whose_target_has_members_left_somebody() -> None:
     assert [(snapshot["position"], targets(snapshot)) for snapshot in snapshots(log)] == [(at, {"a": {"t": [0]}})]
 
 
-def test_an_epoch_that_left_nobody_in_an_earlier_life_stays() -> None:
+def test_empty_epoch_of_an_earlier_incarnation_stays_a_snapshot() -> None:
     log = Log()
     log.epoch(2)
     log.epoch(None)

@@ -89,7 +89,7 @@ def test_generator_renders_what_was_recorded(snapshot):
 
 @given(sessions())
 @settings(max_examples=300, deadline=None)
-def test_what_is_printed_is_read_back(session):
+def test_output_of_every_edition_is_read_back(session):
     edition, groups, outputs = session
     told = parse(printed(edition, groups, outputs), groups[0].group_id)
     assert told.rejects == told.skipped == ()
@@ -140,7 +140,7 @@ def test_tabs_for_spaces_change_nothing(session):
 
 @given(sessions())
 @settings(max_examples=50, deadline=None)
-def test_indented_text_is_read_alike(session):
+def test_indented_text_is_read_like_plain_text(session):
     edition, groups, outputs = session
     told = parse("\n".join(f"    {line}" for line in printed(edition, groups, outputs).split("\n")), groups[0].group_id)
     assert told.rejects == ()
@@ -202,7 +202,7 @@ def test_every_line_of_a_damaged_text_is_accounted_for(session, data):
 
 @given(st.lists(st.one_of(st.text(), st.sampled_from(["GROUP ", "TOPIC ", "CONSUMER-ID ", "HOST", " STATE\n", "\n", "COORDINATOR (ID) "]))))
 @settings(max_examples=200, deadline=None)
-def test_nothing_is_raised_for_any_text(pieces):
+def test_any_text_is_parsed_without_an_error(pieces):
     text = "".join(pieces)
     told = parse(text)
     assert len(told.skipped) + len(told.rejects) <= len(text.split("\n"))
@@ -210,7 +210,7 @@ def test_nothing_is_raised_for_any_text(pieces):
 
 @given(sessions())
 @settings(max_examples=100, deadline=None)
-def test_the_first_lines_tell_what_a_file_is(session):
+def test_description_is_recognised_by_its_first_lines(session):
     edition, groups, outputs = session
     text = printed(edition, groups, outputs)
     assert looks_like_describe(text) == bool(text)
@@ -230,7 +230,7 @@ def test_the_first_lines_tell_what_a_file_is(session):
         "$ kafka-consumer-groups.sh --describe --group orders-svc\n",
     ],
 )
-def test_other_texts_are_not_taken_for_descriptions(text):
+def test_other_texts_are_not_recognised_as_descriptions(text):
     assert not looks_like_describe(text)
 
 
@@ -259,7 +259,7 @@ def reasons(*lines: str) -> list[str]:
     return [line.detail for line in told.rejects]
 
 
-def test_sample_of_a_group_that_moves():
+def test_reconciling_group_sample_has_current_and_target_assignment():
     told = parse(
         "GROUP           CONSUMER-ID            HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT    "
         "TARGET-EPOCH    TARGET-ASSIGNMENT   \n"
@@ -288,7 +288,7 @@ def test_assignments_without_topics_are_refused(cell):
 
 @given(kafkas(filled_names, ("classic", "consumer")).filter(lambda group: any(any(one.held.values()) for one in group.members)))
 @settings(max_examples=30, deadline=None)
-def test_what_3_8_prints_of_an_assignment_is_refused(group):
+def test_assignments_printed_by_3_8_are_refused(group):
     assert find_lost_topic_names(rendered("3.8", [group], "members --verbose"))
 
 
@@ -324,7 +324,7 @@ def test_a_command_line_ends_a_table():
     assert [line.place.number for line in told.rejects] == [4]
 
 
-def test_notices_tell_states():
+def test_notices_give_group_states():
     told = parse(
         "Consumer group 'a' has no active members.\n\nWarning: Consumer group 'it's' is rebalancing.\n"
         "\nError: Consumer group 'gone' does not exist.\n"
@@ -440,7 +440,7 @@ def test_rows_of_a_folded_table_that_do_not_fit_are_counted_each_by_itself():
     assert reasons(collapsed(OFFSETS), *rows) == ["the row is not aligned with its header, and has 8 words for 9 columns"] * 3
 
 
-def test_a_dash_is_no_instance_id():
+def test_dash_as_instance_id_is_null():
     """Kafka prints a blank, but a dash wherever else a value is missing."""
     header = f"{MEMBERS}".replace("HOST", f"{'GROUP-INSTANCE-ID':17} HOST")
     told = parse(f"{header}\ng               a               -                 /h              c               1")
@@ -457,7 +457,7 @@ def test_a_row_may_not_begin_before_its_table():
     assert reasons(f"    {MEMBERS}", f"  x {row}", f"    {row}") == ["the row begins before its first column, GROUP"]
 
 
-def test_minus_one_is_no_offset():
+def test_committed_offset_minus_one_is_null():
     assert parse(f"{OFFSETS}\n{offset_line(committed=-1, lag='-')}").groups[0].offsets == (Offset("t", 0, None, None, 9, None),)
 
 
@@ -473,7 +473,7 @@ def test_rows_of_states_that_do_not_fit():
     ]
 
 
-def test_rows_of_lists_tell_states_that_kafka_has():
+def test_list_rows_with_unknown_states_are_rejected():
     told = parse("GROUP                     STATE               \na                         Dead\nb                         Odd\n")
     assert [(group.group_id, group.state) for group in told.groups] == [("a", None)]
     assert [line.detail for line in told.rejects] == ["STATE: expected a state of a consumer group, found 'Odd'"]
@@ -487,7 +487,7 @@ def test_a_command_line_ends_a_row_that_is_not_whole():
     assert [group.is_doubtful for group in told.groups] == [True]
 
 
-def test_words_are_not_counted_where_names_may_be_shifted():
+def test_row_with_shifted_words_is_rejected():
     """Without its spaces the row has six words, as its header has; the group is called 'a b', and the member has no instance id."""
     header = "GROUP CONSUMER-ID GROUP-INSTANCE-ID HOST CLIENT-ID #PARTITIONS"
     row = "a b c-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1 /10.0.0.11 c 2"
@@ -592,7 +592,7 @@ def test_damaged_row_makes_its_table_doubtful(row):
     assert [(line.place.number, line.kind) for line in told.rejects] == [(2, "malformed_line")]
 
 
-def test_row_that_is_cut_within_its_group_is_known_at_the_end_of_a_text():
+def test_row_cut_within_its_group_id_at_the_end_is_doubtful():
     """A heading may be the name of a group, too, but ends with its line."""
     cut, whole = (parse(f"{TABLE}\n{ROWS[0]}\n{end}") for end in ("bill", "billing\n"))
     assert [group.is_doubtful for told in (cut, whole) for group in told.groups] == [True, False]
@@ -615,7 +615,7 @@ def test_a_long_line_is_judged_in_time():
     parse("\n".join(["x@" + "y" * 4_000] * 5_000))
 
 
-def test_contradictions_between_files_name_the_file():
+def test_rejection_for_a_contradiction_names_the_other_file():
     group = Kafka("g", "classic", "Stable", "range", ("b", 1, 1), None, None, (Consumer("m-1", None, "m", "/h", {"t": [0]}),), {}, {})
     files = {
         "list-state.txt": rendered("4.0", [replace(group, state="PreparingRebalance")], "list --state"),
@@ -635,7 +635,7 @@ def test_contradictions_between_files_name_the_file():
 
 
 @pytest.mark.parametrize("edition", ["2.0", "2.3", "2.6", "4.0"])
-def test_other_versions_have_not_lost_topic_names(edition):
+def test_versions_other_than_3_8_keep_topic_names(edition):
     group = Kafka("g", "classic", "Stable", "range", ("b", 1, 1), None, None, (Consumer("m-1", None, "m (7)", "/h", {"t": [0]}),), {}, {})
     text = "".join(rendered(edition, [group], output) for output in ("members --verbose", "members", "offsets", "state"))
     assert find_lost_topic_names(f"{text}\ntook 5 (3)\n") is None

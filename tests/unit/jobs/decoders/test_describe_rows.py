@@ -181,7 +181,7 @@ def test_generation_of_a_consumer_group(group, generation):
     assert (snapshot["group_type"], snapshot["state"], snapshot["generation"]) == ("consumer", group.state, generation)
 
 
-def test_members_of_a_group_that_moves():
+def test_members_of_a_reconciling_group_have_target_and_current_partitions():
     moving = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", state="Reconciling", epoch=9, target_epoch=9)
     (snapshot,) = snapshots(decode(rendered("4.0", [moving], "members --verbose"))).values()
     (member,) = snapshot["members"]
@@ -223,7 +223,7 @@ MOVING = kafka(consumer("a", {"t": [0, 1]}, {"t": [0]}, 8), kind="consumer", sta
         pytest.param([rendered("4.0", [HELD], "list --state")], "members_not_told", id="only listed"),
     ],
 )
-def test_that_nobody_holds_anything_is_not_said_of_a_group_that_did_not_tell(texts, kind):
+def test_rebalancing_group_without_assignment_makes_no_snapshot(texts, kind):
     rows = decode(*texts)
     assert snapshots(rows) == {}
     assert Counter(row["kind"] for row in rows if row["outcome"] == "skipped") == {kind: 1}
@@ -329,7 +329,7 @@ def test_member_with_two_different_lines_makes_its_group_doubtful():
     assert snapshots(decode(text + line + "\n")), "a repetition tells nothing else"
 
 
-def test_two_owners_have_one_commit():
+def test_partition_with_two_owners_has_one_offset_commit():
     both = kafka(consumer("a", {"t": [0]}), consumer("b", {"t": [0]}), committed={("t", 0): (7, None)})
     text = rendered("4.0", [both], "offsets")
     assert commits(decode(text)) == {("g", "t", 0): (7, None)}
@@ -439,6 +439,6 @@ def test_damaged_files_give_rows(session, data):
     st.lists(st.one_of(st.binary(), st.sampled_from([b"GROUP ", b"TOPIC ", b"CONSUMER-ID ", b"HOST", b" STATE\n", b"\n", b"\r", b"(0)"])))
 )
 @settings(max_examples=200, deadline=None)
-def test_any_bytes_give_rows(pieces):
+def test_any_bytes_give_rows_with_one_outcome(pieces):
     for row in decode_texts({"a": b"".join(pieces), "b": b"\n".join(pieces)}, AS_OF_MS):
         assert_has_one_outcome(row)

@@ -53,7 +53,7 @@ def test_client_of_every_recorded_leader_is_recognised() -> None:
         ("sticky", 0, {(0, BYTES)}),
     ],
 )
-def test_what_several_libraries_or_none_would_write_is_nobodys(
+def test_ambiguous_or_unknown_member_bytes_give_no_leader_client(
     strategy: str, subscription_version: int | None, forms: set[tuple[int, UserData]]
 ) -> None:
     assert leader_flavour(strategy, subscription_version, forms) is None

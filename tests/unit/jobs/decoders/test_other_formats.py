@@ -120,5 +120,5 @@ def test_known_format_in_a_folder_is_passed_over_with_a_warning(tmp_path: Path, 
 
 @given(sessions())
 @settings(max_examples=100)
-def test_tables_of_tools_since_2_0_are_not_taken_for_older_ones(session) -> None:
+def test_tables_of_tools_since_2_0_are_not_refused_as_old(session) -> None:
     assert name_old_table(printed(*session)) is None

@@ -168,7 +168,7 @@ def test_parts_one_by_one_make_what_they_make_at_once(data: st.DataObject) -> No
         (("a1", "23d", "a1c"), "a1c23d"),
     ],
 )
-def test_parts_keep_what_they_tell_of_neighbours(parts: tuple[str, ...], expected: str) -> None:
+def test_merge_keeps_the_order_known_from_each_part(parts: tuple[str, ...], expected: str) -> None:
     """Records that come between others later find the tombstones where the parts that have them tell that they stand."""
     for order in permutations(parts):
         found = folded(*[events(part) for part in order])
@@ -200,7 +200,7 @@ def test_many_tombstones_in_a_row_are_counted_once_each() -> None:
 
 
 @given(st.data())
-def test_windows_of_a_sequence_give_it_back(data: st.DataObject) -> None:
+def test_overlapping_windows_are_merged_to_the_whole_sequence(data: st.DataObject) -> None:
     """Windows that overlap by a record at least, with tombstones anywhere, handed over in any order."""
     letters = "".join(chr(ord("a") + number) for number in range(data.draw(st.integers(2, 20))))
     text = "".join(letter + "+" * data.draw(st.integers(0, 2)) for letter in letters)

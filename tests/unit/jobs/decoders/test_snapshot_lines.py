@@ -60,7 +60,7 @@ def test_any_line_has_rows_with_one_outcome_each(line: bytes) -> None:
         pytest.param(b'{"group_id": ' + b"9" * 5_000 + b"}", id="a number too long to read"),
     ],
 )
-def test_a_line_that_is_no_envelope_is_kept_with_its_reason(line: bytes) -> None:
+def test_malformed_snapshot_line_is_quarantined_with_its_reason(line: bytes) -> None:
     (row,) = decode_line(line)
     assert (row["outcome"], row["kind"], row["reason"]) == ("quarantined", "unreadable_line", "malformed_line")
     assert (row["payload"], row["payload_hash"]) == (line[: 64 * 1024], hashlib.sha256(line).hexdigest())
@@ -98,7 +98,7 @@ def test_an_offset_is_a_commit_row() -> None:
     }  # fmt: skip
 
 
-def test_what_may_be_absent_is() -> None:
+def test_optional_fields_may_be_absent() -> None:
     least = {"group_id": "g", "observed_at_ms": 1_000, "group_type": "classic", "state": "Stable"}
     (row,) = decode({**least, "members": [{"member_id": "a", "assigned": []}]})
     assert "cluster_id" not in row, "the capture, or the run, has one"
@@ -127,7 +127,7 @@ def test_null_is_the_same_as_absent() -> None:
     assert [row["outcome"] for row in decode(sound)] == ["landed", "landed"]
 
 
-def test_a_position_of_zero_is_one() -> None:
+def test_position_zero_is_kept() -> None:
     assert snapshot(position=0)["position"] == 0
 
 
@@ -154,7 +154,7 @@ def test_brokers_have_a_range_of_their_own(group_type: str, told: str, expected:
     assert snapshot(group_type=group_type, strategy=told)["strategy"] == expected
 
 
-def test_names_that_brokers_leave_empty_are_none() -> None:
+def test_empty_names_become_null() -> None:
     names = ("group_instance_id", "rack", "topic_regex")
     found = snapshot(members=[member(**dict.fromkeys(names, ""))], leader_member_id="")
     assert [found["leader_member_id"], *(found["members"][0][name] for name in names)] == [None] * 4
@@ -287,7 +287,7 @@ def test_one_mistake_keeps_the_whole_line_out(changes: dict, detail: str) -> Non
         ),
     ],
 )
-def test_what_is_there_twice_keeps_the_whole_line_out(changes: dict, reason: str, detail: str) -> None:
+def test_snapshot_line_with_a_doubled_member_or_offset_is_quarantined(changes: dict, reason: str, detail: str) -> None:
     (row,) = decode(envelope(**changes))
     assert (row["outcome"], row["reason"], row["detail"]) == ("quarantined", reason, detail)
 

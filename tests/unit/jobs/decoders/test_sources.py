@@ -209,7 +209,7 @@ def test_every_kind_of_record_has_its_outcome(key: bytes, value: bytes | None, e
         ),
     ],
 )
-def test_what_cannot_be_used_says_why(arguments: tuple, kind: str, reason: str, detail: str) -> None:
+def test_unusable_record_is_quarantined_with_its_reason(arguments: tuple, kind: str, reason: str, detail: str) -> None:
     row = decode(*arguments)
     assert (row["outcome"], row["kind"], row["reason"]) == ("quarantined", kind, reason)
     assert row["detail"].startswith(detail)
@@ -262,7 +262,7 @@ def test_a_tombstone_row_keeps_type_and_key() -> None:
 # -- lines of records
 
 
-def test_a_line_is_the_record_in_it() -> None:
+def test_record_line_is_decoded_like_its_record() -> None:
     record = json.loads(records.record_line())
     key, value = (base64.b64decode(record[name]) for name in ("key_b64", "value_b64"))
     assert consumer_offsets.decode_line(records.record_line().encode()) == decode(key, value)
@@ -288,7 +288,7 @@ def test_a_line_is_the_record_in_it() -> None:
         pytest.param(json.dumps({"key_b64": None, "value_b64": None}), id="no place"),
     ],
 )
-def test_a_line_that_is_no_record_is_kept_with_its_reason(line: str | bytes) -> None:
+def test_malformed_record_line_is_quarantined_with_its_reason(line: str | bytes) -> None:
     line = line.encode() if isinstance(line, str) else line
     row = consumer_offsets.decode_line(line)
     assert (row["outcome"], row["kind"], row["reason"]) == ("quarantined", "unreadable_line", "malformed_line")
@@ -375,7 +375,7 @@ def test_a_payload_is_cut_but_hashed_whole() -> None:
 
 
 @pytest.mark.parametrize(("topic", "readings"), [("remembered", 1), ("x" * consumer_offsets.REMEMBERED_BYTES, 2)])
-def test_what_members_send_again_is_read_again_only_when_it_is_long(topic: str, readings: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_member_bytes_are_decoded_once_unless_long(topic: str, readings: int, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
     for name in ("decode_subscription", "decode_assignment"):
         decoder = getattr(consumer_offsets, name)

@@ -50,7 +50,9 @@ def test_lines_have_one_number_however_a_text_is_cut(
 
 @given(text=st.tuples(STDERR, OBJECTS).map(b"".join), piece_bytes=st.integers(1, 30), block_bytes=st.integers(1, 30))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_so_have_objects(text: bytes, piece_bytes: int, block_bytes: int, tmp_path: Path, small: pytest.MonkeyPatch) -> None:
+def test_objects_have_one_number_however_a_text_is_cut(
+    text: bytes, piece_bytes: int, block_bytes: int, tmp_path: Path, small: pytest.MonkeyPatch
+) -> None:
     small.setattr(text_pieces, "PIECE_BYTES", piece_bytes)
     small.setattr(text_pieces, "BLOCK_BYTES", block_bytes)
     expected = [(number, BEGIN + rest) for number, rest in enumerate(text.split(BEGIN)[1:], 1)]
