@@ -48,6 +48,6 @@ def test_severity_grows_when_later_metadata_and_records_change_nothing(looked: i
 
 
 @pytest.mark.parametrize("is_consumer_protocol", [True, False])
-def test_advice_is_for_who_assigns(is_consumer_protocol: bool) -> None:
+def test_advice_depends_on_whether_the_coordinator_assigns(is_consumer_protocol: bool) -> None:
     finding = told(GROWN, is_consumer_protocol=is_consumer_protocol)
     assert finding is not None and ("group epoch" in finding.advice) is is_consumer_protocol

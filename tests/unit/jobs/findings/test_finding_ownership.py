@@ -28,13 +28,13 @@ def test_a_partition_given_twice() -> None:
     assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t0", "b": "t1"})) is None, "one member reads it once"
 
 
-def test_partitions_that_nobody_was_given() -> None:
+def test_unassigned_partitions_are_a_critical_finding() -> None:
     finding = last(Rule.PARTITIONS_LEFT_OUT, stored(1, {"a": "t0", "b": "t2"}, topics={"t": 4}))
     assert (finding.severity, finding.message) == ("critical", "Nobody was given 2 partitions of subscribed topics: t-1, t-3")
     assert finding.evidence == {"left_out_count": "2", "partitions": "t-1, t-3"}
 
 
-def test_partitions_that_are_new_to_the_group() -> None:
+def test_new_partitions_left_out_are_first_a_warning_then_critical() -> None:
     """The third was added, or its topic subscribed to, since the generation before; in the next one that is no excuse any more."""
     both = [member(name, "tu") for name in "ab"]
     before = stored(1, {"a": "t0", "b": "t1"})
@@ -61,7 +61,7 @@ def test_partitions_that_are_new_to_the_group() -> None:
         pytest.param(stored(2, {"a": "t0", "b": ""}, member("a", owned="t0 t1", at=1), **STREAMS), id="withheld by Kafka Streams"),
     ],
 )
-def test_partitions_that_are_not_left_out(near: Stored) -> None:
+def test_no_finding_for_partitions_that_are_not_left_out(near: Stored) -> None:
     assert last(Rule.PARTITIONS_LEFT_OUT, near) is None
 
 
@@ -74,7 +74,7 @@ def test_partitions_left_out_are_found_once_the_group_is_settled() -> None:
     assert places(Rule.PARTITIONS_LEFT_OUT, *history) == [1]
 
 
-def test_what_an_eager_kafka_streams_leaves_out_is_not_withheld() -> None:
+def test_partitions_left_out_by_eager_kafka_streams_are_critical() -> None:
     """With ``upgrade.from`` below 2.4 its members claim nothing."""
     before, now = stored(1, {"a": "t0 t1"}, **STREAMS), stored(2, {"a": "t0", "b": ""}, member("a", at=1), **STREAMS)
     assert last(Rule.PARTITIONS_LEFT_OUT, before, now).severity == "critical"
@@ -124,7 +124,7 @@ def test_only_assignors_of_the_groups_own_protocol_are_advised(strategy: str, is
         pytest.param(stored(1, {"a": "t0 t1", "b": ""}, **STREAMS), id="a task of Kafka Streams is a set of partitions"),
     ],
 )
-def test_members_that_are_not_idle_for_want_of_balance(near: Stored) -> None:
+def test_no_finding_for_members_that_are_idle_for_another_reason(near: Stored) -> None:
     assert last(Rule.IDLE_MEMBERS, near) is None
 
 
@@ -163,11 +163,11 @@ def test_one_instance_of_kafka_streams_that_has_everything() -> None:
         pytest.param(threads({"a1": "t0 t1", "b1": ""}, at={"b1": None}), id="nobody knows where a thread runs"),
     ],
 )
-def test_kafka_streams_that_may_be_as_it_should(near: Stored) -> None:
+def test_no_finding_for_regular_kafka_streams_instances(near: Stored) -> None:
     assert last(Rule.IDLE_MEMBERS, near) is None
 
 
-def test_a_member_without_anything_left_to_read() -> None:
+def test_more_members_than_partitions_is_an_info() -> None:
     finding = last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, {"a": "t0", "b": "t1", "c": ""}))
     assert (finding.severity, finding.message) == (
         "info", "1 of 3 members has nothing to read: the topics of the group have 2 partitions",
@@ -175,7 +175,7 @@ def test_a_member_without_anything_left_to_read() -> None:
 
 
 @pytest.mark.parametrize("given", [{"a": "t0", "b": "t1"}, {"a": "t0 t1", "b": ""}, {"a": "t0", "b": ""}])
-def test_members_for_which_there_is_a_partition(given: dict[str, str]) -> None:
+def test_no_finding_with_enough_partitions_for_all_members(given: dict[str, str]) -> None:
     assert last(Rule.MORE_MEMBERS_THAN_PARTITIONS, stored(1, given)) is None
 
 
@@ -210,7 +210,7 @@ def test_range_over_topics_of_one_partition() -> None:
         ),
     ],
 )  # fmt: skip
-def test_range_that_crowds_nobody(near: Stored) -> None:
+def test_no_finding_for_range_that_crowds_nobody(near: Stored) -> None:
     assert last(Rule.RANGE_CROWDED, near) is None
 
 

@@ -20,7 +20,7 @@ def second(*members, strategy: str = COOPERATIVE, **changes: object) -> Stored:
     return stored(2, {"a": "t0", "b": "t1"}, *members, strategy=strategy, **changes)
 
 
-def test_a_member_that_gives_up_all_beside_one_that_keeps_its_own() -> None:
+def test_eager_member_in_a_cooperative_group_is_a_warning() -> None:
     finding = last(Rule.PROTOCOLS_MIXED, FIRST, second(member("a", at=1), KEEPS))
     assert (finding.severity, finding.message) == (
         "warning", "The group's assignor is cooperative-sticky, yet 1 of 2 members gives up all partitions before a rebalance: a",
@@ -28,7 +28,7 @@ def test_a_member_that_gives_up_all_beside_one_that_keeps_its_own() -> None:
     assert finding.evidence == {"eager_member_count": "1", "cooperative_member_count": "1", "members": "a"}
 
 
-def test_a_whole_group_that_is_still_eager() -> None:
+def test_cooperative_group_whose_members_are_all_eager_is_found() -> None:
     finding = last(Rule.PROTOCOLS_MIXED, FIRST, second(member("a", at=1), member("b", at=1)))
     assert (finding.evidence["eager_member_count"], finding.evidence["cooperative_member_count"]) == ("2", "0")
 
@@ -55,14 +55,14 @@ def test_kafka_streams_has_no_list_of_assignors_to_mend() -> None:
         pytest.param(FIRST, stored(2, {"c": "t0", "b": "t1"}, member("c", at=1), KEEPS, strategy=COOPERATIVE), id="it is another one"),
     ],
 )  # fmt: skip
-def test_members_that_are_cooperative(first: Stored, near: Stored) -> None:
+def test_no_finding_for_cooperative_members(first: Stored, near: Stored) -> None:
     assert last(Rule.PROTOCOLS_MIXED, first, near) is None
 
 
 ONLY, BOTH, EAGER = (COOPERATIVE,), (COOPERATIVE, "range"), ("range", "sticky")
 
 
-def test_lists_of_assignors_that_make_some_members_eager() -> None:
+def test_members_with_eager_assignors_in_their_list_are_named() -> None:
     mixed = stored(1, {"a": "t0", "b": "t1"}, strategy=COOPERATIVE, offered={"a": ONLY, "b": BOTH})
     assert last(Rule.PROTOCOLS_MIXED, mixed).evidence["members"] == "b"
     alike = stored(1, {"a": "t0", "b": "t1"}, strategy=COOPERATIVE, offered={"a": BOTH, "b": BOTH})
@@ -106,7 +106,7 @@ def test_an_assignor_that_brokers_do_not_know() -> None:
         pytest.param(stored(1, {}), id="nobody is there"),
     ],
 )
-def test_groups_that_can_move(near: Stored) -> None:
+def test_no_finding_for_groups_that_can_be_upgraded(near: Stored) -> None:
     assert last(Rule.UPGRADE_BLOCKED, near) is None
 
 
@@ -139,5 +139,5 @@ def test_claims_of_a_generation_before_the_last() -> None:
         pytest.param((FIRST, second(), stored(3, {"c": "t0"}, member("c", owned="t0", at=1), strategy=COOPERATIVE)), id="it is new here"),
     ],
 )
-def test_claims_that_are_in_time(near: tuple[Stored, ...]) -> None:
+def test_no_finding_for_claims_of_the_last_generation(near: tuple[Stored, ...]) -> None:
     assert last(Rule.STALE_CLAIMS, *near) is None

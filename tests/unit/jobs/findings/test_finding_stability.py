@@ -42,7 +42,7 @@ def test_rebalances_without_a_visible_reason_count() -> None:
     assert last(Rule.REBALANCE_STORM, *history).evidence["none_visible_count"] == "10"
 
 
-def test_what_is_no_storm() -> None:
+def test_no_storm_for_slow_polled_or_follow_up_rebalances() -> None:
     slow = comings_and_goings(30, minutes=WINDOW / 9 + 0.01)
     looks = comings_and_goings(30, is_poll=True)
     handing_over = [stored(number, {"a": "t0", "b": "t1"}, is_follow_up=number > 3) for number in range(1, 20)]
@@ -132,13 +132,13 @@ OTHER_LAYOUT = bytes.fromhex("00000001000174000000010000000100000003")
         ("range", (SINCE_FIRST, SINCE_FIRST, SINCE_FIRST), 0),  # not these assignors' bytes
     ],
 )
-def test_who_remembers_the_group_was_not_restarted(strategy: str, user_data: Sequence[bytes | None], count: int) -> None:
+def test_returning_member_with_sticky_user_data_was_not_restarted(strategy: str, user_data: Sequence[bytes | None], count: int) -> None:
     finding = last(Rule.RESTART_LOOP, *bouncing(3, strategy=strategy, user_data=user_data))
     assert (finding.evidence["restart_count"], finding.evidence["same_process_count"]) == ("3", str(count))
     assert (f", {count} of them without a restart: " in finding.message) is (count > 0)
 
 
-def test_who_comes_back_under_its_own_id_was_not_restarted() -> None:
+def test_returning_member_with_its_own_member_id_was_not_restarted() -> None:
     finding = last(Rule.RESTART_LOOP, *bouncing(3, strategy="uniform", ids=("b0", "b0", "b9")))
     assert (finding.evidence["restart_count"], finding.evidence["same_process_count"]) == ("3", "2")
 
@@ -148,7 +148,7 @@ def test_members_that_are_replaced_at_once_restart_too() -> None:
     assert places(Rule.RESTART_LOOP, *history) == [3]
 
 
-def test_a_static_member_is_known_wherever_it_runs() -> None:
+def test_static_member_is_recognised_on_any_host() -> None:
     history = []
     for number in range(4):
         name = f"b{number}"
@@ -160,7 +160,7 @@ def test_a_static_member_is_known_wherever_it_runs() -> None:
     assert last(Rule.RESTART_LOOP, *history).evidence["seats"] == "b"
 
 
-def test_what_is_no_restart_loop() -> None:
+def test_no_restart_loop_for_rolling_slow_or_scaled_groups() -> None:
     rolled_twice = bouncing(2)
     slow = bouncing(9, minutes=WINDOW / 5 + 0.01)
     nobody_knows_where = bouncing(5, at=None)
@@ -189,13 +189,13 @@ def takeovers(*origins: Origin | None, minutes: float = 1) -> list[Stored]:
     return history
 
 
-def test_two_processes_that_take_an_instance_id_from_each_other() -> None:
+def test_instance_id_taken_in_turns_by_two_processes_is_a_warning() -> None:
     assert places(Rule.DUPLICATE_INSTANCE_ID, *takeovers(HERE, THERE, HERE, THERE)) == [2, 3]
     finding = last(Rule.DUPLICATE_INSTANCE_ID, *takeovers(HERE, THERE, HERE))
     assert (finding.severity, finding.message) == ("warning", "1 instance id is used by several processes: s")
 
 
-def test_two_members_with_one_instance_id() -> None:
+def test_two_members_with_one_instance_id_are_found() -> None:
     twins = stored(1, {"a": "t0", "b": "t1"}, member("a", instance="s"), member("b", instance="s"))
     assert last(Rule.DUPLICATE_INSTANCE_ID, twins).evidence["instance_ids"] == "s"
 
@@ -211,7 +211,7 @@ def test_two_members_with_one_instance_id() -> None:
         pytest.param([stored(1, {"a": "t0", "b": "t1"})], id="no names"),
     ],
 )
-def test_an_instance_id_of_one_process(history: list[Stored]) -> None:
+def test_no_finding_for_an_instance_id_of_one_process(history: list[Stored]) -> None:
     assert places(Rule.DUPLICATE_INSTANCE_ID, *history) == []
 
 
@@ -224,7 +224,7 @@ def passing(owners: str, minutes: float = 1, strategy: str = "range") -> list[St
     return [stored(number + 1, shape, minute=number * minutes, strategy=strategy) for number, shape in enumerate(shapes)]
 
 
-def test_a_partition_that_goes_back_and_forth() -> None:
+def test_partition_that_moves_back_and_forth_is_flapping() -> None:
     assert places(Rule.PARTITION_FLAPPING, *passing("bcbcbcb")) == [5, 6]
     finding = last(Rule.PARTITION_FLAPPING, *passing("bcbcbc"))
     assert (finding.severity, finding.message) == (
@@ -307,7 +307,7 @@ def test_members_that_are_restarted_one_after_the_other_make_nothing_flap() -> N
     ), "moves without a restart count"
 
 
-def test_the_window_is_closed_on_both_sides_and_ends_with_the_incarnation() -> None:
+def test_storm_window_includes_both_ends_and_stops_at_an_incarnation() -> None:
     shapes: Sequence[dict[str, str]] = ({"a": "t0 t1"}, {"a": "t0", "b": "t1"})
     first = [stored(number + 1, shapes[number % 2]) for number in range(10)]
     assert last(Rule.REBALANCE_STORM, *first, stored(11, shapes[0], minute=WINDOW)) is not None
@@ -367,7 +367,7 @@ def test_a_member_put_out_after_max_poll_interval_is_a_loop_and_the_setting_is_n
     assert [generations(rule, history) for rule in (Rule.REBALANCE_STORM, Rule.PARTITION_FLAPPING)] == [[], []]
 
 
-def test_six_hours_of_it_are_found_each_time_the_member_is_back() -> None:
+def test_restart_loop_of_six_hours_is_found_at_each_return() -> None:
     assert generations(Rule.RESTART_LOOP, history_of("member-put-out-by-max-poll", hours=6)) == [*range(11, 121, 2)]
 
 
@@ -404,7 +404,7 @@ def test_partitions_flap_where_each_newcomer_leaves_again() -> None:
     assert generations(Rule.PARTITION_FLAPPING, history) == [7, 9]
 
 
-def test_what_moves_beside_a_rolling_restart_still_flaps() -> None:
+def test_rolling_restart_does_not_excuse_other_flapping() -> None:
     """A restart of one member in the window does not excuse what goes back and forth without anybody leaving."""
     history = [stored(1, {"a": "t0", "b": "t1", "c": ""}, at={"c": THERE}), stored(2, {"a": "t0", "b": "t1"})]
     for number in range(3, 10):

@@ -12,7 +12,7 @@ from tests.builders.snapshots_of import Stored, found, last, stored
 TWO = {"t": 2, "u": 2}
 
 
-def test_members_that_share_no_topic() -> None:
+def test_disjoint_subscriptions_are_a_warning() -> None:
     members = (member("a", "t"), member("b", "u"), member("c", "uv"))
     finding = last(Rule.DISJOINT_SUBSCRIPTIONS, stored(1, {"a": "t0 t1", "b": "u0", "c": "u1"}, *members, topics=TWO))
     assert (finding.severity, finding.message) == (
@@ -40,7 +40,7 @@ def test_a_chain_of_subscriptions_is_one_application_in_any_order() -> None:
         assert last(Rule.DISJOINT_SUBSCRIPTIONS, stored(1, {one.member_id: "" for one in members}, *members, topics={})) is None
 
 
-def test_a_topic_that_was_never_there_and_one_that_was_deleted() -> None:
+def test_missing_and_deleted_subscribed_topics_are_found() -> None:
     both = [member(name, "tu") for name in "ab"]
     never = stored(1, {"a": "t0", "b": "t1"}, *both)
     finding = last(Rule.TOPICS_MISSING, never)
@@ -53,7 +53,7 @@ def test_a_topic_that_was_never_there_and_one_that_was_deleted() -> None:
 
 
 @pytest.mark.parametrize("near", [{"uncertain_topics": ("u",)}, {"has_subscriptions": False}, {"topics": TWO}])
-def test_topics_that_may_be_there(near: dict) -> None:
+def test_no_finding_for_topics_that_may_exist(near: dict) -> None:
     assert last(Rule.TOPICS_MISSING, stored(1, {"a": "t0 t1"}, member("a", "tu"), **near)) is None
 
 
@@ -88,5 +88,5 @@ def test_different_subscriptions_under_sticky(strategy: str) -> None:
         ),
     ],
 )
-def test_subscriptions_that_cost_nothing(near: Stored) -> None:
+def test_no_finding_for_subscriptions_that_cost_nothing(near: Stored) -> None:
     assert last(Rule.STICKY_GENERAL_PATH, near) is None

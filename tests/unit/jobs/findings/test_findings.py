@@ -30,7 +30,7 @@ def test_a_rule_speaks_in_whole_sentences() -> None:
         assert "  " not in rule.when + rule.advice, rule.rule_id
 
 
-def test_nothing_to_tell() -> None:
+def test_exact_solutions_have_no_findings() -> None:
     assert found(solution("observed", conformance="exact"), solution("recomputed", conformance="exact")) == []
 
 
@@ -118,7 +118,7 @@ def test_an_assignor_that_never_ends_hides_no_other() -> None:
     assert [(one.rule_id, one.severity) for one in found(endless, failed)] == [("assignor_livelock", "warning"), ("no_result", "info")]
 
 
-def test_assignors_of_ones_own_without_a_result() -> None:
+def test_plug_in_without_a_result_is_found() -> None:
     own = solution("counterfactual", "own:f", "no_result", detail="the assignor raised ValueError: x")
     (finding,) = found(own)
     assert finding.message == "These assignors give no assignment here: own:f"
@@ -128,7 +128,7 @@ def test_assignors_of_ones_own_without_a_result() -> None:
     assert finding.advice.startswith("The group can hang")
 
 
-def test_assignors_of_ones_own_that_answer_nonsense() -> None:
+def test_plug_in_with_violations_is_an_info() -> None:
     (finding,) = found(
         solution("observed", "own:f", violations=("unknown_member c",)),
         solution("counterfactual", "own:f", violations=("multiply_owned t-0", "unassigned t-1")),
@@ -149,5 +149,5 @@ def test_assignors_of_ones_own_that_answer_nonsense() -> None:
         ("recomputed", "carried", []),
     ],
 )
-def test_how_serious_a_missing_result_is(basis: str, status: str, severities: list[str]) -> None:
+def test_severity_of_a_missing_result_depends_on_basis_and_status(basis: str, status: str, severities: list[str]) -> None:
     assert [finding.severity for finding in found(solution(basis, status=status))] == severities

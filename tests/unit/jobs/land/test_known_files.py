@@ -51,7 +51,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return Runs(monkeypatch)
 
 
-def test_what_was_read_is_counted_and_not_decoded(runs: Runs) -> None:
+def test_known_files_are_counted_and_not_decoded(runs: Runs) -> None:
     assert runs.run("a", "b")[0] == ["a", "b"]
     unread, counts = runs.run("a", "b", "c")
     assert unread == ["c"]
@@ -60,13 +60,13 @@ def test_what_was_read_is_counted_and_not_decoded(runs: Runs) -> None:
     assert runs.run("c", "b", "a")[0] == []
 
 
-def test_where_a_file_of_a_run_is_missing_the_others_are_decoded_again(runs: Runs) -> None:
+def test_files_of_a_run_are_decoded_again_if_one_is_missing(runs: Runs) -> None:
     runs.run("a", "b")
     assert runs.run("a", "c") == (["a", "c"], {"read": 2, "landed": 2, "consumer-offsets.read": 2, "consumer-offsets.landed": 2})
     assert runs.run("a", "c")[0] == []
 
 
-def test_a_file_is_known_by_its_content_and_each_copy_counts(runs: Runs) -> None:
+def test_known_file_is_recognised_by_content_and_number_of_copies(runs: Runs) -> None:
     runs.run("a.1", "a.2")
     assert runs.run("a.3")[0] == ["a.3"], "one copy is not both"
     unread, counts = runs.run("a.1", "a.4", "a.5")
@@ -74,13 +74,13 @@ def test_a_file_is_known_by_its_content_and_each_copy_counts(runs: Runs) -> None
 
 
 @pytest.mark.parametrize("change", [{"retained_from": date(2026, 1, 1)}, {"flag": "another"}])
-def test_what_makes_other_rows_of_a_file_makes_it_unknown(runs: Runs, change: dict[str, Any]) -> None:
+def test_file_is_unknown_under_settings_that_change_its_rows(runs: Runs, change: dict[str, Any]) -> None:
     runs.run("a")
     assert runs.run("a", **change)[0] == ["a"]
     assert runs.run("a")[0] == []
 
 
-def test_other_releases_decode_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_unknown_to_a_release_with_other_decoding(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     runs.run("a")
     monkeypatch.setattr(known_files, "DECODING", known_files.DECODING + 1)
     assert runs.run("a")[0] == ["a"]
