@@ -216,7 +216,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(argv: list[str], message: str, 
 
 
 @pytest.mark.parametrize("command", sorted({*COMMANDS} - {"collect"}))
-def test_what_is_not_given_is_as_where_a_command_does_not_take_it(command: str) -> None:
+def test_omitted_options_have_the_defaults_of_the_options_class(command: str) -> None:
     assert parse([command])[1] == COMMANDS[command].options()
 
 
@@ -234,7 +234,7 @@ def test_moments_are_utc(text: str, expected: datetime) -> None:
     assert moment(text).utcoffset() == timedelta(0)
 
 
-def test_what_reaches_the_run(executed: list, tmp_path: Path) -> None:
+def test_parsed_options_settings_and_captures_reach_the_run(executed: list, tmp_path: Path) -> None:
     (tmp_path / "records").write_text(records.record_line())
     argv = ["land", "--input", str(tmp_path), "--format", "consumer-offsets", "--run-id", "r", "--wait", "2.5", "--as-of", "2026-01-01"]
     cli.main(argv)
@@ -247,7 +247,7 @@ def test_what_reaches_the_run(executed: list, tmp_path: Path) -> None:
 DESCRIBED = "\nConsumer group 'g' has no active members.\n"
 
 
-def test_texts_without_a_time_are_passed_over_beside_captures_that_tell_more(executed: list, tmp_path: Path, capsys) -> None:
+def test_texts_without_a_time_are_passed_over_beside_better_captures(executed: list, tmp_path: Path, capsys) -> None:
     (tmp_path / "records").write_text(records.record_line())
     (tmp_path / "printed.txt").write_text(DESCRIBED)
     cli.main(["land", "--input", str(tmp_path)])
@@ -309,7 +309,7 @@ def test_a_summary_goes_to_stdout(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert capsys.readouterr().out == "ten groups\n"
 
 
-def test_log_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_log_lines_are_plain_or_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setattr(cli, "_execute", lambda *_: logging.getLogger("jobs.land.run").warning("%d records", 3))
     cli.main(["report"])
     assert capsys.readouterr().err == "evenkeel: 3 records\n"
@@ -452,7 +452,7 @@ def test_a_signal_to_end_does_what_an_interrupt_does_at_that_moment(monkeypatch:
     assert (asked, unhandled) == ([signal.SIGTERM], [])
 
 
-def test_a_command_under_nohup_goes_on(monkeypatch: pytest.MonkeyPatch, unhandled: list[int]) -> None:
+def test_command_under_nohup_ignores_hangup(monkeypatch: pytest.MonkeyPatch, unhandled: list[int]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     monkeypatch.setattr(cli, "main", lambda argv: os.kill(os.getpid(), signal.SIGHUP))
     assert cli.console_main([]) == 0

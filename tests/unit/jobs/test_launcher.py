@@ -183,7 +183,7 @@ def test_the_chosen_locale_beats_the_callers():
     assert clean_environment(given, "/here", None) == given
 
 
-def test_what_java_would_change_is_refused():
+def test_argument_that_java_would_change_is_refused():
     plain, accented, bytes_ = (Start(("submit", word), {}) for word in ("a", "a,é", os.fsdecode(b"\xe9")))
     check_for_java(plain, None)
     check_for_java(accented, "")
@@ -226,7 +226,7 @@ def test_a_current_folder_that_was_removed_is_refused(tmp_path: Path, monkeypatc
         ("collect", {"SPARK_REMOTE": "sc://h"}, "python"),
     ],
 )
-def test_a_call_goes_on_in_one_way(words: str, environ: dict[str, str], way: str):
+def test_call_is_started_in_one_way(words: str, environ: dict[str, str], way: str):
     assert choose_way(parse(words.split()), environ) == way
 
 
@@ -295,7 +295,7 @@ def choose(
         ("no-such-command --warehouse", Workload((), "", "/here/./warehouse")),
     ],
 )
-def test_what_a_command_reads(words: str, workload: Workload, monkeypatch: pytest.MonkeyPatch):
+def test_workload_is_what_the_command_reads(words: str, workload: Workload, monkeypatch: pytest.MonkeyPatch):
     files = {
         "/root/conf/local.yaml": (ROOT / "conf" / "local.yaml").read_text(encoding="utf-8"),
         "/here/my/own.yaml": "report:\n  warehouse: no\nwarehouse: 'tables'\ninputs:\n# both\n- in\n- \"/in 2\"  # spaces\n\nassign: {}\n",
@@ -384,7 +384,7 @@ def test_text_counts_a_tenth_and_is_named_as_it_is(tmp_path: Path, size: int, ki
     assert (chosen, reason.partition(",")[0]) == (kind, f": inputs of {size // MB} MB")
 
 
-def test_what_has_no_size_is_large_unless_its_tables_say_otherwise(tmp_path: Path):
+def test_workload_of_unknown_size_is_large_unless_its_tables_are_small(tmp_path: Path):
     live = Workload((), "a live cluster", str(tmp_path))
     assert choose(live)[::2] == ("large", ": a live cluster, no tables yet, heap of 12g (conf/spark-local-large.conf)")
     assert choose(live)[1]["spark.sql.shuffle.partitions"] == "64"
@@ -464,7 +464,7 @@ def test_the_callers_settings_beat_a_profile(tmp_path: Path):
     assert values == [("3g", "5"), ("3g", "6"), ("4g", "7")]
 
 
-def test_a_file_of_the_callers_gets_what_it_lacks(tmp_path: Path):
+def test_properties_file_of_the_caller_is_completed_with_our_settings(tmp_path: Path):
     """Spark reads it instead of ours."""
     (tmp_path / "own.conf").write_text("spark.ui.enabled true\n")
     own = own_settings(("--properties-file", str(tmp_path / "own.conf")), {})
@@ -626,7 +626,7 @@ def test_spark_runs_in_the_checkout_and_the_driver_gets_the_callers_folder(maste
     assert start.argv[-4:] == (ENCODED, "land", "--cluster-id", "%E6%9D%B1%E4%BA%AC")
 
 
-def test_start_without_spark():
+def test_start_of_a_python_command_needs_no_spark():
     line = parse(["run", "--wait", "5"])
     assert python_start(line, "/root", "/python", {}) == (
         ("/python", "/root/jobs/__main__.py", "run", "--wait", "5"),
@@ -651,7 +651,7 @@ def test_driver_opens_a_terminal_itself_and_a_file_through_the_filter(tmp_path: 
 
 
 @pytest.mark.parametrize("version", [(2, 7), (3, 9), (3, 15), (4, 0)])
-def test_other_pythons_are_refused(version: tuple[int, int]):
+def test_unsupported_python_versions_are_refused(version: tuple[int, int]):
     with pytest.raises(Refusal, match=rf"^this is Python {version[0]}\.{version[1]}; Evenkeel runs on Python 3\.10 to 3\.14: install one"):
         check_python(version)
 
@@ -807,7 +807,7 @@ def test_failed_program_is_explained(output: str, explanation: str):
     assert "\n" not in explanation
 
 
-def test_full_disk_swallows_its_message():
+def test_full_disk_is_explained_without_an_error_message():
     assert explain_failure("", "REMEDY", is_disk_full=True) == "no space left on the disk; free some (about 2 GB)"
 
 

@@ -16,7 +16,7 @@ CONF = Path(__file__).parents[3] / "conf"
 
 
 @pytest.mark.parametrize("content", [None, {}])
-def test_defaults(content: Any) -> None:
+def test_settings_have_these_defaults(content: Any) -> None:
     settings = parse_settings(content, "f")
     assert settings == Settings()
     assert (settings.inputs, settings.warehouse, settings.cluster_id, settings.strategies) == ((), "./warehouse", None, STRATEGIES)

@@ -30,14 +30,14 @@ def of_known_types(part: str) -> list[dict[str, Any]]:
     return [vector for vector in VECTORS if vector["type"].endswith(part) and vector.get("record_type") in VALUE_DECODERS]
 
 
-def test_keys_are_kafkas() -> None:
+def test_encoded_keys_equal_kafkas_bytes() -> None:
     vectors = of_known_types("Key")
     assert {vector["record_type"] for vector in vectors} == set(VALUE_DECODERS) and len(vectors) == 80
     for vector in vectors:
         assert encode_key(vector["record_type"], vector["fields"]) == base64.b64decode(vector["bytes_b64"]), vector["id"]
 
 
-def test_values_of_every_version_are_kafkas() -> None:
+def test_encoded_values_of_every_version_equal_kafkas_bytes() -> None:
     vectors = of_known_types("Value")
     versions = {(vector["record_type"], vector["version"]) for vector in vectors}
     assert versions == {(kind, version) for kind in VALUE_DECODERS for version in range(5 if kind in (1, 2) else 1)}
@@ -86,7 +86,7 @@ def printed(name: str) -> Iterator[dict[str, Any]]:
     ("name", "kind", "count"),
     [("capture_group_metadata_formatter.jsonl.gz", GROUP_METADATA, 324), ("capture_offsets_formatter.jsonl.gz", OFFSET_COMMIT, 223)],
 )
-def test_what_the_tool_printed_is_what_the_log_holds(name: str, kind: int, count: int) -> None:
+def test_printed_records_encode_to_the_records_of_the_log(name: str, kind: int, count: int) -> None:
     """Record by record of each group, but for the last ones of those in which the tools themselves read: ``console-consumer-*``."""
     ours, logged = defaultdict(list), defaultdict(list)
     for record in printed(name):
@@ -117,7 +117,7 @@ def test_what_the_tool_printed_is_what_the_log_holds(name: str, kind: int, count
         ({"leader": "x" * 40_000}, "leader: "),
     ],
 )
-def test_what_is_wrong_is_named(changes: dict[str, Any], said: str) -> None:
+def test_wrong_or_missing_json_field_is_named(changes: dict[str, Any], said: str) -> None:
     sound = {"protocolType": "consumer", "generation": 1, "protocol": None, "leader": None, "currentStateTimestamp": 1, "members": []}
     encode_value(GROUP_METADATA, 3, sound)
     with pytest.raises(ValueError, match=f"^{said}"):

@@ -161,7 +161,7 @@ def test_a_negative_generation_is_absent(generation: int, expected: int | None) 
     assert decode_subscription(data).owned_generation == expected
 
 
-def test_minus_one_is_no_number_in_classic_records() -> None:
+def test_minus_one_in_classic_records_is_null() -> None:
     group = struct.pack(">h", 3) + text("consumer") + struct.pack(">ihhq", 4, -1, -2, -1) + struct.pack(">i", 1)
     member = text("m") + struct.pack(">h", -1) + text("c") + text("/h") + struct.pack(">iiii", -1, 10_000, 0, 0)
     decoded = decode_group_metadata(group + member)
@@ -236,7 +236,7 @@ def test_a_key_names_its_kind_and_group(key: bytes, expected: Key) -> None:
         ),
     ],
 )
-def test_an_error_says_what_was_found_where(decode, data: str, reason: str, detail: str) -> None:
+def test_wire_error_names_reason_and_byte(decode, data: str, reason: str, detail: str) -> None:
     with pytest.raises(WireError) as caught:
         decode(bytes.fromhex(data))
     assert (caught.value.reason, caught.value.detail) == (reason, detail)

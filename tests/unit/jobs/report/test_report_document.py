@@ -162,7 +162,7 @@ def test_names_that_are_cut_stay_different_and_whole_for_the_script():
     assert cut(alike[0], 30) == f"{alike[0][:17]}\N{HORIZONTAL ELLIPSIS}{alike[0][-12:]}"
 
 
-def test_findings_of_any_length_do_not_either():
+def test_long_findings_do_not_make_the_page_too_large():
     rows = large_fleet(200, detailed=0)
     long = {"message": "&" * 100_000, "evidence": {"members": "<" * 100_000}, "rule_group_count": 500}
     rows = replace(rows, findings=[finding_row(row["group_id"], **long) for row in rows.ranked for _ in range(5)])

@@ -79,7 +79,7 @@ def test_samples_are_the_reports_figures_and_what_is_not_known_has_none():
     }
 
 
-def test_what_was_mended_is_counted_as_found_and_not_as_holding():
+def test_past_finding_is_counted_as_found_and_not_as_current():
     """A critical finding of last year must not keep an alert on, and one that is there must not be missed."""
     groups = [group_row("mended", critical_count=3), group_row("a", critical_count=3, current_critical_count=1, current_info_count=2)]
     rows = replace(

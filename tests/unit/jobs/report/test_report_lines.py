@@ -59,7 +59,7 @@ def test_a_packed_line_has_what_a_row_shows() -> None:
     assert line["last_seen"] == 1_790_000_120
 
 
-def test_what_is_not_known_of_a_group_is_null() -> None:
+def test_unknown_figures_of_a_group_are_null() -> None:
     (line,) = page_with(group_row(strategy=None, imbalance_ratio=None, movement_count=None)).lines()
     assert [name for name in PACKED if line[name] is None] == ["strategy", "avoidable", "movements", "imbalance"]
 
@@ -260,7 +260,7 @@ def test_group_row_takes_the_last_settled_generation_of_all_tallies() -> None:
     assert (other["settled_generation"], other["verdict"]) == (None, None)
 
 
-def test_of_each_rule_groups_with_details_come_first_then_those_where_it_holds_then_those_with_most() -> None:
+def test_findings_of_a_rule_are_ordered_by_details_then_current_then_count() -> None:
     found_in = {"past": (9, 4), "now": (1, 5), "more": (5, 5), "worst": (1, 1)}
     parts = [found("r", "info", count, position, name) for name, (count, position) in found_in.items()]
     newest = {("prod", name): 5 for name in found_in}

@@ -35,7 +35,7 @@ def test_a_page_of_several_files_says_how_many(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [None, "", "<title>", '<meta name="evenkeel-note" content="{">', '<meta name="evenkeel-note" content="[1]">']
 )
-def test_what_has_no_note_is_no_page_of_ours(tmp_path: Path, content: str | None) -> None:
+def test_page_without_a_valid_note_is_not_reused(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "report.html").write_text(content)
     assert read_note(tmp_path / "report.html") is None

@@ -117,7 +117,7 @@ def test_statuses_are_those_of_computed_rows():
     ]
 
 
-def test_imbalance_classes_hold_all_groups_and_tell_what_cannot_be_better():
+def test_imbalance_classes_count_all_groups_and_those_that_cannot_be_better():
     within, apart = ({"partitions_per_member_min": 1, "partitions_per_member_max": largest} for largest in (2, 3))
     unknown = {"imbalance_ratio": None, "partitions_per_member_min": None, "partitions_per_member_max": None}
     groups = [(8, {**within, "imbalance_ratio": 1.0}), (1, {**within, "imbalance_ratio": 1.26}), (3, {**apart, "imbalance_ratio": 1.5})]
@@ -166,7 +166,7 @@ def test_a_groups_sum_over_a_part_of_its_generations_says_over_how_many_in_sight
     assert page.groups[1].avoidable.note == "known for 1,200 of 1,500 generations"
 
 
-def test_no_table_keeps_a_reason_for_those_who_point_at_a_figure():
+def test_reason_of_every_unknown_figure_is_printed_below_its_table():
     """A keyboard, a finger and paper show no titles: every reason stands below its table too, with the columns that it is of."""
     history = [
         generation_row(3, 2, conformance=None, avoidable_movement_count=3, is_lower_bound=True),
@@ -247,7 +247,7 @@ def test_stacked_movements_add_up_to_the_label_and_to_the_height():
     assert [stack[0].y, stack[1].y] == [pytest.approx(stack[1].y + stack[1].height), pytest.approx(stack[2].y + stack[2].height)]
 
 
-def test_what_moved_names_owners_ranges_and_causes():
+def test_movement_lines_name_owners_ranges_and_causes():
     group = build_page(sample(("orders",)), AS_OF).worst[0]
     newest, before, first = group.lines
     assert [(line.name, len(line.flows)) for line in group.lines] == [("3", 2), ("2", 1), ("1", 0)]
@@ -265,7 +265,7 @@ def test_partitions_handed_over_are_not_counted_as_gained_again_nor_withheld_one
     assert page.worst[0].lines[0].parts == "3 handed over, 2 gained, 3 withheld, 1 no longer owned"
 
 
-def test_what_is_left_out_is_said():
+def test_shortened_lists_say_what_is_left_out():
     rows = sample(("orders",))
     rows = replace(rows, **of_groups(group_row(generation_count=500)), flows=[flow_row(partition_count=600, flow_total=9)])
     rows = replace(rows, findings=[row | {"rule_group_count": 400} for row in rows.findings])
@@ -482,7 +482,7 @@ def test_only_the_newest_movements_are_drawn():
         ({"resume_known": 3}, "lag not known", ""),
     ],
 )
-def test_where_a_new_owner_resumes(changes, text, note):
+def test_movement_line_shows_where_the_new_owner_resumes(changes, text, note):
     page = build_page(replace(sample(("orders",)), flows=[flow_row(**changes)]), AS_OF)
     (flow,) = page.worst[0].lines[0].flows
     assert (flow.resume.text, flow.resume.note) == (text, note)
@@ -498,7 +498,7 @@ def test_order_of_the_rows_and_of_the_lines_is_that_of_the_real_names():
 # --- strategies --------------------------------------------------------------------------------------------------------
 
 
-def test_strategies_start_with_what_happened_and_mark_the_own_and_the_least():
+def test_strategies_start_with_the_observed_and_mark_own_and_least():
     rows = [
         tally_row("other", movements=9),
         tally_row("sticky", movements=2),
@@ -597,7 +597,7 @@ def test_the_legend_of_the_strategies_explains_what_is_shown(rows, legend):
     assert ("not compared</span>" in table) == ("Not compared" in note)
 
 
-def test_sums_over_unlike_parts_of_a_history_are_not_compared():
+def test_sums_over_different_generations_are_not_compared():
     rows = [tally_row("sticky", movements=2, movement_count_known=2), tally_row("range", movements=7)]
     assert not [line for line in compare(rows, FLEET_COLUMNS) if "movement_count" in line.least]
 

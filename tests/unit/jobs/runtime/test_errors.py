@@ -48,7 +48,7 @@ OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs
         "nothing but the call",
     ],
 )
-def test_explain(text: str, expected: str) -> None:
+def test_long_error_is_explained_in_one_line(text: str, expected: str) -> None:
     assert explain(RuntimeError(text)) == expected
 
 

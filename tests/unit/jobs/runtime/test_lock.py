@@ -189,7 +189,7 @@ def test_the_jvm_of_a_killed_run_is_waited_for(tmp_path: Path, monkeypatch: pyte
             assert jvm.poll() is not None
 
 
-def test_another_process_of_the_jvms_number_is_not_the_jvm(tmp_path: Path) -> None:
+def test_process_with_a_reused_pid_is_not_the_jvm(tmp_path: Path) -> None:
     left = replace(this_process("killed", NOW, os.getpid()), jvm=(os.getpid(), "another start"), driver_start=None)
     (tmp_path / RUN_LOCK).write_text(json.dumps(asdict(left)))
     with hold(tmp_path, "second"):
@@ -258,7 +258,7 @@ def test_a_folder_that_cannot_be_made_is_no_warehouse(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "has_proc", [True, pytest.param(False, marks=pytest.mark.skipif(shutil.which("ps") is None, reason="asks ps where there is no /proc"))]
 )
-def test_a_process_is_known_by_when_it_started(has_proc: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_is_identified_by_its_start_time(has_proc: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not has_proc:
         monkeypatch.setattr(lock, "Path", lambda name: tmp_path / name.lstrip("/"))
     with subprocess.Popen(["sleep", "60"]) as process:
@@ -324,14 +324,16 @@ def test_without_a_list_of_mounts_a_folder_is_this_machines(tmp_path: Path) -> N
         pytest.param("cat.main.evenkeel", None, id="a schema of a catalog"),
     ],
 )
-def test_what_the_name_of_a_warehouse_says(location: str, expected: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_warehouse_name_is_a_local_path_or_a_schema(
+    location: str, expected: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert local_folder(location) == (None if expected is None else tmp_path / expected)
     assert is_path(location) == (expected is not None or "://" in location)
 
 
 @pytest.mark.parametrize("location", ["dbfs:/w", "hdfs:/w", "s3a:/bucket/w"])
-def test_another_file_system_is_no_folder_of_that_name(location: str) -> None:
+def test_warehouse_name_with_a_foreign_scheme_needs_two_slashes(location: str) -> None:
     assert objection(location).startswith(f"found '{location.partition('/')[0]}/'; name a place")
     assert objection(location.replace(":/", "://")) is None
 

@@ -54,7 +54,7 @@ def test_the_keys_are_those_of_the_tables() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_of_a_report_is_known_as_what_it_is(kind: str, tmp_path: Path) -> None:
+def test_each_kind_of_report_file_is_recognised(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     for text in texts(kind):
         path.write_bytes(text.encode())
@@ -62,7 +62,7 @@ def test_a_file_of_a_report_is_known_as_what_it_is(kind: str, tmp_path: Path) ->
         assert {one for one in KINDS if is_report_file(path, (one,))} == expected
 
 
-def test_a_table_that_lacked_a_column_then_is_known_too(tmp_path: Path) -> None:
+def test_export_of_an_earlier_release_with_fewer_columns_is_recognised(tmp_path: Path) -> None:
     """Files of an earlier release must not stop the schedule after an upgrade."""
     for table in EXPORTED_KEYS:
         columns = exported_columns(TABLES[table])[:-2]
@@ -92,7 +92,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_other_files_are_of_no_report(content: bytes, tmp_path: Path) -> None:
+def test_foreign_file_is_not_recognised_as_a_report_file(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(content)
     assert not is_report_file(tmp_path / "file", KINDS)
 
@@ -222,7 +222,7 @@ def test_inputs_stay_whatever_they_are_called(notes: Path, tmp_path: Path) -> No
         ("copy/findings", "findings of the warehouse copy"),
     ],
 )
-def test_no_file_goes_into_a_table(output: str, where: str, tmp_path: Path) -> None:
+def test_output_inside_a_delta_table_is_refused(output: str, where: str, tmp_path: Path) -> None:
     """Of this run's warehouse or another; one that exists or is still to come; whether it is asked to overwrite or not."""
     for table in ("w/movements", "other/lake/table", "copy/runs"):
         (tmp_path / table / "_delta_log").mkdir(parents=True)
@@ -243,20 +243,20 @@ def test_a_report_lies_beside_the_tables(tmp_path: Path) -> None:
     assert check(tmp_path, output="w/report.html", group_pages="w/pages", export=FORMATS, export_dir="w") is None
 
 
-def test_no_file_replaces_a_lock(tmp_path: Path) -> None:
+def test_output_with_the_name_of_a_lock_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".evenkeel.lock").touch()
     message = check(tmp_path, output=".evenkeel.lock", overwrite=True)
     assert message == "report.output: .evenkeel.lock has a name that Evenkeel's locks have (.evenkeel*); name another file"
 
 
-def test_two_outputs_are_two_files(tmp_path: Path) -> None:
+def test_two_outputs_at_one_path_are_refused(tmp_path: Path) -> None:
     (tmp_path / "l").symlink_to(".")
     assert check(tmp_path, output="l/findings.csv", export=("csv",), export_dir=".") == (
         "report.export_dir: findings.csv is where report.output writes, too; name another place for one of them"
     )
 
 
-def test_a_file_that_cannot_be_read_is_nobodys(notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_is_not_replaced(notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 

@@ -27,7 +27,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("ended", [LONG_AGO, AT + timedelta(seconds=1)], ids=["the first", "behind one that counts for nothing"])
-def test_of_many_at_once_one_has_it(tmp_path: Path, ended: datetime) -> None:
+def test_one_of_many_simultaneous_claims_succeeds(tmp_path: Path, ended: datetime) -> None:
     for _ in range(50):
         folder = tmp_path / "claims"
         folder.mkdir()
@@ -58,7 +58,7 @@ def test_a_claim_counts_until_it_has_ended(tmp_path: Path) -> None:
         os.utime(tmp_path / f"3.{attempt}", (AT.timestamp(), AT.timestamp()))
 
 
-def test_the_next_token_removes_the_claims_to_those_before_it(tmp_path: Path) -> None:
+def test_claim_to_a_later_token_removes_earlier_fencing_files(tmp_path: Path) -> None:
     (tmp_path / "of somebody else").touch()
     for token in (0, 1, 9, 10):
         assert claims_in(tmp_path).make(token, LONG_AGO)
@@ -67,7 +67,7 @@ def test_the_next_token_removes_the_claims_to_those_before_it(tmp_path: Path) ->
     assert names(tmp_path) == ["10.0", "4.0", "of somebody else"]
 
 
-def test_who_gives_up_lets_the_next_have_it_at_once(tmp_path: Path) -> None:
+def test_claim_that_is_given_up_can_be_taken_at_once(tmp_path: Path) -> None:
     first, second = claims_in(tmp_path / "new"), claims_in(tmp_path / "new")
     first.give_up()
     assert first.make(1, LONG_AGO)
@@ -82,7 +82,7 @@ def test_who_gives_up_lets_the_next_have_it_at_once(tmp_path: Path) -> None:
     ("error", "told"),
     [(PySparkAttributeError("there is no JVM over Spark Connect"), 0), (PySparkException("501: A header is not implemented"), 1)],
 )
-def test_where_no_file_can_be_made_the_log_decides_alone(
+def test_without_fencing_files_the_log_alone_decides(
     error: Exception, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Who can mend it is told: over Spark Connect nobody can."""

@@ -33,9 +33,7 @@ def trace(path: Path) -> int:
 
 
 @pytest.mark.parametrize("steps", range(13))
-def test_wherever_cutting_is_interrupted_no_commit_is_gone_that_left_a_trace(
-    steps: int, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_cut_of_a_log_leaves_no_file_without_its_commit(steps: int, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unlink, done = Path.unlink, []
 
     def unlink_some(path: Path) -> None:
@@ -114,7 +112,7 @@ def test_the_files_of_each_version_are_those_that_another_reader_finds(table: De
         assert all(path.is_file() for path in found)
 
 
-def test_a_checkpoint_stands_for_the_commits_before_it(table: DeltaTable) -> None:
+def test_checkpoint_replaces_the_commits_before_it(table: DeltaTable) -> None:
     log = log_of(table)
     expected = files_of(log, 3)
     (log / f"{0:020}.json").unlink()
@@ -139,7 +137,7 @@ def change_last(log: Path, change: Callable[[dict[str, Any]], None]) -> None:
         pytest.param(lambda action: action.get("add", {}).pop("path", None), id="no path"),
     ],
 )
-def test_what_only_delta_can_read_is_left_to_it(table: DeltaTable, change: Callable[[dict[str, Any]], None]) -> None:
+def test_log_that_only_delta_can_read_is_left_to_delta(table: DeltaTable, change: Callable[[dict[str, Any]], None]) -> None:
     log = log_of(table)
     change_last(log, change)
     assert files_of(log, table.version()) is None

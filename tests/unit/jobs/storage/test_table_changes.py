@@ -93,7 +93,7 @@ def test_tables_are_changed_in_one_order_whatever_was_decided_first() -> None:
     )
 
 
-def test_all_that_goes_from_a_table_goes_before_anything_comes() -> None:
+def test_deletions_of_a_table_are_applied_before_its_appends() -> None:
     recorder = Recorder()
     apply_changes(recorder, [going(GROUP_RECORDS, "a", "group_id"), going(GROUP_RECORDS, "b", "offset"), coming(GROUP_RECORDS, "c")])
     assert [call[:3] for call in recorder.calls] == [
@@ -103,14 +103,14 @@ def test_all_that_goes_from_a_table_goes_before_anything_comes() -> None:
     ]
 
 
-def test_nothing_is_asked_of_tables_without_changes_nor_deleted_from_empty_ones() -> None:
+def test_tables_that_are_unchanged_or_empty_are_not_touched() -> None:
     recorder = Recorder(SOLUTIONS)
     applied = apply_changes(recorder, [going(SOLUTIONS, "results", "group_id")])
     assert (recorder.calls, dict(applied.deleted), dict(applied.appended)) == ([], {}, {})
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_no_change_is_left_out(table: str) -> None:
+def test_changes_of_every_table_are_applied(table: str) -> None:
     recorder = Recorder()
     apply_changes(recorder, [TableChange(table, append=rows("r"))])
     assert recorder.calls == [("append", table, "r")]
@@ -143,7 +143,7 @@ def test_a_row_too_few_or_too_many_ends_the_run(written: int) -> None:
         check_appended(changes, applied(group_records=1, quarantine=written))
 
 
-def test_counts_that_nobody_knew_before_are_not_compared() -> None:
+def test_unknown_counts_of_appended_rows_are_not_checked() -> None:
     """As of snapshots that are folded while they are written, and of rows that a later change takes away again."""
     check_appended([coming(GROUP_RECORDS, "known", 1), coming(GROUP_RECORDS, "unknown")], applied(group_records=7))
     moved, again = coming(GROUP_RECORDS, "moved", 2), TableChange(GROUP_RECORDS.name, rows("k"), ("offset",), rows("again"), 1)

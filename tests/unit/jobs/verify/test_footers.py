@@ -40,11 +40,11 @@ def problem_of(folder: Path, texts: dict[str, str | bytes], **options: bool) -> 
     [{}, {"writer": "another"}, {NAME: SCHEMA}, {NAME: SCHEMA.replace("a number", "another number")}],
     ids=["no text", "another writer's", "Spark's", "another comment"],
 )
-def test_sound(texts: dict[str, str | bytes], tmp_path: Path) -> None:
+def test_sound_footer_has_no_problem(texts: dict[str, str | bytes], tmp_path: Path) -> None:
     assert problem_of(tmp_path, texts) is None
 
 
-def test_times_of_the_older_type(tmp_path: Path) -> None:
+def test_footer_with_int96_times_is_sound(tmp_path: Path) -> None:
     assert problem_of(tmp_path, {NAME: SCHEMA}, use_deprecated_int96_timestamps=True, store_schema=False) is None
 
 
@@ -60,7 +60,7 @@ def test_times_of_the_older_type(tmp_path: Path) -> None:
         pytest.param('"keyType":"string"', '"keyType":"binary"', id="type of keys"),
     ],
 )
-def test_another_schema(old: str, new: str, tmp_path: Path) -> None:
+def test_spark_schema_that_differs_from_parquet_is_found(old: str, new: str, tmp_path: Path) -> None:
     assert SCHEMA.count(old) == 1
     assert problem_of(tmp_path, {NAME: SCHEMA.replace(old, new)}) == "a footer with the schema of other columns"
 
@@ -73,7 +73,7 @@ def test_another_schema(old: str, new: str, tmp_path: Path) -> None:
     ],
     ids=["another name", "no text"],
 )
-def test_another_name_where_the_column_is(changed: bytes, told: str, tmp_path: Path) -> None:
+def test_column_name_that_differs_between_footer_and_schema_is_found(changed: bytes, told: str, tmp_path: Path) -> None:
     path = tmp_path / "file.parquet"
     pq.write_table(pa.table({"s": [{"uncommon": 1}]}), path, store_schema=False)
     in_schema, in_group, behind = path.read_bytes().split(b"uncommon")
@@ -86,7 +86,7 @@ def test_another_name_where_the_column_is(changed: bytes, told: str, tmp_path: P
     [{"writer": b"\xff"}, {b"\xff": "writer"}, {NAME: SCHEMA[1:]}, {NAME: SCHEMA.encode().replace(b"id", b"\xffd")}, {NAME: ""}],
     ids=["no text", "no name", "no JSON", "no text in it", "empty"],
 )
-def test_what_nobody_can_read(texts: dict[str, str | bytes], tmp_path: Path) -> None:
+def test_unreadable_footer_text_is_found(texts: dict[str, str | bytes], tmp_path: Path) -> None:
     told = problem_of(tmp_path, texts)
     assert told is not None
     assert told.startswith("a footer with an unreadable text (")
