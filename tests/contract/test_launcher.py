@@ -594,18 +594,18 @@ def test_missing_java_is_refused(checkout: Checkout):
     assert not (checkout.root / ".venv").exists()
 
 
-def test_java_home_without_java(checkout: Checkout):
+def test_java_home_without_java_is_refused(checkout: Checkout):
     assert checkout.refusal(JAVA_HOME="/nowhere").startswith("no Java at JAVA_HOME=/nowhere (no bin/java there)")
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "18", "22.0.1", "171.0"])
-def test_java_of_a_wrong_version(checkout: Checkout, version: str):
+def test_unsupported_java_version_is_refused(checkout: Checkout, version: str):
     home = java_home(checkout.folder / "jdk", version)
     assert checkout.refusal(JAVA_HOME=str(home)).startswith(f"Java {version} at {home}/bin/java does not fit; Spark 4 needs Java 17 or 21")
 
 
 @pytest.mark.parametrize("version", ["17", "17.0.15", "21.0.4", "21-ea"])
-def test_java_of_a_right_version(ready: Checkout, tmp_path: Path, version: str):
+def test_supported_java_version_is_accepted(ready: Checkout, tmp_path: Path, version: str):
     assert ready.call("run", JAVA_HOME=str(java_home(tmp_path / "jdk", version))).returncode == 0
 
 
@@ -627,7 +627,7 @@ def test_missing_python_is_refused(checkout: Checkout):
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "3.15.0"])
-def test_old_python(checkout: Checkout, version: str):
+def test_unsupported_python_on_path_is_refused(checkout: Checkout, version: str):
     checkout.write_python(version=version, fits="exit 1")
     assert checkout.refusal().startswith(f"no fitting Python on PATH ({checkout.bin}/python3 is Python {version})")
     assert not (checkout.root / ".evenkeel").exists()
@@ -690,7 +690,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("output", "message"), FAILURES.items())
-def test_pip_fails(checkout: Checkout, output: str, message: str):
+def test_failed_pip_install_names_cause_and_log(checkout: Checkout, output: str, message: str):
     log = checkout.root / ".evenkeel" / "setup.log"
     checkout.write_python(pip=f'{{ echo "{output}"; exit 1; }}')
     line = checkout.refusal()
@@ -718,19 +718,19 @@ def test_a_damaged_jar_is_not_kept(checkout: Checkout):
     assert checkout.call("run").returncode == 0
 
 
-def test_a_folder_that_cannot_be_written(checkout: Checkout):
+def test_checkout_that_cannot_be_written_is_refused(checkout: Checkout):
     (checkout.root / ".evenkeel").write_text("in the way, for root too")
     assert checkout.refusal().startswith(f"cannot write into {checkout.root}, where the first call keeps .venv")
     assert checkout.refusal("--master", "yarn", "run", SPARK_HOME=str(checkout.spark)).startswith(f"cannot write into {checkout.root}")
 
 
-def test_spark_home_without_spark(checkout: Checkout):
+def test_spark_home_without_spark_is_refused(checkout: Checkout):
     assert checkout.refusal(SPARK_HOME="/nowhere").startswith("no Spark in SPARK_HOME=/nowhere (no jars/spark-core_*.jar there)")
 
 
 @pytest.mark.parametrize("version", ["3.5.6", "4.2.0", "40.1.0"])
 @pytest.mark.parametrize("arguments", [["run"], ["--master", "yarn", "run"]])
-def test_spark_home_of_a_wrong_version(checkout: Checkout, version: str, arguments: list[str]):
+def test_spark_home_of_an_unsupported_version_is_refused(checkout: Checkout, version: str, arguments: list[str]):
     home = checkout.make_spark(checkout.folder / "other", version)
     assert checkout.refusal(*arguments, SPARK_HOME=str(home)).startswith(
         f"SPARK_HOME={home} is Spark {version}; Evenkeel runs on Spark 4.0 and 4.1"

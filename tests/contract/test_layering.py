@@ -327,7 +327,7 @@ RULES = list(dict.fromkeys(rule for rule, _, _ in BROKEN))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_every_file(rule: Callable[[Source], Iterator[str]]):
+def test_every_source_file_keeps_the_rule(rule: Callable[[Source], Iterator[str]]):
     assert [violation for source in SOURCES.values() for violation in rule(source)] == []
 
 

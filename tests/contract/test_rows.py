@@ -113,7 +113,7 @@ def test_every_struct_has_a_type() -> None:
         (struct_of(staging.GROWTH_FACTS["grown"]), GrownTopic),
     ],
 )
-def test_facts_have_the_columns_that_spark_finds(struct: StructType, declared: type) -> None:
+def test_commit_facts_have_the_columns_of_their_structs(struct: StructType, declared: type) -> None:
     assert list(differences(declared, struct)) == []
 
 

@@ -149,7 +149,7 @@ def test_variables_are_declared_and_used():
     assert {found for text in texts(BUNDLE) for found in re.findall(r"\{\{([^}]*)\}\}", text)} == {"job.run_id"}
 
 
-def test_parameters_are_what_the_command_line_takes():
+def test_job_parameters_are_parsed_by_the_command_line():
     command, run, _ = parse(parameters("evenkeel"))
     assert (command.name, run.warehouse, run.run_id, run.wait) == ("run", "main.evenkeel", "databricks-1234", 1800)
     assert (run.input, run.output) == (("/Volumes/main/evenkeel/captures",), "/Volumes/main/evenkeel/reports/report.html")

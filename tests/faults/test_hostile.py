@@ -166,7 +166,7 @@ def test_the_report_shows_names_and_obeys_none(hostile: tuple[Path, str]) -> Non
 
 
 @pytest.mark.slow
-def test_the_exports_hold_names_as_they_are(hostile: tuple[Path, str]) -> None:
+def test_exports_keep_hostile_names_unchanged(hostile: tuple[Path, str]) -> None:
     files = hostile[0] / "files"
     audits = json.loads((files / "generation_audits.json").read_text())
     assert {row["group_id"] for row in audits} >= set(NAMES)

@@ -243,7 +243,7 @@ def test_any_command_line_is_a_run_or_one_line_a_mistake(line: list[str]) -> Non
 
 
 @pytest.mark.parametrize("option", sorted(OPTIONS))
-def test_each_odd_value_by_itself(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_odd_option_value_is_a_run_or_one_line_a_mistake(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for command in COMMANDS:
         for value in OPTIONS[option]:
@@ -251,7 +251,7 @@ def test_each_odd_value_by_itself(option: str, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("value", ["", "a\nb", "\x1b[31m", NOT_UTF8, "${env:HOME}", "x" * 251])
-def test_a_run_has_a_name_that_every_commit_can_carry(value: str) -> None:
+def test_malformed_run_id_is_refused(value: str) -> None:
     (line,) = run("report", "--run-id", value)
     assert "argument --run-id: expected 1 to 250 characters" in line
 

@@ -25,7 +25,7 @@ def set_traps(folder: Path, marker: Path) -> None:
         (folder / name / "__init__.py").write_text(TRAP.format(marker=str(marker), name=name), encoding="utf-8")
 
 
-def test_landing_in_a_folder_of_traps_under_posix(tmp_path: Path) -> None:
+def test_landing_imports_nothing_from_a_hostile_folder_under_posix_locale(tmp_path: Path) -> None:
     """Python's variable with the empty entries is a trap too: each of them means the current folder."""
     folder, marker = tmp_path / "josé", tmp_path / "marker"
     folder.mkdir()

@@ -100,7 +100,7 @@ def of_kind(found: list[Damage], code: Code, table: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("table", "inflict", "code"), CASES)
-def test_each_damage_in_each_table(table: str, inflict: Inflict, code: Code, copied: Callable[..., Path]) -> None:
+def test_each_kind_of_damage_is_found_in_each_table(table: str, inflict: Inflict, code: Code, copied: Callable[..., Path]) -> None:
     warehouse = copied(table)
     place = inflict(warehouse / table)
     found = check_folder(warehouse).damages
@@ -111,7 +111,7 @@ def test_each_damage_in_each_table(table: str, inflict: Inflict, code: Code, cop
 @pytest.mark.parametrize(
     "table", [pytest.param(name, marks=[pytest.mark.slow] if place % SHORT_PROFILE else []) for place, name in enumerate(TABLES)]
 )
-def test_damage_to_the_log_of_an_empty_table(table: str, copied: Callable[..., Path]) -> None:
+def test_log_damage_of_an_empty_table_is_found(table: str, copied: Callable[..., Path]) -> None:
     warehouse = copied(table)
     damages.empty(warehouse / table)
     shutil.copytree(warehouse / table, warehouse.parent / "empty")
@@ -133,14 +133,14 @@ def test_each_kind_of_damage_to_log_and_files_is_inflicted() -> None:
     assert {code for _, code in KINDS} == set(Code) - of_rows
 
 
-def test_a_sound_warehouse(full_warehouse: Path) -> None:
+def test_sound_warehouse_has_no_damage(full_warehouse: Path) -> None:
     checked = check_folder(full_warehouse)
     assert checked.damages == [] == checked.skipped
     assert checked.counts["tables"] == len(TABLES)
     assert checked.counts["files"] >= len(TABLES), "a table without a file would be damaged in vain"
 
 
-def test_a_sound_copy_without_hidden_files(copied: Callable[..., Path]) -> None:
+def test_sound_copy_without_checksums_has_no_damage(copied: Callable[..., Path]) -> None:
     warehouse = copied()
     for table in TABLES:
         damages.forget_checksums(warehouse / table)

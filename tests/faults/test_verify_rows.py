@@ -179,7 +179,9 @@ def schema(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_tables_of_a_catalog(evenkeel, spark: SparkSession, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_checks_rows_of_catalog_tables(
+    evenkeel, spark: SparkSession, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert evenkeel("run", "--warehouse", schema, "--output", tmp_path / "report.html") == 0
     capsys.readouterr()
     assert evenkeel("verify", "--warehouse", schema) == 0

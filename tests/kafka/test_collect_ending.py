@@ -114,7 +114,7 @@ def test_the_second_signal_ends_at_once(broker: Broker, history: History, tmp_pa
     assert_positions_fit(folder, committed(broker))
 
 
-def test_a_signal_before_the_cluster_has_answered(broker: Broker, history: History, tmp_path: Path) -> None:
+def test_signal_before_the_cluster_has_answered_ends_collect(broker: Broker, history: History, tmp_path: Path) -> None:
     with broker.paused():
         collector = Collector(broker.address, tmp_path / "captures", tmp_path / "log")
         wait_for((tmp_path / "captures").exists, "its folder")

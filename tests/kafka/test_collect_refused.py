@@ -42,7 +42,7 @@ def refusal(capsys: pytest.CaptureFixture[str], code: int) -> str:
 # -- the connection
 
 
-def test_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_unreachable_broker_is_refused_after_the_timeout(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     started = time.monotonic()
     code = cli.console_main(["collect", "--bootstrap-servers", "127.0.0.1:9", "--output", str(tmp_path), "--timeout", "1.5"])
     assert 1.0 < time.monotonic() - started < 10.0
@@ -52,7 +52,7 @@ def test_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str], tmp_p
     assert files(tmp_path) == {}
 
 
-def test_a_broker_that_takes_connections_and_says_nothing(collect: Collect, broker: Broker, capsys, tmp_path: Path) -> None:
+def test_broker_that_accepts_and_never_answers_is_refused(collect: Collect, broker: Broker, capsys, tmp_path: Path) -> None:
     with broker.paused():
         assert ": no answer within 1 s" in refusal(capsys, collect(tmp_path, "--timeout", "1"))
 
@@ -62,7 +62,7 @@ def properties(tmp_path: Path) -> Path:
     return tmp_path / "client.properties"
 
 
-def test_a_login_that_is_refused(collect: Collect, broker: Broker, capsys, properties: Path, tmp_path: Path) -> None:
+def test_wrong_password_is_refused_at_once(collect: Collect, broker: Broker, capsys, properties: Path, tmp_path: Path) -> None:
     properties.write_text(f"{LOGIN}sasl.username=reader\nsasl.password=wrong-password\n")
     started = time.monotonic()
     line = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties), servers=broker.login_address))
@@ -83,7 +83,7 @@ def test_wrong_security_protocol_is_refused(collect: Collect, broker: Broker, ca
 
 
 @pytest.mark.parametrize("operation", [None, AclOperation.DESCRIBE])
-def test_a_user_who_may_neither_read_the_topic_nor_see_a_group(
+def test_user_without_rights_on_topic_and_groups_is_refused(
     operation: AclOperation | None, collect: Collect, broker: Broker, capsys, monkeypatch, properties: Path, tmp_path: Path
 ) -> None:
     """One who may describe the topic learns only from reading that that is not enough."""
@@ -125,7 +125,7 @@ def test_reading_needs_one_right(
         ("ssl.key.pem=secret-of-mine\nsecurity.protocol=SSL", "client properties: Failed to create admin client: ssl.key.pem failed"),
     ],
 )
-def test_properties_that_librdkafka_does_not_take(
+def test_properties_that_librdkafka_refuses_are_named(
     line: str, message: str, collect: Collect, capsys, properties: Path, tmp_path: Path
 ) -> None:
     properties.write_text(f"# first\n{line}\n")
@@ -137,7 +137,7 @@ def test_properties_that_librdkafka_does_not_take(
 # -- the folder
 
 
-def test_a_folder_that_cannot_be_written(collect: Collect, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_output_folder_that_cannot_be_written_is_refused(collect: Collect, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     line = refusal(capsys, collect(tmp_path / "file" / "folder"))
     assert line == f"evenkeel: --output {tmp_path / 'file' / 'folder'}: cannot be written (Not a directory)"
@@ -173,14 +173,14 @@ def test_topic_that_was_made_again_is_refused(collect: Collect, folder: Path, ca
     assert files(folder) == before
 
 
-def test_a_log_that_ends_before_the_position(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_that_ends_before_the_stored_position_is_refused(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored = captures.positions(folder)["next_offsets"]
     change_positions(folder, next_offsets={**stored, "7": stored["7"] + 1000})
     line = refusal(capsys, collect(folder))
     assert f"{OFFSETS_TOPIC} was read beyond its end: partition 7 up to {stored['7'] + 1000}, its end is {stored['7']}. " in line
 
 
-def test_positions_that_cannot_be_read(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_malformed_positions_file_is_refused(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change_positions(folder, next_offsets={"7": -1})
     line = refusal(capsys, collect(folder))
     place = folder / "_positions.json"

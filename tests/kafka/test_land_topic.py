@@ -253,11 +253,11 @@ def refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     return land
 
 
-def test_a_broker_that_does_not_answer(refusal) -> None:
+def test_unreachable_broker_is_refused(refusal) -> None:
     assert refusal("127.0.0.1:9").startswith("evenkeel: 127.0.0.1:9: no answer within 2 s (")
 
 
-def test_a_login_that_is_refused(refusal, broker: Broker, tmp_path: Path) -> None:
+def test_wrong_password_is_refused(refusal, broker: Broker, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"{LOGIN}sasl.username=reader\nsasl.password=wrong-password\n")
     line = refusal(broker.login_address, "--client-properties", file)
@@ -265,7 +265,7 @@ def test_a_login_that_is_refused(refusal, broker: Broker, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("right", [None, AclOperation.DESCRIBE])
-def test_a_user_who_may_not_read(
+def test_user_without_read_right_is_refused(
     refusal, right: AclOperation | None, broker: Broker, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "client.properties"

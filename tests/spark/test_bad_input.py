@@ -70,7 +70,7 @@ def test_inputs_that_are_refused_before_anything_is_written(told, tmp_path: Path
     assert not warehouse.exists()
 
 
-def test_settings_with_a_misspelt_key(told, tmp_path: Path) -> None:
+def test_misspelt_settings_key_is_refused_with_a_suggestion(told, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("report:\n  worst_group: 3\n")
     code, line = told("run", "--config", settings, "--warehouse", tmp_path / "w")

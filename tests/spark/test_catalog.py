@@ -97,7 +97,7 @@ def test_the_row_in_runs_switches_all_views_at_once(
     assert {row["group_id"] for row in told} == {row["group_id"] for row in spark.table(f"{schema}.generation_audits").collect()}
 
 
-def test_views_of_a_table_that_has_got_a_column_since(spark: SparkSession, schema: str) -> None:
+def test_view_of_an_older_table_has_the_columns_of_today(spark: SparkSession, schema: str) -> None:
     warehouse, declared = Warehouse(spark, schema), TABLES["findings"].schema.names
     spark.sql(f"CREATE TABLE {schema}.findings USING delta AS SELECT 'early' AS {declared[0]}")
     warehouse.replace_view("findings", views.query_at(warehouse, "findings", warehouse.version("findings")))
@@ -149,6 +149,6 @@ def lease_of(spark: SparkSession, schema: str) -> Lease:
     return Lease(spark, schema, Holder("dead", "host-1", 17, at.isoformat()), lambda: at)
 
 
-def test_a_schema_that_is_not_there(evenkeel, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_schema_is_refused(evenkeel, capsys: pytest.CaptureFixture[str]) -> None:
     assert evenkeel("run", "--warehouse", "spark_catalog.nowhere") == 2
     assert "warehouse spark_catalog.nowhere: cannot be opened: [SCHEMA_NOT_FOUND]" in capsys.readouterr().err

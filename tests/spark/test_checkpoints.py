@@ -95,7 +95,7 @@ def test_only_generations_after_the_checkpoint_are_computed_again(warehouse: Pat
             assert row["run_sequence"] == expected, f"{name}: {row['group_id']} at {row['position']}, redone behind {place}"
 
 
-def test_states_are_those_of_sorted_arrival_and_no_more(warehouse: Path) -> None:
+def test_stored_states_equal_those_of_sorted_arrival(warehouse: Path) -> None:
     expected = []
     for key, snapshots in snapshots_by_group(warehouse).items():
         for count, row in enumerate(snapshots, start=1):

@@ -165,7 +165,7 @@ def found(spark: SparkSession) -> dict[str, list[Row]]:
     return by_case
 
 
-def test_commits_for_topics_that_nobody_subscribes_to(found: dict[str, list[Row]]) -> None:
+def test_commits_for_unsubscribed_topics_are_an_info(found: dict[str, list[Row]]) -> None:
     (row,) = found["two stray topics"]
     assert (row["rule_id"], row["severity"], row["position"]) == ("commits_unsubscribed", "info", 1)
     assert row["message"] == "Offsets were committed for 2 topics that no member subscribes to: old, older"
@@ -210,7 +210,7 @@ def test_impossible_offsets_and_doubled_members_are_counted_safely(found: dict[s
     assert (row["evidence"]["silent_member_count"], row["evidence"]["client_ids"]) == ("1", "app")
 
 
-def test_a_broker_that_takes_most_of_the_offset_records(found: dict[str, list[Row]]) -> None:
+def test_coordinator_with_most_offset_records_is_an_info(found: dict[str, list[Row]]) -> None:
     (row,) = found["uneven"]
     assert (row["group_id"], row["rule_id"], row["severity"]) == ("b", "coordinator_hot", "info")
     assert row["evidence"] == {

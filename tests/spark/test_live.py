@@ -148,7 +148,7 @@ def test_keys_of_positions_are_as_their_examples_show() -> None:
     assert (results.failed, results.attempted) == (0, 2)
 
 
-def test_a_topic_without_an_id(play: Play) -> None:
+def test_topic_without_an_id_keeps_its_positions(play: Play) -> None:
     play.log = OffsetsLog(None, {0: 0}, {0: 4})
     first = begin(play, {})
     assert begin(play, first.next_positions).work.spans == ()
@@ -162,7 +162,7 @@ def test_a_topic_without_an_id(play: Play) -> None:
         ({"c i 0": 10}, f"{OFFSETS_TOPIC} was read beyond its end: partition 0 up to 10, its end is 9. "),
     ],
 )
-def test_a_log_that_is_not_the_one_that_was_read(stored: dict[str, int], message: str, play: Play) -> None:
+def test_log_other_than_the_one_read_before_is_refused(stored: dict[str, int], message: str, play: Play) -> None:
     with pytest.raises(InputError) as refused:
         begin(play, stored)
     assert str(refused.value).startswith(f"b:1: {message}")
@@ -189,7 +189,7 @@ def test_metadata_snapshot_has_the_time_it_was_taken(play: Play) -> None:
         (lambda play: play.topic["partitions"].append({}), "has 3 partitions by now, 2 were being read"),
     ],
 )
-def test_a_log_that_changes_while_it_is_read(change: Callable[[Play], None], message: str, play: Play) -> None:
+def test_log_that_changes_while_it_is_read_ends_the_run(change: Callable[[Play], None], message: str, play: Play) -> None:
     reading = begin(play, {})
     change(play)
     with pytest.raises(CollectionBrokenError, match=message):

@@ -45,7 +45,9 @@ def counted(found: list[Row], *keys: str, count: str) -> Counter[tuple[Any, ...]
     return Counter({tuple(row[key] for key in keys): row[count] for row in found})
 
 
-def test_groups_that_are_unbalanced_now(ask: Ask, audits: list[dict[str, Any]], observed: list[dict[str, Any]]) -> None:
+def test_unbalanced_query_lists_groups_by_their_newest_settled_generation(
+    ask: Ask, audits: list[dict[str, Any]], observed: list[dict[str, Any]]
+) -> None:
     newest: dict[str, dict[str, Any]] = {}
     for row in sorted(observed, key=lambda row: row["position"]):
         if row["is_settled"] and row["member_count"]:

@@ -208,7 +208,7 @@ def test_heat_map_keeps_members_and_topics_with_extreme_loads(spark: SparkSessio
     assert [(row["topic"], row["topic_partition_count"]) for row in shown if row["member_id"] == "m0"] == [(None, None)]
 
 
-def test_a_member_whose_topics_do_not_fit_stays(spark: SparkSession) -> None:
+def test_member_whose_topics_do_not_fit_keeps_its_total(spark: SparkSession) -> None:
     big = {"member_id": "big", "partitions": [(f"t{topic:02}", [0, 1]) for topic in range(30)], "partition_count": 60}
     small = {"member_id": "small", "partitions": [("u0", [0]), ("u1", [0])], "partition_count": 2}
     shown = collected(hold_partitions(frame(spark, ASSIGNMENTS, big, small), members_shown=2))

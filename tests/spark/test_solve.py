@@ -263,7 +263,7 @@ def test_row_that_does_not_fit_a_frame_names_its_group() -> None:
         pytest.param("eu", "Billing-1", "x", None, id="upper and lower case differ"),
     ],
 )
-def test_release_patterns(cluster: str, group: str, client: str, expected: str | None) -> None:
+def test_first_matching_release_pattern_gives_the_version(cluster: str, group: str, client: str, expected: str | None) -> None:
     versions = (("2.8.2", "eu", "billing-*", "*"), ("3.3.2", "*", "*", "java-*"))
     settings = SolveSettings((), None, 60, versions, {}, 500, False, WorkerLimits(4096, 3600))
     assert settings.replay_of(cluster, group).version_override(client) == expected

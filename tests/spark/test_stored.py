@@ -25,7 +25,7 @@ def test_files_of_a_folder_are_listed_with_their_times(spark: SparkSession, tmp_
     assert stored_names(spark, f"file:{tmp_path}") == {"a": AT, "b": AT}
 
 
-def test_a_folder_of_folders_and_hidden_files_has_none(spark: SparkSession, tmp_path: Path) -> None:
+def test_folders_and_hidden_files_do_not_count_as_stored_files(spark: SparkSession, tmp_path: Path) -> None:
     assert not has_stored_files(spark, f"file:{tmp_path}/none")
     log = tmp_path / "table" / "_delta_log"
     log.mkdir(parents=True)
