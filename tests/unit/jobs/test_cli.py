@@ -165,7 +165,7 @@ def test_the_report_goes_beside_the_tables_where_that_is_a_folder(
         pytest.param(b"warehous: w", "unknown key 'warehous': did you mean 'warehouse'?", id="a typo"),
     ],
 )
-def test_a_settings_file_with_a_mistake(content: bytes | None, message: str, tmp_path: Path) -> None:
+def test_mistake_in_a_settings_file_is_named_with_its_path(content: bytes | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     if content is not None:
         path.write_bytes(content)

@@ -532,7 +532,7 @@ def local(
         ),
     ],
 )
-def test_local_argv(words: str, own: tuple[str, ...]):
+def test_local_call_becomes_this_argv(words: str, own: tuple[str, ...]):
     assert local(words).argv == (*LOCAL, *own, MAIN, "run")
 
 
@@ -540,7 +540,7 @@ def test_local_argv_without_jars_names_none():
     assert local("run", jar_files=()).argv == (*LOCAL, *SCRATCH, "--master", "local[*,4]", MAIN, "run")
 
 
-def test_local_environment():
+def test_local_call_gets_this_environment():
     given = {"HOME": "/home", "PYTHONPATH": "/mine", "PYSPARK_PYTHON": "/theirs", "SPARK_CONF_DIR": "/theirs", "TMPDIR": "/scratch"}
     start = local("run", given)
     assert start.environ == {
@@ -599,13 +599,13 @@ def cluster(words: str, spark: Spark = SPARK, python: str = "", jar_files: Seque
         ("--py-files c run", SPARK, ("/a.jar",), ("--py-files", f"{ZIP[1]},c", "--jars", "/a.jar")),
     ],
 )
-def test_cluster_argv(words: str, spark: Spark, jar_files: Sequence[str] | None, own: tuple[str, ...]):
+def test_cluster_call_becomes_this_argv(words: str, spark: Spark, jar_files: Sequence[str] | None, own: tuple[str, ...]):
     start = cluster(words, spark, jar_files=jar_files)
     assert start.argv == (*CLUSTER, *own, "--master", "yarn", MAIN, "run")
     assert not start.filters_stderr
 
 
-def test_cluster_environment():
+def test_cluster_call_gets_this_environment():
     assert cluster("run", PATH="/bin").environ == {"PATH": "/bin", "SPARK_HOME": "/spark", "EVENKEEL_FOLDER": ""}
     pythons = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
     here = cluster("run", python="/venv", PYSPARK_PYTHON="./theirs").environ
@@ -671,13 +671,13 @@ def test_fitting_pythons_are_not_refused(version: tuple[int, int]):
         ("Unable to locate a Java Runtime.\n", "", False),
     ],
 )
-def test_java_version(text: str, version: str, fits: bool):
+def test_java_version_is_read_and_judged(text: str, version: str, fits: bool):
     assert java_version(text) == version
     assert is_fitting_java(version) == fits
 
 
 @pytest.mark.parametrize("release", ["4.1.3", "4.1.0-amzn-0"])
-def test_spark_of_a_folder(tmp_path: Path, release: str):
+def test_spark_of_a_folder_is_found_with_its_version(tmp_path: Path, release: str):
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / f"spark-core_2.13-{release}.jar").touch()
     assert find_spark(str(tmp_path)) == Spark(str(tmp_path), "4.1", has_delta=False)
@@ -705,7 +705,7 @@ def test_programs_are_found_as_a_shell_finds_them(tmp_path: Path):
     assert find_program(f"{tmp_path}/b/java", {"PATH": ""}) == f"{tmp_path}/b/java"
 
 
-def test_jars_of_a_spark_version():
+def test_jars_are_selected_by_spark_version():
     text = "# comment\n4.0 aa g:delta-spark_4.0_2.13:4.4.0\n4.1 bb g:delta-spark_4.1_2.13:4.4.0\n* cc g:delta-storage:4.4.0\n"
     assert [jar.file_name for jar in read_jars(text, "4.1")] == ["delta-spark_4.1_2.13-4.4.0.jar", "delta-storage-4.4.0.jar"]
 
@@ -716,7 +716,7 @@ def test_ivy_is_asked_for_the_jars_alone():
     assert ' root="https://mirror.example/?a&amp;b"' in ivy_settings("https://mirror.example/?a&b")
 
 
-def test_a_jar_is_what_its_sum_says(tmp_path: Path):
+def test_jar_with_a_wrong_sum_is_refused(tmp_path: Path):
     path = tmp_path / "a-1.jar"
     path.write_bytes(b"jar")
     check_jar(str(path), Jar(hashlib.sha256(b"jar").hexdigest(), "g:a:1"))
@@ -755,7 +755,7 @@ def test_each_line_is_installed_once():
     )
 
 
-def test_section_that_the_lock_lacks():
+def test_missing_section_of_the_lock_is_refused():
     with pytest.raises(Refusal, match=r"^conf/requirements\.lock has no section \[kafka\], only core, spark, test; restore it"):
         select_packages(read_lock(LOCK), ("core", "kafka"))
     with pytest.raises(Refusal, match=r"has no section \[core\], only none; restore it"):
@@ -769,7 +769,7 @@ def test_lock_of_the_checkout_has_what_is_installed_by_default():
     assert {"setuptools", "wheel"} <= {line.split("==")[0] for line in lock["build"]}
 
 
-def test_requirements_of_setup_cfg():
+def test_requirements_of_setup_cfg_are_read_with_extras():
     core = "[options]\ninstall_requires =\n    a>=1,<2 ; python_version < '3.11'\n    b\n"
     text = f"{core}[options.extras_require]\nx =\n    c[d]==3\ny =\n    e\n"
     assert requirements(text, ("x",)) == ("a>=1,<2 ; python_version < '3.11'", "b", "c[d]==3")

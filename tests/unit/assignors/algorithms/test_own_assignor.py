@@ -40,7 +40,7 @@ def test_session_gives_what_the_page_shows(lag_weighted: ModuleType) -> None:
     assert (results.failed, results.attempted) == (0, 6)
 
 
-def test_lags_are_those_the_page_names(lag_weighted: ModuleType) -> None:
+def test_lags_of_the_example_are_those_on_the_page(lag_weighted: ModuleType) -> None:
     members = (Member("c1", ("orders", "audit")), Member("c2", ("orders",)), Member("c3", ("orders",)))
     problem = GroupProblem({"orders": Topic(4), "audit": Topic(2)}, members)
 

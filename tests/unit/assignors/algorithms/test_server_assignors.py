@@ -69,7 +69,7 @@ def test_twelve_subscribed_names_are_a_set_of_32_buckets() -> None:
     assert [topic for topic, _ in given["A"]] == "items logs mails returns shipments users".split()
 
 
-def test_a_deleted_topic_counts_in_the_table_of_a_target() -> None:
+def test_deleted_topic_counts_for_the_hash_table_size_of_a_target() -> None:
     """The target has thirteen topics, of which ``audit`` is gone: 32 buckets. The expected value is Kafka's."""
     names = NAMES[:12]
     ids = "CfeA BBZg C95w Bbyg DLkw Cwww DXbw C9aw Cm7Q CHsg AHbg DXIw".split()

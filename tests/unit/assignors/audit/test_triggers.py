@@ -314,7 +314,7 @@ def test_every_joining_or_leaving_member_has_one_trigger(history: list[Evidence]
 
 
 @given(histories(), st.data())
-def test_an_audit_that_begins_the_window_earlier_finds_the_same(history: list[Evidence], data: st.DataObject) -> None:
+def test_audit_that_starts_before_the_window_finds_the_same_triggers(history: list[Evidence], data: st.DataObject) -> None:
     """The rule of ``jobs.audit.run.audited_groups``: the last generation with members, or the one before the first within the window."""
     cut = data.draw(st.integers(1, len(history) - 1))
     since = min(one.observed_at_ms for one in history[cut:]) - RETURN_MS

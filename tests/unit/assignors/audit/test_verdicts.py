@@ -89,7 +89,7 @@ EVERYBODY = [strategy(name, 2, 2) for name in ("sticky", "uniform")]
         pytest.param("server-range", True, [strategy("own:f", 2, 2)], "own:f", id="one of one's own may be for either"),
     ],
 )
-def test_only_what_the_group_could_use_is_better(
+def test_better_strategy_is_one_that_the_group_can_use(
     own: str, is_consumer_protocol: bool, alternatives: list[Alternative], better: str | None
 ) -> None:
     compared = [*alternatives, strategy(own, 3, 1)]

@@ -33,7 +33,7 @@ def test_equal_loads_are_even(member_count: int) -> None:
 
 
 @pytest.mark.parametrize("member_count", [2, 5, 100])
-def test_one_member_that_has_everything(member_count: int) -> None:
+def test_measures_of_one_member_with_all_partitions_equal_their_closed_forms(member_count: int) -> None:
     balance = loads_of(10, *[0] * (member_count - 1))
     assert balance.imbalance_ratio == member_count
     assert balance.gini == (member_count - 1) / member_count

@@ -235,7 +235,7 @@ FAULTS_OF_KAFKA = {
 
 
 @pytest.mark.parametrize("family", FAULTS_OF_KAFKA)
-def test_kafkas_results_are_accused_only_of_what_they_break(family: str) -> None:
+def test_recorded_results_of_kafka_have_only_their_known_violations(family: str) -> None:
     faults: Counter[tuple[str, ...]] = Counter()
     for vector in read_vectors(family):
         if vector["expected"]["kind"] == "assignment":

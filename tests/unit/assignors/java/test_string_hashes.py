@@ -23,7 +23,7 @@ ascii_text = st.text(st.characters(max_codepoint=127), max_size=70)  # blanks, w
 
 
 @given(st.one_of(st.lists(any_text, max_size=20), st.lists(ascii_text, max_size=20)))
-def test_strings_of_all_kinds_do_not_disturb_each_other(texts: list[str]) -> None:
+def test_hashes_of_mixed_strings_are_independent_of_each_other(texts: list[str]) -> None:
     hashes = list(map(defined_hash, texts))
     assert string_hashes(texts) == hashes
     assert list(hash_low_bytes(tuple(texts))) == [(value ^ (value % 2**32) >> 16) & 0xFF for value in hashes]

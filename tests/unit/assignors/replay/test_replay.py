@@ -637,7 +637,7 @@ def test_topics_without_ids_that_uniform_deals_out_otherwise_compare_nothing() -
     assert brokers({"a": "t0 t1 t2 t3 u0 u1 u2 u3"}, members[0], ids=False) is Conformance.EXACT
 
 
-def test_a_target_before_that_is_not_known_could_be_why_another_one_differs() -> None:
+def test_differing_first_target_with_unknown_past_is_not_comparable() -> None:
     """a alone reads u. uniform from nothing gives it u alone; had it held t0 before, it might have kept that.
 
     With equal subscriptions no target before explains loads of three and one.

@@ -57,7 +57,7 @@ def test_mistake_in_a_file_is_named_by_line_without_its_content(content: str | b
     assert SECRET not in str(refused.value) and "MII" not in str(refused.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_properties_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^--client-properties .*/absent: cannot be read \(No such file or directory\)$"):
         read_client_properties(tmp_path / "absent", {})
 

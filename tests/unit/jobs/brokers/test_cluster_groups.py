@@ -162,7 +162,7 @@ def test_unknown_error_ends_the_poll() -> None:
         poll(Play(KafkaError(KafkaError._TIMED_OUT)))
 
 
-def test_brokers_that_do_not_answer() -> None:
+def test_poll_is_incomplete_or_fails_if_brokers_do_not_answer() -> None:
     play = Play(description())
     play.listed.errors = [KafkaError(KafkaError._TRANSPORT)]
     assert not poll(play).is_complete

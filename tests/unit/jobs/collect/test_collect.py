@@ -71,7 +71,7 @@ def test_collection_resumes_at_stored_positions_and_begins_new_partitions(caplog
         ),
     ],
 )
-def test_a_log_that_is_not_the_one_that_was_read(stored: Positions, log: OffsetsLog, name: str | None, message: str) -> None:
+def test_log_other_than_the_one_read_before_is_refused(stored: Positions, log: OffsetsLog, name: str | None, message: str) -> None:
     with pytest.raises(CaptureFolderError) as refused:
         resume(stored, log, "c", name)
     assert message in str(refused.value) and "name another folder with --output" in str(refused.value)

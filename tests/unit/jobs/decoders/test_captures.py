@@ -406,7 +406,7 @@ def test_lines_of_stderr_around_printed_objects_cost_no_record(name: str, offset
 
 
 @pytest.mark.parametrize("pack", [False, True])
-def test_a_description_without_end_is_refused(tmp_path: Path, pack: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlong_description_is_refused(tmp_path: Path, pack: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captures, "LONGEST_TEXT_BYTES", 1 << 16)
     text = (DESCRIBED + "\n" * ((1 << 16) - len(DESCRIBED))).encode()
     for name, content in (("most", text), ("more", text + b"\n")):
@@ -483,7 +483,7 @@ def test_a_fingerprint_is_of_the_content_alone(tmp_path: Path) -> None:
     assert fingerprint(()) != one
 
 
-def test_a_gzip_file_that_was_cut_short(tmp_path: Path) -> None:
+def test_truncated_gzip_file_is_refused(tmp_path: Path) -> None:
     """Its first line is whole: only its end tells."""
     whole = (Path(__file__).resolve().parents[4] / "conf" / "demo" / "cluster_metadata.jsonl.gz").read_bytes()
     cut = tmp_path / "cut.jsonl.gz"

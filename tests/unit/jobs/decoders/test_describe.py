@@ -388,7 +388,7 @@ def test_two_owners_of_a_partition_are_two_rows():
         ("x\ud800" + offset_line(), "it is not UTF-8"),
     ],
 )
-def test_rows_of_offsets_that_do_not_fit(line, reason):
+def test_inconsistent_offset_rows_are_rejected(line, reason):
     assert reasons(OFFSETS, line, offset_line(partition=3)) == [reason]
 
 
@@ -402,7 +402,7 @@ def test_rows_of_offsets_that_do_not_fit(line, reason):
         ("ASSIGNMENT", 0, "", "ASSIGNMENT: expected topic(0,1), ... or -, each topic once, found ''"),
     ],
 )
-def test_rows_of_members_that_do_not_fit(header, count, cells, reason):
+def test_inconsistent_member_rows_are_rejected(header, count, cells, reason):
     told = parse(f"{MEMBERS}{header}\n{member_line('a', count, cells)}\n{member_line('b', 1, 't(5)')}")
     assert [line.detail for line in told.rejects] == [reason]
     assert [member.member_id for member in told.groups[0].members] == ["b"]
@@ -422,7 +422,7 @@ def test_rows_of_members_that_do_not_fit(header, count, cells, reason):
         (("3", "t:0,0", "4", "-"), None),
     ],
 )
-def test_rows_of_moving_members_that_do_not_fit(cells, reason):
+def test_inconsistent_rows_of_reconciling_members_are_rejected(cells, reason):
     header = "{:15} {:20} {:15} {:20}".format("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT")
     told = parse(f"{MEMBERS}{header}\n{member_line('a', 1, '{:15} {:20} {:15} {:20}'.format(*cells))}")
     assert [line.detail for line in told.rejects] == ([reason] if reason else [])
@@ -447,7 +447,7 @@ def test_dash_as_instance_id_is_null():
     assert [member.group_instance_id for member in told.groups[0].members] == [None]
 
 
-def test_a_group_may_be_called_like_a_coordinator():
+def test_group_id_may_look_like_a_coordinator():
     told = parse(f"{STATE}\nb:9092 (7) x    b:9092  (1)               range                Stable               2")
     assert [(group.group_id, group.strategy) for group in told.groups] == [("b:9092 (7) x", "range")]
 
@@ -461,7 +461,7 @@ def test_committed_offset_minus_one_is_null():
     assert parse(f"{OFFSETS}\n{offset_line(committed=-1, lag='-')}").groups[0].offsets == (Offset("t", 0, None, None, 9, None),)
 
 
-def test_rows_of_states_that_do_not_fit():
+def test_inconsistent_state_rows_are_rejected():
     rows = ["g               b:9092                    range                Stable               2", "g               b:9092  (1)   Stable"]
     expected_reason = "expected a group, its coordinator as host:port (id), and the columns after it"
     assert reasons(STATE, *rows) == [expected_reason, expected_reason]

@@ -126,7 +126,7 @@ def consumer(name: str, held: dict[str, list[int]], target: dict[str, list[int]]
 HELD = kafka(consumer("a", {"t": [0]}), consumer("b", {"t": [1, 2]}), committed={("t", 0): (7, 3), ("u", 5): (8, None)})
 
 
-def test_rows_of_a_classic_group():
+def test_classic_group_gives_snapshot_and_offset_commits():
     rows = decode(*(rendered("4.0", [HELD], output) for output in ("members --verbose", "offsets --verbose", "state")))
     first = consumer("a", {})
     snapshot = {
@@ -175,7 +175,7 @@ def test_rows_of_a_classic_group():
     ],
     ids=["the epoch of the target that the members have", "the epoch at which the last member left"],
 )
-def test_generation_of_a_consumer_group(group, generation):
+def test_generation_of_a_described_consumer_group_is_its_epoch(group, generation):
     rows = decode(*(rendered("4.0", [group], output) for output in ("members --verbose", "state --verbose")))
     (snapshot,) = snapshots(rows).values()
     assert (snapshot["group_type"], snapshot["state"], snapshot["generation"]) == ("consumer", group.state, generation)

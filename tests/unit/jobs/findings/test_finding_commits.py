@@ -9,7 +9,7 @@ LARGE_GROUP_RECORDS = 250 / 5
 """A second, of a group of 250 partitions whose clients commit by themselves every five seconds."""
 
 
-def test_a_broker_that_takes_most_of_the_offset_records() -> None:
+def test_busy_coordinator_finding_counts_offset_records() -> None:
     """A commit writes a record for each of its partitions: what is counted are not commits."""
     hot = BusyCoordinator(
         broker=1,

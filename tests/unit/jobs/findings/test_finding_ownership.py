@@ -22,7 +22,7 @@ def only_the_id_is_known() -> Stored:
     return replace(one, generation=replace(one.generation, solutions=(solution,)))
 
 
-def test_a_partition_given_twice() -> None:
+def test_partition_with_two_owners_is_found() -> None:
     assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t1", "b": "t1"})).evidence["partitions"] == "t-1"
     assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0", "b": "t1"})) is None
     assert last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t0", "b": "t1"})) is None, "one member reads it once"
@@ -80,7 +80,7 @@ def test_partitions_left_out_by_eager_kafka_streams_are_critical() -> None:
     assert last(Rule.PARTITIONS_LEFT_OUT, before, now).severity == "critical"
 
 
-def test_an_idle_member_beside_one_with_several_partitions() -> None:
+def test_idle_member_beside_a_loaded_one_is_a_warning() -> None:
     finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy="sticky"))
     assert (finding.severity, finding.message) == (
         "warning", "1 of 2 members has nothing to read, while another has up to 2 partitions: b",
@@ -88,7 +88,7 @@ def test_an_idle_member_beside_one_with_several_partitions() -> None:
     assert finding.evidence["members"] == "b"
 
 
-def test_an_idle_member_beside_one_with_several_of_those_that_are_not_left_out() -> None:
+def test_idle_members_are_found_beside_partitions_left_out() -> None:
     left_out = stored(1, {"a": "t0 t1", "b": ""}, topics={"t": 3})
     assert last(Rule.IDLE_MEMBERS, left_out).evidence["partitions_per_member_max"] == "2"
     assert last(Rule.PARTITIONS_LEFT_OUT, left_out).evidence["left_out_count"] == "1"
@@ -141,7 +141,7 @@ def threads(given: dict[str, str], number: int = 1, **changes: object) -> Stored
     return stored(number, given, at={**places_of, **changes.pop("at", {})}, topics={"t": 4}, **STREAMS, **changes)  # type: ignore[dict-item]
 
 
-def test_one_instance_of_kafka_streams_that_has_everything() -> None:
+def test_kafka_streams_instance_with_all_partitions_is_a_warning() -> None:
     """Two partition numbers are two tasks at least, which two instances could share."""
     alone = {"a1": "t0 t1", "a2": "t2 t3", "b1": "", "c1": ""}
     finding = last(Rule.IDLE_MEMBERS, threads(alone))
@@ -189,7 +189,7 @@ def small_topics(given: dict[str, str], count: int = 1, t: int | None = None, **
     return stored(1, given, *members, topics={**dict.fromkeys("tuvw", count), "t": t or count}, **changes)
 
 
-def test_range_over_topics_of_one_partition() -> None:
+def test_range_over_small_topics_that_crowds_one_member_is_a_warning() -> None:
     finding = last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}))
     assert (finding.severity, finding.message) == (
         "warning",

@@ -69,7 +69,7 @@ def test_members_with_eager_assignors_in_their_list_are_named() -> None:
     assert last(Rule.PROTOCOLS_MIXED, alike) is None
 
 
-def test_an_assignor_that_not_all_offer() -> None:
+def test_assignor_that_not_all_members_offer_is_an_info() -> None:
     offered = {"a": EAGER, "b": ("range", COOPERATIVE), "c": EAGER}
     finding = last(Rule.ASSIGNOR_NOT_SHARED, stored(1, {"a": "t0", "b": "t1", "c": ""}, offered=offered))
     assert (finding.severity, finding.message) == (
@@ -87,11 +87,11 @@ def test_an_assignor_that_not_all_offer() -> None:
         pytest.param(stored(1, {}), id="nobody is there"),
     ],
 )
-def test_assignors_that_all_offer(near: Stored) -> None:
+def test_no_finding_for_assignors_that_all_members_offer(near: Stored) -> None:
     assert last(Rule.ASSIGNOR_NOT_SHARED, near) is None
 
 
-def test_an_assignor_that_brokers_do_not_know() -> None:
+def test_assignor_without_a_server_side_counterpart_is_an_info() -> None:
     finding = last(Rule.UPGRADE_BLOCKED, stored(1, {"a": "t0 t1"}, strategy="RoundRobinAssigner", is_consumer_protocol=False))
     assert (finding.severity, finding.evidence) == ("info", {"strategy": "RoundRobinAssigner"})
     finding = last(Rule.UPGRADE_BLOCKED, stored(1, {"a": "t0 t1"}, strategy="stream", is_consumer_protocol=False))
@@ -119,7 +119,7 @@ def with_user_data(name: str, claims: str, generation: int):
     return replace(member(name), user_data=write_sticky_user_data(held(claims), generation))
 
 
-def test_claims_of_a_generation_before_the_last() -> None:
+def test_claims_of_an_older_generation_are_an_info() -> None:
     finding = last(Rule.STALE_CLAIMS, *third(member("a", owned="t0", at=1), member("b", owned="t1", at=2)))
     assert (finding.severity, finding.message) == ("info", "1 of 2 members claims partitions of a generation before 2, down to 1")
     assert finding.evidence["members"] == "a"

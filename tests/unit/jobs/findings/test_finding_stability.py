@@ -169,7 +169,7 @@ def test_no_restart_loop_for_rolling_slow_or_scaled_groups() -> None:
         assert places(Rule.RESTART_LOOP, *history) == []
 
 
-def test_a_rolling_restart_of_many_members_on_one_host() -> None:
+def test_rolling_restart_of_many_members_on_one_host_is_no_loop() -> None:
     """Ten members of one client id and host, each restarted once, are ten restarts of that place and one of each member."""
     names = [f"m{number}" for number in range(10)]
     history = [stored(1, dict.fromkeys(names, ""))]
@@ -258,7 +258,7 @@ def test_a_partition_that_is_handed_over_cooperatively_flaps_as_well() -> None:
         pytest.param(passing("bcabcabc"[:7]), id="it goes round"),
     ],
 )
-def test_partitions_that_do_not_flap(history: list[Stored]) -> None:
+def test_no_finding_for_partitions_that_do_not_flap(history: list[Stored]) -> None:
     assert places(Rule.PARTITION_FLAPPING, *history) == []
 
 
@@ -335,7 +335,7 @@ def histories(draw: st.DrawFn) -> list[Stored]:
 
 
 @given(histories(), st.data())
-def test_an_audit_that_begins_the_window_earlier_finds_the_same(history: list[Stored], data: st.DataObject) -> None:
+def test_audit_that_starts_before_the_window_has_the_same_facts(history: list[Stored], data: st.DataObject) -> None:
     """The rule of ``jobs.audit.run.audited_groups``: reading begins with the generation before the first within the window."""
     cut = data.draw(st.integers(1, len(history) - 1))
     since = min(one.generation.evidence.observed_at_ms for one in history[cut:]) - WINDOW_MS

@@ -64,7 +64,7 @@ def mixed(choices: int, strategy: str = "sticky", **changes: object) -> Stored:
 
 
 @pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
-def test_different_subscriptions_under_sticky(strategy: str) -> None:
+def test_different_subscriptions_under_sticky_are_an_info(strategy: str) -> None:
     finding = last(Rule.STICKY_GENERAL_PATH, mixed(NOTICEABLE_CHOICES, strategy))
     assert (finding.severity, finding.message) == (
         "info",

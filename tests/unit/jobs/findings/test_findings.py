@@ -53,7 +53,7 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert finding.message.startswith("7 topics") and finding.message.endswith(": a, b, c, d, e")
 
 
-def test_an_assignment_unlike_its_assignors() -> None:
+def test_assignment_that_differs_from_its_assignor_is_found() -> None:
     # The observed solution repeats what the recomputed one says of the comparison.
     held = {"a": (("t", 0), ("t", 1), ("u", 10)), "b": (), "c": (("u", 9),)}
     kafkas = {"a": (("u", 10),), "b": (("t", 1), ("t", 0)), "c": (("u", 9), ("u", 2))}
@@ -75,11 +75,11 @@ def test_an_assignment_unlike_its_assignors() -> None:
 
 
 @pytest.mark.parametrize("conformance", ["exact", "equal_sets", "equal_balance", "not_comparable", None])
-def test_an_assignment_as_balanced_as_its_assignors(conformance: str | None) -> None:
+def test_no_finding_for_an_assignment_as_balanced_as_its_assignor(conformance: str | None) -> None:
     assert found(solution("recomputed", conformance=conformance)) == []
 
 
-def test_partitions_with_several_owners() -> None:
+def test_partitions_with_several_owners_are_found() -> None:
     """The third one is twice in one member's list."""
     violations = ("unknown_member c", "multiply_owned t-0", "multiply_owned my topic-3", "multiply_owned u-0", "unassigned t-1")
     solutions = solution("observed", violations=violations), solution("counterfactual", violations=violations)
@@ -91,7 +91,7 @@ def test_partitions_with_several_owners() -> None:
     assert finding.evidence == {"multiply_owned_count": "2", "partitions": "t-0, my topic-3"}
 
 
-def test_a_groups_own_assignor_without_a_result() -> None:
+def test_own_assignor_without_a_result_is_a_warning() -> None:
     (finding,) = found(
         solution("recomputed", "sticky", "over_budget", detail="too long"),
         solution("counterfactual", "range", "kafka_error"),
@@ -106,7 +106,7 @@ def test_a_groups_own_assignor_without_a_result() -> None:
 
 
 @pytest.mark.parametrize(("basis", "severity"), [("recomputed", "warning"), ("counterfactual", "info")])
-def test_an_assignor_of_kafkas_that_never_ends(basis: str, severity: str) -> None:
+def test_endless_assignor_is_a_finding(basis: str, severity: str) -> None:
     (finding,) = found(solution(basis, "sticky", "no_result", detail="the same state again"), solution("counterfactual", "range"))
     assert (finding.rule_id, finding.severity) == ("assignor_livelock", severity)
     assert finding.message == "On the input of these 0 members Kafka's code never ends: sticky"

@@ -274,7 +274,7 @@ def test_findings_of_a_rule_are_ordered_by_details_then_current_then_count() -> 
     assert all(row.items() >= totals.items() for shown in chosen for row in shown.values())
 
 
-def test_a_rule_that_finds_something_everywhere_is_counted_whole() -> None:
+def test_rule_with_findings_in_all_groups_has_the_whole_count() -> None:
     """Candidates are dropped on the way, which must not change which of them are chosen."""
     parts = [found("r", "info", 1 + number % 7, group_id=f"g{number:03}") for number in range(500)]
     random.Random(1).shuffle(parts)

@@ -52,5 +52,5 @@ def test_long_error_is_explained_in_one_line(text: str, expected: str) -> None:
     assert explain(RuntimeError(text)) == expected
 
 
-def test_a_jvm_that_has_ended() -> None:
+def test_ended_jvm_is_explained() -> None:
     assert "JVM has ended" in explain(ConnectionRefusedError(111, "Connection refused"))

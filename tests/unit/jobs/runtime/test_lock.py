@@ -55,7 +55,7 @@ def test_busy_warehouse_names_its_holder(tmp_path: Path) -> None:
     )
 
 
-def test_a_named_holder_is_waited_for_as_long_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_waits_for_the_lock_as_long_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(lock, "time", SimpleNamespace(sleep=slept.append))
     with hold(tmp_path, "first"):
@@ -65,7 +65,7 @@ def test_a_named_holder_is_waited_for_as_long_as_asked(tmp_path: Path, monkeypat
     assert sum(slept) == 2.0
 
 
-def test_a_loser_does_not_wipe_the_holders_name(tmp_path: Path) -> None:
+def test_refused_run_keeps_the_name_of_the_holder(tmp_path: Path) -> None:
     with hold(tmp_path, "first"):
         for _ in range(2):
             with pytest.raises(WarehouseBusyError, match="run first"), hold(tmp_path, "second"):
@@ -295,14 +295,16 @@ host /home/windows 9p rw 0 0
         ("/home/windows/w", True),
     ],
 )
-def test_file_systems_that_other_machines_see(folder: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_file_systems_are_recognised_by_mount_type(
+    folder: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(MOUNTS)
     monkeypatch.setattr(Path, "exists", lambda self: True)
     assert is_shared(Path(folder), mounts) is expected
 
 
-def test_without_a_list_of_mounts_a_folder_is_this_machines(tmp_path: Path) -> None:
+def test_folder_counts_as_local_without_a_list_of_mounts(tmp_path: Path) -> None:
     assert not is_shared(tmp_path, tmp_path / "none")
 
 

@@ -190,7 +190,7 @@ def test_pages_of_groups_replace_pages_of_groups(tmp_path: Path) -> None:
     assert message is not None and message.startswith(f"report.group_pages: d/{page.name} is a file that no report wrote")
 
 
-def test_inputs_stay_whatever_they_are_called(notes: Path, tmp_path: Path) -> None:
+def test_output_that_is_an_input_by_any_path_is_refused(notes: Path, tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "soft").symlink_to("notes.html")
     (tmp_path / "hard").hardlink_to(notes)

@@ -151,7 +151,7 @@ def test_a_platforms_session_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("lost", ["??", "Z\ufffdrich"])
-def test_an_argument_that_may_have_lost_characters_is_refused(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+def test_argument_with_possibly_lost_characters_is_refused(monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
     monkeypatch.setattr(sys, "argv", ["job", "land", "--cluster-id", lost])
     with pytest.raises(PlatformError, match=r"^found a question mark in the argument .*: Java's encoding is ANSI_X3\.4-1968; start by"):
         opened(monkeypatch, FakeSession("ANSI_X3.4-1968"), PYSPARK_GATEWAY_PORT="1")

@@ -29,7 +29,7 @@ def test_every_list_comes_back_in_its_order(lists: list[list[tuple[str, int]]]) 
 
 
 @pytest.mark.parametrize("number", [-(2**31), -(2**15) - 1, -(2**15), -129, -128, 127, 128, 2**15 - 1, 2**15, 2**31 - 1])
-def test_numbers_at_the_bounds_of_each_width(number: int) -> None:
+def test_numbers_at_the_bounds_of_each_width_are_unpacked_unchanged(number: int) -> None:
     assert unpack_holdings(packed([("t", number)]), ["a"], LISTED)["a"] == (("t", number),)
 
 
