@@ -1,4 +1,4 @@
-"""What ``spark-submit.sh`` does before Spark starts, with every program that it calls replaced by one that tells or pretends.
+"""What ``spark-submit.sh`` does before Spark starts, with every program that it calls replaced by one that prints or pretends.
 
 A checkout is a folder with the script, ``jobs/launcher``, ``setup.cfg`` and ``conf/``. The fake ``python3`` makes a ``.venv`` and
 "installs" a Spark whose ``spark-submit`` prints its arguments; everything else it hands to the real interpreter. The fake ``java`` is Ivy.

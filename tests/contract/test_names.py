@@ -1,4 +1,4 @@
-"""Names of code, columns and settings that docstrings, comments and pages tell of are there."""
+"""Names of code, columns and settings in docstrings, comments and pages exist."""
 
 from __future__ import annotations
 

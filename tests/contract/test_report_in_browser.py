@@ -1,4 +1,4 @@
-"""The report in a real browser: what its script does, that it is quick with 5,000 groups, tells no error and asks for nothing else."""
+"""The report in a real browser: what its script does, that it is quick with 5,000 groups, logs no error and requests nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``conf/deploy/databricks.yml``: what the platform's own loader says, what it does not look at, and its task called as it calls it."""
+"""``conf/deploy/databricks.yml``: what the platform's loader says and does not check, and its task called as the platform does."""
 
 from __future__ import annotations
 

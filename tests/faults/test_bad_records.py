@@ -1,4 +1,4 @@
-"""Any number of bad records changes nothing about the good ones: each goes to quarantine once, with its reason and its place."""
+"""Any number of bad records changes nothing about the good ones: each goes to quarantine once, with its reason and its source position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another warehouse takes the place of a run's own between its last stage and its row in ``runs``."""
+"""Another warehouse replaces a run's own between its last stage and its row in ``runs``."""
 
 from __future__ import annotations
 

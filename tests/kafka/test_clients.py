@@ -1,4 +1,4 @@
-"""Other clients than librdkafka, whole: what each member was told in each generation is what the tables have."""
+"""Other clients than librdkafka, whole: the tables have the assignment that each member received in each generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is collected, beside what the broker has on its disk and what clients were told."""
+"""What is collected, compared with the broker's disk and with what clients received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is collected goes through the pipeline as it is: every record is accounted for, and the tables have what clients were told."""
+"""What is collected goes through the pipeline as it is: every record is accounted for, and the tables have what clients received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the topic may not be read, the groups are polled: what the lines say, beside what real clients were told."""
+"""Where the topic may not be read, the groups are polled: the lines, compared with what real clients received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that the cluster removes before they are read: told, never passed over in silence."""
+"""Records that the cluster removes before they are read: reported, never ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every audit and movement of the recorded capture, held against a slow re-implementation of the definitions."""
+"""Every audit and movement of the recorded capture, compared with a slow re-implementation of the definitions."""
 
 from __future__ import annotations
 

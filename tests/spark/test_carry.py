@@ -1,4 +1,4 @@
-"""A group's state goes through bytes between two runs, and nobody can tell from the results where the runs ended."""
+"""A group's state goes through bytes between two runs, and the results do not depend on where the runs ended."""
 
 from __future__ import annotations
 

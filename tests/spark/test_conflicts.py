@@ -1,4 +1,4 @@
-"""Captures that disagree on what the log holds: whichever comes first, the same content stays, and it is told."""
+"""Captures that disagree on what the log holds: whichever comes first, the same content stays, and the conflict is marked."""
 
 from __future__ import annotations
 

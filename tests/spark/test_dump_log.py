@@ -1,4 +1,4 @@
-"""A dump of the log lands as the raw records do, and gives way to these; its markers tell which commits are certain."""
+"""A dump of the log lands as the raw records do, and these replace it. Its markers decide which commits are certain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of Kafka Connect: a record without members does not tell that, so that a later one that does takes their results back."""
+"""Groups of Kafka Connect: a record without members does not show that; a later one that does takes their results back."""
 
 from __future__ import annotations
 

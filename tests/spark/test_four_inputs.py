@@ -1,4 +1,4 @@
-"""Four ways to hand over the same cluster: raw records, printed records, snapshots, described groups. What they tell alike is alike."""
+"""Four ways to hand over the same cluster: raw records, printed records, snapshots, described groups. Common facts are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arrives late changes what earlier runs have told of other records: the tables are those of timely arrival."""
+"""Late records change rows of earlier runs: the tables are those of timely arrival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which topics are asked for, and which of them have grown behind the newest generation of a group: on a few rows of each table."""
+"""Which topics are asked for, and which of them have grown since the newest generation of a group: on a few rows of each table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where moved partitions are read on: case by case, drawn at random, over the recorded capture, and when commits or looks come late."""
+"""Where moved partitions are read on: case by case, drawn at random, over the recorded capture, and when commits or metadata come late."""
 
 from __future__ import annotations
 

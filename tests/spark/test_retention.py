@@ -1,4 +1,4 @@
-"""What retention keeps of a group's history and of the looks, on a handful of rows."""
+"""What retention keeps of a group's history and of metadata snapshots, on a handful of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job on the recorded capture, held against what the recorder and Kafka's own tools say about it."""
+"""The main job on the recorded capture, compared with what the recorder and Kafka's own tools say about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that has landed under one name is refused under another, by what its captures tell of it."""
+"""A cluster that has landed under one name is refused under another, by the ids in its captures."""
 
 from __future__ import annotations
 

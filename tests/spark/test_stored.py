@@ -1,4 +1,4 @@
-"""Files as Spark's JVM tells of them, on its local file system; tests/deploy/test_object_store.py has them in S3."""
+"""Files as Spark's JVM lists them, on its local file system; tests/deploy/test_object_store.py has them in S3."""
 
 from __future__ import annotations
 

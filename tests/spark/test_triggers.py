@@ -1,4 +1,4 @@
-"""Why each rebalance of the recorded capture happened, held against what its recorder did and its clients reported."""
+"""Why each rebalance of the recorded capture happened, compared with what its recorder did and its clients reported."""
 
 from __future__ import annotations
 

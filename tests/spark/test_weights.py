@@ -1,4 +1,4 @@
-"""How evenly lag and throughput are shared: case by case, over the recorded capture, and when commits or looks come late."""
+"""How evenly lag and throughput are shared: case by case, over the recorded capture, and when commits or metadata snapshots come late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells the settings of two runs apart."""
+"""Which settings of two runs have different fingerprints."""
 
 from __future__ import annotations
 

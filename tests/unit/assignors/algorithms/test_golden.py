@@ -1,6 +1,6 @@
 """Every recorded answer of Kafka's own classes, asked of our assignors.
 
-What the files hold and how Kafka was asked is told in ``tests/golden/README.md``.
+What the files hold and how Kafka was asked is described in ``tests/golden/README.md``.
 """
 
 from __future__ import annotations

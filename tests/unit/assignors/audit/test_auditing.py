@@ -1,4 +1,4 @@
-"""Which generation each audit compares with, and which of its parts cannot be told."""
+"""Which generation each audit compares with, and which of its figures are unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assignments in columns: nothing is lost on the way there, and arrays tell what a walk over the partitions tells."""
+"""Assignments in columns: nothing is lost on the way there, and arrays give what a walk over the partitions gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which look at the cluster a generation is taken to have seen: one case a row."""
+"""Which metadata snapshot is chosen for a generation: one case a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of librdkafka: from where, in which order, and that no value of theirs is told."""
+"""Properties of librdkafka: from where, in which order, and that no message shows their values."""
 
 from __future__ import annotations
 

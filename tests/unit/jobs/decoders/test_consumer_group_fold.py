@@ -1,4 +1,4 @@
-"""KIP-848 records folded into snapshots: by hand, and against what a live cluster's admin API told at 70 moments."""
+"""KIP-848 records folded into snapshots: by hand, and against what a live cluster's admin API described at 70 moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of looks with ``kafka-consumer-groups``: recorded ones against the admin client, and what must not become a row."""
+"""Rows of the output of ``kafka-consumer-groups``: recorded ones against the admin client, and what must not become a row."""
 
 from __future__ import annotations
 

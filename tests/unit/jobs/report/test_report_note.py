@@ -1,4 +1,4 @@
-"""What a page notes of itself: it comes back whatever it says, and tells apart what makes other pages."""
+"""What a page notes of itself: it comes back whatever it says, and it differs for whatever makes another page."""
 
 from __future__ import annotations
 

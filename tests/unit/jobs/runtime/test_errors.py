@@ -1,4 +1,4 @@
-"""The one line that is told of an error with many."""
+"""The one line that explains an error with many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One writer at a time, and what the one who comes second is told."""
+"""One writer at a time, and the message for the second one."""
 
 from __future__ import annotations
 

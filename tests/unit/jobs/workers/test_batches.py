@@ -1,4 +1,4 @@
-"""Rows into Arrow batches: what does not fit is told with its group."""
+"""Rows into Arrow batches: a row that does not fit names its group."""
 
 from __future__ import annotations
 
