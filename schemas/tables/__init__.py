@@ -1,8 +1,6 @@
-"""Shapes of all Delta tables, by the stage that writes them.
+"""All Delta tables, by the stage that writes them.
 
-Columns are declared nullable, since a null in a column that is not becomes a ``NullPointerException`` without a column
-name; the keys are checked by the gates instead. Key columns and ``run_sequence`` come first: Delta keeps statistics of
-them, and of nothing else, for data skipping.
+``schemas.tables.columns`` says how columns are declared and in which order.
 """
 
 from __future__ import annotations
@@ -70,4 +68,4 @@ TABLES: dict[str, TableSpec] = {
         RUNS,
     )
 }
-"""Every table by name, in the order in which a run writes them; ``runs`` is last, since its row publishes."""
+"""Every table by name, in the order in which a run writes them. ``runs`` is last, because its row publishes the run."""

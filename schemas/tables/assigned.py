@@ -1,4 +1,4 @@
-"""Tables that assigning writes."""
+"""Tables of the stage ``assign``."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from schemas.tables.columns import (
 
 GROUP_STATES = TableSpec(
     "group_states",
-    "Internal carry-over: where each group stands after its last snapshot, the row of the largest position; and where it "
-    "stood at checkpoints before, for late arrivals. Derived, rebuilt by assign --recompute.",
+    "Internal: the state of each group after its last snapshot (the row with the largest position), and its checkpoints for "
+    "late arrivals. Derived; `assign --recompute` rebuilds it.",
     ("cluster_id", "group_id", "position"),
     StructType(
         [
@@ -44,31 +44,39 @@ GROUP_STATES = TableSpec(
             SEQUENCE,
             GENERATION,
             INCARNATION,
-            column("snapshot_count", BIGINT, "snapshots of the group up to this one"),
-            column("is_checkpoint", BOOLEAN, "kept when the group goes on, so that a late arrival need not begin at the beginning"),
-            column("topics", ArrayType(STRING), "topics that members held, to be looked up for the next generation too"),
-            column("state", BINARY, "the last snapshot, every strategy's last result, and what recurred within a day, coded"),
+            column("snapshot_count", BIGINT, "number of snapshots of the group up to this one"),
+            column(
+                "is_checkpoint",
+                BOOLEAN,
+                "true: the row stays when later snapshots land, so that a late arrival does not take the group back to its first snapshot",
+            ),
+            column("topics", ArrayType(STRING), "topics whose partitions members had; the next generation resolves them too"),
+            column("state", BINARY, "encoded: the last snapshot, the last result of each strategy, and what recurred within a day"),
         ]
     ),
 )
 
 GENERATION_TOPICS = TableSpec(
     "generation_topics",
-    "The topics of a generation as the assignor is taken to have seen them, named by content.",
+    "The topics of a generation as its assignor is taken to have seen them. Equal topics share one row.",
     ("cluster_id", "topics_hash"),
     StructType(
         [
             CLUSTER,
             TOPICS_HASH,
             SEQUENCE,
-            column("topics", RESOLVED_TOPICS, "subscribed topics by name; basis says which look gave the partitions"),
+            column(
+                "topics",
+                RESOLVED_TOPICS,
+                "subscribed topics and those held in the generation before, by name; basis: their metadata snapshot, or inferred",
+            ),
         ]
     ),
 )
 
 ASSIGNMENTS = TableSpec(
     "assignments",
-    "What one member holds in one generation, observed, or recomputed otherwise than observed; also members without partitions.",
+    "The partitions of one member in one generation: observed, and recomputed if that differs. Members without partitions have rows too.",
     (*SNAPSHOT_KEY, "basis", "strategy", "member_id"),
     StructType(
         [
@@ -79,8 +87,8 @@ ASSIGNMENTS = TableSpec(
             SEQUENCE,
             MONTH,
             column("group_instance_id", STRING, "set for a static member"),
-            column("partitions", TOPIC_PARTITIONS, "in the assignor's order, one entry a topic"),
-            column("partition_count", INT, "partitions held"),
+            column("partitions", TOPIC_PARTITIONS, "in the assignor's order, one entry per topic"),
+            column("partition_count", INT, "number of partitions of the member"),
             KAFKA_VERSION,
             RUN,
         ]
@@ -90,7 +98,7 @@ ASSIGNMENTS = TableSpec(
 
 SOLUTIONS = TableSpec(
     "solutions",
-    "How the assignment of one basis and strategy came about, also where there is none.",
+    "The result of one assignor for one generation on one basis, also if it is no assignment.",
     (*SNAPSHOT_KEY, "basis", "strategy"),
     StructType(
         [
@@ -101,21 +109,33 @@ SOLUTIONS = TableSpec(
             MONTH,
             INCARNATION,
             column("status", STRING, "solved, carried, no_result, kafka_error, over_budget or unsupported"),
-            column("detail", STRING, "what the assignor said when it had no result"),
+            column("detail", STRING, "why there is no result"),
             KAFKA_VERSION,
             TOPICS_HASH,
-            column("has_predecessor", BOOLEAN, "false when the generation before is not known (a compacted log, a conversion)"),
-            column("is_rewrite", BOOLEAN, "the same generation again, no assignor ran: a static member came back, or another look"),
-            column("is_follow_up", BOOLEAN, "the second half of a cooperative rebalance: no new cause"),
-            column("rebalance_count", INT, "calls of the assignor; counterfactual rows: 0 without a known predecessor"),
-            column("cooperative_revocation_count", INT, "summed over the calls; counterfactual rows only"),
-            column("conformance", STRING, "recomputed compared with observed; null on counterfactual rows"),
+            column("has_predecessor", BOOLEAN, "false if the generation before is not known, as after log compaction or a conversion"),
+            column(
+                "is_rewrite",
+                BOOLEAN,
+                "the snapshot repeats a generation and no assignor ran: a static member returned, or the group was observed again",
+            ),
+            column("is_follow_up", BOOLEAN, "the generation only finishes a cooperative rebalance; it has no cause of its own"),
+            column("rebalance_count", INT, "calls of the assignor; in counterfactual rows 0 if the generation before is not known"),
+            column(
+                "cooperative_revocation_count",
+                INT,
+                "revocations under the cooperative protocol, summed over the calls; counterfactual rows only",
+            ),
+            column("conformance", STRING, "how equal the recomputed and the observed assignment are; null in counterfactual rows"),
             column(
                 "recurrences",
                 STRING,
-                "observed rows: what happened again and again within an hour or a day, as JSON for the audit; null where nothing did",
+                "observed rows: what recurred within an hour or a day, as JSON for the audit; null if nothing did",
             ),
-            column("holdings", BINARY, "what members hold, packed: `assign --expand` shows it; null without a result, and once dropped"),
+            column(
+                "holdings",
+                BINARY,
+                "partitions of all members, packed; `assign --expand` shows them. Null without a result, and after maintain dropped them",
+            ),
             RUN,
         ]
     ),

@@ -1,8 +1,8 @@
-"""What tables are declared with: a ``TableSpec`` each, a field a line, and the comment that Delta shows.
+"""How tables are declared: one ``TableSpec`` per table, one line per field, and the comment that Delta shows.
 
-Columns are declared nullable, since a null in a column that is not becomes a ``NullPointerException`` without a column
-name; the keys are checked by the gates instead. Key columns and ``run_sequence`` come first: Delta keeps statistics of
-them, and of nothing else, for data skipping.
+All columns are nullable, because a null in another column raises a ``NullPointerException`` without the name of the
+column. The gates check the keys instead. Key columns and ``run_sequence`` come first: Delta keeps statistics for data
+skipping of them only.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pyspark.sql.types import (
 )
 
 CONTRACT_VERSION = 14
-"""What the tables promise to those who read them; grows by one when a column is added or a meaning changes."""
+"""What readers of the tables can rely on. It grows by one when a column is added or a meaning changes, not with the words of a comment."""
 CONTRACT_PROPERTY = "evenkeel.contractVersion"
-"""Property of every table: the ``CONTRACT_VERSION`` it was made or migrated with; 0 where it is missing."""
+"""Property of every table: the ``CONTRACT_VERSION`` with which it was created or migrated; 0 if it is missing."""
 IDENTITY_PROPERTY = "evenkeel.warehouseId"
-"""Property of the table ``runs``: the id of its warehouse, made once. A copy of the warehouse has the same."""
+"""Property of the table ``runs``: the id of its warehouse, created once. A copy of the warehouse has the same id."""
 
 STRING, BINARY, BOOLEAN = StringType(), BinaryType(), BooleanType()
 INT, BIGINT, DOUBLE = IntegerType(), LongType(), DoubleType()
@@ -39,7 +39,7 @@ DATE, TIMESTAMP = DateType(), TimestampType()
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What one table is: the single source of its DDL, of every write check and of ``docs/tables.md``.
+    """One table: the single source of its DDL, of every check before a write, and of ``docs/tables.md``.
 
     Attributes:
         name: table name, a plural noun.
@@ -47,7 +47,7 @@ class TableSpec:
         key: columns that identify a row.
         schema: all columns, key and ``run_sequence`` first.
         partitioning: ``("observed_month",)`` for facts, else empty.
-        former: former name of a column -> its name. Both are stored, filled alike, until release 1.0.
+        former: former name of a column -> its name. Both are stored with the same values until release 1.0.
     """
 
     name: str
@@ -59,30 +59,30 @@ class TableSpec:
 
     @property
     def skipping_columns(self) -> tuple[str, ...]:
-        """Return the columns that Delta keeps minimum and maximum of: the key and ``run_sequence``."""
+        """Return the columns of which Delta keeps minimum and maximum: the key and ``run_sequence``."""
         return (*[name for name in self.key if name not in self.partitioning], "run_sequence")
 
     @property
     def stored_schema(self) -> StructType:
-        """Return all columns that the table has: those of ``schema``, and those that are stored by former names too."""
-        comment = "former name of {}, filled alike until release 1.0"
+        """Return all columns of the table: those of ``schema``, and their copies under former names."""
+        comment = "former name of {}; both have the same values until release 1.0"
         return StructType(
             [*self.schema, *[column(old, self.schema[name].dataType, comment.format(name)) for old, name in self.former.items()]]
         )
 
 
 def column(name: str, data_type: DataType, comment: str) -> StructField:
-    """Return a column that may be null, with the comment that Delta shows."""
+    """Return a nullable column with the comment that Delta shows."""
     return StructField(name, data_type, nullable=True, metadata={"comment": comment})
 
 
 def plain(**fields: DataType) -> StructType:
-    """Return a struct of these fields, without comments."""
+    """Return a struct of these fields without comments."""
     return StructType([StructField(name, data_type) for name, data_type in fields.items()])
 
 
 TOPIC_PARTITIONS = ArrayType(plain(topic=STRING, partitions=ArrayType(INT)))
-"""Partitions grouped by topic: one entry a topic, topics by first appearance, partitions in list order."""
+"""Partitions grouped by topic: one entry per topic, topics by first appearance, partitions in list order."""
 
 MEMBERS = ArrayType(
     plain(
@@ -137,52 +137,52 @@ OBSERVED_AT = column("observed_at", TIMESTAMP, "time of the record, UTC")
 POSITION = column(
     "position",
     BIGINT,
-    "orders the snapshots of one group strictly: the record's offset, its ordinal in the group, or a time in ms, by source",
+    "orders the snapshots of one group without ties: offset of the record, its number in the group, or a time in milliseconds, by source",
 )
-SEQUENCE = column("run_sequence", BIGINT, "the run that wrote the row")
+SEQUENCE = column("run_sequence", BIGINT, "number of the run that wrote the row")
 MONTH = column("observed_month", DATE, "first day of the month of observed_at, UTC")
 RUN = column("run_id", STRING, "the run that wrote the row")
 SOURCE = column("source", STRING, "kind of capture")
 SOURCE_POSITION = column(
     "source_position",
     STRING,
-    "where the record is: partition@offset of the log; else what it is of, or file and line, object or row, the file by its path below "
-    "the input",
+    "where the record is: partition@offset in the log. For other sources: what the record is about, or its file (the path below the "
+    "input) with line, object or row",
 )
 PLACED_BY = column(
     "placed_by",
     STRING,
-    "what the formatters' outputs tell the position by: the record before it (previous), the one behind it (next), or both; null: none "
-    "tells it, or another source",
+    "output of formatters: the neighbour that gives the record its position (previous, next or both); null without one, and for other "
+    "sources",
 )
 FINGERPRINT = column("fingerprint", STRING, "SHA-256 of the record's content")
 BASIS = column("basis", STRING, "observed, recomputed or counterfactual")
-STRATEGY = column("strategy", STRING, "the assignor; the record's own for observed and recomputed, '' when it has none")
+STRATEGY = column("strategy", STRING, "the assignor; in observed and recomputed rows that of the record, '' if it has none")
 TOPIC = column("topic", STRING, "topic name")
 PARTITION = column("partition", INT, "partition number")
-KAFKA_VERSION = column("kafka_version", STRING, "release whose behaviour was computed; null for observed rows")
-TOPICS_HASH = column("topics_hash", STRING, "names the topics of the generation in generation_topics")
+KAFKA_VERSION = column("kafka_version", STRING, "Kafka release whose behaviour was computed; null in observed rows")
+TOPICS_HASH = column("topics_hash", STRING, "key of the generation's topics in generation_topics")
 RECONCILED_AT = column("reconciled_at", TIMESTAMP, "when the last member reached its target, UTC; consumer-protocol groups only")
 BATCHED_EPOCH_COUNT = column(
     "batched_epoch_count",
     INT,
-    "consumer-protocol groups: group epochs since the snapshot before whose record is there and that got no target of their own; null for "
-    "a first known one",
+    "consumer-protocol groups: group epochs since the snapshot before that have a record and no target of their own; null in the first "
+    "known snapshot",
 )
 EPOCH_AT = column(
-    "epoch_at", TIMESTAMP, "when the group epoch of the target began, UTC; consumer-protocol groups only; null where its record is absent"
+    "epoch_at", TIMESTAMP, "when the group epoch of the target began, UTC; consumer-protocol groups only; null if its record is absent"
 )
 IS_SUPERSEDED = column(
     "is_superseded",
     BOOLEAN,
-    "consumer-protocol groups: another target came before all members had reached this one; null where neither is known",
+    "consumer-protocol groups: another target came before all members had reached this one; null if neither is known",
 )
-INCARNATION = column("incarnation", BIGINT, "position of the first known snapshot of this life of the group")
+INCARNATION = column("incarnation", BIGINT, "position of the first known snapshot of this incarnation of the group")
 
 LEADER_CLIENT = column(
     "leader_client",
     STRING,
-    "client library of the leader, as far as its bytes tell: java, librdkafka, kafka-python, franz-go, sarama or kafkajs",
+    "client library of the leader, if its bytes show it: java, librdkafka, kafka-python, franz-go, sarama or kafkajs",
 )
 
 SNAPSHOT_KEY = ("cluster_id", "group_id", "generation", "observed_at", "position")

@@ -1,4 +1,4 @@
-"""Tables that landing writes."""
+"""Tables of the stage ``land``."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from schemas.tables.columns import (
 
 GROUP_RECORDS = TableSpec(
     "group_records",
-    "Group metadata records that folding needs again, and all group tombstones: one row a record.",
+    "Group metadata records that later runs replay, and all group tombstones: one row per record.",
     ("cluster_id", "offsets_partition", "offset", "group_id"),
     StructType(
         [
             CLUSTER,
-            column("offsets_partition", INT, "partition of __consumer_offsets; null where the source does not tell it"),
-            column("offset", BIGINT, "offset of the record, or its ordinal in its group where the source tells none"),
+            column("offsets_partition", INT, "partition of __consumer_offsets; null if the source does not have it"),
+            column("offset", BIGINT, "offset of the record, or its number in the group if the source has no offsets"),
             GROUP,
             SEQUENCE,
             MONTH,
             column("type", INT, "record type, the first two bytes of the key"),
             column("key", BINARY, "the record's key"),
-            column("value", BINARY, "the record's value; null is a tombstone"),
+            column("value", BINARY, "the record's value; null for a tombstone"),
             column("timestamp", TIMESTAMP, "time of the record, UTC"),
             SOURCE,
             SOURCE_POSITION,
@@ -65,7 +65,7 @@ GROUP_RECORDS = TableSpec(
 
 SUBSCRIPTION_SNAPSHOTS = TableSpec(
     "subscription_snapshots",
-    "One generation of a group as its coordinator stored it: all that is needed to compute it again.",
+    "One generation of a group as its source shows it, with all that is needed to compute the assignment again.",
     ("cluster_id", "group_id", "position"),
     StructType(
         [
@@ -77,15 +77,21 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             column("state", STRING, "state of the group at that record, as Kafka names it: Stable, Empty, Assigning or Reconciling"),
             column("strategy", STRING, "name of the assignor that the group selected; null without members"),
             column("leader_member_id", STRING, "the member that ran the assignor"),
-            column("joined_at", TIMESTAMP, "the value's currentStateTimestamp, or when the target was made; null where none is recorded"),
+            column("joined_at", TIMESTAMP, "currentStateTimestamp of the record, or when the target was made; null if not recorded"),
             INCARNATION,
-            column("members", MEMBERS, "members in the order of the record, or of the coordinator's table: the order the assignor saw"),
+            column(
+                "members",
+                MEMBERS,
+                "members in the order of the record, or of the coordinator's table, which is the order that the assignor saw",
+            ),
             RECONCILED_AT,
             BATCHED_EPOCH_COUNT,
             EPOCH_AT,
             IS_SUPERSEDED,
             column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
-            column("is_conversion", BOOLEAN, "written by the coordinator when it turned the group to the other protocol: no assignor ran"),
+            column(
+                "is_conversion", BOOLEAN, "the coordinator wrote the record when the group changed to the other protocol; no assignor ran"
+            ),
             column(
                 "has_conflict",
                 BOOLEAN,
@@ -94,10 +100,12 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
             column(
                 "is_generation_inferred",
                 BOOLEAN,
-                "the source has no generation: it counts the group's snapshots that differ from the previous one",
+                "the source has no generations: generation counts the group's snapshots that differ from the previous one",
             ),
             column(
-                "has_subscriptions", BOOLEAN, "false where the source tells none: topics are then all that any member of the group holds"
+                "has_subscriptions",
+                BOOLEAN,
+                "false if the source has none: topics are then all topics of which any member of the group has partitions",
             ),
             LEADER_CLIENT,
             SOURCE,
@@ -113,18 +121,18 @@ SUBSCRIPTION_SNAPSHOTS = TableSpec(
 
 TOPIC_SNAPSHOTS = TableSpec(
     "topic_snapshots",
-    "A look: one topic at one moment.",
+    "One topic in a metadata snapshot.",
     ("cluster_id", "topic", "observed_at"),
     StructType(
         [
             CLUSTER,
             TOPIC,
-            column("observed_at", TIMESTAMP, "time of the look, UTC"),
+            column("observed_at", TIMESTAMP, "time of the metadata snapshot, UTC"),
             SEQUENCE,
             MONTH,
-            column("topic_id", STRING, "Kafka's 22-character text form; null when the source has none"),
+            column("topic_id", STRING, "Kafka's 22-character text form; null if the source has none"),
             column("partition_count", INT, "partitions of the topic"),
-            column("partitions", PARTITION_LOOKS, "by partition number; offsets null when the source has none"),
+            column("partitions", PARTITION_LOOKS, "by partition number; offsets are null if the source has none"),
             SOURCE,
             SOURCE_POSITION,
             FINGERPRINT,
@@ -148,14 +156,14 @@ OFFSET_SNAPSHOTS = TableSpec(
             SEQUENCE,
             MONTH,
             column("observed_at", TIMESTAMP, "time of the record, UTC"),
-            column("topic_id", STRING, "null when the source has none"),
+            column("topic_id", STRING, "null if the source has none"),
             column("committed_offset", BIGINT, "next offset to read; null for a deletion"),
-            column("leader_epoch", INT, "null below value version 3 or when the client sent none"),
+            column("leader_epoch", INT, "null below value version 3, or if the client sent none"),
             column("metadata", STRING, "the client's own text"),
             column("committed_at", TIMESTAMP, "commit time, UTC"),
-            column("expires_at", TIMESTAMP, "value version 1 only"),
+            column("expires_at", TIMESTAMP, "expiry that the client asked for; value version 1 only"),
             column("is_deleted", BOOLEAN, "the record is a tombstone"),
-            column("is_uncertain", BOOLEAN, "may be of an aborted transaction: the next offset is missing; null: not known"),
+            column("is_uncertain", BOOLEAN, "may belong to an aborted transaction, because the next offset is missing; null if not known"),
             column("offsets_partition", INT, "the record's own partition of __consumer_offsets; null for other sources"),
             SOURCE,
             SOURCE_POSITION,
@@ -169,19 +177,19 @@ OFFSET_SNAPSHOTS = TableSpec(
 
 QUARANTINE = TableSpec(
     "quarantine",
-    "An input record that could not be used, kept with the reason.",
+    "An input record that cannot be used, with the reason.",
     ("cluster_id", "payload_hash", "reason", "source_position"),
     StructType(
         [
             CLUSTER,
-            column("payload_hash", STRING, "SHA-256 of the whole payload; of a conflicting record that of all that is compared of it"),
+            column("payload_hash", STRING, "SHA-256 of the whole payload; for a conflicting record, of all that is compared"),
             column("reason", STRING, "reason code"),
             SOURCE_POSITION,
             SEQUENCE,
             SOURCE,
-            column("detail", STRING, "what was found where, and what was expected"),
+            column("detail", STRING, "what was found, where, and what was expected"),
             column("payload", BINARY, "first 64 KiB of the payload"),
-            column("group_id", STRING, "group that a conflicting record tells of; null for others"),
+            column("group_id", STRING, "group of a conflicting record; null for others"),
             RUN,
         ]
     ),
