@@ -5,7 +5,7 @@ from jobs.cli import console_main
 from jobs.launcher.command_line import decode, decode_arguments
 from jobs.launcher.start import FOLDER_VARIABLE
 
-# The launcher starts Spark, and so this process, in another folder. Taken out, so that no process that is started from here goes there.
+# The launcher starts Spark, and so this process, in another folder. The variable is removed, so that child processes do not use it.
 folder = os.environ.pop(FOLDER_VARIABLE, None)
 if folder:
     os.chdir(decode(folder))

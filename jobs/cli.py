@@ -1,4 +1,4 @@
-"""The command line: argv -> settings -> one run. The only place with a clock and exit codes."""
+"""The command line: argv -> settings -> one run. Only this module has a clock and exit codes."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ logger = logging.getLogger(__name__)
 
 
 def _timed(captures: tuple[Capture, ...], inputs: tuple[str, ...]) -> tuple[Capture, ...]:
-    """Return the captures without those that do not tell when they were taken, which have others beside them that tell more.
+    """Return the captures without those that have no time of their own, if other captures describe the groups.
 
     Raises:
-        UsageError: such a capture was named itself, or there is no other that tells of groups.
+        UsageError: such a capture was named itself, or no other capture describes groups.
     """
     named = {str(Path(name).absolute()) for name in inputs}
     timeless = [capture for capture in captures if capture.source is Source.DESCRIBE]
     others = [capture for capture in captures if capture.source in SOURCES_OF_GROUPS and capture not in timeless]
     refused = next((capture.path for capture in timeless if not others or capture.path in named), None)
     if refused is not None:
-        raise UsageError(f"input {refused}: the text does not tell when it was printed; say so with --as-of")
+        raise UsageError(f"input {refused}: the text has no time of its own; give its time with --as-of")
     if timeless:
         logger.warning(
-            "passed over %d texts such as %s: they do not tell when they were printed, and there is no --as-of",
+            "skipped %d texts such as %s: they have no time of their own, and --as-of is not given",
             len(timeless),
             timeless[0].path,
         )
@@ -60,12 +60,13 @@ def _timed(captures: tuple[Capture, ...], inputs: tuple[str, ...]) -> tuple[Capt
 
 
 def _check_packages() -> None:
-    """Refuse to run with parts of two installations: three common names can come from anywhere on the path."""
+    """Refuse to run with parts of two installations: the three package names are common, and may come from anywhere on the path."""
     files = {module.__name__: module.__file__ for module in (jobs, assignors, schemas)}
     folders = {name: str(Path(file).resolve().parent.parent) for name, file in files.items() if file}
     if len(set(folders.values())) != 1:
         raise PlatformError(
-            f"packages of different installations: {', '.join(f'{name} from {folder}' for name, folder in folders.items())}"
+            f"found packages of different installations: {', '.join(f'{name} from {folder}' for name, folder in folders.items())}; "
+            "expected all from one: remove the others from Python's path"
         )
 
 
@@ -73,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run one command.
 
     Raises:
-        EvenkeelError: with ``exit_code``; nothing else is raised for what a user or a machine can get wrong.
+        EvenkeelError: with ``exit_code``; mistakes of users and failures of machines raise nothing else.
     """
     set_up_logging("text")
     command, options, renamed = parse(argv)
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 @contextmanager
 def _ending(command: str) -> Iterator[dict[str, Any]]:
-    """Log as the last line of a JSON log what a command came to; yields what it is to say besides."""
+    """Log the result of a command as the last line of a JSON log; yields a dictionary for further facts."""
     facts: dict[str, Any] = {}
     started = time.monotonic()
     ended: dict[str, int | str] = {"exit_code": 1}
@@ -109,10 +110,10 @@ def _ending(command: str) -> Iterator[dict[str, Any]]:
 
 
 def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any]) -> str | None:
-    """Return what a command that works on a warehouse tells at its end.
+    """Run a command that works on a warehouse; return the text that it prints at its end.
 
     Args:
-        facts: filled with what is known of the run.
+        facts: filled with facts of the run.
     """
     folder = conf_folder()
     settings = load_settings(options, folder)
@@ -125,7 +126,7 @@ def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any]) -> 
 
         captures = find_captures(settings.inputs, Source(landing.format) if landing.format else None, landing.offsets_partition)
         captures = captures if landing.as_of is not None else _timed(captures, settings.inputs)
-    if command.makes_report:  # refuse to replace what is read, tables, and files that no report wrote
+    if command.makes_report:  # refuse to replace inputs, tables, and files that no report wrote
         named = (options.config, landing.client_properties, *settings.inputs)
         read = [Path(name) for name in named if name is not None] + [Path(capture.path) for capture in captures]
         check_outputs(settings, read, overwrite=PageOptions.of(options).overwrite)
@@ -136,30 +137,30 @@ def _run(command: Command, options: WarehouseOptions, facts: dict[str, Any]) -> 
 
 
 def _check_options(options: WarehouseOptions, settings: Settings) -> None:
-    """Refuse options that do not go together.
+    """Refuse options that cannot be used together.
 
     Raises:
         UsageError: naming them.
     """
     landing, assigned, maintained = LandOptions.of(options), AssignOptions.of(options), MaintainOptions.of(options)
     if assigned.recompute and assigned.expand:
-        raise UsageError("--recompute and --expand exclude each other: one computes, the other shows what was computed")
+        raise UsageError("--recompute and --expand cannot be used together: one computes, the other shows what was computed")
     if assigned.since and not (assigned.recompute or assigned.expand):
-        raise UsageError("--since goes with --recompute or --expand")
+        raise UsageError("--since needs --recompute or --expand")
     if assigned.output and not assigned.expand:
-        raise UsageError("--output goes with --expand")
+        raise UsageError("--output needs --expand")
     if assigned.output:
         check_new_file(Path(assigned.output), settings.warehouse)
     if maintained.as_of and maintained.as_of > datetime.now(timezone.utc):
-        raise UsageError(f"--as-of {maintained.as_of.isoformat()} is yet to come: maintain would drop what is not old")
+        raise UsageError(f"--as-of {maintained.as_of.isoformat()} is in the future: maintain would remove history that is not old")
     if maintained.dry_run and maintained.drop_cluster is None:
-        raise UsageError("--dry-run goes with --drop-cluster")
+        raise UsageError("--dry-run needs --drop-cluster")
     if landing.client_properties and not landing.bootstrap_servers:
-        raise UsageError("--client-properties goes with --bootstrap-servers")
+        raise UsageError("--client-properties needs --bootstrap-servers")
 
 
 def _collect(options: CollectOptions) -> str:
-    """Return what a collection came to."""
+    """Collect from a live cluster; return the summary."""
     properties = read_client_properties(options.client_properties, os.environ)
     with _needing_kafka("collect"):
         from jobs.collect import run as collect
@@ -178,10 +179,10 @@ def _connect(options: LandOptions, now: Callable[[], datetime]) -> LiveInput | N
 
 @contextmanager
 def _needing_kafka(what: str) -> Iterator[None]:
-    """Import what knows confluent-kafka, which only few commands need.
+    """Import modules that need confluent-kafka, which only few commands use.
 
     Raises:
-        PlatformError: it is not there.
+        PlatformError: it is not installed.
     """
     try:
         yield
@@ -201,7 +202,7 @@ def _execute(
     now: Callable[[], datetime],
     facts: dict[str, Any],
 ) -> str | None:
-    """Open a session and run; Spark is imported only here, so that wrong usage, or a cluster that is away, is told at once."""
+    """Open a session and run; Spark is imported only here, so that wrong usage or an unreachable cluster is reported at once."""
     live = _connect(LandOptions.of(options), now)
     from jobs.context import Request
     from jobs.pipeline import execute
@@ -230,7 +231,7 @@ def _restore_stderr() -> None:
 
 
 def _tell(*lines: str) -> None:
-    """Print why a command ended, unless the last line of its log says so."""
+    """Print why a command ended, unless the last line of its JSON log has it."""
     if not logs_json():
         for line in lines:
             print(f"evenkeel: {on_one_line(line)}", file=sys.stderr)
@@ -238,13 +239,13 @@ def _tell(*lines: str) -> None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Have the signals that ask a process to end interrupt the block as Ctrl-C does, so that a run takes its tables back."""
+    """Make SIGTERM and SIGHUP interrupt the block as Ctrl-C does, so that a run restores its tables."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        handler = signal.getsignal(signal.SIGINT)  # that of now: Spark's ends its jobs, and a run has its own for its last commit
+        handler = signal.getsignal(signal.SIGINT)  # the present one: Spark's ends its jobs, and a run has its own for its last commit
         if callable(handler):
             handler(number, frame)
         else:
@@ -262,15 +263,15 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def console_main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code, telling errors in one line on stderr."""
+    """Run one command and return its exit code; each error is one line on stderr."""
     _restore_stderr()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # not every terminal can show the name of every group
+    if isinstance(sys.stdout, io.TextIOWrapper):  # not every terminal can show every group name
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _ended_by_signals():
             main(argv)
     except EvenkeelError as error:
-        _tell(*str(error).split("\n"))  # one a mistake
+        _tell(*str(error).split("\n"))  # one line for each mistake
         return error.exit_code
     except KeyboardInterrupt:
         _tell("interrupted")

@@ -1,4 +1,4 @@
-"""What every stage of one run shares."""
+"""Inputs, state and results that the stages of one run share."""
 
 from __future__ import annotations
 
@@ -37,42 +37,42 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataIndex:
-    """What is known of the looks at each cluster; asked once, when landing is over."""
+    """Times of the metadata snapshots of each cluster; read once, after landing."""
 
     def __init__(self, warehouse: Warehouse) -> None:
-        """Ask nothing yet."""
+        """Read nothing yet."""
         self._warehouse = warehouse
 
     @cached_property
     def _rows(self) -> list[Row]:
-        looks, is_offsets_topic = self._warehouse.read(TOPIC_SNAPSHOTS.name), F.col("topic") == OFFSETS_TOPIC
+        snapshots, is_offsets_topic = self._warehouse.read(TOPIC_SNAPSHOTS.name), F.col("topic") == OFFSETS_TOPIC
         times = F.sort_array(F.collect_set(F.unix_millis("observed_at"))).alias("times")
         offsets_count = F.max_by(F.when(is_offsets_topic, F.col("partition_count")), F.when(is_offsets_topic, F.col("observed_at")))
-        return looks.groupBy("cluster_id").agg(times, offsets_count.alias("offsets_count")).collect()
+        return snapshots.groupBy("cluster_id").agg(times, offsets_count.alias("offsets_count")).collect()
 
     @cached_property
     def times_ms(self) -> dict[str, tuple[int, ...]]:
-        """Return by cluster id the times of all looks, ascending."""
+        """Return by cluster id the times of all metadata snapshots in ms, ascending."""
         return {row["cluster_id"]: tuple(row["times"]) for row in self._rows}
 
     @cached_property
     def offsets_partition_counts(self) -> dict[str, int]:
-        """Return by cluster id the partition count of ``__consumer_offsets`` in the newest look that has it."""
+        """Return by cluster id the partition count of ``__consumer_offsets`` in the newest metadata snapshot that has it."""
         return {row["cluster_id"]: row["offsets_count"] for row in self._rows if row["offsets_count"] is not None}
 
 
 @dataclass(frozen=True)
 class RunState:
-    """What a published run leaves to the next one, in the columns of ``runs`` with these names.
+    """The state that a published run leaves for the next one, in the columns of ``runs`` with these names.
 
     Attributes:
         consumed: by table, or reader of a table, the run_sequence up to which its rows have been used.
         written: by table the last run that wrote rows.
-        positions: where reading of live clusters goes on, by cluster id, topic id and partition.
+        positions: the next offset to read of live clusters, by cluster id, topic id and partition.
         origins: by cluster id and partition of ``__consumer_offsets`` the run that read its first record.
-        landed_until: up to where runs have read each log; None where none has noted it.
+        landed_until: up to where runs have read each log; None if no run has stored it.
         retained_from: first month that the last maintain kept; None before any.
-        counterfactuals_from: likewise of counterfactual assignments.
+        counterfactuals_from: the same for counterfactual assignments.
     """
 
     consumed: Mapping[str, int] = field(default_factory=dict)
@@ -85,27 +85,27 @@ class RunState:
 
     @classmethod
     def noted(cls, row: Row | None) -> RunState:
-        """Return what a row of ``runs`` notes; that of an empty warehouse for None. Older releases have left some columns null."""
+        """Return the state in a row of ``runs``; for None that of an empty warehouse. Older releases have left some columns null."""
         if row is None:
             return cls()
         noted: dict[str, Any] = {column.name: row[column.name] for column in fields(cls)}
         return cls(**{**noted, "positions": noted["positions"] or {}, "origins": noted["origins"] or {}})
 
     def using(self, consumed: Mapping[str, int]) -> RunState:
-        """Return the state in which more has been used."""
+        """Return the state after more rows have been used."""
         return replace(self, consumed={**self.consumed, **consumed})
 
 
 @dataclass(frozen=True)
 class StageResult:
-    """What a stage returns besides the rows that it wrote.
+    """The result of a stage, besides the rows that it wrote.
 
     Attributes:
-        state: what the next stage, or the next run, goes on from.
-        input_counts: records by where they ended.
-        output_counts: what is to be told of the run besides the rows it wrote.
-        files: those that the stage has decoded, see ``runs.files``; None where no file may be known any more.
-        file_counts: where their records ended.
+        state: for the next stage, or the next run.
+        input_counts: records by outcome.
+        output_counts: further counts for the row of the run.
+        files: those that the stage has decoded, see ``runs.files``; None if all files have to be forgotten.
+        file_counts: the records of these files by outcome.
     """
 
     state: RunState
@@ -117,16 +117,16 @@ class StageResult:
 
 @dataclass(frozen=True)
 class RunInputs:
-    """What one run was given: none of it changes while the run is in progress.
+    """The inputs of one run, which do not change while it is in progress.
 
     Attributes:
         as_of: the run's clock, aware UTC.
-        digests: the files that are inputs, recognised, with the SHA-256 of what each holds.
-        cluster_id_flag: ``--cluster-id``, which beats the captures' own; None when not given.
+        metadata_index: times of the landed metadata snapshots.
+        digests: the input files with their detected sources, each with the SHA-256 of its content.
+        cluster_id_flag: ``--cluster-id``, which overrides the captures' own; None when not given.
         live: a cluster that is an input too; None without one.
         as_new_cluster: captures may be of a cluster that has landed under another name.
-        before: what the last published run has left.
-        look_facts: of the looks that have landed.
+        before: the state after the last published run.
     """
 
     warehouse: Warehouse
@@ -142,7 +142,7 @@ class RunInputs:
 
     @cached_property
     def worker_limits(self) -> WorkerLimits:
-        """Return what each Python worker may use."""
+        """Return the limits of each Python worker."""
         return WorkerLimits(**self.settings.workers.model_dump())
 
     @property
@@ -157,11 +157,11 @@ class RunInputs:
 
     @property
     def run_columns(self) -> dict[str, Column]:
-        """Return the columns by which every row tells the run that wrote it."""
+        """Return the columns that name the run in every row that it writes."""
         return {"run_sequence": F.lit(self.run_sequence).cast("bigint"), "run_id": F.lit(self.run_id)}
 
     def rows_of(self, spec: TableSpec, rows: DataFrame) -> DataFrame:
-        """Return rows as they leave workers, with times in ms, as rows of a table that this run writes."""
+        """Return rows of workers, with times in ms, as rows of a table that this run writes."""
         observed_at = F.timestamp_millis("observed_at_ms")
         added = {"observed_at": observed_at, "observed_month": F.trunc(observed_at, "month"), **self.run_columns}
         return rows.withColumns(added).select(*spec.schema.names)
@@ -169,10 +169,10 @@ class RunInputs:
 
 @dataclass(frozen=True)
 class RunContext(RunInputs):
-    """One run as it stands between two stages: what it was given, and what its stages have come to so far.
+    """One run between two stages: its inputs, and the results of its stages so far.
 
     Attributes:
-        state: what the next stage goes on from.
+        state: for the next stage.
         captures: the files that land decodes; chosen by land.
         input_counts, output_counts, files, file_counts: see ``StageResult``, of all stages so far.
     """
@@ -185,7 +185,7 @@ class RunContext(RunInputs):
     file_counts: Mapping[str, int] = field(default_factory=dict)
 
     def after(self, result: StageResult) -> RunContext:
-        """Return the run as it stands behind a stage."""
+        """Return the run after a stage."""
         return replace(
             self,
             state=result.state,
@@ -203,15 +203,15 @@ class RunContext(RunInputs):
 
     @property
     def sources(self) -> set[Source]:
-        """Return the kinds of what this run decodes; a live cluster's records and looks are those of its captures."""
+        """Return the sources that this run decodes; a live cluster has those of its records and its metadata snapshots."""
         of_live = {Source.CONSUMER_OFFSETS, Source.CLUSTER_METADATA} if self.live is not None else set()
         return {capture.source for capture in self.captures} | of_live
 
     def unread(self, table: str, reader: str | None = None) -> int | None:
-        """Return the run_sequence behind which a table's rows have not been used; None when all have.
+        """Return the run_sequence up to which a table's rows have been used; None if all have been.
 
         Args:
-            reader: the name in ``consumed`` of who uses them, where that is not the table's own.
+            reader: the name of their user in ``consumed``, if it is not the table's own.
         """
         consumed = self.state.consumed.get(reader or table, 0)
         return consumed if self.written.get(table, 0) > consumed else None
@@ -219,7 +219,7 @@ class RunContext(RunInputs):
 
 @contextmanager
 def stage_timer(name: str) -> Iterator[None]:
-    """Say which stage begins, and how long it took when it ends."""
+    """Show the stage that begins, and log its time when it ends."""
     started = time.monotonic()
     if sys.stderr.isatty():
         print(f"evenkeel: {name} ...", end="\r", file=sys.stderr, flush=True)
@@ -230,14 +230,14 @@ def stage_timer(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asked for.
+    """The request of the command line.
 
     Attributes:
-        run_id: the name of the run, which need not be in the options.
-        as_of: the run's clock, aware UTC; likewise.
-        now: gives the time of day; the only clock besides ``as_of``, for the run's own start and end.
+        run_id: the name of the run, also if the options have none.
+        as_of: the run's clock, aware UTC, also if the options have none.
+        now: returns the present time; used only for the run's own start and end.
         live: a cluster that is an input too; None without one.
-        facts: what the run came to, filled in as it becomes known: for programs that read the log.
+        facts: results of the run, filled in as they become known, for programs that read the log.
     """
 
     command: Command
@@ -253,13 +253,13 @@ class Request:
 
 
 def software_versions(spark: SparkSession) -> dict[str, str]:
-    """Return what this run ran on, see ``runs.software_versions``."""
+    """Return the versions of the software, see ``runs.software_versions``."""
     versions = {"evenkeel": evenkeel_version(), "python": platform.python_version(), "spark": spark.version, "pyspark": pyspark.__version__}
     return versions | jvm_versions(spark)
 
 
 def input_fingerprint(request: Request, digests: Iterable[bytes]) -> str:
-    """Return what tells inputs apart: of a live one its servers, since its log is another one at each retry.
+    """Return a hash of the inputs: of a live one its servers, since its log changes with each retry.
 
     Args:
         digests: of the captures.
@@ -269,7 +269,7 @@ def input_fingerprint(request: Request, digests: Iterable[bytes]) -> str:
 
 
 def settings_fingerprint(request: Request) -> str:
-    """Return what tells settings apart, but for places: inputs are told apart by what they hold, and a report changes no table."""
+    """Return a hash of the settings without locations: inputs have a hash of their own, and a report changes no table."""
     is_timed = not any(capture.source is Source.DESCRIBE for capture in request.captures)
     partitions = {capture.offsets_partition for capture in request.captures if capture.offsets_partition is not None}
     cluster_id, assigned = StageOptions.of(request.options).cluster_id, AssignOptions.of(request.options)

@@ -1,8 +1,8 @@
 """Gates: expectations on what a run wrote, checked before it is published. The only import of great_expectations.
 
-A suite a table, from ``conf/expectations/<table>.yaml``, over the rows of the run in progress. Only what failed is looked at more
-closely. Results hold counts, never values of the data. That keys are unique is not asked here, where it would shuffle every table:
-landing settles each key once, and the audit's workers refuse what they read twice.
+Each table has one suite, in ``conf/expectations/<table>.yaml``, for the rows of the run in progress. Only failed expectations are
+counted. Results contain counts, never values of the data. Gates do not check that keys are unique, since that would shuffle every table:
+landing writes each key once, and the audit's workers refuse a row that they read twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class GateResult:
-    """What one expectation said about one table; the fields of ``runs.gates``."""
+    """The result of one expectation for one table; the fields of ``runs.gates``."""
 
     suite: str
     table: str
@@ -44,13 +44,13 @@ def read_suites(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the expectations by table: ``type``, ``severity`` and the arguments of the expectation.
 
     Raises:
-        PlatformError: a file is not what a suite looks like; names the file and what is wrong.
+        PlatformError: a file is not a suite; names the file and what is wrong.
     """
     suites = {}
     for path in sorted(folder.glob("*.yaml")):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         if path.stem not in TABLES or not isinstance(content, list):
-            raise PlatformError(f"{path}: expected a list of expectations in a file named after a table")
+            raise PlatformError(f"{path}: expected a file with the name of a table that contains a list of expectations")
         for number, expectation in enumerate(content, 1):
             missing = {"type", "severity"} - set(expectation)
             if missing:
@@ -60,7 +60,7 @@ def read_suites(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def check_quarantine(context: RunContext) -> None:
-    """Raise GateFailedError when too much of what was landed is in quarantine; nothing may be published, and what is refused is shown."""
+    """Raise GateFailedError if too many landed records are in quarantine; shows these records. Nothing may be published then."""
     counts, limit = context.input_counts, context.settings.quality.max_quarantined_ratio
     if quarantined_ratio(counts) > limit:
         where = show_quarantine(context)
@@ -71,7 +71,7 @@ def check_quarantine(context: RunContext) -> None:
 
 
 def judged_count(counts: Mapping[str, int]) -> int:
-    """Return how many records count in the share of quarantined ones: lines that other programs printed among them do not.
+    """Return the number of records of which quarantine has a share: all but lines that other programs printed.
 
     Args:
         counts: see ``RunContext.input_counts``.
@@ -102,7 +102,9 @@ def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
             results += _validate(name, suites[name], rows)
     failed = [result for result in results if not result.success]
     for result in failed:
-        logger.warning("gate %s on %s failed: %s rows (%s)", result.expectation, result.table, result.unexpected_count, result.severity)
+        logger.warning(
+            "gate %s on %s failed for %s rows (severity %s)", result.expectation, result.table, result.unexpected_count, result.severity
+        )
     critical = [result for result in failed if result.severity == Severity.CRITICAL.value]
     if critical:
         named = ", ".join(f"{result.expectation} on {result.table} ({result.unexpected_count} rows)" for result in critical)
@@ -112,7 +114,7 @@ def run(context: RunContext, conf_folder: Path) -> list[GateResult]:
 
 def _validate(table: str, expectations: list[dict[str, Any]], rows: DataFrame) -> list[GateResult]:
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx  # imported where it validates: it costs seconds, and most commands never need it
+    import great_expectations as gx  # imported here: it costs seconds, and most commands do not need it
     from great_expectations.data_context.types.base import ProgressBarsConfig
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 

@@ -1,4 +1,4 @@
-"""The commands: the options that each takes, what it does with the tables, and the text that explains it."""
+"""The commands: the options of each, what it does with the tables, and its help text."""
 
 from __future__ import annotations
 
@@ -16,61 +16,61 @@ from schemas.vocabulary import Severity, Source
 
 EPILOG = """\
 exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment (nothing written); 3 another run holds the warehouse;
-4 a gate failed, or a run id was reused with other input.
-A flag beats the settings file, the file beats the default. A warehouse with a slash is a path, a.b or a.b.c a catalog schema."""
+4 a gate failed, or a run id was reused with other input or settings.
+An option overrides the settings file, which overrides the default. A warehouse with a slash is a path; a.b or a.b.c is a catalog schema."""
 _MAINTAIN = """
 
-Run it once a day or a week, between other runs; readers go on reading. Whole months go that are older than
-`maintain.retention_days` (default 730) before --as-of; what members hold in counterfactual solutions goes after
-`maintain.counterfactual_days` (30), while its figures in generation_audits stay. Of each group everything stays
-that the next run goes on from, its last generation at the least. Landing skips records of the months that went, so
-that old captures do not bring them back. Files are removed `maintain.vacuum_hours` (168, the least) after the last
-version that named them; so long an older version can be read. What was done is told in `runs.output_counts`.
+Run it once a day or a week, between other runs; it does not disturb readers. It removes whole months that are older
+than `maintain.retention_days` (default 730) before --as-of. It removes the assignments of counterfactual solutions after
+`maintain.counterfactual_days` (30); their figures in generation_audits stay. It keeps everything of a group that the next
+run needs, at least its last generation. Landing skips records of removed months, so old captures do not bring them back.
+A file is removed `maintain.vacuum_hours` (168, the minimum) after the last version that used it; until then older
+versions can be read. `runs.output_counts` has the counts of what was removed.
 
-With --drop-cluster it removes one cluster, rows and all that is noted of it, and nothing else. Land its captures again
-to begin it anew. Make the report anew behind it."""
+With --drop-cluster it removes one cluster, with its rows and reading positions, and nothing else. Make the report again
+afterwards. To bring the cluster back, land its captures again."""
 _VERIFY = """
 
-Checked are every commit, checkpoint and data file of each table (a local folder only), the tables' versions against
-the newest run, then what the published rows say about each other: keys, runs, counts, violations, movements. What the
-assignors would have given is packed: it is counted again in 200 groups, others after each run, or in --all-groups.
+It checks every commit, checkpoint and data file of each table (in a local folder only), the tables' versions against
+the newest run, then whether the published rows agree: keys, runs, counts, violations, movements. Counterfactual
+assignments are packed: it counts those of 200 groups again, of other groups after each run; with --all-groups, of all.
 
 Each finding is one line: code word, table, version, file or key, what was found, what was expected, what to do;
 docs/recovery.md has a section for each code word. The last line counts what was checked.
 
-It reads every byte of the tables. No run can start meanwhile; while one is in progress it waits as --wait says."""
+It reads every byte of the tables. No run can start meanwhile. If a run is in progress, it waits as long as --wait says."""
 _VERIFY_EPILOG = """\
 exit codes: 0 sound; 1 damage found; 2 no warehouse, or wrong usage; 3 a run holds the warehouse.
-A warehouse with a slash is a path, a.b or a.b.c a catalog schema."""
+A warehouse with a slash is a path; a.b or a.b.c is a catalog schema."""
 _Taken = TypeVar("_Taken", bound="WarehouseOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarehouseOptions(Options):
-    """What each command on a warehouse takes. None and an empty tuple: not given. Moments are aware UTC, ``wait`` is in seconds."""
+    """Options of every command on a warehouse. None and an empty tuple: not given. Times are aware UTC, ``wait`` is in seconds."""
 
     config: Path | None = option(metavar="FILE", type=Path, help="settings in YAML (default: the packaged local.yaml)")
-    warehouse: str | None = option(metavar="PATH|SCHEMA", help="where the tables are: a path, or catalog.schema")
+    warehouse: str | None = option(metavar="PATH|SCHEMA", help="location of the tables: a path, or catalog.schema")
     wait: float = option(0.0, type=wait_seconds, metavar="SECONDS", help="how long to wait for another run to end (default 0)")
 
     @classmethod
     def of(cls: type[_Taken], options: WarehouseOptions) -> _Taken:
-        """Return what a command was given of these options: their defaults where it does not take them."""
+        """Return these options as given to a command; a command without them gets their defaults."""
         return options if isinstance(options, cls) else cls()
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(WarehouseOptions):
-    """What ``verify`` takes."""
+    """Options of ``verify``."""
 
-    all_groups: bool = option(False, action="store_true", help="count again what the members of every group hold, not of 200 groups")
+    all_groups: bool = option(False, action="store_true", help="count the packed assignments of all groups again, not of 200 groups")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageOptions(WarehouseOptions):
-    """What each command takes that makes tables or a report."""
+    """Options of every command that makes tables or a report."""
 
-    cluster_id: str | None = option(metavar="NAME", help="name of the Kafka cluster; beats the capture's own")
+    cluster_id: str | None = option(metavar="NAME", help="name of the Kafka cluster; overrides the name in the capture")
     strategies: tuple[str, ...] | None = option(type=names, metavar="LIST", help="assignors to compare, separated by commas")
     run_id: str | None = option(type=run_name, metavar="ID", help="name of the run; a retry with the same name and input does nothing")
     as_of: datetime | None = option(type=moment, metavar="TIME", help="the run's clock, ISO 8601, UTC when no zone is given")
@@ -78,75 +78,77 @@ class StageOptions(WarehouseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LandOptions(StageOptions):
-    """What ``land`` takes: which captures, and which live cluster."""
+    """Options of ``land``: the captures, and a live cluster."""
 
-    input: tuple[str, ...] = option((), nargs="+", metavar="PATH", help="captures: files or folders (beats `inputs` in the settings)")
-    format: str | None = option(choices=[*map(str, Source)], help="kind of all inputs; recognised from their content when not given")
+    input: tuple[str, ...] = option((), nargs="+", metavar="PATH", help="captures: files or folders (overrides `inputs` in the settings)")
+    format: str | None = option(choices=[*map(str, Source)], help="source of all inputs (default: detected from their content)")
     offsets_partition: int | None = option(
         type=partition,
         metavar="N",
-        help="partition of __consumer_offsets, of dumps of kafka-dump-log whose lines 'Dumping ...' do not tell it",
+        help="partition of __consumer_offsets, for output of kafka-dump-log without lines 'Dumping ...'",
     )
-    as_new_cluster: bool = option(
-        False, action="store_true", help="land captures of a cluster under this name although it has landed under another one"
-    )
+    as_new_cluster: bool = option(False, action="store_true", help="accept captures of a cluster that has landed under another name")
     bootstrap_servers: str | None = option(type=servers, metavar="HOST:PORT[,...]", help="brokers of a live cluster to read from")
-    client_properties: Path | None = option(type=Path, metavar="FILE", help="properties of librdkafka for it, key=value a line")
+    client_properties: Path | None = option(
+        type=Path, metavar="FILE", help="file of properties of librdkafka for these brokers, one key=value on each line"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AssignOptions(StageOptions):
-    """What ``assign`` takes: what is computed again, or which groups are shown."""
+    """Options of ``assign``: what is computed again, or which groups are shown."""
 
-    recompute: bool = option(False, action="store_true", help="compute all groups again from their beginning")
+    recompute: bool = option(False, action="store_true", help="compute all groups again from their first generation")
     expand: tuple[str, ...] = option(
-        (), nargs="+", metavar="GROUP", help="print what members of these groups hold by every strategy; change no table"
+        (), nargs="+", metavar="GROUP", help="print the assignments of these groups by every strategy; change no table"
     )
     since: datetime | None = option(
         type=moment,
         metavar="T",
-        help="with --recompute: only groups with a snapshot at T or later; with --expand: only generations of T or later",
+        help="with --recompute: only groups with a snapshot at T or later; with --expand: only generations at T or later",
     )
     output: str | None = option(metavar="FILE", help="with --expand: write the rows to this new Parquet file")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions(StageOptions):
-    """What ``audit`` takes."""
+    """Options of ``audit``."""
 
-    fail_on: str | None = option(choices=[*map(str, Severity)], help="publish, then exit 4 when a new finding is this severe or worse")
+    fail_on: str | None = option(choices=[*map(str, Severity)], help="publish, then exit 4 if a new finding is this severe or worse")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions(StageOptions):
-    """What each command takes that makes a report."""
+    """Options of every command that makes a report."""
 
-    output: str | None = option(metavar="FILE", help="the report's file (default: report.html in the warehouse folder)")
-    overwrite: bool = option(False, action="store_true", help="let the report replace files that no report wrote; never inputs or tables")
+    output: str | None = option(metavar="FILE", help="file of the report (default: report.html in the warehouse folder)")
+    overwrite: bool = option(False, action="store_true", help="let the report replace files of other origin, never inputs or tables")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions(PageOptions):
-    """What ``report`` takes."""
+    """Options of ``report``."""
 
     group_pages: str | None = option(
-        None, "--details", metavar="DIR", help="folder for a page of each group whose details the report has no room for"
+        None, "--details", metavar="DIR", help="folder for one page for each group whose details do not fit into the report"
     )
-    export: tuple[str, ...] | None = option(type=names, metavar="LIST", help="also write csv, json, prometheus: names separated by commas")
-    export_dir: str | None = option(metavar="DIR", help="folder for these files (default: the report's)")
+    export: tuple[str, ...] | None = option(
+        type=names, metavar="LIST", help="also write formats, separated by commas: csv, json, prometheus"
+    )
+    export_dir: str | None = option(metavar="DIR", help="folder for the files of --export (default: the folder of the report)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaintainOptions(StageOptions):
-    """What ``maintain`` takes."""
+    """Options of ``maintain``."""
 
     drop_cluster: str | None = option(metavar="NAME", help="remove this cluster from all tables, and do nothing else")
-    dry_run: bool = option(False, action="store_true", help="with --drop-cluster: print its rows by table; change nothing")
+    dry_run: bool = option(False, action="store_true", help="with --drop-cluster: print the number of its rows by table; change nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(PageOptions, AuditOptions, LandOptions):
-    """What ``run`` takes; ``--help`` tells first what comes first: landing, audit, report."""
+    """Options of ``run``, in the order of its stages: landing, audit, report."""
 
 
 @dataclass(frozen=True)
@@ -155,12 +157,12 @@ class Command:
 
     Attributes:
         summary: its line in the list of commands.
-        options: what it takes.
-        stages: what its run is made of, in order; empty for a command that changes no table.
+        options: the class of its options.
+        stages: the stages of its run, in order; empty for a command that changes no table.
         makes_report: whether it ends with a report.
         is_short: whether it ends before the settings of a large run pay.
-        explanation: what its own ``--help`` tells besides.
-        epilog: what ``--help`` ends with.
+        explanation: further text of its own ``--help``.
+        epilog: last text of ``--help``.
     """
 
     name: str
@@ -174,14 +176,14 @@ class Command:
 
     @property
     def lands(self) -> bool:
-        """Return whether it has inputs, and makes the warehouse where there is none."""
+        """Return whether it has inputs, and makes the warehouse if there is none."""
         return "land" in self.stages
 
 
 _COMMANDS = (
     Command(
         "run",
-        "land, assign, audit and report in one session; without options on the recorded capture, into ./warehouse",
+        "land, assign, audit and report in one session; without options it reads a recorded capture into ./warehouse",
         RunOptions,
         ("land", "assign", "audit"),
         makes_report=True,
@@ -189,7 +191,7 @@ _COMMANDS = (
     ),
     Command(
         "collect",
-        "a live Kafka cluster -> captures that land takes; needs neither Java nor Spark",
+        "a live Kafka cluster -> captures for land; needs neither Java nor Spark",
         collect.CollectOptions,
         explanation=collect.EXPLANATION,
         epilog=collect.EPILOG,
@@ -212,14 +214,14 @@ _COMMANDS = (
     ),
     Command(
         "maintain",
-        "drop old history, merge small files, remove files that no reader can be using",
+        "remove old history, merge small files, remove files that no reader can use",
         MaintainOptions,
         ("maintain",),
         explanation=_MAINTAIN,
     ),
     Command(
         "verify",
-        "log, files and rows of the tables -> what is wrong with them, one line each; changes nothing",
+        "log, files and rows of the tables -> their damage, one line for each; changes nothing",
         VerifyOptions,
         explanation=_VERIFY,
         epilog=_VERIFY_EPILOG,
@@ -232,11 +234,11 @@ class _Parser(argparse.ArgumentParser):
     """Raises instead of leaving the process, so that a platform sees an exception with an exit code."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; {self.prog} --help tells the options")
+        raise UsageError(f"{message}; {self.prog} --help lists the options")
 
 
 class Parsed(NamedTuple):
-    """What a command line asks for: a command, its options, which are of the class that it names, and a line a former name."""
+    """A parsed command line: the command, its options (of the class that the command names), and a log line for each former name."""
 
     command: Command
     options: collect.CollectOptions | WarehouseOptions
@@ -244,16 +246,16 @@ class Parsed(NamedTuple):
 
 
 def parse(argv: Sequence[str] | None = None) -> Parsed:
-    """Return what a command line asks for.
+    """Return the command and the options of a command line.
 
     Args:
         argv: None for the arguments of the process.
 
     Raises:
         UsageError: wrong usage.
-        SystemExit: ``--help``, when it is printed.
+        SystemExit: after ``--help`` is printed.
     """
-    # An abbreviation that works today would stop to, or mean something else, with the next option.
+    # A new option could break an abbreviation that works today, or change its meaning.
     shape: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = _Parser(
         prog="evenkeel",

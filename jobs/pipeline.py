@@ -63,11 +63,11 @@ def execute(spark: SparkSession, request: Request) -> str | None:
     """Return the summary of the report, or of what was verified; None for commands without one.
 
     Raises:
-        EvenkeelError: one of its kinds; the tables are then as they were, or the next run takes them back.
+        EvenkeelError: one of its kinds; the tables are then as before, or the next run restores them.
     """
     try:
         return _execute(spark, request)
-    except STORAGE_ERRORS as error:  # where no stage is in progress: at the lock, the row in runs, the report
+    except STORAGE_ERRORS as error:  # outside the stages: at the lock, the row in runs, the report
         raise StageFailedError(f"{request.command.name} on {request.settings.warehouse}: {explain(error)}") from error
 
 
@@ -90,7 +90,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
         path = Path(options.output) if options.output else None
         return assign.expand(warehouse, options.expand, options.cluster_id, options.since, path)
     dropped = maintained.drop_cluster
-    if dropped is not None and (maintained.dry_run or warehouse.run_named(request.run_id) is None):  # else it is gone already
+    if dropped is not None and (maintained.dry_run or warehouse.run_named(request.run_id) is None):  # else the cluster is already removed
         counts = _rows_to_drop(spark, request, dropped)
         if maintained.dry_run:
             return maintain.counts_in_lines(dropped, counts)
@@ -98,7 +98,7 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
     with exclusive_warehouse(warehouse, request.run_id, started_at, options.wait, request.now) as check_hold:
         with stage_timer("open"):
             check_reach(warehouse.spark, warehouse.folder, (capture.path for capture in request.captures))
-            # Asked first: what another run has left is taken back, and tables are migrated, only by a run that says so in ``runs``.
+            # Checked first: only a run that adds a row to ``runs`` restores tables after another run, and migrates them.
             before = warehouse.run_named(request.run_id) if warehouse.exists() else None
             if before is None:
                 _open(warehouse)
@@ -106,10 +106,10 @@ def _execute(spark: SparkSession, request: Request) -> str | None:
 
 
 def _rows_to_drop(spark: SparkSession, request: Request, cluster_id: str) -> dict[str, int]:
-    """Return what is published of a cluster that is to go, rows by table.
+    """Return the number of published rows of a cluster by table.
 
     Raises:
-        UsageError: there is nothing of it.
+        UsageError: the cluster has no rows.
     """
     published = Warehouse(spark, request.settings.warehouse)  # a run reads the newest versions instead
     published.read_published()
@@ -124,12 +124,12 @@ def _open(warehouse: Warehouse) -> None:
     try:
         warehouse.recover()
         migrations.migrate(warehouse)
-    except SPARK_ERRORS as error:  # worth another try: the tables are there, and may be half way back already
-        raise StageFailedError(f"open: {explain(error)}; the next run goes on with it") from error
+    except SPARK_ERRORS as error:  # a second try may succeed: the tables are there, and some may be restored already
+        raise StageFailedError(f"open: {explain(error)}; run again: the next run continues it") from error
 
 
 def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
-    """Tell of a run that is published already what it told then, and change no table.
+    """Return the summary of a run that is already published; change no table.
 
     Args:
         before: its row in ``runs``.
@@ -142,7 +142,7 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
         raise RunIdReusedError(f"run id {request.run_id} was used before with other input or settings; choose another --run-id")
     logger.info("run %s is already published: nothing to do", request.run_id)
     warehouse.read_published()
-    _tidy(warehouse)  # it may have been killed before
+    _tidy(warehouse)  # the run may have been killed before it did so
     request.facts.update(run_id=request.run_id, run_sequence=before["run_sequence"], status=before["status"])
     return _summarise(warehouse, request, before["run_sequence"], dict(before["input_counts"]), dict(before["table_versions"]))
 
@@ -150,7 +150,7 @@ def _repeat(warehouse: Warehouse, request: Request, before: Row) -> str | None:
 def _summarise(
     warehouse: Warehouse, request: Request, run_sequence: int, input_counts: Mapping[str, int], versions: dict[str, int]
 ) -> str | None:
-    """Return what a published run says at its end: the summary of its report, where it makes one."""
+    """Return the last output of a published run: the summary of its report, if it makes one."""
     run = {"run_id": request.run_id, "input_counts": dict(input_counts)}
     summary = _report(warehouse, request, run, versions) if request.command.makes_report else None
     _check_fail_on(warehouse, request, run_sequence, summary)
@@ -192,7 +192,7 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
             context = _run_stage(name, context, request)
             if name == "land":
                 _log_input(context)
-                gates.check_quarantine(context)  # before hours are spent on what will not be published
+                gates.check_quarantine(context)  # before hours are spent on rows that will not be published
         with stage_timer("gates"):
             results = gates.run(context, request.conf_folder)
         check_hold()
@@ -212,20 +212,20 @@ def _run(warehouse: Warehouse, request: Request, started_at: datetime, check_hol
 
 
 def _tidy(warehouse: Warehouse) -> None:
-    """Do what comes behind the published row: let a catalog's views read no more than it names, and remove what was written aside.
+    """Finish a published run: make a catalog's views read only the published versions, and remove scratch.
 
-    Left to the next run where that has taken over by now: views and what lies aside may be its own.
+    If another run has taken over by now, this is left to it: views and scratch may be its own.
     """
     try:
         publish_views(warehouse)
         warehouse.clear_staging()
     except (LeaseLostError, WarehouseExchangedError) as error:
-        logger.warning("published, and left untidied: %s", error)
+        logger.warning("the run is published, but views and scratch were left as they are: %s", error)
         warehouse.read_published()
 
 
 def _run_stage(name: str, context: RunContext, request: Request) -> RunContext:
-    """Run one stage; return the run as it stands behind it."""
+    """Run one stage; return the run after it."""
     assigned, maintained = AssignOptions.of(request.options), MaintainOptions.of(request.options)
     stages: dict[str, Callable[[RunContext], StageResult]] = {
         "land": land.run,
@@ -241,12 +241,12 @@ def _run_stage(name: str, context: RunContext, request: Request) -> RunContext:
 
 
 def _vacuum(context: RunContext, now: datetime) -> None:
-    """Remove old files, which is safe only behind the published row: until then a failure takes the tables back to older versions."""
+    """Remove old files, which is safe only after publication: until then a failure restores older versions of the tables."""
     with stage_timer("vacuum"):
         try:
             maintain.vacuum(context, now)
         except SPARK_ERRORS as error:
-            raise StageFailedError(f"published, but vacuum: {explain(error)}; the next maintain goes on with it") from error
+            raise StageFailedError(f"published, but vacuum failed: {explain(error)}; the next maintain continues it") from error
 
 
 def _log_input(context: RunContext) -> None:
@@ -262,19 +262,19 @@ def _log_input(context: RunContext) -> None:
             logger.warning("%s: skipped %d groups: %s", source, count, WAYS_OUT[kind])
         if outcome == "skipped" and kind == EXPIRED:
             kept_from = context.before.retained_from
-            logger.info("%s: skipped %d records from before %s, which maintain no longer keeps", source, count, kept_from)
+            logger.info("%s: skipped %d records from before %s, the first month that maintain has kept", source, count, kept_from)
         if outcome == "quarantined" and kind:
-            logger.warning("%s: %d records of kind %s went to quarantine; see its reason and detail", source, count, kind)
+            logger.warning("%s: %d records of kind %s went to quarantine; see the columns reason and detail there", source, count, kind)
 
 
 def _undo(context: RunContext, request: Request, row: dict[str, Any], error: BaseException, check_hold: Callable[[], None]) -> None:
-    """Take the tables back to where they were and say so in ``runs``; the error goes on to the caller.
+    """Restore the tables and add a row to ``runs``; the caller raises the error again.
 
-    Not where the warehouse is another run's by now: that has taken them back already, and what is newer is its own. Nor where the run
-    was published in spite of the error.
+    Not if another run holds the warehouse by now: it has already restored the tables, and newer versions are its own. Nor if the run was
+    published in spite of the error.
 
     Raises:
-        WarehouseExchangedError: another warehouse is in its place, which is the cause of the error, whatever that says.
+        WarehouseExchangedError: the location has another warehouse, which is the cause of the error, whatever its text.
     """
     warehouse, status = context.warehouse, RunStatus.REFUSED if isinstance(error, GateFailedError) else RunStatus.FAILED
     try:
@@ -290,12 +290,12 @@ def _undo(context: RunContext, request: Request, row: dict[str, Any], error: Bas
     except WarehouseExchangedError as exchanged:
         raise exchanged from error
     except Exception as failure:  # the first error is the one that counts
-        logger.error("the tables could not be taken back (%s); the next run will", explain(failure))
+        logger.error("the tables could not be restored (%s); the next run will restore them", explain(failure))
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C take effect behind the block: Spark would go on with a commit that Python has given up."""
+    """Delay Ctrl-C until the block ends: Spark would finish a commit that Python has given up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -320,7 +320,7 @@ def _close(
     """Append the run's row: the last commit, and for a published run the one that readers follow.
 
     Args:
-        versions: of every table, as the run leaves it.
+        versions: of every table at the end of the run.
     """
     warehouse = context.warehouse
     complete = {
@@ -336,14 +336,14 @@ def _close(
         "table_versions": versions,
         "gates": [asdict(result) for result in results],
     }
-    # By Arrow: from Python rows it would cost a second of class loading more, and a null would have no type.
+    # By Arrow: Python rows would cost one more second of class loading, and a null would have no type.
     row_schema = to_arrow_schema(RUNS.schema)
     request.facts.update({name: complete[name] for name in ("run_id", "run_sequence", "status", "output_counts")})
     warehouse.close(context.spark.createDataFrame(pa.Table.from_pylist([complete], row_schema), RUNS.schema))
 
 
 def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any], versions: dict[str, int]) -> str:
-    """Write the report and return its summary; a run that has changed no table leaves the one that is there.
+    """Write the report and return its summary; a run that has changed no table keeps an existing report.
 
     Args:
         versions: of every table.
@@ -354,7 +354,7 @@ def _report(warehouse: Warehouse, request: Request, summary: dict[str, Any], ver
 
 
 def _check_fail_on(warehouse: Warehouse, request: Request, run_sequence: int, summary: str | None) -> None:
-    """End a published run with its error where it has findings that are serious: whoever asks again for the same run is told the same."""
+    """Raise GateFailedError if a published run has serious findings; a repeated call for the same run raises it again."""
     limit = request.settings.quality.fail_on
     if limit is None or warehouse.is_empty(FINDINGS.name):
         return

@@ -1,7 +1,7 @@
-"""Whether the workers of a cluster see what the driver sees, asked before anything is written.
+"""Check that the workers of a cluster see the same files as the driver, before anything is written.
 
-A folder need not be the same one on another machine. There each worker would write into a folder of its own, and what a stage sets aside
-would read back as empty: a run without rows, and without an error.
+One path may be different folders on two machines. Each worker would then write into its own folder, and the driver would read scratch as
+empty: a run without rows, and without an error.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from jobs.workers.batches import Batches
 logger = logging.getLogger(__name__)
 
 PROBES = 32
-"""Tasks that look; Spark does not let us choose the machines, but spreads tasks over all that it has."""
+"""Number of tasks that check; Spark does not let us choose machines, but spreads tasks over all of them."""
 
 
 def check_names(spark: SparkSession, paths: Iterable[str]) -> None:
-    """Refuse local paths that a JVM of the session would write otherwise: outside UTF-8 each takes ``é`` for another name, such as ``?``.
+    """Refuse local paths that a JVM of the session would encode otherwise: without UTF-8 it replaces ``é``, for example by ``?``.
 
-    Asks nobody where all names are ASCII.
+    Asks no JVM if all names are ASCII.
 
     Args:
-        paths: of the warehouse and the inputs; places in object stores and catalogs are passed over.
+        paths: of the warehouse and the inputs; object stores and catalogs are not checked.
 
     Raises:
         PlatformError: naming the path and the encoding.
@@ -47,32 +47,32 @@ def check_names(spark: SparkSession, paths: Iterable[str]) -> None:
     if encoding is not None:
         remedy = "start Spark with LC_ALL=C.UTF-8, on its workers too, or use a name in ASCII"
         raise PlatformError(
-            f"{odd.removeprefix('file:')}: Java would find another name there, since its encoding is {encoding}, not UTF-8; {remedy}"
+            f"{odd.removeprefix('file:')}: Java would use another file name, because its encoding is {encoding}, not UTF-8; {remedy}"
         )
 
 
 def jvm_encodings(spark: SparkSession) -> list[str]:
-    """Return the encodings in which the driver's and the executors' JVMs write the names of files, as far as they can be asked."""
+    """Return the encodings in which the driver's and the executors' JVMs write file names, if they can be asked."""
     own = jvm_encoding(spark)
     found = [] if own is None else [own]
     if not is_of_one_machine(spark):
         encoding = "java_method('java.lang.System', 'getProperty', 'sun.jnu.encoding') AS encoding"
         try:
             found += [row["encoding"] for row in spark.range(0, PROBES, 1, PROBES).selectExpr(encoding).distinct().collect()]
-        except SPARK_ERRORS as error:  # some platforms allow no method of Java's
-            logger.debug("encoding of the executors is not known: %s", error)
+        except SPARK_ERRORS as error:  # some platforms do not allow Java methods
+            logger.debug("the encoding of the executors is not known: %s", error)
     return found
 
 
 def check_reach(spark: SparkSession, warehouse: Path | None, inputs: Iterable[str]) -> None:
-    """Refuse files and folders that a worker does not see under the driver's names for them; asks nobody where all is one machine.
+    """Refuse files and folders that a worker does not see at the driver's path; checks nothing on a single machine.
 
     Args:
-        warehouse: a folder that the driver can write; None where the warehouse is no folder.
+        warehouse: a folder that the driver can write; None if the warehouse is not a folder.
 
     Raises:
-        NotAWarehouseError: naming a machine on which the warehouse is another folder.
-        InputError: naming a machine without an input.
+        NotAWarehouseError: names a machine on which the warehouse is another folder.
+        InputError: names a machine that does not see an input.
     """
     if is_of_one_machine(spark):
         return
@@ -91,9 +91,9 @@ def check_reach(spark: SparkSession, warehouse: Path | None, inputs: Iterable[st
     if not found:
         return
     host, path = found[0]
-    remedy = "a place that all of them see: an object store, a catalog, or a folder that every machine mounts at the same path"
+    remedy = "a location that all machines see: an object store, a catalog, or a folder that every machine mounts at the same path"
     if mark is not None and path == str(mark):
-        raise NotAWarehouseError(f"warehouse {warehouse}: the worker on {host} sees another folder there than the driver; name {remedy}")
+        raise NotAWarehouseError(f"warehouse {warehouse}: the worker on {host} sees another folder there than the driver; choose {remedy}")
     raise InputError(f"input {path}: the worker on {host} does not see it; put it into {remedy}")
 
 
@@ -101,8 +101,8 @@ def unseen(batches: Batches, mark: tuple[str, str] | None, paths: tuple[str, ...
     """Yield the host and the first path that it does not see, if there is one.
 
     Args:
-        mark: a file and what it holds.
-        paths: further ones that have to be there.
+        mark: a file and its expected content.
+        paths: further paths that must exist.
     """
     for _ in batches:
         pass

@@ -24,18 +24,18 @@ logger = logging.getLogger(__name__)
 FORMER_KEYS = {"report": {"details": "group_pages"}}
 """Section -> the former name of a key -> its name."""
 LARGEST_SETTINGS_BYTES = 1 << 20
-"""PyYAML takes some seconds for these."""
+"""PyYAML needs some seconds to read that much."""
 DEEPEST_SETTINGS = 20
-"""Ours have three levels. PyYAML's time grows with the square of them."""
+"""Settings of Evenkeel have three levels. PyYAML's time grows with the square of the levels."""
 
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
-"""How an address on another file system begins; as a path it would be a folder of that name."""
+"""The beginning of an address on another file system; read as a path it would be a folder of that name."""
 
 
 def conf_folder() -> Path:
-    """Return the folder of settings: packaged beside this module, or in the checkout that the program was started from.
+    """Return the folder of settings: packaged beside this module, or in the checkout of the program.
 
-    A driver on a cluster has nothing but the zip: from there it is unpacked, for as long as the program runs.
+    A driver on a cluster has only the zip. The folder is then unpacked from the zip for as long as the program runs.
     """
     main_file = getattr(sys.modules["__main__"], "__file__", None)
     roots = [Path(__file__).parent, Path(__file__).parent.parent]
@@ -46,14 +46,16 @@ def conf_folder() -> Path:
     archive = own_archive()
     if archive is not None:
         return unpack_conf(archive)
-    raise PlatformError(f"no conf folder beside the program; looked in {', '.join(str(root) for root in roots)}")
+    raise PlatformError(
+        f"no conf/local.yaml beside the program; looked in {', '.join(str(root) for root in roots)}; restore conf from the repository"
+    )
 
 
 def load_settings(options: WarehouseOptions, folder: Path) -> Settings:
-    """Return the settings file with the flags on top.
+    """Return the settings of the file, overridden by the options.
 
     Raises:
-        UsageError: the file is missing or wrong; one line a mistake.
+        UsageError: the file is missing or wrong; one line for each mistake.
     """
     path = options.config or folder / "local.yaml"
     content = _with_new_names(_read_yaml(path), path)
@@ -75,7 +77,7 @@ def load_settings(options: WarehouseOptions, folder: Path) -> Settings:
 
 
 def _with_new_names(content: Any, path: Path) -> Any:
-    """Return what a settings file holds, with former names of keys replaced; a line is logged for each."""
+    """Return the content of a settings file with former key names replaced; logs a line for each."""
     for section, names in FORMER_KEYS.items():
         values = content.get(section) if isinstance(content, dict) else None
         for former, name in names.items():
@@ -87,20 +89,20 @@ def _with_new_names(content: Any, path: Path) -> Any:
 
 
 def _read_yaml(path: Path) -> Any:
-    """Return what a settings file holds.
+    """Return the content of a settings file.
 
     Raises:
-        UsageError: it is missing, no YAML, or takes too long to read: it is too large, nested too deep, or has aliases, since what they
-            repeat can grow beyond any memory.
+        UsageError: it is missing, is not YAML, or would take too long to read: it is too large, is nested too deep, or has aliases,
+            whose repeated values can exceed any memory.
     """
     try:
-        if path.exists() and not path.is_file():  # a pipe would keep us waiting
-            raise UsageError(f"--config {path}: expected a file")
+        if path.exists() and not path.is_file():  # reading a pipe could wait forever
+            raise UsageError(f"--config {path}: expected a file, found a folder or a device")
         with path.open("rb") as file:
             content = file.read(LARGEST_SETTINGS_BYTES + 1)
         if len(content) > LARGEST_SETTINGS_BYTES:
             raise UsageError(
-                f"--config {path}: expected at most {LARGEST_SETTINGS_BYTES} bytes; name folders under inputs, not their files"
+                f"--config {path}: expected at most {LARGEST_SETTINGS_BYTES} bytes, found more; name folders under inputs, not their files"
             )
         text = content.decode()
         depth = 0
@@ -113,27 +115,27 @@ def _read_yaml(path: Path) -> Any:
         return yaml.safe_load(text)
     except OSError as error:
         raise UsageError(f"--config {path}: cannot be read ({error.strerror})") from None
-    except yaml.MarkedYAMLError as error:  # its own text quotes the file, where a password may stand
+    except yaml.MarkedYAMLError as error:  # its own text quotes the file, which may contain a password
         what = " ".join(filter(None, (error.context, error.problem)))
         raise UsageError(f"--config {path}: {_line(error.problem_mark)}not YAML ({what})") from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        # All but the first come out of PyYAML too: of a month 13, of `!!bool maybe`, of brackets nested too deep.
+        # PyYAML raises the others too: for a month 13, for `!!bool maybe`, for brackets nested too deep.
         raise UsageError(f"--config {path}: not YAML ({' '.join(str(error).split())})") from None
 
 
 class _Mark(Protocol):
-    """A place in a settings file, in both of PyYAML's forms; lines count from 0."""
+    """A position in a settings file, for both of PyYAML's classes; lines count from 0."""
 
     line: int
 
 
 def _line(mark: _Mark | None) -> str:
-    """Return the line of a mistake, to go before what is wrong with it; empty where PyYAML does not say."""
+    """Return the line of a mistake as the beginning of a message; empty if PyYAML does not give one."""
     return f"line {mark.line + 1}: " if mark is not None else ""
 
 
 def _check_names(settings: Settings) -> None:
-    """Refuse names that Spark would read as something else, or that logs must not repeat, and places of another kind than is needed.
+    """Refuse names that Spark would misread or that logs must not contain, and paths of the wrong kind.
 
     Raises:
         UsageError: naming the setting.
@@ -148,7 +150,7 @@ def _check_names(settings: Settings) -> None:
             raise UsageError(f"{setting}: expected UTF-8 without control characters, found {name!r}")
     output = report.output
     if output is not None and (Path(output).name in ("", "..") or (os.path.exists(output) and not os.path.isfile(output))):
-        # A device, too: the finished report is moved to its place, and would take that of the device.
+        # Also a device: the finished report is renamed to this path, and would replace the device.
         raise UsageError(f"report.output: expected the name of a file, found {output}, which is a folder or a device")
     for key in ("group_pages", "export_dir"):
         path = paths[key]
@@ -161,9 +163,9 @@ def _beside(settings_file: Path, name: str) -> str:
 
 
 def _report_flags(options: WarehouseOptions, settings: ReportSettings, warehouse: str) -> dict[str, Any]:
-    """Return where the report's files go, as absolute paths, and which there are besides the page."""
+    """Return the absolute paths of the report's files, and the formats to export."""
     report = ReportOptions.of(options)
-    # What assign writes goes where a report could: to a file of this machine.
+    # Like a report, the output of assign is a file of this machine.
     output = PageOptions.of(options).output or AssignOptions.of(options).output or settings.output
     named = {
         "output": output,
@@ -172,7 +174,7 @@ def _report_flags(options: WarehouseOptions, settings: ReportSettings, warehouse
     }
     for name, path in named.items():
         if path is not None and _SCHEME.match(path):
-            raise UsageError(f"report.{name}: expected a path of this machine, found {masked(path)}; copy the report there when it is done")
+            raise UsageError(f"report.{name}: expected a path on this machine, found {masked(path)}; copy the report there afterwards")
     flags: dict[str, Any] = {name: str(Path(path).absolute()) for name, path in named.items() if path is not None}
     if "output" not in flags:
         folder = local_folder(warehouse)
@@ -181,7 +183,7 @@ def _report_flags(options: WarehouseOptions, settings: ReportSettings, warehouse
 
 
 def check_strategies(settings: Settings) -> None:
-    """Refuse a strategy that is not there before the workers find out group by group."""
+    """Refuse an unknown strategy now, not group by group in the workers."""
     try:
         for strategy in settings.strategies:
             find_assignor(strategy)

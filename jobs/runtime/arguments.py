@@ -1,4 +1,4 @@
-"""Options of a command line as fields of a dataclass, and the values that their texts stand for."""
+"""Options of a command line as fields of a dataclass, and how their texts are parsed."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from jobs.runtime.locations import is_text, on_one_line
 
 LONGEST_RUN_NAME = 250
 RENAMED = "renamed"
-"""Where a parsed command line has a line for each option that was called by a former name."""
+"""Name in a parsed command line of the log lines for options that were given by a former name."""
 FORMERLY = "formerly"
 _ADDRESS = re.compile(r"([^\s:@/]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
 
 
 def option(default: Any = None, formerly: str | None = None, **argument: Any) -> Any:
-    """Return the field of an option that is called as the field is, with dashes.
+    """Return the field of an option whose name is that of the field, with dashes.
 
     Args:
         default: MISSING for an option that has to be given.
         formerly: another name of the option, which works until release 1.0.
-        argument: what else ``add_argument`` is to know.
+        argument: further arguments of ``add_argument``.
     """
     return field(default=default, metadata={FORMERLY: formerly, **argument})
 
 
 class _Renamed(argparse.Action):
-    """Takes the value of an option that was called by its former name, and notes both names under ``RENAMED``."""
+    """Takes the value of an option that was given by its former name, and adds a line with both names to ``RENAMED``."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, name: str | None = None) -> None:
         setattr(namespace, self.dest, value)
@@ -40,9 +40,11 @@ class _Renamed(argparse.Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What every command takes. The options of a command are a subclass, in the order in which ``--help`` tells them."""
+    """Options of every command; each command has a subclass, in the order of its ``--help``."""
 
-    log_format: str = option("text", choices=("text", "json"), help="form of the log lines on stderr; in JSON the last one is the summary")
+    log_format: str = option(
+        "text", choices=("text", "json"), help="format of the log lines on stderr; in JSON the last line is the summary"
+    )
 
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
@@ -57,18 +59,18 @@ class Options:
 
 
 def moment(text: str) -> datetime:
-    """Return a moment as aware UTC from ISO 8601; one without a zone is taken as UTC. From 1970 to 2200, as in the tables."""
+    """Return a time in ISO 8601 as aware UTC; one without a zone counts as UTC. From 1971 to 2199, as in the tables."""
     try:
         parsed = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected ISO 8601 such as 2026-11-21T02:21:13Z, found {text!r}") from None
-    if not 1970 < parsed.year < 2200:  # at the ends a zone could lead out of them
+    if not 1970 < parsed.year < 2200:  # a zone could move the first or last year out of the range
         raise argparse.ArgumentTypeError(f"expected a time from 1971 to 2199, found {text!r}")
     return parsed.replace(tzinfo=timezone.utc) if parsed.tzinfo is None else parsed.astimezone(timezone.utc)
 
 
 def run_name(text: str) -> str:
-    """Return the name of a run: it stands in every commit, where Spark would replace ``${...}`` by a variable of the driver."""
+    """Return the name of a run. Every commit has it, and Spark would replace ``${...}`` there by a variable of the driver."""
     if not 0 < len(text) <= LONGEST_RUN_NAME or not is_text(text) or "${" in text:
         raise argparse.ArgumentTypeError(
             f"expected 1 to {LONGEST_RUN_NAME} characters, none of them a control character, and no ${{, found {text[:50]!r}"
@@ -77,27 +79,27 @@ def run_name(text: str) -> str:
 
 
 def cluster_name(text: str) -> str:
-    """Return a name that tables and logs can repeat."""
+    """Return a name that tables and logs can hold."""
     if not text or not is_text(text):
         raise argparse.ArgumentTypeError(f"expected UTF-8 without control characters, found {text!r}")
     return text
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Return what is listed, separated by commas."""
+    """Return the names of a list that commas separate."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def wait_seconds(text: str) -> float:
-    """Return a length of time; ``inf`` is one too, ``nan`` would never be over."""
+    """Return a number of seconds; ``inf`` is allowed, ``nan`` would never end."""
     seconds = _number(text)
     if not seconds >= 0:
-        raise argparse.ArgumentTypeError(f"expected seconds, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds from 0, found {text!r}")
     return seconds
 
 
 def interval_seconds(text: str) -> float:
-    """Return a length of time in which something can happen."""
+    """Return the seconds of an interval, from 0.1 to one day."""
     seconds = _number(text)
     if not 0.1 <= seconds <= 86_400:
         raise argparse.ArgumentTypeError(f"expected 0.1 to 86400 seconds, found {text!r}")
@@ -105,7 +107,7 @@ def interval_seconds(text: str) -> float:
 
 
 def _number(text: str) -> float:
-    """Return a number; ``nan``, which compares with none, where there is none."""
+    """Return a number; ``nan``, with which every comparison is false, if the text is none."""
     try:
         return float(text)
     except ValueError:
@@ -115,7 +117,7 @@ def _number(text: str) -> float:
 def partition(text: str) -> int:
     """Return the number of a partition."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"expected the number of a partition, found {text[:50]!r}")
+        raise argparse.ArgumentTypeError(f"expected a partition number, found {text[:50]!r}")
     return int(text)
 
 
@@ -124,5 +126,5 @@ def servers(text: str) -> str:
     addresses = [address.strip() for address in text.split(",")]
     for address in addresses:
         if not _ADDRESS.fullmatch(address):
-            raise argparse.ArgumentTypeError(f"expected HOST:PORT, several ones separated by commas, found {on_one_line(address)!r}")
+            raise argparse.ArgumentTypeError(f"expected HOST:PORT, or several separated by commas, found {on_one_line(address)!r}")
     return ",".join(addresses)

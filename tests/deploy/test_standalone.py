@@ -99,5 +99,5 @@ def test_a_worker_that_sees_another_folder_is_found_before_anything_is_written(a
         driver = submit(cluster, archive, tmp_path, place / "warehouse")
         assert driver.end() == 2, driver.said()
     (line,) = [line for line in driver.said().splitlines() if line.startswith("evenkeel: warehouse")]
-    assert re.match(rf"evenkeel: warehouse {place}/warehouse: the worker on \S+ sees another folder there than the driver; name ", line)
+    assert re.match(rf"evenkeel: warehouse {place}/warehouse: the worker on \S+ sees another folder there than the driver; choose ", line)
     assert sorted(os.listdir(place / "warehouse")) == [".evenkeel.lock"]

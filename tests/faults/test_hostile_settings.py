@@ -373,4 +373,4 @@ def test_a_report_replaces_only_reports(
 def test_a_report_goes_to_a_path_of_this_machine(option: str, setting: str) -> None:
     """Before, it went into a folder called ``s3a:``."""
     (line,) = run("report", option, f"s3a://key:{CANARY}@bucket/report.html")
-    assert line.startswith(f"evenkeel: report.{setting}: expected a path of this machine, found s3a://***@bucket/report.html; ")
+    assert line.startswith(f"evenkeel: report.{setting}: expected a path on this machine, found s3a://***@bucket/report.html; ")

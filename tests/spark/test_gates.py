@@ -47,7 +47,7 @@ def test_a_failed_critical_gate_publishes_nothing(
 
 def test_malformed_suite_is_refused(tmp_path: Path) -> None:
     (tmp_path / "nothing.yaml").write_text("[]\n")
-    with pytest.raises(PlatformError, match=r"nothing\.yaml: expected a list of expectations in a file named after a table"):
+    with pytest.raises(PlatformError, match=r"nothing\.yaml: expected a file with the name of a table that contains a list of expectations"):
         gates.read_suites(tmp_path)
     (tmp_path / "nothing.yaml").rename(tmp_path / "runs.yaml")
     (tmp_path / "runs.yaml").write_text("- {type: expect_column_values_to_not_be_null, column: run_id}\n")

@@ -171,9 +171,7 @@ def test_log_other_than_the_one_read_before_is_refused(stored: dict[str, int], m
 
 def test_offsets_removed_before_they_were_read_are_logged(play: Play, caplog: pytest.LogCaptureFixture) -> None:
     assert begin(play, {"c i 0": 0, "c i 1": 0}).work.spans == (Span(0, 2, 9),)
-    assert (
-        caplog.messages[0] == f"lost: offsets 0 to 1 of {OFFSETS_TOPIC}, partition 0, were removed from the cluster before they were read"
-    )
+    assert caplog.messages[0] == f"offsets 0 to 1 of {OFFSETS_TOPIC}, partition 0, are lost: the cluster removed them before they were read"
 
 
 def test_metadata_snapshot_has_the_time_it_was_taken(play: Play) -> None:
@@ -184,9 +182,9 @@ def test_metadata_snapshot_has_the_time_it_was_taken(play: Play) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda play: setattr(play, "cluster_id", "d"), "cluster d answers by now, cluster c was being read"),
+        (lambda play: setattr(play, "cluster_id", "d"), "cluster d answers now, cluster c answered before"),
         (lambda play: play.topic.update(topic_id="j"), "was deleted, or deleted and made again, while it was being read"),
-        (lambda play: play.topic["partitions"].append({}), "has 3 partitions by now, 2 were being read"),
+        (lambda play: play.topic["partitions"].append({}), "has 3 partitions now, it had 2 when reading began"),
     ],
 )
 def test_log_that_changes_while_it_is_read_ends_the_run(change: Callable[[Play], None], message: str, play: Play) -> None:
@@ -206,7 +204,9 @@ def test_the_right_to_read_is_tried_at_the_end_of_a_partition(play: Play) -> Non
 
 
 def test_a_broker_that_sends_nothing_is_not_waited_for(play: Play) -> None:
-    with pytest.raises(ClusterError, match=rf"^b:1: nothing came of {OFFSETS_TOPIC} for 30 s \(the brokers answer, but not to a reader\)"):
+    with pytest.raises(
+        ClusterError, match=rf"^b:1: no answer to a read of {OFFSETS_TOPIC} within 30 s \(the brokers answer other requests\)"
+    ):
         live.LiveInput("b:1", NO_PROPERTIES, lambda: NOW)
     assert 30 < play.moment < 31
 
@@ -247,7 +247,7 @@ def test_silent_broker_is_an_error_with_the_partition(play: Play) -> None:
     play.steps, play.outage = [batch(5, 3, 4)], "no route"
     with pytest.raises(CollectionBrokenError) as broken:
         read(Span(0, 3, 9))
-    assert str(broken.value) == "b:1: nothing came of partition 0 for 3 s, 4 offsets to go (no route)"
+    assert str(broken.value) == "b:1: no records of partition 0 came for 3 s, 4 offsets are left (no route); try again"
     assert play.closed == 1
 
 
@@ -289,7 +289,7 @@ def test_an_executor_without_confluent_kafka_says_so() -> None:
     )
     told = explain(RuntimeError(done.stderr.decode()))
     assert told.startswith("executor on ") and told.endswith(
-        "no package confluent-kafka, Evenkeel's extra kafka; install it for all executors"
+        "found no package confluent-kafka, Evenkeel's extra kafka; install it on all executors"
     )
 
 
@@ -307,7 +307,7 @@ def test_without_input_option_a_live_run_reads_the_cluster_only() -> None:
 
 
 def test_properties_go_with_servers() -> None:
-    with pytest.raises(UsageError, match=r"^--client-properties goes with --bootstrap-servers$"):
+    with pytest.raises(UsageError, match=r"^--client-properties needs --bootstrap-servers$"):
         cli.main(["run", "--client-properties", "f"])
 
 

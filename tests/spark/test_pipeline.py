@@ -179,7 +179,7 @@ def test_tables_that_cannot_be_taken_back_are_worth_another_try(
     with monkeypatch.context() as patched:
         patched.setattr(Warehouse, "recover", fail)
         assert land("second", 2) == 1
-    assert "open: No space left on device; the next run goes on with it" in capsys.readouterr().err
+    assert "open: No space left on device; run again: the next run continues it" in capsys.readouterr().err
     assert land("second", 2) == 0
 
 
@@ -238,7 +238,7 @@ def test_log_counts_landed_skipped_and_quarantined_records(land, capsys: pytest.
     told = capsys.readouterr().err.splitlines()
     assert [line for line in told if "record" in line] == [
         "evenkeel: 3 records read: 1 landed, 0 duplicate, 1 skipped, 1 quarantined",
-        "evenkeel: consumer-offsets: 1 records of kind no_key went to quarantine; see its reason and detail",
+        "evenkeel: consumer-offsets: 1 records of kind no_key went to quarantine; see the columns reason and detail there",
         "evenkeel: consumer-offsets: skipped 1 records of groups with protocol type 'connect'",
     ]
 

@@ -186,7 +186,7 @@ def test_a_flag_with_a_mistake_says_so() -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ([], "the following arguments are required: COMMAND; evenkeel --help tells the options"),
+        ([], "the following arguments are required: COMMAND; evenkeel --help lists the options"),
         (["fly"], "invalid choice: 'fly'"),
         (["run", "--warehous", "w"], "unrecognized arguments: --warehous w"),
         (["report", "--input", "x"], "unrecognized arguments: --input x"),
@@ -196,12 +196,12 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["run", "--format", "described"], "invalid choice: 'described'"),
         (["run", "--fail-on", "fatal"], "invalid choice: 'fatal'"),
         (["run", "--as-of", "yesterday"], "expected ISO 8601 such as 2026-11-21T02:21:13Z, found 'yesterday'"),
-        (["run", "--wait", "nan"], "expected seconds, found 'nan'"),
-        (["run", "--wait", "-1"], "expected seconds, found '-1'"),
-        (["run", "--wait", "long"], "expected seconds, found 'long'"),
-        (["assign", "--since", "2026-01-01"], "--since goes with --recompute or --expand"),
-        (["assign", "--output", "x.parquet"], "--output goes with --expand"),
-        (["assign", "--recompute", "--expand", "g"], "--recompute and --expand exclude each other"),
+        (["run", "--wait", "nan"], "expected a number of seconds from 0, found 'nan'"),
+        (["run", "--wait", "-1"], "expected a number of seconds from 0, found '-1'"),
+        (["run", "--wait", "long"], "expected a number of seconds from 0, found 'long'"),
+        (["assign", "--since", "2026-01-01"], "--since needs --recompute or --expand"),
+        (["assign", "--output", "x.parquet"], "--output needs --expand"),
+        (["assign", "--recompute", "--expand", "g"], "--recompute and --expand cannot be used together"),
         (["assign", "--expand", "g", "--output", __file__], "is there already; name a file that is not"),
         (["run", "--strategies", "rnage"], "strategies: no assignor is called 'rnage'; known are range,"),
         (["run", "--input", "/nowhere"], "input /nowhere: no such file or folder"),
@@ -262,7 +262,7 @@ def test_texts_without_a_time_are_refused_where_they_are_what_was_asked_for(inpu
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "printed.txt", tmp_path / "folder" / "printed.txt"):
         path.write_text(DESCRIBED)
-    with pytest.raises(UsageError, match=r"printed.txt: the text does not tell when it was printed; say so with --as-of"):
+    with pytest.raises(UsageError, match=r"printed.txt: the text has no time of its own; give its time with --as-of"):
         cli.main(["land", "--input", *(str(tmp_path / name) for name in inputs)])
 
 

@@ -181,7 +181,7 @@ def test_a_path_that_java_would_write_otherwise_is_refused(
         return
     with pytest.raises(PlatformError) as error:
         reach.check_names(spark, paths)
-    assert str(error.value).startswith(f"{refused.removeprefix('file:')}: Java would find another name there, since its encoding is ")
+    assert str(error.value).startswith(f"{refused.removeprefix('file:')}: Java would use another file name, because its encoding is ")
 
 
 def test_a_relative_path_has_the_name_of_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_relative_path_has_the_name_of_its_folder(monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path / "josé")
     monkeypatch.setattr(reach, "jvm_encodings", lambda spark: ["ANSI_X3.4-1968"])
     spark: Any = FakeSession()
-    with pytest.raises(PlatformError, match=r"/josé/wh: Java would find"):
+    with pytest.raises(PlatformError, match=r"/josé/wh: Java would use"):
         reach.check_names(spark, ["wh"])
 
 
