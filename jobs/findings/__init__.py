@@ -1,7 +1,7 @@
-"""Findings: what a person should know about one snapshot, from its solutions, their audits, and what happened just before.
+"""Findings: what a person should know about one snapshot, from its solutions, their audits, and the time just before it.
 
-One function a rule, each giving at most one finding a snapshot: what was found, the figures behind it, and what to do. Plain Python: the
-rules run in the workers, beside the audits that they look at. Those on commits are asked of the newest generation of each group alone.
+Each rule is one function. It returns at most one finding a snapshot, with a message, its figures and advice. The rules are plain Python
+and run in the workers, next to the audits that they read. Rules on commits judge only the newest generation of each group.
 """
 
 from jobs.findings.catalogue import COMMIT_RULES, LOOK_RULES, RULES, find

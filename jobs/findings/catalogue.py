@@ -31,17 +31,17 @@ RULES = (
     records.uncertain_topics,
     records.conflicting_records,
 )
-"""On a snapshot, by what it is and what happened before."""
+"""Rules on each snapshot and on the time before it."""
 
 COMMIT_RULES = (commits.unsubscribed_commits, commits.silent_members, commits.busy_coordinator)
-"""On the newest generation of a group, by what has been committed until now."""
+"""Rules on the newest generation of a group and all commits that have landed."""
 
 LOOK_RULES = (looks.grown_topics,)
-"""On the newest generation of a group, by the looks behind it. Their ids are those of rules on snapshots."""
+"""Rules on the newest generation of a group and the metadata snapshots after it. They share their ids with rules on snapshots."""
 
 
 def find(facts: Facts, rules: Sequence[FindingRule[Facts]]) -> Iterator[Finding]:
-    """Yield the findings of one snapshot or group, in the order of the rules: of each rule at most one."""
+    """Yield the findings of one snapshot or group, at most one of each rule, in the order of the rules."""
     for rule in rules:
         finding = rule.find(facts)
         if finding is not None:

@@ -1,7 +1,7 @@
-"""Rules on what groups commit: on the newest generation of each group, by all commits and looks there are.
+"""Rules on commits: they judge the newest generation of each group by all commits and metadata snapshots.
 
-``jobs/audit/commit_findings.py`` finds in Spark what breaks a rule; here it is put into words. A newer generation of the group takes its
-place.
+``jobs/audit/commit_findings.py`` finds in Spark what breaks a rule; this module writes the finding. A newer generation of the group removes
+it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 LEAST_GROWTH_MS = 60_000
-"""How long a member must have had its partitions: clients that commit by themselves do it every five seconds."""
+"""How long a member must have had its partitions: with auto-commit, clients commit every five seconds."""
 
 BUSY_SHARE = 2.0
-"""Offset records of a broker by the mean of all brokers from which it is called hot."""
+"""Ratio of a broker's offset records to the mean of all brokers from which it is hot."""
 
 BUSY_RECORDS_PER_SECOND = 1_000.0
-"""Below it no broker is busy with offset records, however uneven they are: one takes thousands a second, even if each is a commit of its
-own. A commit writes a record for each of its partitions: one group of 250 that commits every five seconds, as clients do by themselves,
-writes 50 a second, and it takes twenty of them."""
+"""Below it no broker is busy with offset records, however uneven they are: a broker takes thousands a second, even if each is a commit of
+its own. A commit writes a record for each of its partitions. A group of 250 partitions with auto-commit writes 50 a second, so it takes
+twenty such groups."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class UnsubscribedTopic:
     """A topic that a group has committed offsets for and no member of its newest generation subscribes to.
 
     Attributes:
-        is_recent: the last of these commits is later than the generation.
+        is_recent: whether the last of these commits is later than the generation.
     """
 
     topic: str
@@ -38,10 +38,10 @@ class UnsubscribedTopic:
 
 @dataclass(frozen=True)
 class SilentMember:
-    """A member for whose partitions the group has never committed anything, although records came in.
+    """A member whose partitions have no commit of the group, although records came in.
 
     Attributes:
-        record_count: that came into them between the first look at them behind the generation, within the last day, and the last.
+        record_count: records that came in between two metadata snapshots of the last day: the first after the generation, and the last.
     """
 
     member_id: str
@@ -52,11 +52,11 @@ class SilentMember:
 
 @dataclass(frozen=True)
 class BusyCoordinator:
-    """A broker that takes more offset records than others, of which this group writes more than any other group.
+    """A broker that takes more offset records than others. This group writes more of them than any other group.
 
     Attributes:
-        offsets_partition: the partition of ``__consumer_offsets`` among its own that takes most.
-        seconds: the time that records were counted over, back from the last one.
+        offsets_partition: the one of its partitions of ``__consumer_offsets`` that takes most.
+        seconds: the length of time, up to the last record, in which records were counted.
         mean_count: of all brokers that lead a partition of ``__consumer_offsets``.
     """
 
@@ -72,7 +72,7 @@ class BusyCoordinator:
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """What the rules ask of one group."""
+    """What the rules use of one group."""
 
     member_count: int
     unsubscribed: Sequence[UnsubscribedTopic] = ()
@@ -86,11 +86,11 @@ class CommitFacts:
     "Offsets are committed for topics that nobody subscribes to",
     when=(
         "The group has committed offsets for a topic that no member of its newest generation subscribes to, and they have not been "
-        "deleted. `warning` where the last of them is later than that generation: somebody outside the group commits under its name."
+        "deleted. It is a `warning` if the last of them is later than that generation: somebody outside the group commits under its name."
     ),
     advice=(
-        "Left-over offsets show as lag that grows and is nobody's: delete them with kafka-consumer-groups --delete-offsets. Where they "
-        "are recent, look for a consumer that assigns partitions by hand, or a tool that resets offsets, with this group's id."
+        "Left-over offsets appear as a growing lag that no member can reduce. Delete them with kafka-consumer-groups --delete-offsets. If "
+        "they are recent, look for a consumer that assigns partitions by hand, or a tool that resets offsets, with this group's id."
     ),
 )
 def unsubscribed_commits(facts: CommitFacts) -> Found | None:
@@ -99,7 +99,7 @@ def unsubscribed_commits(facts: CommitFacts) -> Found | None:
         return None
     names = [one.topic for one in facts.unsubscribed]
     recent = [one.topic for one in facts.unsubscribed if one.is_recent]
-    since = f", and still are for {len(recent)} of them: {listed(recent)}" if recent else ""
+    since = f"; {len(recent)} of them since the newest generation: {listed(recent)}" if recent else ""
     return Found(
         f"Offsets were committed for {counted(len(names), 'topic')} that no member subscribes to: {listed(names)}{since}",
         figures(topic_count=len(names), topics=names, recent_topic_count=len(recent)),
@@ -112,17 +112,17 @@ def unsubscribed_commits(facts: CommitFacts) -> Found | None:
     Severity.WARNING,
     "Members hold partitions and never commit",
     when=(
-        f"Records have come into a member's partitions for {LEAST_GROWTH_MS // 1000} seconds or more since the newest generation, and the "
-        "group has never committed an offset of any of these partitions. Asked only where the capture the group comes from has commits "
-        "at all."
+        "The group has never committed an offset of any of a member's partitions, although records came into them since the newest "
+        f"generation. They came at least {LEAST_GROWTH_MS // 1000} seconds before the last commit of the group's source. The rule needs "
+        "commits of this source."
     ),
     advice=(
         "After a restart these consumers begin where auto.offset.reset says: records are skipped or read again. Switch enable.auto.commit "
-        "on or commit after processing; ignore this where offsets are kept elsewhere (Flink, Spark, a database)."
+        "on, or commit after processing. Ignore this finding if offsets are stored elsewhere (Flink, Spark, a database)."
     ),
 )
 def silent_members(facts: CommitFacts) -> Found | None:
-    """Return the members that read without committing."""
+    """Return the members that read and never commit."""
     if not facts.silent:
         return None
     partition_count = sum(one.partition_count for one in facts.silent)
@@ -147,13 +147,14 @@ def silent_members(facts: CommitFacts) -> Found | None:
     Severity.INFO,
     "One broker takes most of the offset records",
     when=(
-        f"Within the last hour of commits a broker took {BUSY_RECORDS_PER_SECOND:,.0f} offset records a second or more, and "
+        f"Within the last hour of commits a broker took at least {BUSY_RECORDS_PER_SECOND:,.0f} offset records a second. This was at least "
         f"{BUSY_SHARE:.0f} times the mean of all brokers that lead partitions of `__consumer_offsets`. A commit writes a record for each "
-        "of its partitions. Found at the group that writes most of them."
+        "of its partitions. The finding is at the group that writes most of them."
     ),
     advice=(
-        "Let this group commit less often (auto.commit.interval.ms, or a commit for every batch instead of every record), move the "
-        "partition of `__consumer_offsets` to another broker, or rename one of the busiest groups: its name's hash chooses the partition."
+        "Let this group commit less often: raise auto.commit.interval.ms, or commit every batch instead of every record. Or move the "
+        "partition of `__consumer_offsets` to another broker. Or rename one of the busiest groups: the hash of its name chooses the "
+        "partition."
     ),
 )
 def busy_coordinator(facts: CommitFacts) -> Found | None:

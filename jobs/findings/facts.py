@@ -1,4 +1,4 @@
-"""What the rules are told of one snapshot, and how it is put together from what the audit has in hand."""
+"""The facts that rules get of one snapshot, and how the audit gathers them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from schemas.row_types import StoredSnapshot, StoredSolution
 
 @dataclass(frozen=True)
 class SolutionFacts:
-    """What the rules ask of one stored solution.
+    """What the rules use of one stored solution.
 
     Attributes:
-        kafka_version: release whose behaviour was reproduced, None where none was.
-        detail: why there is no assignment, None where there is one.
+        kafka_version: release whose behaviour was reproduced, None if there was none.
+        detail: why there is no assignment, None if there is one.
         violations: as ``assignors.generation.violations.violations`` words them.
-        assignment: None where there is none.
+        assignment: None if there is none.
     """
 
     basis: str
@@ -43,26 +43,26 @@ NOBODY = Generation(0, "", GroupProblem({}, ()), {})
 NOTHING_RECURS = Recurrences()
 
 UNKNOWN = Evidence(0, 0, False, False, False, False, True, None, (), {})
-"""What is shown of a generation that nothing else is known of."""
+"""The evidence of a generation of which nothing else is known."""
 
 
 @dataclass(frozen=True)
 class SnapshotFacts:
-    """What the rules ask of one snapshot.
+    """What the rules use of one snapshot.
 
     Attributes:
-        uncertain_topics: names of subscribed topics with partition counts that no look confirms.
-        has_conflict: several contents were found at the snapshot's place, or at one since the snapshot before, one of them of the group.
-        observed: the members with their claims, the topics that exist, and what each member was given.
-        is_settled: no partition is withheld until its last owner has given it up.
-        evidence: what record and looks show besides: the protocol, whether subscriptions are known, where members run.
-        offered: member id -> the assignors that it offers, in its own order; without members of which they are not known.
-        previous: the generation before in the same incarnation, None where it is not known.
-        window: the moments of the last ``history.WINDOW_MS``, this one last; empty where what happened before is not known.
-        leader_client: client library of the leader, None where its bytes do not tell.
-        recurrences: what happened again and again within an hour or a day until this snapshot.
+        uncertain_topics: names of subscribed topics with partition counts that no metadata snapshot confirms.
+        has_conflict: captures disagreed about this record, or about a record of this group since the previous snapshot.
+        observed: the members with their claims, the topics that exist, and the partitions that each member was given.
+        is_settled: no partition is withheld.
+        evidence: what the record and metadata snapshots show besides: the protocol, whether subscriptions are known, where members run.
+        offered: member id -> the assignors that it offers, in its own order; members whose assignors are not known are missing.
+        previous: the generation before in the same incarnation, None if it is not known.
+        window: the moments of the last ``history.WINDOW_MS``, this one last; empty if the time before is not known.
+        leader_client: client library of the leader, None if its bytes do not show it.
+        recurrences: what happened repeatedly within an hour or a day before this snapshot.
         rebalance_timeouts_ms: member id -> how long the coordinator waits for it in a rebalance: ``max.poll.interval.ms`` of the clients of
-            Java and librdkafka. None where the source does not tell.
+            Java and librdkafka. None if the source does not show it.
     """
 
     uncertain_topics: Sequence[str]
@@ -80,7 +80,7 @@ class SnapshotFacts:
 
     @property
     def strategy(self) -> str:
-        """Return the group's own assignor, ``''`` where it has none."""
+        """Return the group's own assignor, ``''`` if it has none."""
         return self.observed.strategy
 
     @property
@@ -90,11 +90,11 @@ class SnapshotFacts:
 
     @property
     def has_subscriptions_recorded(self) -> bool:
-        """Return whether the record says what each member subscribes to, and an assignor gave out the partitions."""
+        """Return whether the record has the subscriptions of each member and an assignor assigned the partitions."""
         return self.evidence.has_subscriptions and not self.evidence.is_conversion
 
     def observed_violations(self, code: str) -> list[str]:
-        """Return the places at which the observed assignment has a violation of this code."""
+        """Return the partitions for which the observed assignment has a violation of this code."""
         texts = (text for solution in self.solutions if solution.basis == OBSERVED for text in solution.violations)
         return [partition for found, _, partition in (text.partition(" ") for text in texts) if found == code]
 
@@ -106,10 +106,10 @@ def gather_facts(
     audits: Sequence[Audit],
     history: GroupHistory,
 ) -> SnapshotFacts:
-    """Return the facts of the group's next snapshot, which the history takes in.
+    """Return the facts of the group's next snapshot, and add it to the history.
 
     Args:
-        row: of the snapshot, as ``jobs.audit.run.history_rows`` reads it.
+        row: the snapshot, as ``jobs.audit.run.history_rows`` reads it.
         solved: rows of the snapshot's solutions.
         audits: of the solutions, in their order.
     """

@@ -1,7 +1,7 @@
-"""What happened to a group lately: the moments that rules on restarts, storms and flapping look back on.
+"""The recent history of a group: the moments that rules on restarts, storms and flapping use.
 
-A moment tells only what differs between a generation and the one before it. So an audit that begins one generation before the window finds
-the same as an audit of everything.
+A moment has only the differences between a generation and the one before it. So an audit that begins one generation before the window
+gives the same result as an audit of everything.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from assignors.model import Member, TopicPartition
 from assignors.replay.recurrence import Seat
 
 WINDOW_MS = RETURN_MS
-"""How far rules look back, by the records' times: as far as triggers do, so that an audit need not read more for either."""
+"""How far rules look back, by the times of records: as far as triggers do, so that an audit reads no more for rules than for triggers."""
 
 STICKY = frozenset({"sticky", "cooperative-sticky"})
 _BARE_GENERATION_BYTES = 4
 _FIRST_GENERATION = 1
 
-Held = tuple[TopicPartition, Owner]
-"""A partition and who has it."""
+OwnedPartition = tuple[TopicPartition, Owner]
+"""A partition and its owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Passage:
     """A member that left its seat or came to it.
 
     Attributes:
-        remembers: it came with a generation of this group in its assignor's bytes, as a new process cannot: its consumer had been in the
-            group before, was put out or had unsubscribed, and joined again. The sticky assignors write one, of Java and librdkafka.
+        remembers: its assignor's bytes name a generation of this group, which a new process cannot know: the consumer had been in the
+            group, was removed or had unsubscribed, and joined again. The sticky assignors of Java and librdkafka write a generation.
     """
 
     seat: Seat
@@ -46,7 +46,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """An instance id that another process took over while the one before was still a member; origins are client id and host."""
+    """An instance id that another process took over while the process before was still a member; origins are client id and host."""
 
     instance_id: str
     before: Seat
@@ -55,19 +55,19 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One generation as what happened in it.
+    """What happened in one generation.
 
     Attributes:
-        is_rebalance: its assignor ran anew: no hand-over of the generation before, no rewrite, and no generation is missing in between.
-            Of a consumer-protocol group one a target, however many epochs share it.
-        is_explained: the record shows some reason for it.
+        is_rebalance: its assignor ran again: it is no hand-over and no rewrite, and no generation is missing before it. A
+            consumer-protocol group has one rebalance for each target, however many epochs share it.
+        is_explained: the record shows a reason for it.
         member_count: the larger of before and now.
-        left, came: the members with a seat that left and came, those that took a seat over in both.
+        left, came: the members with a seat that left and came; a member that took over a seat is in both.
         seat_counts: how many members the seats in ``left`` had before.
-        is_independent: nobody left or came, and it completes nothing: what moved did so for another reason.
-        moved: every partition that went from one owner to another, with the owner that has it now.
+        is_independent: no member left or came, and it is no follow-up and no rewrite: partitions moved for another reason.
+        moved: every partition that went from one owner to another, with its owner now.
         withheld: every partition that a cooperative assignor took from its owner and gave to nobody yet, with that owner.
-        given: every partition that was withheld until now, with the owner that has it now.
+        given: every partition that was withheld until now, with its owner now.
     """
 
     generation: int
@@ -80,14 +80,14 @@ class Moment:
     seat_counts: Mapping[Seat, int] = field(default_factory=dict)
     is_independent: bool = True
     takeovers: tuple[Takeover, ...] = ()
-    moved: frozenset[Held] = frozenset()
-    withheld: frozenset[Held] = frozenset()
-    given: frozenset[Held] = frozenset()
+    moved: frozenset[OwnedPartition] = frozenset()
+    withheld: frozenset[OwnedPartition] = frozenset()
+    given: frozenset[OwnedPartition] = frozenset()
 
 
 @dataclass
 class GroupHistory:
-    """The moments of one group, fed with its generations in order."""
+    """The moments of one group. It takes the generations of the group in order."""
 
     _incarnation: int | None = None
     _previous: Generation | None = None
@@ -97,11 +97,11 @@ class GroupHistory:
     def advance(self, generation: AuditedGeneration, observed: Generation, audit: Audit) -> tuple[Generation | None, tuple[Moment, ...]]:
         """Return the observed generation before, and the window that ends with this one.
 
-        The window is empty for looks: what happened between two of them is not known, nor when.
+        The window is empty for polls: what happened between two of them, and when, is not known.
 
         Args:
             observed: the generation as it was observed.
-            audit: of what was observed.
+            audit: the audit of the observed assignment.
         """
         if generation.incarnation != self._incarnation:
             self._incarnation, self._previous, self._before, self._window = generation.incarnation, None, None, ()
@@ -150,9 +150,9 @@ def _has_gone(one: Participant, other: Participant | None) -> bool:
 
 
 def _remembers(member: Member, strategy: str) -> bool:
-    """Return whether a member that joined names a generation it was in; the first of a group is 1.
+    """Return whether a member that joined names a generation that it was in; the first of a group is 1.
 
-    Java's cooperative assignor writes the generation alone, everything else a previous assignment and behind it the generation.
+    Java's cooperative assignor writes only the generation. All others write a previous assignment and then the generation.
     """
     data = member.user_data
     if not data or strategy not in STICKY:
@@ -171,13 +171,13 @@ def _takeovers(earlier: Mapping[Owner, Participant], current: Mapping[Owner, Par
             yield Takeover(owner[1], then.origin, now.origin)
 
 
-def _movements(before: Evidence, now: Evidence, difference: Difference | None) -> dict[str, frozenset[Held]]:
-    """Return the fields of a moment that tell of partitions; none where the generation before is not known."""
+def _movements(before: Evidence, now: Evidence, difference: Difference | None) -> dict[str, frozenset[OwnedPartition]]:
+    """Return the fields of a moment that are about partitions; none if the generation before is not known."""
     if difference is None:
         return {}
     losers: dict[str | None, Owner] = {one.member_id: one.owner for one in before.participants}
     owners: dict[str | None, Owner] = {one.member_id: one.owner for one in now.participants}
-    fields: dict[str, set[Held]] = {"moved": set(), "withheld": set(), "given": set()}
+    fields: dict[str, set[OwnedPartition]] = {"moved": set(), "withheld": set(), "given": set()}
     for row in difference.movements:
         partition = (row.topic, row.partition)
         if row.kind in (REVOKED, REASSIGNED):
@@ -186,4 +186,4 @@ def _movements(before: Evidence, now: Evidence, difference: Difference | None) -
             fields["given"].add((partition, owners[row.member_id]))
         elif row.cause == WITHHELD:
             fields["withheld"].add((partition, losers[row.previous_member_id]))
-    return {name: frozenset(held) for name, held in fields.items()}
+    return {name: frozenset(pairs) for name, pairs in fields.items()}

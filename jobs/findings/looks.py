@@ -1,6 +1,6 @@
-"""The rule on what looks show behind the newest generation of a group: partitions that the topics have got since.
+"""The rule on partitions that only metadata snapshots after the newest generation of a group show.
 
-``jobs/audit/look_findings.py`` finds in Spark what breaks it; here it is put into words. A newer generation of the group takes its place.
+``jobs/audit/look_findings.py`` finds in Spark what breaks it; this module writes the finding. A newer generation of the group removes it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from jobs.findings.rule import Found, counted, figures, listed, rule
 from schemas.vocabulary import Rule, Severity
 
 SEEN_AT = "seen_at"
-"""Evidence that only findings of this rule have: the time of the first look that shows the partitions, UTC."""
+"""Evidence that only findings of this rule have: the time of the first metadata snapshot that shows the partitions, UTC."""
 
 LEADERS_LOOK_MS = 300_000
-"""How often a leader looks for new partitions, if nothing else is set (``metadata.max.age.ms``)."""
+"""How often a leader looks for new partitions by default (``metadata.max.age.ms``)."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class GrownTopic:
     """A subscribed topic that has more partitions than the newest generation of a group was given.
 
     Attributes:
-        known_count: partitions that the topic had for the generation; 0 where it did not exist.
-        partition_count: partitions in the newest look.
-        seen_at_ms: time of the first look since which it has more than ``known_count``.
+        known_count: partitions that the topic had for the generation; 0 if it did not exist.
+        partition_count: partitions in the newest metadata snapshot.
+        seen_at_ms: time of the first metadata snapshot since which it has more than ``known_count``.
     """
 
     topic: str
@@ -38,11 +38,11 @@ class GrownTopic:
 
 @dataclass(frozen=True)
 class GrowthFacts:
-    """What the rule asks of one group.
+    """What the rule uses of one group.
 
     Attributes:
-        looked_until_ms: time of the newest look at the cluster.
-        known_until_ms: time of the last record of the source that tells of the group; None where that is not known.
+        looked_until_ms: time of the newest metadata snapshot of the cluster.
+        known_until_ms: time of the last record of the group's source; None if it is not known.
     """
 
     is_consumer_protocol: bool
@@ -55,11 +55,11 @@ class GrowthFacts:
     Rule.PARTITIONS_LEFT_OUT,
     Severity.WARNING,
     "Partitions are left out",
-    when="A look later than the newest generation shows more partitions of a subscribed topic than there were for it.",
+    when="A metadata snapshot later than the newest generation shows more partitions of a subscribed topic than the generation had.",
     advice=LOOK_FOR_THEM,
 )
 def grown_topics(facts: GrowthFacts) -> Found | None:
-    """Return the partitions that only looks behind the newest generation show."""
+    """Return the partitions that only metadata snapshots after the newest generation show."""
     if not facts.grown:
         return None
     partitions = [f"{one.topic}-{number}" for one in facts.grown for number in range(one.known_count, one.partition_count)]
@@ -68,7 +68,7 @@ def grown_topics(facts: GrowthFacts) -> Found | None:
     is_over = facts.known_until_ms is not None and until_ms - seen_at_ms >= LEADERS_LOOK_MS
     return Found(
         f"Nobody was given {counted(len(partitions), 'partition')} that the group's topics have got since its newest generation: "
-        f"{listed(partitions)}. A look at {_text(seen_at_ms)} is the first to show "
+        f"{listed(partitions)}. The metadata snapshot of {_text(seen_at_ms)} is the first to show "
         + ("it" if len(partitions) == 1 else "them" if len({one.seen_at_ms for one in facts.grown}) == 1 else "some of them"),
         figures(left_out_count=len(partitions), partitions=partitions) | {SEEN_AT: _text(seen_at_ms)},
         Severity.CRITICAL if is_over else None,

@@ -1,4 +1,4 @@
-"""Rules on one settled assignment: who reads what, twice, never, or nothing."""
+"""Rules on one assignment: partitions with several owners or none, idle members, and uneven loads."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from jobs.findings.streams import idle_instances
 from schemas.vocabulary import Rule, Severity
 
 CROWDED_RATIO = 1.5
-"""Largest by mean load from which range crowds a member. Below it the remainders of a few large topics explain the difference: with at
-least twice as many partitions as members in every topic no member can have more than this."""
+"""Ratio of the largest to the mean load from which range crowds a member.
+
+Below it the remainders of a few large topics explain the difference: if every topic has at least twice as many partitions as members, no
+member can have more than this."""
 
 CROWDED_GAP = 2
-"""Partitions between the most and the least loaded member from which an even split would do better; 1 is even already."""
+"""Partitions between the most and the least loaded member from which a more even split is possible; 1 is even already."""
 
 RANGES = ("range", "server-range")
-"""The assignors that deal out every topic for itself, from the first member on."""
+"""The assignors that assign each topic on its own and begin with the first member."""
 
-BY_BROKERS = (
-    "set group.remote.assignor=uniform in all members (where it is not set, the first of the brokers' group.consumer.assignors counts)"
-)
-"""How a group of the consumer protocol comes by another assignor (KIP-848): it has none of its clients'."""
+BY_BROKERS = "set group.remote.assignor=uniform in all members (the default is the first of the brokers' group.consumer.assignors)"
+"""How a group of the consumer protocol gets another assignor (KIP-848): it cannot use one of its clients."""
 
-SPREAD = "Let the assignor spread the load: sticky or cooperative-sticky, and equal subscriptions in all members."
-SPREAD_BY_BROKERS = f"Let the brokers spread the load: {BY_BROKERS}, and give all members equal subscriptions."
+SPREAD = "Let the assignor spread the load: use sticky or cooperative-sticky, and give all members equal subscriptions."
+SPREAD_BY_BROKERS = f"Let the brokers spread the load: {BY_BROKERS}. Give all members equal subscriptions."
 
 UNCROWD = (
-    "Unless the topics are joined partition by partition, use cooperative-sticky or roundrobin: the audits of these strategies show what "
+    "Unless the topics are joined partition by partition, use cooperative-sticky or roundrobin. The audits of these strategies show what "
     "they would give."
 )
 UNCROWD_BY_BROKERS = f"Unless the topics are joined partition by partition, {BY_BROKERS}."
 
 
-TWICE = "Records are processed twice. Restart the group's consumers; look for a leader with a faulty assignor."
+TWICE = "Records are processed twice. Restart the group's consumers, and look for a leader with a faulty assignor."
 TWICE_BY_BROKERS = "Records are processed twice. Look for a faulty assignor among the brokers' group.consumer.assignors."
 
 LOOK_FOR_THEM = (
     "Nobody reads these partitions before the next rebalance. A leader looks for new ones every metadata.max.age.ms (5 minutes). If they "
-    "stay away, restart a consumer, and look for a leader that may not see the topic (ACLs) or has a faulty assignor."
+    "are still left out then, restart a consumer. Look for a leader that may not see the topic (ACLs) or has a faulty assignor."
 )
 LOOK_FOR_THEM_BY_BROKERS = (
-    "Nobody reads these partitions before the next group epoch, which the coordinator begins by itself when it learns of new ones. If they "
-    "stay away, look at its log, and for a faulty assignor among the brokers' group.consumer.assignors."
+    "Nobody reads these partitions before the next group epoch, which the coordinator begins by itself when it sees new ones. If they are "
+    "still left out later, read its log, and look for a faulty assignor among the brokers' group.consumer.assignors."
 )
 
 
@@ -64,10 +64,10 @@ def _held(snapshot: SnapshotFacts) -> Holdings:
     Severity.CRITICAL,
     "A partition has several owners",
     when="One partition was given to several members at once.",
-    advice=f"{TWICE} Under the consumer protocol look for it among the brokers' group.consumer.assignors.",
+    advice=f"{TWICE} Under the consumer protocol, look for one among the brokers' group.consumer.assignors.",
 )
 def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
-    """Return the partitions that were given to several members; one that is twice in a member's list is read once."""
+    """Return the partitions that were given to several members. A partition that is twice in one member's list is read once."""
     several = {f"{topic}-{partition}" for topic, partition in _held(snapshot).owners_in(layout_of(snapshot.problem)).multiply_owned}
     shared = [topic_partition for topic_partition in snapshot.observed_violations("multiply_owned") if topic_partition in several]
     if not shared:
@@ -84,18 +84,18 @@ def multiple_owners(snapshot: SnapshotFacts) -> Found | None:
     Severity.CRITICAL,
     "Partitions are left out",
     when=(
-        "A partition exists, members subscribe to its topic, and none was given it. `warning` where all of these are new to the group "
-        "since the generation before: its leader may not have heard of them yet. Partitions that a cooperative assignor keeps back for "
-        "one rebalance do not count, nor do topics that no look at the cluster confirms. Also where only a look later than the group's "
-        "newest generation shows the partitions: its evidence has `seen_at`, the time of the first such look. That is a `warning` until "
-        "five minutes later, by looks and by the records of the group's source."
+        "A partition exists, members subscribe to its topic, and no member was given it. It is a `warning` if all these partitions are new "
+        "to the group since the generation before: its leader may not know them yet. Withheld partitions do not count, nor do topics that "
+        "no metadata snapshot confirms. The rule also holds if only a metadata snapshot after the group's newest generation shows the "
+        "partitions. Then the evidence has `seen_at`, the time of the first such snapshot. This is `critical` only if there is a metadata "
+        "snapshot, and a record of the group's source, five minutes after `seen_at` or later. Until then it is a `warning`."
     ),
-    advice=f"{LOOK_FOR_THEM} Under the consumer protocol the coordinator looks, and brokers have the assignors.",
+    advice=f"{LOOK_FOR_THEM} Under the consumer protocol, the coordinator looks for new partitions, and the brokers have the assignors.",
 )
 def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
     """Return the partitions of subscribed topics that nobody was given.
 
-    Where a topic is known by an id alone, it may be one of those that are missing by name.
+    None if some topic is known only by its id: it may be one of those that seem to be missing.
     """
     if not _can_judge_loads(snapshot) or any(topic.startswith(UNRESOLVED) for topic in _held(snapshot).topics):
         return None
@@ -118,10 +118,10 @@ def left_out_partitions(snapshot: SnapshotFacts) -> Found | None:
 
 @dataclass(frozen=True)
 class _Idle:
-    """The members that could read something and were given nothing, but for those whose topics have a partition that nobody has.
+    """The members that subscribe to an existing topic and were given nothing, without those whose topics have an unassigned partition.
 
     Attributes:
-        spared: those that could take a partition over from a member with several.
+        spared: those that could get a partition from a member with several.
         surplus: those for which there is no partition.
     """
 
@@ -149,15 +149,16 @@ def _idle_members(snapshot: SnapshotFacts) -> _Idle:
     Severity.WARNING,
     "Members are idle though others have several partitions",
     when=(
-        "A member has nothing while another has two or more partitions, one of them of a topic that the idle one subscribes to as well. "
-        "Not reported beside `range_crowded`, which says why. Where nobody has several and some are left out, that is "
-        "`partitions_left_out`. `info` where the source does not tell what members subscribe to. Of Kafka Streams, whose tasks are sets of "
-        "partitions, only an application is reported of which one instance has everything: `info` if all others are new to it."
+        "A member has no partition. Another has two or more, one of them of a topic that the idle member subscribes to as well. It is "
+        "not reported together with `range_crowded`, which gives the reason. If no member has several partitions and some are left out, "
+        "the rule is `partitions_left_out`. It is `info` if the source does not show subscriptions. A Kafka Streams application is "
+        "reported only if one instance has all partitions, since its tasks are sets of partitions. This is `info` if all other instances "
+        "are new to the group."
     ),
     advice=f"{SPREAD} Under the consumer protocol: {SPREAD_BY_BROKERS}",
 )
 def idle_members(snapshot: SnapshotFacts) -> Found | None:
-    """Return the members that have nothing although another one could spare something."""
+    """Return the members that have nothing although another member could give up a partition."""
     if not snapshot.is_settled or snapshot.evidence.is_conversion or _crowding(snapshot) is not None:
         return None
     if snapshot.strategy == STREAMS:
@@ -167,7 +168,7 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
         return None
     most = max(_held(snapshot).loads)
     members = len(snapshot.problem.members)
-    doubt = "" if snapshot.evidence.has_subscriptions else "; what they subscribe to is not known"
+    doubt = "" if snapshot.evidence.has_subscriptions else "; their subscriptions are not known"
     others = f"another has up to {counted(most, 'partition')}"
     return Found(
         f"{part_of(len(idle), members, 'member', 'has', 'have')} nothing to read, while {others}: {listed(idle)}{doubt}",
@@ -182,10 +183,10 @@ def idle_members(snapshot: SnapshotFacts) -> Found | None:
     Severity.INFO,
     "More members than partitions",
     when=(
-        "A member has nothing, every other that reads its topics has a single partition, and none of these topics' partitions is left out. "
-        "Not reported for Kafka Streams."
+        "A member has no partition. Every other member that reads its topics has a single one. No partition of these topics is left out. "
+        "Kafka Streams is not reported."
     ),
-    advice="Fine as a standby. Else stop the members that have nothing to read, or add partitions to the topics.",
+    advice="This is fine for a standby. Otherwise stop the members that have nothing to read, or add partitions to the topics.",
 )
 def surplus_members(snapshot: SnapshotFacts) -> Found | None:
     """Return the members for which there is no partition."""
@@ -212,7 +213,7 @@ class _Crowding:
 
 
 def _crowding(snapshot: SnapshotFacts) -> _Crowding | None:
-    """Return the loads where range crowds a member that an even split would relieve, None elsewhere."""
+    """Return the loads if range crowds a member that would have fewer in an even split, else None."""
     if snapshot.strategy not in RANGES or not _can_judge_loads(snapshot):
         return None
     counts = existing_partition_counts(snapshot.problem)
@@ -232,14 +233,14 @@ def _crowding(snapshot: SnapshotFacts) -> _Crowding | None:
     Severity.WARNING,
     "Range crowds the first members",
     when=(
-        "All members subscribe to the same topics, the assignor is range, and the most loaded member has at least "
-        f"{CROWDED_RATIO} times the mean and {CROWDED_GAP} partitions more than the least loaded one. Range deals out every topic from the "
-        "first member on, so that many small topics all go to the same few."
+        "All members subscribe to the same topics, and the assignor is range. The most loaded member has at least "
+        f"{CROWDED_RATIO} times the mean, and at least {CROWDED_GAP} partitions more than the least loaded one. Range assigns each topic "
+        "on its own and begins with the first member. So many small topics all go to the same few members."
     ),
     advice=f"{UNCROWD} Under the consumer protocol: {UNCROWD_BY_BROKERS}",
 )
 def crowded_range(snapshot: SnapshotFacts) -> Found | None:
-    """Return the loads of a group whose range assignor gives the same members something of every topic."""
+    """Return the loads of a group whose range assignor gives the same few members partitions of every topic."""
     found = _crowding(snapshot)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""``docs/findings.md``, made from the catalogue: ``python -m jobs.findings.page > docs/findings.md``."""
+"""Makes ``docs/findings.md`` from the catalogue: ``python -m jobs.findings.page > docs/findings.md``."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ CATALOGUE = (*RULES, *COMMIT_RULES)
 
 HEAD = """# Findings
 
-Made from `jobs/findings/`. Every run looks at every snapshot of a group with these rules, and stores in `findings` what a person should
-know: a row for each snapshot in which a rule holds, with the figures in `evidence`. What persists is found in every snapshot; the report
-shows a group's findings of one rule together, as found last. `--fail-on SEVERITY` makes a run with such findings exit with 4.
+This page is made from `jobs/findings/`. Evenkeel applies these rules to every snapshot of a group. The table `findings` has one row for
+each snapshot in which a rule holds, with the figures in `evidence`. A lasting problem is found in every snapshot. The report shows a
+group's findings of one rule together, with the text of the newest one. `--fail-on SEVERITY` makes a run exit with 4 if it has a new
+finding of this severity or a worse one.
 
 * `critical`: records are not read, or are read twice.
-* `warning`: someone should look at it during the day.
+* `warning`: someone should check it during the day.
 * `info`: worth knowing, often intended.
 
-Rules judge one snapshot and, for restarts, storms and flapping, what records tell of the minutes before it. Idle members, loads and
-partitions left out are judged in settled snapshots only, in which no cooperative hand-over is open. What a source does not tell
-is not guessed: text of `kafka-consumer-groups` names no subscriptions, so that rules on them find nothing there, and idle members are an
-`info`.
+Rules judge one snapshot. Rules on restarts, storms and flapping also use the records of the minutes, hours and days before it. Idle
+members, loads and partitions left out are judged only in settled snapshots, in which no cooperative hand-over is open. Evenkeel does not
+guess what a source does not show. Text of `kafka-consumer-groups` shows no subscriptions, so rules on subscriptions find nothing there,
+and idle members are an `info`.
 
-The last three rules judge the newest generation of each group, by all commits and looks that have landed: their findings come and go
-with these, and go with a newer generation. So does `partitions_left_out` where a later look shows the partitions.
+The last three rules judge only the newest generation of each group, with all commits and metadata snapshots that have landed. Their
+findings appear and disappear as more of these land, and disappear with a newer generation. The same holds for `partitions_left_out` if
+only a later metadata snapshot shows the partitions.
 
 | rule | severity | title |
 |---|---|---|
@@ -33,7 +35,7 @@ with these, and go with a newer generation. So does `partitions_left_out` where 
 
 
 def to_markdown() -> str:
-    """Return the page on all rules."""
+    """Return the page of all rules."""
     lines = "".join(f"| [`{rule.rule_id}`](#{rule.rule_id}) | {rule.severity} | {rule.title} |\n" for rule in CATALOGUE)
     return "\n".join([HEAD + lines, *(_section(rule) for rule in CATALOGUE)])
 

@@ -1,4 +1,4 @@
-"""Rules on how a group rebalances: assignors, rebalance protocols, and the claims that members come with."""
+"""Rules on how a group rebalances: assignors, rebalance protocols, and the claims of members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _is_classic(snapshot: SnapshotFacts) -> bool:
 
 
 def _stayed(snapshot: SnapshotFacts) -> Iterator[Member]:
-    """Yield the members that joined again since the generation before."""
+    """Yield the members that were in the generation before and joined again."""
     previous = snapshot.previous
     if previous is None or previous.generation == snapshot.observed.generation:
         return
@@ -31,19 +31,19 @@ def _stayed(snapshot: SnapshotFacts) -> Iterator[Member]:
     Severity.WARNING,
     "Members give up everything in a cooperative group",
     when=(
-        "The assignor is cooperative-sticky, and a member that stayed claims nothing of what it held in the generation before, or offers "
-        "an eager assignor beside members that offer none."
+        "The assignor is cooperative-sticky. A member that stayed claims none of its partitions of the generation before, or offers an "
+        "eager assignor while other members offer none."
     ),
     advice=(
-        "A consumer that lists an eager assignor beside cooperative-sticky stops for every rebalance. Finish the upgrade: restart the "
-        "members one by one with cooperative-sticky alone in partition.assignment.strategy."
+        "A consumer that lists an eager assignor and cooperative-sticky stops for every rebalance. Finish the upgrade: restart the "
+        "members one by one with only cooperative-sticky in partition.assignment.strategy."
     ),
 )
 def mixed_protocols(snapshot: SnapshotFacts) -> Found | None:
-    """Return the members that behave eagerly in a group whose assignor is cooperative, or that will.
+    """Return the members that behave eagerly, or will do so, in a group whose assignor is cooperative.
 
-    A member that claims nothing may never have learned of what it was given. So it counts only where it names the generation before as
-    the one it was in (subscription version 2, KIP-792). Kafka Streams has one assignor and no list: it is eager where upgrade.from says so.
+    A member that claims nothing may never have received its assignment. So it counts only if it names the generation before as its own
+    (subscription version 2, KIP-792). Kafka Streams has one assignor and no list: it is eager if upgrade.from says so.
     """
     if not _is_classic(snapshot) or snapshot.strategy not in COOPERATIVE or snapshot.strategy == STREAMS:
         return None
@@ -73,8 +73,8 @@ def mixed_protocols(snapshot: SnapshotFacts) -> Found | None:
     Rule.ASSIGNOR_NOT_SHARED,
     Severity.INFO,
     "An assignor that only some members offer",
-    when="Every member tells which assignors it offers, and one of them is not offered by all: the group cannot select it.",
-    advice="Set partition.assignment.strategy to the same list in all members. It is so for a while when the list is being changed.",
+    when="The assignors that each member offers are known, and one of them is not offered by all members. The group cannot select it.",
+    advice="Set partition.assignment.strategy to the same list in all members. The lists differ for a while when they are being changed.",
 )
 def unshared_assignors(snapshot: SnapshotFacts) -> Found | None:
     """Return the assignors that some members offer and others do not."""
@@ -96,18 +96,18 @@ def unshared_assignors(snapshot: SnapshotFacts) -> Found | None:
     Rule.UPGRADE_BLOCKED,
     Severity.INFO,
     "The group cannot move to the consumer protocol as it is",
-    when="A classic group uses an assignor without a counterpart in brokers: one that Kafka does not come with, or that of Kafka Streams.",
+    when="A classic group uses an assignor without a counterpart in brokers: one that is not Kafka's, or that of Kafka Streams.",
     advice=(
-        "Brokers refuse to upgrade a running group whose assignments carry bytes of such an assignor, and afterwards only brokers' "
+        "Brokers do not upgrade a running group whose assignments have bytes of such an assignor. After an upgrade only the brokers' "
         "assignors exist (KIP-848). Switch to one of Kafka's assignors first, or stop the group and start it with group.protocol=consumer. "
-        "Kafka Streams has a protocol of its own (KIP-1071)."
+        "Kafka Streams has its own protocol (KIP-1071)."
     ),
 )
 def blocked_upgrade(snapshot: SnapshotFacts) -> Found | None:
-    """Return the assignor that keeps a group from the consumer protocol."""
+    """Return the assignor because of which a group cannot move to the consumer protocol."""
     if not _is_classic(snapshot) or not snapshot.strategy or snapshot.strategy in BUILT_IN:
         return None
-    what = "deals out the tasks of Kafka Streams" if snapshot.strategy == STREAMS else "is not one of Kafka's"
+    what = "assigns the tasks of Kafka Streams" if snapshot.strategy == STREAMS else "is not one of Kafka's"
     return Found(
         f"The group's assignor {snapshot.strategy} {what}: it has no counterpart in the consumer protocol",
         figures(strategy=snapshot.strategy),
@@ -118,14 +118,14 @@ def blocked_upgrade(snapshot: SnapshotFacts) -> Found | None:
     Rule.STALE_CLAIMS,
     Severity.INFO,
     "Claims of an older generation",
-    when="A member that was in the generation before claims partitions of one still older.",
+    when="A member that was in the generation before claims partitions of a still older generation.",
     advice=(
         "The member did not finish the last rebalance, and sticky assignors prefer the claims of others. Rebalances follow each other too "
-        "fast, or the member is slow to join: compare max.poll.interval.ms with the time it takes for a batch."
+        "fast, or the member joins slowly. Compare max.poll.interval.ms with the time that it needs for a batch."
     ),
 )
 def stale_claims(snapshot: SnapshotFacts) -> Found | None:
-    """Return the members that come with claims of a generation before the last one."""
+    """Return the members whose claims are older than the generation before."""
     if snapshot.previous is None or not _is_classic(snapshot):
         return None
     stale, previous = [], snapshot.previous.generation
@@ -141,6 +141,6 @@ def stale_claims(snapshot: SnapshotFacts) -> Found | None:
     oldest = min(stale)[0]
     claiming = part_of(len(stale), len(snapshot.problem.members), "member", "claims", "claim")
     return Found(
-        f"{claiming} partitions of a generation before {previous}, down to {oldest}",
+        f"{claiming} partitions of generations before {previous}; the oldest is {oldest}",
         figures(member_count=len(stale), oldest_generation=oldest, previous_generation=previous, members=[name for _, name in stale]),
     )

@@ -1,4 +1,4 @@
-"""Rules on what is known: what looks and captures leave open, and results that no assignor gives."""
+"""Rules on unconfirmed topics, contradicting captures, and assignors whose result is missing or unexpected."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from jobs.findings.rule import LISTED, Found, counted, figures, listed, rule
 from schemas.vocabulary import WITHOUT_RESULT, Basis, Conformance, Rule, Severity, Status
 
 MOST_LOADS = 20
-"""Loads that evidence lists, the largest first."""
+"""How many loads evidence lists, the largest first."""
 
 
-OTHER_LIBRARY = "Look at the leader's client library: others implement assignors of the same name differently, some with faults."
-OTHER_RELEASE = "Under the consumer protocol look at the brokers' release, and at what group.consumer.assignors names there."
+OTHER_LIBRARY = "Check the leader's client library: others implement assignors of the same name differently, some with faults."
+OTHER_RELEASE = "Under the consumer protocol, check the brokers' release and their group.consumer.assignors."
 
 
 @rule(
@@ -24,18 +24,18 @@ OTHER_RELEASE = "Under the consumer protocol look at the brokers' release, and a
     Severity.INFO,
     "Partition counts are not confirmed",
     when=(
-        "A subscribed topic is in no look at the cluster, or in none that fits what the members were given. Or the first look that shows "
-        "it is later than the generation, and nobody was given its last partitions: they may have been added since."
+        "A subscribed topic is in no metadata snapshot, or in none that fits the partitions that members were given. Or the first metadata "
+        "snapshot that has it is later than the generation, and nobody was given its last partitions: they may be new."
     ),
-    advice="Record the cluster's metadata more often, or land the looks that are missing.",
+    advice="Record the topic metadata more often, or land the missing metadata snapshots.",
 )
 def uncertain_topics(snapshot: SnapshotFacts) -> Found | None:
-    """Return the topics that are in no look at the cluster, or in none that fits."""
+    """Return the topics that are in no metadata snapshot, or in none that fits."""
     names = snapshot.uncertain_topics
     if not names:
         return None
     return Found(
-        f"{counted(len(names), 'topic has a partition count', 'topics have partition counts')} that no look at the cluster confirms: "
+        f"{counted(len(names), 'topic has a partition count', 'topics have partition counts')} that no metadata snapshot confirms: "
         f"{listed(names)}",
         figures(topic_count=len(names), topics=names),
     )
@@ -47,19 +47,19 @@ def uncertain_topics(snapshot: SnapshotFacts) -> Found | None:
     "The assignment is not Kafka's",
     when=(
         "The group's own assignor, run on the same subscriptions and claims, gives other loads than the members have. The evidence names "
-        "the partitions that would be with another member, the loads of both, and the client library of the leader where its bytes tell it."
+        "the partitions that would have another owner, the loads of both, and the leader's client library if its bytes show it."
     ),
     advice=f"{OTHER_LIBRARY} {OTHER_RELEASE}",
 )
 def nonconformance(snapshot: SnapshotFacts) -> Found | None:
-    """Return the assignor whose balance the observed assignment does not even have, and what sets the two apart."""
+    """Return the assignor whose loads the observed assignment does not have, and the differences between the two."""
     for solution in snapshot.solutions:
         if solution.basis == Basis.RECOMPUTED and solution.conformance == Conformance.DIFFERS:
             apart = divergences(snapshot.observed.assignment, solution.assignment or {})
             by = "" if snapshot.leader_client is None else f" by {snapshot.leader_client}"
             return Found(
                 f"The assignment{by} is not what Kafka's {solution.strategy} assignor gives (release {solution.kafka_version or '-'}): "
-                f"{counted(len(apart), 'partition')} would be with another member: {listed([_apart(one) for one in apart])}",
+                f"{counted(len(apart), 'partition')} would have another owner: {listed([_apart(one) for one in apart])}",
                 figures(
                     strategy=solution.strategy,
                     kafka_version=solution.kafka_version or "",
@@ -95,16 +95,16 @@ def _runs_in_circles(solution: SolutionFacts) -> bool:
     Severity.WARNING,
     "Kafka's assignor would never end",
     when=(
-        "On these subscriptions and claims an assignor of Kafka's comes back to a state that it had before: it moves partitions to and fro "
-        "for ever. `info` where it is none that the group uses."
+        "On these subscriptions and claims, one of Kafka's assignors returns to a state that it had before: it moves partitions back and "
+        "forth for ever. It is `info` if the group does not use this assignor."
     ),
     advice=(
-        "A leader that gets this input hangs, and the group with it, until it is put out; then the next leader hangs. Let all members "
-        "subscribe to the same topics: only the search for different subscriptions can run in circles."
+        "A leader that gets this input hangs, and the group hangs with it, until the leader is removed. Then the next leader hangs. Let "
+        "all members subscribe to the same topics: only the search for different subscriptions can repeat for ever."
     ),
 )
 def livelock(snapshot: SnapshotFacts) -> Found | None:
-    """Return the assignors of Kafka's that this input sends round in circles."""
+    """Return Kafka's assignors that never end on this input."""
     endless = [solution for solution in snapshot.solutions if _runs_in_circles(solution)]
     if not endless:
         return None
@@ -123,13 +123,13 @@ def livelock(snapshot: SnapshotFacts) -> Found | None:
     Severity.WARNING,
     "An assignor gives no assignment",
     when=(
-        "An assignor of Kafka's fails or exceeds its budget, or one of your own gives nothing. `info` where it is none that the group "
-        "uses. What runs in circles is `assignor_livelock`."
+        "One of Kafka's assignors fails or exceeds its budget, or one of your own gives no assignment. It is `info` if the group does not "
+        "use this assignor. If one of Kafka's never ends, the rule is `assignor_livelock`."
     ),
-    advice="The group can hang in its next rebalance: let all members subscribe to the same topics, or choose another assignor.",
+    advice="The group can hang in its next rebalance. Let all members subscribe to the same topics, or choose another assignor.",
 )
 def missing_results(snapshot: SnapshotFacts) -> Found | None:
-    """Return the assignors without a result: a warning when the group's own is among them."""
+    """Return the assignors without a result; it is a warning if the group's own assignor is one of them."""
     failed = [one for one in snapshot.solutions if Status(one.status) in WITHOUT_RESULT and not _runs_in_circles(one)]
     if not failed:
         return None
@@ -145,26 +145,26 @@ def missing_results(snapshot: SnapshotFacts) -> Found | None:
         f"{who} no assignment here: {listed(strategies)}",
         figures(strategies=strategies, reasons="; ".join(sorted(reasons)[:LISTED])),
         None if is_own else Severity.INFO,
-        None if any(are_kafkas) else "The assignor is not Kafka's: the reasons say what it did; its author can mend it.",
+        None if any(are_kafkas) else "The assignor is not Kafka's. The reasons say what it did, and its author can fix it.",
     )
 
 
 @rule(
     Rule.OWN_ASSIGNOR_UNSOUND,
     Severity.INFO,
-    "An assignor of one's own would assign wrongly",
+    "One of your own assignors would assign wrongly",
     when="An assignor that is not Kafka's gives partitions to nobody, twice, or to members that do not subscribe to them.",
-    advice="Do not use them as they are; the violations in generation_audits name every partition.",
+    advice="Do not use the assignor as it is. The violations in generation_audits name every partition.",
 )
 def unsound_own_assignors(snapshot: SnapshotFacts) -> Found | None:
-    """Return the assignors that are not Kafka's and would give an assignment that is wrong."""
+    """Return the assignors that are not Kafka's and would give a wrong assignment."""
     unsound = [one for one in snapshot.solutions if one.basis != Basis.OBSERVED and one.strategy not in BUILT_IN and one.violations]
     if not unsound:
         return None
     strategies = sorted({solution.strategy for solution in unsound})
     lines = (f"{solution.basis} {solution.strategy}: {listed(solution.violations)}" for solution in unsound)
     return Found(
-        f"These assignors, which are not Kafka's, give partitions to nobody, twice, or where they do not belong: {listed(strategies)}",
+        f"These assignors are not Kafka's and give partitions to nobody, twice, or to the wrong members: {listed(strategies)}",
         figures(strategies=strategies, violations="; ".join(sorted(lines)[:LISTED])),
     )
 
@@ -173,14 +173,14 @@ def unsound_own_assignors(snapshot: SnapshotFacts) -> Found | None:
     Rule.CONFLICTING_RECORDS,
     Severity.WARNING,
     "Captures contradict each other",
-    when="Two captures hold different records for one place of the log, and one of them is of the group.",
-    advice="Most often two clusters were landed under one cluster id: land each with its own --cluster-id into a new warehouse.",
+    when="Two captures have different records at one position of the log, and at least one of these records is of the group.",
+    advice="Most often two clusters were landed under one cluster id. Land each with its own --cluster-id into a new warehouse.",
 )
 def conflicting_records(snapshot: SnapshotFacts) -> Found | None:
-    """Return that captures disagree on what the log holds."""
+    """Return a finding if captures disagree about a record."""
     if not snapshot.has_conflict:
         return None
     return Found(
-        "Captures hold different records for one place of the log, and at least one of them is of this group; at most one is used, the "
+        "Captures have different records at one position of the log, and at least one of them is of this group; at most one is used, the "
         "others are in quarantine"
     )

@@ -1,4 +1,4 @@
-"""What a rule is: who it is, what it asks, and what it says when it finds something."""
+"""A rule: its id and texts, its function, and the finding that it returns."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Generic, TypeVar
 from schemas.vocabulary import Rule, Severity
 
 LISTED = 5
-"""Names that a message lists before it only counts."""
+"""How many names a message lists; it only counts the rest."""
 
 Facts = TypeVar("Facts")
-"""What a rule is told: of a snapshot, or of a group."""
+"""What a rule gets: the facts of a snapshot or of a group."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a rule found.
+    """The result of a rule.
 
     Attributes:
-        evidence: the figures behind the message, as text.
-        severity: None for the rule's own.
-        advice: None for the rule's own.
+        evidence: the figures of the message, as text.
+        severity: None for that of the rule.
+        advice: None for that of the rule.
     """
 
     message: str
@@ -33,7 +33,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding; the columns of ``findings`` that do not say where it is. Evidence holds figures as text."""
+    """One finding: the columns of ``findings`` without the key of the snapshot. Evidence has figures as text."""
 
     rule_id: Rule
     severity: Severity
@@ -47,11 +47,11 @@ class FindingRule(Generic[Facts]):
     """One entry of the catalogue.
 
     Attributes:
-        severity: of its findings, where ``look`` names no other.
+        severity: of its findings, unless ``evaluate`` returns another.
         title: the rule in a few words.
-        when: what has to be so, for a reader of the page on findings.
+        when: the condition, for readers of ``docs/findings.md``.
         advice: what to do.
-        look: the rule itself; None where it finds nothing.
+        evaluate: the rule itself; it returns None if it finds nothing.
     """
 
     rule_id: Rule
@@ -59,11 +59,11 @@ class FindingRule(Generic[Facts]):
     title: str
     when: str
     advice: str
-    look: Callable[[Facts], Found | None]
+    evaluate: Callable[[Facts], Found | None]
 
     def find(self, facts: Facts) -> Finding | None:
-        """Return the finding of one snapshot or group, None where there is nothing to tell."""
-        found = self.look(facts)
+        """Return the finding of one snapshot or group, None if there is none."""
+        found = self.evaluate(facts)
         if found is None:
             return None
         return Finding(self.rule_id, found.severity or self.severity, found.message, found.advice or self.advice, found.evidence)
@@ -73,7 +73,7 @@ def rule(
     rule_id: Rule, severity: Severity, title: str, *, when: str, advice: str
 ) -> Callable[[Callable[[Facts], Found | None]], FindingRule[Facts]]:
     """Return a decorator that makes a function an entry of the catalogue; see ``FindingRule``."""
-    return lambda look: FindingRule(rule_id, severity, title, when, advice, look)
+    return lambda evaluate: FindingRule(rule_id, severity, title, when, advice, evaluate)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -91,7 +91,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def part_of(count: int, total: int, noun: str, one: str, many: str) -> str:
-    """Return how many of all do something, with the verb that fits.
+    """Return how many of all do something, with the verb in the right number.
 
     >>> part_of(1, 3, "member", "has", "have"), part_of(1, 1, "member", "has", "have"), part_of(2, 3, "member", "has", "have")
     ('1 of 3 members has', '1 of 1 member has', '2 of 3 members have')
@@ -100,7 +100,7 @@ def part_of(count: int, total: int, noun: str, one: str, many: str) -> str:
 
 
 def figures(**values: str | int | Sequence[str]) -> dict[str, str]:
-    """Return evidence: every value as text, of several names the first few."""
+    """Return evidence: every value as text, and of a list the first few names."""
     return {
         name: value if isinstance(value, str) else str(value) if isinstance(value, int) else listed(value) for name, value in values.items()
     }

@@ -1,4 +1,4 @@
-"""Rules that look back: how often a group rebalances, which members come and go, and which partitions go back and forth."""
+"""Rules on the time before a snapshot: how often a group rebalances, which members come back, and which partitions move back and forth."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from assignors.replay.recurrence import (
     Seat,
 )
 from jobs.findings.facts import SnapshotFacts
-from jobs.findings.history import WINDOW_MS, Held, Moment
+from jobs.findings.history import WINDOW_MS, Moment, OwnedPartition
 from jobs.findings.rule import Found, counted, figures, listed, rule
 from schemas.vocabulary import Rule, Severity
 
 WINDOW_MINUTES = WINDOW_MS // 60_000
 
 RESTARTS = 3
-"""Restarts of one member within the window that are a loop. A deployment restarts it once, and once more when it is rolled back."""
+"""Restarts of one member within the window that make a loop. A deployment restarts it once, and once more when it is rolled back."""
 
 STORM_FLOOR = 10
-"""Rebalances within the window that are a storm in any group where nothing explains them: one a minute, as long as the window."""
+"""Unexplained rebalances within the window that make a storm in any group: one a minute, all the time."""
 
 STORM_PER_MEMBER = 3
-"""Rebalances a member that are a storm in a large group where members explain them, which come and go. A rolling restart takes two: one
-when it leaves, one when it is back. What has no visible reason needs no allowance: the more members, the longer a rebalance takes, and
-one that members learn of by their heartbeats cannot be over every few seconds."""
+"""Rebalances for each member that make a storm if members that leave and join explain them. A rolling restart takes two for each member:
+one when it leaves, one when it is back. Unexplained rebalances need no such allowance. A rebalance takes longer with more members, and
+members learn of it by their heartbeats, so it cannot end every few seconds."""
 
 FLAPS = 3
-"""Moves of one partition to the same member within the window. One is any rebalance, and two come about when a member is restarted once
-more, as when a deployment is rolled back."""
+"""Movements of one partition to the same member within the window. Any rebalance can cause one, and a second restart two, as when a
+deployment is rolled back."""
 
 
 NEAR = (0.9, 1.25)
-"""How far a time may be from a setting, as a ratio, to be its doing: generations come some seconds after a limit is exceeded."""
+"""Smallest and largest ratio of a time to a setting that may have caused it: a generation begins some seconds after the limit."""
 
 DEFAULT_MAX_POLL_INTERVAL_MS = 300_000
-"""``max.poll.interval.ms`` where nothing is configured."""
+"""The default of ``max.poll.interval.ms``."""
 
 
 def _suspected(times_ms: Iterable[int | None], timeouts_ms: Iterable[int | None]) -> tuple[str, dict[str, str]]:
-    """Return what a cycle's length points to, as the end of a message and as evidence; both empty where it points to nothing.
+    """Return the setting that a cycle's length suggests, as the end of a message and as evidence; both are empty if there is none.
 
     Args:
         times_ms: lengths of the cycle, and of its part in the group.
-        timeouts_ms: of the members; where none is recorded, the default is taken.
+        timeouts_ms: of the members; if none is recorded, the default.
     """
     limits = sorted({timeout for timeout in timeouts_ms if timeout}) or [DEFAULT_MAX_POLL_INTERVAL_MS]
     for limit in limits:
@@ -80,20 +80,20 @@ def _lasting(milliseconds: int) -> str:
     Severity.WARNING,
     "Rebalance storm",
     when=(
-        f"Within {WINDOW_MINUTES} minutes at least {STORM_FLOOR} rebalances without a visible reason, or, whatever their reasons, at least "
-        f"{STORM_FLOOR} and {STORM_PER_MEMBER} for every member, since a rolling restart takes two for each. Or without a visible reason "
-        f"at least {UNEXPLAINED_AN_HOUR} within an hour or {UNEXPLAINED_A_DAY} within a day, and that day {TIMES_USUAL} times the group's "
-        f"own median day. The median is of the last {MOST_DAYS} whole days (UTC) and is known from {FEWEST_DAYS} on; before that every day "
-        "counts. Hand-overs of a cooperative assignor do not count, nor do generations with a gap before them; epochs of a "
+        f"At least {STORM_FLOOR} rebalances without a visible reason within {WINDOW_MINUTES} minutes, {UNEXPLAINED_AN_HOUR} within an "
+        f"hour, or {UNEXPLAINED_A_DAY} within a day. Or within {WINDOW_MINUTES} minutes, for any reason, at least {STORM_FLOOR} and "
+        f"{STORM_PER_MEMBER} for every member: a rolling restart takes two for each. The limits of an hour and a day hold only if the day "
+        f"has {TIMES_USUAL} times as many as the group's median day. The median is of the last {MOST_DAYS} whole days (UTC), and is not "
+        f"used before {FEWEST_DAYS} of them are known. Hand-overs do not count, nor do generations after a gap. Epochs of a "
         "consumer-protocol group that share a target are one rebalance."
     ),
     advice=(
-        "Look at the triggers of these generations. Restarts: mend the crash, or use static members. No visible reason: members exceed "
-        "max.poll.interval.ms or lose their session; process smaller batches, and look for long pauses of the garbage collector."
+        "Check the triggers of these generations. If members restart, fix the crash or use static members. If there is no visible reason, "
+        "members exceed max.poll.interval.ms or lose their session. Process smaller batches, and look for long garbage collections."
     ),
 )
 def rebalance_storm(snapshot: SnapshotFacts) -> Found | None:
-    """Return how many rebalances there were lately, where this is one more and they are too many."""
+    """Return how many rebalances there were in the window, if this is one of them and they are too many."""
     window = [moment for moment in snapshot.window if moment.is_rebalance]
     if not window or window[-1] is not snapshot.window[-1]:
         return None
@@ -109,7 +109,7 @@ def rebalance_storm(snapshot: SnapshotFacts) -> Found | None:
 
 
 def _lasting_storm(snapshot: SnapshotFacts) -> Found | None:
-    """Return the rebalances without a visible reason within an hour or a day, where they are too many."""
+    """Return the rebalances without a visible reason within an hour or a day, if they are too many."""
     storm, members = snapshot.recurrences.storm, len(snapshot.problem.members)
     if storm is None:
         return None
@@ -131,7 +131,7 @@ def _lasting_storm(snapshot: SnapshotFacts) -> Found | None:
 
 @dataclass
 class _Returns:
-    """How often a member came back to a seat, and how often by a process that had gone on all the while."""
+    """How often a member came back to a seat, and how often without a restart of its process."""
 
     empty: int = 0
     most: int = 0
@@ -140,7 +140,7 @@ class _Returns:
 
 
 def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
-    """Return what came back to each seat that was left; where several members had it, all of theirs together."""
+    """Return what came back to each seat that was left; members that share a seat are counted together."""
     found: defaultdict[Seat, _Returns] = defaultdict(_Returns)
     gone: set[str] = set()
     for moment in window:
@@ -164,20 +164,20 @@ def _returns(window: Iterable[Moment]) -> dict[Seat, _Returns]:
     "A member comes back again and again",
     when=(
         f"A member came back {RESTARTS} times within {WINDOW_MINUTES} minutes, {RETURNS_AN_HOUR} times within an hour, or "
-        f"{RETURNS_A_DAY} times within a day. Members are the same by their instance id, else by client id and host. If several members "
+        f"{RETURNS_A_DAY} times within a day. A member is recognised by its instance id, else by client id and host. If several members "
         "share these, each of them has to come back as often. Only a snapshot in which it comes back once more is reported. The member "
         "came back without a restart if its bytes name a generation that it had been in, as the sticky assignors write it. The same holds "
-        "if it has its old member id, as under KIP-848. If neither is recorded, nobody can tell. The finding names max.poll.interval.ms if "
-        "the cycle is about as long as that: the members' rebalance timeout, or 300 s if none is recorded."
+        "if it has its old member id, as under KIP-848. Otherwise a restart cannot be excluded. The finding names max.poll.interval.ms if "
+        "the cycle is about as long as the members' rebalance timeout, or as 300 s if none is recorded."
     ),
     advice=(
-        "Read that process's log. Without a restart: it was put out for exceeding max.poll.interval.ms or session.timeout.ms and joined "
-        "anew, or unsubscribes and subscribes; process smaller batches (max.poll.records), and look for long pauses. Else it crashes and "
-        "is started again, or was put out likewise. Every time the whole group rebalances."
+        "Read the log of that process. Each return makes the whole group rebalance. Without a restart, the process exceeded "
+        "max.poll.interval.ms or session.timeout.ms and joined again, or it unsubscribes and subscribes again. Process smaller batches "
+        "(max.poll.records), and look for long pauses. Otherwise it crashes and is started again, or it exceeded one of these limits."
     ),
 )
 def restart_loop(snapshot: SnapshotFacts) -> Found | None:
-    """Return the seats to which members come back all the time, this time again."""
+    """Return the seats to which members came back too often within the window, and came back in this snapshot too."""
     if not snapshot.window:
         return None
     returns = _returns(snapshot.window)
@@ -220,10 +220,10 @@ def _slow_loop(snapshot: SnapshotFacts) -> Found | None:
     Severity.WARNING,
     "Two processes share one instance id",
     when=(
-        "Two members have the same group.instance.id, or within "
-        f"{WINDOW_MINUTES} minutes a second client id or host took one over from a member and lost it to the first again."
+        "Two members have the same group.instance.id. Or a second client id or host took over an instance id, and the first took it back, "
+        f"within {WINDOW_MINUTES} minutes."
     ),
-    advice="Give every process a group.instance.id of its own. The broker fences whichever came first; restarted, it fences the other.",
+    advice="Give every process its own group.instance.id. The broker fences the one that came first; restarted, it fences the other.",
 )
 def duplicate_instance_ids(snapshot: SnapshotFacts) -> Found | None:
     """Return the instance ids that several processes use."""
@@ -241,20 +241,21 @@ def duplicate_instance_ids(snapshot: SnapshotFacts) -> Found | None:
     )
 
 
-def _moves(window: Iterable[Moment]) -> Iterator[frozenset[Held]]:
-    """Yield for each moment the partitions that came from another owner, with their new one.
+def _moves(window: Iterable[Moment]) -> Iterator[frozenset[OwnedPartition]]:
+    """Yield for each moment the partitions that came from another owner, each with its new owner.
 
-    A partition that was withheld did so when its last owner is another one. Where it was taken away before the window nobody can tell.
+    A withheld partition came from another owner if its last owner is a different one. If it was taken away before the window, its last
+    owner is not known, and it does not count.
     """
     withheld: dict[TopicPartition, Owner] = {}
     for moment in window:
-        handed_over = frozenset(held for held in moment.given if withheld.get(held[0], held[1]) != held[1])
+        handed_over = frozenset(pair for pair in moment.given if withheld.get(pair[0], pair[1]) != pair[1])
         yield moment.moved | handed_over if handed_over else moment.moved
         withheld.update(moment.withheld)
 
 
 def _is_rolling_restart(window: Iterable[Moment]) -> bool:
-    """Return whether members left, and none of those that came left again."""
+    """Return whether members left, and no member that came left again."""
     has_left, came = False, set[str]()
     for moment in window:
         if any(one.member_id in came for one in moment.left):
@@ -270,16 +271,16 @@ def _is_rolling_restart(window: Iterable[Moment]) -> bool:
     "Partitions go back and forth",
     when=(
         f"Within {WINDOW_MINUTES} minutes a partition moved to the same member {FLAPS} times, each time from another one. Only a snapshot "
-        "in which it does so once more is reported. What moved as members left and came does not count where none of those that came left "
-        "again, as in a rolling restart."
+        "in which it does so once more is reported. In a rolling restart, movements while members leave and join do not count: members "
+        "left, and no member that came left again."
     ),
     advice=(
-        "Caches and state of these partitions are built anew each time. Look for the member whose comings and goings move them; sticky "
-        "assignors and static members keep the others where they are."
+        "Caches and state of these partitions are built again each time. Look for the member that leaves and joins and so moves them. "
+        "Sticky assignors and static members keep the other partitions where they are."
     ),
 )
 def flapping_partitions(snapshot: SnapshotFacts) -> Found | None:
-    """Return the partitions that move to one of their owners once more."""
+    """Return the partitions that moved to the same owner too often, and did so in this snapshot too."""
     if not snapshot.window:
         return None
     history = [*_moves(snapshot.window)]

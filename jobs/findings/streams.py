@@ -1,4 +1,4 @@
-"""What can be said of Kafka Streams without knowing its tasks: who has partitions at all."""
+"""The rule on Kafka Streams that does not need its tasks: which instances have partitions at all."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from jobs.findings.rule import Found, counted, figures, listed
 from schemas.vocabulary import Severity
 
 THREAD = "-StreamThread-"
-"""In the client id of a thread's consumer what is behind the application's part, ``client.id`` or what Streams makes of its process."""
+"""Follows the application's part in the client id of a thread's consumer: ``client.id``, or the name that Streams gives its process."""
 
 WAIT_OR_LOOK = (
-    "Kafka Streams leaves a task where its state is until another instance has restored it (acceptable.recovery.lag), and asks again every "
-    "probing.rebalance.interval.ms (10 minutes). If it stays so, read the logs of the idle ones, and compare topologies and versions."
+    "Kafka Streams leaves a task where its state is until another instance has restored it (acceptable.recovery.lag). It checks this every "
+    "probing.rebalance.interval.ms (10 minutes). If instances stay idle, read their logs, and compare topologies and versions."
 )
 
 
 def idle_instances(snapshot: SnapshotFacts) -> Found | None:
-    """Return the instances of a Streams application that have nothing, where a single one has all partitions.
+    """Return the instances of a Streams application that have nothing, if a single instance has all partitions.
 
-    A task reads partitions of one number, so that two numbers are two tasks at least, which two instances could share. Where a member's
-    client id or host is not known, neither is its instance. It is an ``info`` where all idle instances are new to the group.
+    A task reads partitions of one number. So two numbers are at least two tasks, which two instances could share. None if the client id or
+    host of a member is not known, since its instance is not known either. An ``info`` if all idle instances are new to the group.
     """
     held = Holdings.of(snapshot.observed.assignment)
     members: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -43,7 +43,7 @@ def idle_instances(snapshot: SnapshotFacts) -> Found | None:
     names = [" at ".join(instance) for instance in idle]
     partitions = sum(held.loads)
     return Found(
-        f"One of {len(members)} instances has all {counted(partitions, 'partition')}; nothing to read have {listed(names)}",
+        f"One of {len(members)} instances has all {counted(partitions, 'partition')}; these have nothing to read: {listed(names)}",
         figures(idle_instance_count=len(idle), instance_count=len(members), partition_count=partitions, instances=names),
         Severity.INFO if are_new else None,
         WAIT_OR_LOOK,

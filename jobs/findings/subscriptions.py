@@ -1,4 +1,4 @@
-"""Rules on what members subscribe to."""
+"""Rules on the subscriptions of members."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from jobs.findings.rule import Found, counted, figures, listed, part_of, rule
 from schemas.vocabulary import Rule, Severity
 
 NOTICEABLE_CHOICES = 1_000
-"""Choices, pairs of a partition and a member that may have it, below which sticky's general path is done before anybody would notice."""
+"""Choices below which the general path of sticky is too fast to notice. A choice is a pair of a partition and a member that may have it."""
 
 COSTLY_CHOICES = 100_000
-"""Choices from which the general path is a warning: 1,000 partitions that 100 members read. It weighs every choice in every sweep, sweeps
-until nothing improves, and does so in one consumer while the group waits. Leaders that took longer than their timeouts were reported
-from some 6,000 partitions on (confluentinc/librdkafka#4629)."""
+"""Choices from which the general path is a warning: 1,000 partitions that 100 members read. It weighs every choice in every sweep and
+sweeps until nothing improves, in one consumer, while the group waits. Leaders that exceeded their timeouts were reported from about 6,000
+partitions on (confluentinc/librdkafka#4629)."""
 
 
 def _parties(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
-    """Return the topics in sets that no subscription joins: what members of one application read stays together.
+    """Return the topics in sets that no subscription joins: the topics of one application are in one set.
 
     >>> sorted(map(sorted, _parties([frozenset("ab"), frozenset("c"), frozenset("bd"), frozenset()])))
     [['a', 'b', 'd'], ['c']]
@@ -42,14 +42,14 @@ def _parties(subscriptions: Iterable[frozenset[str]]) -> list[set[str]]:
     Rule.DISJOINT_SUBSCRIPTIONS,
     Severity.WARNING,
     "One group id, several applications",
-    when="The members fall into sets that share not a single topic.",
+    when="The members form sets that have no topic in common.",
     advice=(
-        "Give each application a group id of its own: under one id every restart of one stops or moves the others. During a deployment "
-        "that changes the topics the finding goes away by itself."
+        "Give each application its own group id. Under one id, a restart of one application stops the others or moves their partitions. "
+        "During a deployment that changes the topics, the finding disappears by itself."
     ),
 )
 def disjoint_subscriptions(snapshot: SnapshotFacts) -> Found | None:
-    """Return the sets of topics that members read apart from each other."""
+    """Return the sets of topics that no member reads together."""
     if not snapshot.has_subscriptions_recorded:
         return None
     subscriptions = subscriptions_of(snapshot.problem)
@@ -62,7 +62,7 @@ def disjoint_subscriptions(snapshot: SnapshotFacts) -> Found | None:
         parts.append((-count, f"{counted(count, 'member')} of {listed(sorted(topics))}"))
     texts = [text for _, text in sorted(parts)]
     return Found(
-        f"The members fall into {len(parties)} sets that share no topic: {'; '.join(texts[:3])}",
+        f"The members form {len(parties)} sets that have no topic in common: {'; '.join(texts[:3])}",
         figures(set_count=len(parties), sets="; ".join(texts[:5])),
     )
 
@@ -72,13 +72,13 @@ def disjoint_subscriptions(snapshot: SnapshotFacts) -> Found | None:
     Severity.INFO,
     "Members subscribe to topics that do not exist",
     when=(
-        "A look at the cluster fits the generation, and a subscribed topic is not in it. `warning` where the topic was there in the "
-        "generation before: it was deleted under the group."
+        "A metadata snapshot fits the generation and does not have a subscribed topic. It is a `warning` if the topic existed in the "
+        "generation before: it was deleted while the group subscribed to it."
     ),
-    advice="Correct the name, create the topic, or take it out of the subscription. A consumer asks for it again and again.",
+    advice="Correct the name, create the topic, or remove it from the subscription. A consumer requests it again and again.",
 )
 def missing_topics(snapshot: SnapshotFacts) -> Found | None:
-    """Return the subscribed topics that do not exist as far as looks show."""
+    """Return the subscribed topics that do not exist according to metadata snapshots."""
     if not snapshot.has_subscriptions_recorded:
         return None
     subscriptions = subscriptions_of(snapshot.problem)
@@ -88,7 +88,7 @@ def missing_topics(snapshot: SnapshotFacts) -> Found | None:
         return None
     count = sum(1 for subscribed in subscriptions.values() if not subscribed.isdisjoint(missing))
     return Found(
-        f"{part_of(count, len(subscriptions), 'member', 'subscribes', 'subscribe')} to what does not exist: {listed(missing)}",
+        f"{part_of(count, len(subscriptions), 'member', 'subscribes', 'subscribe')} to topics that do not exist: {listed(missing)}",
         figures(topic_count=len(missing), member_count=count, topics=missing),
         None if snapshot.previous is None or snapshot.previous.problem.topics.keys().isdisjoint(missing) else Severity.WARNING,
     )
@@ -100,13 +100,13 @@ def missing_topics(snapshot: SnapshotFacts) -> Found | None:
     "Different subscriptions make sticky slow",
     when=(
         f"Members of a sticky or cooperative-sticky group subscribe to different topics, and there are at least {NOTICEABLE_CHOICES:,} "
-        "choices: pairs of a partition and a member that may have it. Kafka then searches for the assignment in sweeps over all of them, "
-        f"instead of working it out. `warning` from {COSTLY_CHOICES:,} choices on."
+        "choices. A choice is a pair of a partition and a member that may have it. Kafka then searches for the assignment in sweeps over "
+        f"all choices, instead of computing it directly. It is a `warning` from {COSTLY_CHOICES:,} choices on."
     ),
-    advice="Let all members subscribe to the same topics, or split the group. The leader computes while the whole group waits.",
+    advice="Let all members subscribe to the same topics, or split the group. The whole group waits while the leader computes.",
 )
 def sticky_general_path(snapshot: SnapshotFacts) -> Found | None:
-    """Return what the general algorithm of the sticky assignors has to weigh, where the subscriptions need it."""
+    """Return how many choices the general algorithm of the sticky assignors has to weigh, if the subscriptions need that algorithm."""
     is_sticky = snapshot.strategy in ("sticky", "cooperative-sticky") and snapshot.has_subscriptions_recorded
     if not is_sticky or first_differing_member(snapshot.problem.members) is None:
         return None

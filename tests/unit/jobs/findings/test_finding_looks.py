@@ -26,7 +26,7 @@ def test_left_out_partitions_are_named_with_the_time_they_were_first_seen() -> N
     assert finding is not None
     assert finding.message == (
         "Nobody was given 3 partitions that the group's topics have got since its newest generation: t-2, t-3, u-0. "
-        f"A look at {SEEN_TEXT} is the first to show some of them"
+        f"The metadata snapshot of {SEEN_TEXT} is the first to show some of them"
     )
     assert finding.evidence == {"left_out_count": "3", "partitions": "t-2, t-3, u-0", "seen_at": SEEN_TEXT}
     assert told() is None

@@ -131,7 +131,7 @@ def test_no_finding_for_members_that_are_idle_for_another_reason(near: Stored) -
 def test_idle_members_with_unknown_subscriptions_are_an_info() -> None:
     finding = last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, has_subscriptions=False))
     assert (finding.severity, finding.message) == (
-        "info", "1 of 2 members has nothing to read, while another has up to 2 partitions: b; what they subscribe to is not known",
+        "info", "1 of 2 members has nothing to read, while another has up to 2 partitions: b; their subscriptions are not known",
     )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def test_kafka_streams_instance_with_all_partitions_is_a_warning() -> None:
     alone = {"a1": "t0 t1", "a2": "t2 t3", "b1": "", "c1": ""}
     finding = last(Rule.IDLE_MEMBERS, threads(alone))
     assert (finding.severity, finding.message) == (
-        "warning", "One of 3 instances has all 4 partitions; nothing to read have app-b at /b, app-c at /c",
+        "warning", "One of 3 instances has all 4 partitions; these have nothing to read: app-b at /b, app-c at /c",
     )  # fmt: skip
     assert finding.evidence["idle_instance_count"] == "2" and "probing.rebalance.interval.ms" in finding.advice
     restoring = last(Rule.IDLE_MEMBERS, threads({"a1": "t0 t1", "a2": "t2 t3"}), threads(alone, 2))

@@ -95,7 +95,7 @@ def test_assignor_without_a_server_side_counterpart_is_an_info() -> None:
     finding = last(Rule.UPGRADE_BLOCKED, stored(1, {"a": "t0 t1"}, strategy="RoundRobinAssigner", is_consumer_protocol=False))
     assert (finding.severity, finding.evidence) == ("info", {"strategy": "RoundRobinAssigner"})
     finding = last(Rule.UPGRADE_BLOCKED, stored(1, {"a": "t0 t1"}, strategy="stream", is_consumer_protocol=False))
-    assert finding.message.startswith("The group's assignor stream deals out the tasks of Kafka Streams: ")
+    assert finding.message.startswith("The group's assignor stream assigns the tasks of Kafka Streams: ")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def with_user_data(name: str, claims: str, generation: int):
 
 def test_claims_of_an_older_generation_are_an_info() -> None:
     finding = last(Rule.STALE_CLAIMS, *third(member("a", owned="t0", at=1), member("b", owned="t1", at=2)))
-    assert (finding.severity, finding.message) == ("info", "1 of 2 members claims partitions of a generation before 2, down to 1")
+    assert (finding.severity, finding.message) == ("info", "1 of 2 members claims partitions of generations before 2; the oldest is 1")
     assert finding.evidence["members"] == "a"
     assert last(Rule.STALE_CLAIMS, *third(with_user_data("a", "t0", 1), strategy="sticky")).evidence["oldest_generation"] == "1"
 

@@ -16,7 +16,7 @@ def test_disjoint_subscriptions_are_a_warning() -> None:
     members = (member("a", "t"), member("b", "u"), member("c", "uv"))
     finding = last(Rule.DISJOINT_SUBSCRIPTIONS, stored(1, {"a": "t0 t1", "b": "u0", "c": "u1"}, *members, topics=TWO))
     assert (finding.severity, finding.message) == (
-        "warning", "The members fall into 2 sets that share no topic: 2 members of u, v; 1 member of t",
+        "warning", "The members form 2 sets that have no topic in common: 2 members of u, v; 1 member of t",
     )  # fmt: skip
     assert finding.evidence["set_count"] == "2"
 
@@ -44,7 +44,7 @@ def test_missing_and_deleted_subscribed_topics_are_found() -> None:
     both = [member(name, "tu") for name in "ab"]
     never = stored(1, {"a": "t0", "b": "t1"}, *both)
     finding = last(Rule.TOPICS_MISSING, never)
-    assert (finding.severity, finding.message) == ("info", "2 of 2 members subscribe to what does not exist: u")
+    assert (finding.severity, finding.message) == ("info", "2 of 2 members subscribe to topics that do not exist: u")
     was_there = stored(1, {"a": "t0 u0", "b": "t1 u1"}, *both, topics=TWO)
     gone = stored(2, {"a": "t0", "b": "t1"}, *both)
     still_gone = stored(3, {"a": "t0 t1"}, both[0])

@@ -37,7 +37,7 @@ def test_exact_solutions_have_no_findings() -> None:
 def test_topics_without_fitting_metadata_are_one_finding_per_snapshot() -> None:
     (finding,) = found(solution("observed"), solution("recomputed"), uncertain_topics=("a", "b"))
     assert (finding.rule_id, finding.severity) == ("topic_basis_uncertain", "info")
-    assert finding.message == "2 topics have partition counts that no look at the cluster confirms: a, b"
+    assert finding.message == "2 topics have partition counts that no metadata snapshot confirms: a, b"
     assert finding.evidence == {"topic_count": "2", "topics": "a, b"}
 
 
@@ -65,8 +65,8 @@ def test_assignment_that_differs_from_its_assignor_is_found() -> None:
     (finding,) = find(SnapshotFacts([], solutions, observed=observed, leader_client="librdkafka"), RULES)
     assert (finding.rule_id, finding.severity) == ("conformance_differs", "warning")
     assert finding.message == (
-        "The assignment by librdkafka is not what Kafka's sticky assignor gives (release 4.3.1): 3 partitions would be with another "
-        "member: t-0 with a, Kafka: b, t-1 with a, Kafka: b, u-2 with nobody, Kafka: c"
+        "The assignment by librdkafka is not what Kafka's sticky assignor gives (release 4.3.1): 3 partitions would have another "
+        "owner: t-0 with a, Kafka: b, t-1 with a, Kafka: b, u-2 with nobody, Kafka: c"
     )
     assert finding.evidence == {
         "strategy": "sticky", "kafka_version": "4.3.1", "flavour": "librdkafka", "partition_count": "3", "loads": "3 1 0",
@@ -122,7 +122,7 @@ def test_plug_in_without_a_result_is_found() -> None:
     own = solution("counterfactual", "own:f", "no_result", detail="the assignor raised ValueError: x")
     (finding,) = found(own)
     assert finding.message == "These assignors give no assignment here: own:f"
-    assert finding.advice == "The assignor is not Kafka's: the reasons say what it did; its author can mend it."
+    assert finding.advice == "The assignor is not Kafka's. The reasons say what it did, and its author can fix it."
     (finding,) = found(own, solution("counterfactual", "range", "kafka_error"))
     assert finding.message == "These assignors give no assignment here: own:f, range"
     assert finding.advice.startswith("The group can hang")
@@ -136,7 +136,7 @@ def test_plug_in_with_violations_is_an_info() -> None:
         solution("counterfactual", "own:g"),
     )
     assert (finding.rule_id, finding.severity) == ("own_assignor_unsound", "info")
-    assert finding.message.endswith("or where they do not belong: own:f")
+    assert finding.message.endswith("or to the wrong members: own:f")
     assert finding.evidence == {"strategies": "own:f", "violations": "counterfactual own:f: multiply_owned t-0, unassigned t-1"}
 
 
