@@ -1,1 +1,1 @@
-"""Shapes only: tables, settings, the landing envelope, Kafka's wire layouts, and the words stored in columns."""
+"""Declarations only: tables, settings, formats of captures, Kafka's binary layouts, and the values stored in columns."""

@@ -1,4 +1,4 @@
-"""Settings: one frozen pydantic model; a YAML file and the command line fill it, unknown keys are refused."""
+"""Settings: one frozen pydantic model, filled from a YAML file and the command line. Unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.vocabulary import STRATEGIES, Severity
 MOST = 2**31 - 1
 """The largest count that a Spark expression takes."""
 MOST_DAYS = 36_500
-"""A hundred years: a moment before the year 1 is none."""
+"""A hundred years. More could lead to a time before the year 1, which does not exist."""
 
 
 class _Settings(BaseModel):
@@ -20,7 +20,7 @@ class _Settings(BaseModel):
 
 
 class KafkaVersionOverride(_Settings):
-    """Names the release that the leaders of some groups run; patterns are shell globs, all given ones must match."""
+    """The Kafka release that the leaders of some groups run. Patterns are shell globs; all given ones must match."""
 
     version: str
     cluster: str = "*"
@@ -29,10 +29,10 @@ class KafkaVersionOverride(_Settings):
 
 
 class AssignSettings(_Settings):
-    """How generations are packed for the workers, what is kept of them, and how long an assignor may take.
+    """How generations are packed for the workers, which rows are kept, and how long an assignor may take.
 
     Attributes:
-        keep_counterfactuals: whether ``assignments`` gets rows of every solution, not only of what happened.
+        keep_counterfactuals: whether ``assignments`` gets rows of every solution, or only of observed and of different recomputed ones.
     """
 
     max_generations_per_chunk: int = Field(default=500, ge=1, le=MOST)
@@ -45,19 +45,19 @@ class AssignSettings(_Settings):
 
 
 class AuditSettings(_Settings):
-    """What the audit tells.
+    """What the audit computes.
 
     Attributes:
-        max_look_delay_s: a lag is not told by a look that is later than its moment by more seconds; None: by the next look, however late.
+        max_look_delay_s: a lag is null if its metadata snapshot is later than the movement by more seconds. None: no limit.
     """
 
     max_look_delay_s: float | None = Field(default=None, ge=0, le=MOST)
 
 
 class WorkerSettings(_Settings):
-    """What one Python worker may use: MiB beyond what it has when it begins, and seconds without a result, before its group fails.
+    """Limits of one Python worker, beyond which its group fails: MiB in addition to those at its start, and seconds without a result.
 
-    An assignor's own bound (``assign.step_budget``) ends far earlier than an hour; what takes longer does not come back.
+    ``assign.step_budget`` stops an assignor far earlier than an hour. Work that takes longer will not end.
     """
 
     memory_mb: int = Field(default=4096, ge=64, le=MOST)
@@ -65,7 +65,7 @@ class WorkerSettings(_Settings):
 
 
 class QualitySettings(_Settings):
-    """When a run is not good enough to publish."""
+    """When a run is not published."""
 
     max_quarantined_ratio: float = Field(default=0.05, ge=0, le=1)
     fail_on: Severity | None = None
@@ -75,13 +75,13 @@ ExportFormat = Literal["csv", "json", "prometheus"]
 
 
 class ReportSettings(_Settings):
-    """What the report shows and where it goes; no ``output`` means beside the tables.
+    """What the report shows and where it is written. Without ``output`` it is written beside the tables.
 
     Attributes:
-        group_pages: folder for a page of each group whose details are not on the report's own; None writes none.
-        export: what is written for other programs, into ``export_dir``, or beside the page.
-        worst_groups: groups whose details are collected for the page, which shows as many of them as it has room for.
-        max_detail_rows: rows of all these details together; the fewer groups there are, the more of each is shown.
+        group_pages: folder for one page per group whose details are not on the page of the report; None writes no such pages.
+        export: formats for other programs, written into ``export_dir`` or beside the page.
+        worst_groups: number of groups whose details are collected. The page shows as many of them as it has room for.
+        max_detail_rows: rows of all these details together. With fewer groups, each has more rows.
     """
 
     output: str | None = None
@@ -93,9 +93,9 @@ class ReportSettings(_Settings):
 
 
 class MaintainSettings(_Settings):
-    """How long history is kept, in whole months, and files that no table version names any more.
+    """How long history is kept, in whole months, and how long files stay that no table version needs any more.
 
-    Spark's own 168 hours are the least for files: a run that takes longer, or a reader that is slower, would lose files it is using.
+    Files stay for at least 168 hours, Spark's own limit. A run or a reader that takes longer could lose files that it uses.
     """
 
     retention_days: int = Field(default=730, ge=1, le=MOST_DAYS)
@@ -104,7 +104,7 @@ class MaintainSettings(_Settings):
 
 
 class Settings(_Settings):
-    """Everything a run needs to know besides its name and its clock."""
+    """All that a run needs except its name and its clock."""
 
     inputs: tuple[str, ...] = ()
     warehouse: str = "./warehouse"
@@ -127,18 +127,18 @@ class Settings(_Settings):
 
 
 LONGEST_VALUE = 200
-"""Characters that messages show of a value."""
+"""The most characters of a value that a message shows."""
 
 
 def parse_settings(content: Any, origin: str) -> Settings:
     """Return checked settings.
 
     Args:
-        content: what the YAML file held; None for an empty file.
+        content: content of the YAML file; None for an empty file.
         origin: name of the file, for messages.
 
     Raises:
-        ValueError: with one line per mistake: the key, what was found, what is expected.
+        ValueError: one line per mistake, with the key, what was found and what is expected.
     """
     if content is not None and not isinstance(content, dict):
         raise ValueError(f"{origin}: expected keys and values, found {type(content).__name__}")
@@ -156,7 +156,7 @@ def _explain(mistake: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return what messages show of a value: of several together only what they are, since a password may be among them."""
+    """Return a value as a message shows it. Lists and dictionaries are shown without their values, which may include a password."""
     if isinstance(value, dict):
         return f"the keys {', '.join(map(str, value)) or '(none)'}"[:LONGEST_VALUE]
     return "a list" if isinstance(value, (list, tuple)) else repr(value)[:LONGEST_VALUE]

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 GROUP_KEY = ("cluster_id", "group_id")
 GENERATION_KEY = (*GROUP_KEY, "position")
-"""One generation of a group, or what lies at its position."""
+"""One generation of a group, or another row at its position."""
 TOPIC_KEY = ("cluster_id", "topic")
 PARTITION_KEY = (*GROUP_KEY, "topic", "partition")

@@ -1,4 +1,4 @@
-"""How far a collection has come: the files ``_positions.json`` and ``_polled.json.gz``, of which a folder has one."""
+"""The progress of a collection: the files ``_positions.json`` and ``_polled.json.gz``. A folder has one of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ POSITIONS, POLLED = "_positions.json", "_polled.json.gz"
 
 
 class _Progress(BaseModel):
-    """What a folder goes with.
+    """The cluster that a folder belongs to.
 
     Attributes:
-        cluster_id: Kafka's own id of the cluster; None of a cluster that has none.
-        cluster_name: what the captures call it: ``--cluster-id``, else Kafka's own id.
+        cluster_id: Kafka's own id of the cluster; None if the cluster has none.
+        cluster_name: its name in the captures: ``--cluster-id``, else Kafka's own id.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
@@ -23,11 +23,11 @@ class _Progress(BaseModel):
 
 
 class Positions(_Progress):
-    """How far a folder has come with one topic of one cluster.
+    """The progress of a folder with one topic of one cluster.
 
     Attributes:
-        topic_id: Kafka's id of the topic, another one as soon as the topic is deleted and made again; None before Kafka 2.8.
-        next_offsets: by partition the first offset that is in no file yet.
+        topic_id: Kafka's id of the topic. It changes when the topic is deleted and created again. None before Kafka 2.8.
+        next_offsets: partition -> the first offset that is in no file yet.
     """
 
     topic: str
@@ -36,11 +36,11 @@ class Positions(_Progress):
 
 
 class SeenGroup(BaseModel):
-    """What the files say of one group by now.
+    """The state of one group after the files written so far.
 
     Attributes:
-        fingerprint: of its members and what they hold; None while they were not told.
-        offsets: by topic and partition the committed offset, its leader epoch and its metadata.
+        fingerprint: of its members and their partitions; None until a file has them.
+        offsets: topic -> partition -> the committed offset, its leader epoch and its metadata.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
@@ -50,11 +50,11 @@ class SeenGroup(BaseModel):
 
 
 class PolledGroups(_Progress):
-    """What a folder of polls says of all groups by now, so that the next poll writes what changed.
+    """The state of all groups after the polls in a folder. The next poll writes only what changed.
 
     Attributes:
-        observed_at_ms: time of the last poll in it.
-        groups: by name.
+        observed_at_ms: time of the last poll in the folder.
+        groups: group id -> its state.
     """
 
     observed_at_ms: int

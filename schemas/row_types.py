@@ -1,7 +1,7 @@
-"""Rows as decoders and workers have them: dictionaries with columns of ``schemas.staging``. A key that is absent is a null.
+"""Rows of decoders and workers: dictionaries with columns of ``schemas.staging``. An absent key is a null.
 
-Types only: nothing is checked or converted when a program runs. A time in a timestamp column is in microseconds since 1970, UTC. Apart from
-the StructTypes, since decoders know nothing of Spark; ``tests/contract/test_rows.py`` compares the two.
+Types only: nothing is checked or converted at run time. A time in a timestamp column is in microseconds since 1970, UTC. These types are
+separate from the StructTypes because decoders do not import Spark; ``tests/contract/test_rows.py`` compares the two.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MemberRow(TypedDict, total=False):
 
 
 class RowKey(TypedDict, total=False):
-    """Where and when a group is told of."""
+    """The group, time and position of a row."""
 
     group_id: str | None
     observed_at: int | None
@@ -51,7 +51,7 @@ class RowKey(TypedDict, total=False):
 
 
 class GroupRow(RowKey, total=False):
-    """A group in a generation."""
+    """A group in one generation."""
 
     group_type: str | None
     protocol_type: str | None
@@ -70,13 +70,13 @@ class GroupRow(RowKey, total=False):
 
 
 class SnapshotRow(GroupRow, total=False):
-    """What workers know of a row of ``subscription_snapshots``."""
+    """The columns of ``subscription_snapshots`` that workers fill."""
 
     generation: int | None
 
 
 class OffsetCommitRow(RowKey, total=False):
-    """What workers know of a row of ``offset_snapshots``."""
+    """The columns of ``offset_snapshots`` that workers fill."""
 
     topic: str | None
     partition: int | None
@@ -93,7 +93,7 @@ class OffsetCommitRow(RowKey, total=False):
 
 
 class GroupRecordRow(TypedDict):
-    """What workers know of a row of ``group_records``."""
+    """The columns of ``group_records`` that workers fill."""
 
     offsets_partition: int | None
     offset: int
@@ -106,7 +106,7 @@ class GroupRecordRow(TypedDict):
 
 
 class PartitionRow(TypedDict):
-    """A partition in a look at the cluster."""
+    """A partition in a metadata snapshot."""
 
     partition: int
     leader: int | None
@@ -117,7 +117,7 @@ class PartitionRow(TypedDict):
 
 
 class TopicRow(TypedDict):
-    """What workers know of a row of ``topic_snapshots``."""
+    """The columns of ``topic_snapshots`` that workers fill."""
 
     topic: str
     observed_at: int | None
@@ -128,7 +128,7 @@ class TopicRow(TypedDict):
 
 
 class DecodedRow(TypedDict, total=False):
-    """An input record: a row of ``DECODED_ROWS``, with what ``PART_ROWS`` and ``DUMPED_ROWS`` have besides."""
+    """An input record: a row of ``DECODED_ROWS``, with the further columns of ``PART_ROWS`` and ``DUMPED_ROWS``."""
 
     cluster_id: str
     source: str
@@ -145,7 +145,7 @@ class DecodedRow(TypedDict, total=False):
     offset_commit: OffsetCommitRow
     look: TopicRow
     part: str
-    place: int
+    order_in_part: int
     producer_id: int
     transaction_end: str
 
@@ -166,7 +166,7 @@ class AlignedRow(TypedDict, total=False):
     group_id: str
     sequence: str
     part: str
-    place: int
+    order_in_part: int
     position: int
     time_ms: int | None
     placed_by: str | None
@@ -178,7 +178,7 @@ class AlignedRow(TypedDict, total=False):
 
 
 class RowKind(IntEnum):
-    """What a row of ``SOLVED_ROWS`` is."""
+    """The kind of a row of ``SOLVED_ROWS``."""
 
     SOLUTION = 1
     TOPICS = 2
@@ -228,7 +228,7 @@ class SolvedRow(TypedDict, total=False):
 
 
 class GenerationRow(TypedDict):
-    """Which generation a row of an audit is about."""
+    """The generation that a row of an audit is about."""
 
     cluster_id: str
     group_id: str
@@ -238,7 +238,7 @@ class GenerationRow(TypedDict):
 
 
 class StoredSnapshot(GenerationRow):
-    """A row of ``jobs.audit.run.history_rows`` that is a snapshot. ``jobs.workers.packing`` reads its other columns, by lists of names."""
+    """A row of ``jobs.audit.run.history_rows`` that is a snapshot. ``jobs.workers.packing`` reads its other columns by lists of names."""
 
     row_order: int
     first_position: int
@@ -255,7 +255,7 @@ class StoredSnapshot(GenerationRow):
 
 
 class StoredSolution(TypedDict):
-    """A row of ``jobs.audit.run.history_rows`` that is a solution; only the observed one has topics, in the columns behind ``holdings``."""
+    """A row of ``jobs.audit.run.history_rows`` that is a solution. Only the observed one has topics, in the columns after ``holdings``."""
 
     row_order: int
     basis: str
@@ -290,7 +290,7 @@ class FoundRow(GenerationRow):
 
 
 class AuditedRow(TypedDict, total=False):
-    """A row of ``AUDITED_ROWS``, of which one key is set."""
+    """A row of ``AUDITED_ROWS``; exactly one key is set."""
 
     audit: dict[str, Any]
     movement: dict[str, Any]

@@ -1,4 +1,4 @@
-"""The landing envelope: what one line of each NDJSON capture has to look like, checked on the driver before Spark reads it."""
+"""The formats of NDJSON captures: the fields of one line. The driver checks them before Spark reads the file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RawRecord(_Envelope):
 
 
 class PartitionLook(_Envelope):
-    """One partition in a look; broker ids, -1 for a partition without leader."""
+    """One partition in a metadata snapshot. Leader and replicas are broker ids; the leader is -1 if there is none."""
 
     partition: int = Field(ge=0)
     leader: int | None = None
@@ -41,7 +41,7 @@ class PartitionLook(_Envelope):
 
 
 class TopicLook(_Envelope):
-    """One topic in a look."""
+    """One topic in a metadata snapshot."""
 
     topic: str
     topic_id: str | None = None
@@ -49,14 +49,14 @@ class TopicLook(_Envelope):
 
 
 class BrokerLook(_Envelope):
-    """One live broker in a look."""
+    """One live broker in a metadata snapshot."""
 
     id: int
     rack: str | None = None
 
 
 class ClusterLook(_Envelope):
-    """One look at the cluster: its brokers and all topics it had."""
+    """One metadata snapshot: the brokers and all topics of a cluster."""
 
     observed_at_ms: int
     cluster_id: str | None = None
@@ -77,52 +77,51 @@ class MemberSnapshot(_Envelope):
     member_id: str = Field(description="unique within the snapshot")
     group_instance_id: str | None = Field(None, description="group.instance.id of a static member; null or empty for others")
     client_id: str | None = Field(None, description="client.id of the consumer")
-    client_host: str | None = Field(None, description="where it is connected from, as the broker writes it: /10.0.0.1")
-    rack: str | None = Field(None, description="client.rack of the consumer; null or empty where it has none")
+    client_host: str | None = Field(None, description="address it is connected from, as the broker writes it: /10.0.0.1")
+    rack: str | None = Field(None, description="client.rack of the consumer; null or empty if it has none")
     session_timeout_ms: Int | None = Field(None, description="session.timeout.ms of a classic member")
     rebalance_timeout_ms: Int | None = Field(None, description="max.poll.interval.ms of the consumer")
     topics: list[str] | None = Field(
-        None, description="topics it subscribed to, those that its expression matches included; null when the source does not tell"
+        None, description="topics it subscribed to, with those that its expression matches; null if the source does not have them"
     )
     topic_regex: str | None = Field(None, description="the expression that a consumer-protocol member subscribed to")
-    strategies: list[str] | None = Field(None, description="assignors it supports, or the server-side one it asks for")
+    strategies: list[str] | None = Field(None, description="assignors it supports, or the server-side one that it asks for")
     subscription_version: Int | None = Field(None, description="version of the subscription that a classic member sent")
-    owned: list[TopicPartitions] | None = Field(None, description="partitions it claimed when it joined; null when not told")
-    owned_generation: Int | None = Field(None, description="generation, or member epoch, of these claims; null for none")
+    owned: list[TopicPartitions] | None = Field(None, description="partitions it claimed when it joined; null if not known")
+    owned_generation: Int | None = Field(None, description="generation, or member epoch, of these claims; null if there is none")
     user_data_b64: Base64 | None = Field(None, description="user data of its subscription, base64")
     assigned: list[TopicPartitions] = Field(
-        description="what it was given in this generation, in the assignor's order where known; the target for the consumer protocol"
+        description="partitions it has in this generation, in the assignor's order if known; in the consumer protocol its target"
     )
-    current: list[TopicPartitions] | None = Field(None, description="consumer protocol: what it holds while it moves to its target")
-    pending_revocation: list[TopicPartitions] | None = Field(None, description="consumer protocol: what it has been told to give up")
+    current: list[TopicPartitions] | None = Field(None, description="consumer protocol: partitions it has before it reaches its target")
+    pending_revocation: list[TopicPartitions] | None = Field(None, description="consumer protocol: partitions that it has to give up")
 
 
 class CommittedOffset(_Envelope):
-    """What the group committed for one partition."""
+    """An offset commit of the group for one partition."""
 
     topic: str
-    partition: Int = Field(description="each partition of a topic once")
-    committed_offset: Long | None = Field(None, description="next offset to read; null when the group has none for this partition")
-    leader_epoch: Int | None = Field(None, description="null when the client sent none")
+    partition: Int = Field(description="partition number; each partition of a topic once")
+    committed_offset: Long | None = Field(None, description="next offset to read; null if the group has none for this partition")
+    leader_epoch: Int | None = Field(None, description="null if the client sent none")
     metadata: str | None = Field(None, description="the client's own text")
-    committed_at_ms: TimeMs | None = Field(None, description="commit time in ms since 1970; null when the source does not tell")
+    committed_at_ms: TimeMs | None = Field(None, description="commit time in ms since 1970; null if the source does not have it")
     topic_id: str | None = Field(None, description="id of the topic, in Kafka's form of 22 characters")
 
 
 class GroupSnapshot(_Envelope):
     """One consumer group at one moment: a line of NDJSON, or a row of Parquet with columns of the same names.
 
-    An absent field is the same as null, further fields are passed over, and numbers are whole and not negative.
+    An absent field is the same as null. Other fields are ignored. Numbers are whole and not negative.
     """
 
-    cluster_id: str | None = Field(None, description="the Kafka cluster; null for the one that the run or the captures beside it name")
+    cluster_id: str | None = Field(None, description="the Kafka cluster; null: the one that the run or the captures beside this one name")
     group_id: str = Field(description="group.id of the consumers")
-    observed_at_ms: TimeMs = Field(description="when the group was looked at, in ms since 1970")
-    position: Long | None = Field(
-        None, description="orders the snapshots of a group, of which there is one at each position; null: observed_at_ms"
-    )
+    observed_at_ms: TimeMs = Field(description="when the group was observed, in ms since 1970")
+    position: Long | None = Field(None, description="orders the snapshots of a group; each position has one snapshot; null: observed_at_ms")
     generation: Int | None = Field(
-        None, description="generation of a classic group, epoch of another; null: snapshots are numbered when their members change"
+        None,
+        description="generation of a classic group, group epoch of another; null: counts the snapshots that differ from the one before",
     )
     group_type: Literal["classic", "consumer"] = Field(description="the rebalance protocol: classic, or consumer (KIP-848)")
     protocol_type: str | None = Field(
@@ -130,22 +129,22 @@ class GroupSnapshot(_Envelope):
     )
     state: str = Field(
         description="as Kafka names it: Stable, Empty, Assigning, Reconciling. Snapshots in PreparingRebalance and "
-        "CompletingRebalance are skipped: members hold nothing that is known then"
+        "CompletingRebalance are skipped, because the partitions of members are not known then"
     )
-    strategy: str | None = Field(None, description="name of the group's assignor, as Kafka has it: range, uniform, ...; null when not told")
+    strategy: str | None = Field(None, description="name of the group's assignor, as in Kafka: range, uniform, ...; null if not known")
     leader_member_id: str | None = Field(None, description="the member that ran the assignor of a classic group")
-    joined_at_ms: TimeMs | None = Field(None, description="when the generation was made, in ms since 1970")
+    joined_at_ms: TimeMs | None = Field(None, description="when the generation began, in ms since 1970")
     reconciled_at_ms: TimeMs | None = Field(
         None, description="consumer protocol: when the last member reached its target, in ms since 1970"
     )
     members: list[MemberSnapshot] | None = Field(
-        None, description="in the order in which the coordinator lists them; [] for an empty group, null when only offsets are told"
+        None, description="in the order of the coordinator; [] for an empty group, null if the snapshot has only offsets"
     )
-    offsets: list[CommittedOffset] | None = Field(None, description="committed offsets at this moment; those not listed are not known")
+    offsets: list[CommittedOffset] | None = Field(None, description="committed offsets at this moment; others are not known")
 
 
 SNAPSHOT_MARKS = frozenset({"group_id", "group_type"})
-"""Fields by which a snapshot is told from other kinds of captures."""
+"""Fields that distinguish a snapshot from other kinds of captures."""
 
 _ENVELOPES: dict[Source, type[BaseModel]] = {
     Source.CONSUMER_OFFSETS: RawRecord,
@@ -161,13 +160,13 @@ _MARKS: dict[Source, tuple[dict[str, type], ...]] = {
         {"observed_at_ms": object, "brokers": list},
     ),
 }
-"""Kind -> fields with their types; a line that has all fields of one set is of that kind, or meant to be."""
+"""Kind -> sets of fields with their types. A line that has all fields of one set is meant to be of that kind."""
 
 
 def recognise_line(line: str) -> tuple[Source | None, str]:
-    """Return the kind of capture that a first line belongs to, and what is wrong with the line ('' when nothing is).
+    """Return the kind of capture that a first line belongs to, and what is wrong with the line ('' if nothing).
 
-    The kind is None when the line is not JSON, or JSON of no kind that is known.
+    The kind is None if the line is not JSON, or JSON of an unknown kind.
     """
     try:
         content = json.loads(line)
@@ -182,7 +181,7 @@ def recognise_line(line: str) -> tuple[Source | None, str]:
 
 
 def line_cluster_id(line: str) -> str | None:
-    """Return the cluster id in a line that ``recognise_line`` accepted; None when it has none."""
+    """Return the cluster id in a line that ``recognise_line`` accepted; None if it has none."""
     cluster_id: str | None = json.loads(line).get("cluster_id")
     return cluster_id
 

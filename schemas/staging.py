@@ -1,4 +1,4 @@
-"""The shapes in which rows leave the workers, before they are parted into tables."""
+"""Schemas of the rows that leave the workers, before they are split into tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADDED_BY_LAND = (
     *("cluster_id", "run_sequence", "run_id", "observed_month", "source", "source_position"),
     *("incarnation", "is_conversion", "has_conflict", "is_generation_inferred", "has_subscriptions", "placed_by"),
 )
-"""Columns that no worker knows: the landing stage adds them to every row or works them out from its neighbours."""
+"""Columns that workers do not fill: the stage ``land`` adds them to every row, or derives them from other rows."""
 
 
 def _decoded(spec: TableSpec) -> StructType:
@@ -35,7 +35,7 @@ TARGETS = {
     "offset_commit": OFFSET_SNAPSHOTS,
     "look": TOPIC_SNAPSHOTS,
 }
-"""Column of a decoded row -> the table that its content goes to; at most one of them is set."""
+"""Column of a decoded row -> the table of its content; at most one of these columns is set."""
 
 
 DECODED_ROWS = StructType(
@@ -53,13 +53,13 @@ DECODED_ROWS = StructType(
         *[StructField(name, _decoded(spec)) for name, spec in TARGETS.items()],
     ]
 )
-"""One row an input record, with the row that it becomes in its table."""
+"""One row per input record, with its row for the table."""
 
-PART_ROWS = StructType([*DECODED_ROWS.fields, StructField("part", STRING), StructField("place", BIGINT)])
-"""Decoded rows of a source that tells no places: ``place`` orders the records of one ``part``, which is a file."""
+PART_ROWS = StructType([*DECODED_ROWS.fields, StructField("part", STRING), StructField("order_in_part", BIGINT)])
+"""Decoded rows of a source without positions: ``order_in_part`` orders the records of one ``part``, which is a file."""
 
 DUMPED_ROWS = StructType([*DECODED_ROWS.fields, StructField("producer_id", BIGINT), StructField("transaction_end", STRING)])
-"""Decoded rows of a source that tells transactions: the producer of a transaction's commits and of its marker, which says how it ended."""
+"""Decoded rows of a source with transactions: the producer of the offset commits, and of the marker with the end of the transaction."""
 
 ALIGNED_ROWS = StructType(
     [
@@ -67,7 +67,7 @@ ALIGNED_ROWS = StructType(
         StructField("group_id", STRING),
         StructField("sequence", STRING),
         StructField("part", STRING),
-        StructField("place", BIGINT),
+        StructField("order_in_part", BIGINT),
         StructField("position", BIGINT),
         StructField("time_ms", BIGINT),
         StructField("placed_by", STRING),
@@ -75,15 +75,15 @@ ALIGNED_ROWS = StructType(
         StructField("problem", STRING),
     ]
 )
-"""One row a record of a part: the position it has in its group; one row with a ``problem`` for a group whose parts do not fit.
+"""One row per record of a part, with its position in its group. A group whose parts do not fit has one row with a ``problem``.
 
-``is_moved``: it is stored, and something of this is stored otherwise. A stored tombstone that was two has two rows.
+``is_moved``: the record is stored with other values than these. A stored tombstone that was two records has two rows.
 """
 
 FOLDED_ROWS = StructType(
     [*[StructField(name, STRING) for name in ("cluster_id", "source", "source_position")], *_decoded(SUBSCRIPTION_SNAPSHOTS).fields]
 )
-"""One row a snapshot of a KIP-848 group."""
+"""One row per snapshot of a consumer-protocol group (KIP-848)."""
 
 SOLVED_ROWS = StructType(
     [
@@ -123,9 +123,9 @@ SOLVED_ROWS = StructType(
         StructField("state", BINARY),
     ]
 )
-"""One row a solution, a generation's topics, or a group's state, as its ``RowKind`` says.
+"""One row per solution, set of topics of a generation, or state of a group, by ``RowKind``.
 
-A solution has its members' partitions as lists too where they become rows of ``assignments``.
+A solution also has the partitions of its members as lists if they become rows of ``assignments``.
 """
 
 UNPACKED_ROWS = StructType(
@@ -138,10 +138,10 @@ UNPACKED_ROWS = StructType(
         *[SOLVED_ROWS[name] for name in ("member_ids", "group_instance_ids", "held_topics", "held_partitions")],
     ]
 )
-"""One row a solution, with its members' partitions as lists."""
+"""One row per solution, with the partitions of its members as lists."""
 
 PACKED_ROWS = StructType([*[SOLUTIONS.schema[name] for name in SOLUTIONS.key], SOLVED_ROWS["holdings"]])
-"""One row a solution, with its members' partitions packed."""
+"""One row per solution, with the partitions of its members packed."""
 
 
 def _struct(**fields: DataType) -> StructType:
@@ -153,7 +153,7 @@ def _structs(**fields: DataType) -> ArrayType:
 
 
 ADDED_BY_AUDIT = ("observed_at", "observed_month", "run_sequence", "run_id")
-"""Columns that the audit stage works out or adds outside the workers."""
+"""Columns that the stage ``audit`` adds outside the workers."""
 
 
 def _audited(spec: TableSpec) -> StructType:
@@ -162,16 +162,16 @@ def _audited(spec: TableSpec) -> StructType:
 
 
 AUDITED_TABLES = {"audit": GENERATION_AUDITS, "movement": MOVEMENTS, "finding": FINDINGS}
-"""Column of an audited row -> the table that its content goes to; exactly one of them is set."""
+"""Column of an audited row -> the table of its content; exactly one of these columns is set."""
 
 AUDITED_ROWS = StructType([StructField(name, _audited(spec)) for name, spec in AUDITED_TABLES.items()])
-"""One row an audit, a movement or a finding."""
+"""One row per audit, movement or finding."""
 
 PLACED_GROUPS = StructType([StructField("cluster_id", STRING), StructField("group_id", STRING), StructField("offsets_partition", INT)])
-"""One row a group: the partition of ``__consumer_offsets`` that holds it."""
+"""One row per group: the partition of ``__consumer_offsets`` that holds it."""
 
 FOUND_ROWS = _audited(FINDINGS)
-"""One row a finding."""
+"""One row per finding."""
 
 COMMIT_FACTS = StructType(
     [
@@ -198,7 +198,7 @@ COMMIT_FACTS = StructType(
         ),
     ]
 )
-"""One row a group that a rule on commits finds something in; see ``jobs.findings.commits`` for the fields."""
+"""One row per group with a possible finding on offset commits; see ``jobs.findings.commits`` for the fields."""
 
 GROWTH_FACTS = StructType(
     [
@@ -209,4 +209,4 @@ GROWTH_FACTS = StructType(
         StructField("known_until_ms", BIGINT),
     ]
 )
-"""One row a group with topics that have grown behind its newest generation; see ``jobs.findings.looks`` for the fields."""
+"""One row per group with topics that grew after its newest generation; see ``jobs.findings.looks`` for the fields."""

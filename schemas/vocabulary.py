@@ -1,18 +1,18 @@
-"""The words that tables store. A value is the stored string: changing one is a migration."""
+"""The values that tables store. Changing a value needs a migration."""
 
 from __future__ import annotations
 
 from enum import Enum
 
 EXPIRED = "expired"
-"""Kind of the skipped records that are older than what retention keeps."""
+"""Kind of skipped records that are older than the months that retention keeps."""
 
 MOST_LAG = 2**63 - 1
-"""What a lag has room for; a capture may hold offsets that no log reaches, and commits below 0."""
+"""The largest lag that a column can hold. A capture may have offsets that no log reaches, and commits below 0."""
 
 
 class Word(str, Enum):
-    """A stored string; ``str()`` and formatting give the string itself on every Python version."""
+    """A stored string; ``str()`` and formatting give the string itself in every Python version."""
 
     _value_: str
 
@@ -21,7 +21,7 @@ class Word(str, Enum):
 
 
 class GroupType(Word):
-    """Which rebalance protocol a group speaks."""
+    """The rebalance protocol of a group."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -45,7 +45,7 @@ class Basis(Word):
 
 
 class Status(Word):
-    """How the assignment of one basis and strategy came about, or why there is none."""
+    """Where a solution comes from, or why it has no assignment."""
 
     SOLVED = "solved"
     CARRIED = "carried"
@@ -56,10 +56,10 @@ class Status(Word):
 
 
 WITH_RESULT = (Status.SOLVED, Status.CARRIED)
-"""There is an assignment."""
+"""The solution has an assignment."""
 
 WITHOUT_RESULT = (Status.NO_RESULT, Status.KAFKA_ERROR, Status.OVER_BUDGET)
-"""The assignor is there and gave nothing; it may give something in the next generation."""
+"""The assignor exists and had no result. It may have one in the next generation."""
 
 
 class Conformance(Word):
@@ -73,7 +73,7 @@ class Conformance(Word):
 
 
 class Flavour(Word):
-    """Client library of a group's leader, as far as its bytes tell."""
+    """Client library of a group's leader, as its bytes show it."""
 
     JAVA = "java"
     LIBRDKAFKA = "librdkafka"
@@ -84,7 +84,7 @@ class Flavour(Word):
 
 
 class TopicBasis(Word):
-    """Which look at the cluster gave a topic's partitions."""
+    """Which metadata snapshot gave the partitions of a topic."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -106,7 +106,7 @@ class Severity(Word):
 
 
 class RunStatus(Word):
-    """What became of a run; readers follow ``published`` only."""
+    """How a run ended; readers use ``published`` runs only."""
 
     PUBLISHED = "published"
     FAILED = "failed"
@@ -114,7 +114,7 @@ class RunStatus(Word):
 
 
 class Outcome(Word):
-    """Where an input record ended: exactly one of these."""
+    """What happened to an input record: exactly one of these."""
 
     LANDED = "landed"
     DUPLICATE = "duplicate"
@@ -123,7 +123,7 @@ class Outcome(Word):
 
 
 class PlacedBy(Word):
-    """The record beside it by which one that tells no place stands where it does: of the same group, told in the same part."""
+    """The neighbour that gives a record without a position its position: a record of the same group in the same file."""
 
     PREVIOUS = "previous"
     NEXT = "next"
@@ -131,7 +131,7 @@ class PlacedBy(Word):
 
 
 class Source(Word):
-    """Which kind of capture a row came from."""
+    """The kind of capture that a row comes from."""
 
     CONSUMER_OFFSETS = "consumer-offsets"
     DUMP_LOG = "dump-log"
@@ -142,14 +142,14 @@ class Source(Word):
 
 
 LOG_SOURCES = (Source.CONSUMER_OFFSETS, Source.DUMP_LOG)
-"""The sources whose records have a place in the log of ``__consumer_offsets``: a partition and an offset."""
+"""The sources whose records have a partition and an offset in the log of ``__consumer_offsets``."""
 
 SOURCES_OF_GROUPS = (*LOG_SOURCES, Source.FORMATTER_JSON, Source.SNAPSHOT, Source.DESCRIBE)
-"""The sources that tell of groups, the one that tells most first. A group has one: a better one takes the place of a lesser."""
+"""The sources that describe groups, the most detailed one first. A group has one source; a more detailed one replaces it."""
 
 
 class ResumeOutcome(Word):
-    """Where a consumer that is given a partition reads on."""
+    """Where the new owner of a partition continues to read."""
 
     COMMITTED = "committed"
     RESET_NONE = "reset_none"
@@ -158,7 +158,7 @@ class ResumeOutcome(Word):
 
 
 class Rule(Word):
-    """Rules that make findings, in the order of ``docs/findings.md``."""
+    """The rules of findings, in the order of ``docs/findings.md``."""
 
     PARTITION_MULTIPLY_OWNED = "partition_multiply_owned"
     PARTITIONS_LEFT_OUT = "partitions_left_out"
@@ -191,7 +191,7 @@ STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """The client-side assignors, in the order in which reports list them."""
 
 DEFAULT_SERVER_STRATEGY = "uniform"
-"""What brokers use for a KIP-848 group whose members ask for nothing: the first of ``group.consumer.assignors``."""
+"""The assignor of a KIP-848 group whose members do not ask for one: the first of ``group.consumer.assignors``."""
 
 SERVER_STRATEGIES_BY_NAME = {"range": "server-range"}
-"""Brokers' own assignors that are called something else here, since clients have another of that name."""
+"""Assignors of brokers that have another name here, because an assignor of clients has the same name."""

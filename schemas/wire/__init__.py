@@ -1,9 +1,9 @@
 """Kafka's binary layouts, decoded: keys and values of ``__consumer_offsets``, subscriptions, assignments.
 
-Standard library only, because it runs in Spark's Python workers. For any bytes each decoder returns what Kafka's own reader
-returns, or raises ``WireError`` where that one fails; nothing else is ever raised. Strings can always be stored as UTF-8.
+Standard library only, because it runs in Spark's Python workers. For any bytes a decoder returns what Kafka's own reader
+returns, or raises ``WireError`` if that reader fails. It raises no other error. Strings can always be stored as UTF-8.
 
-The user data inside subscriptions belongs to the assignors and is read by them.
+The assignors read the user data inside subscriptions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ VALUE_DECODERS: Mapping[int, Callable[[bytes], Any]] = MappingProxyType(
         16: consumer_group.decode_consumer_group_regular_expression,
     }
 )
-"""Record type -> decoder of its values; types that are not here are recognised by their key only."""
+"""Record type -> decoder of its values. Other types are recognised by their key only."""
 
 __all__ = [
     "VALUE_DECODERS",

@@ -1,4 +1,4 @@
-"""Values of ``__consumer_offsets`` from before KIP-848: classic group metadata and offset commits."""
+"""Values of ``__consumer_offsets`` that are older than KIP-848: classic group metadata and offset commits."""
 
 from __future__ import annotations
 
@@ -176,5 +176,5 @@ def _offset_commit(reader: Reader, version: int) -> OffsetCommit:
 
 
 def _present(value: int) -> int | None:
-    """Return ``value``, None for -1: Kafka's mark for a number that is not there."""
+    """Return ``value``; None for -1, with which Kafka marks an absent number."""
     return None if value == -1 else value

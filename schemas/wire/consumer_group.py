@@ -47,21 +47,21 @@ class ConsumerGroupPartitionMetadata(NamedTuple):
 
 
 class ClassicProtocol(NamedTuple):
-    """An assignor that a member with the classic protocol offered, and its subscription bytes."""
+    """An assignor that a member with the classic protocol supports, and its subscription bytes."""
 
     name: str
     metadata: bytes
 
 
 class ClassicMemberMetadata(NamedTuple):
-    """What a member that still speaks the classic protocol told the group."""
+    """The data of a member that still uses the classic protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...]
 
 
 class ConsumerGroupMemberMetadata(NamedTuple):
-    """What a member told the group (type 5).
+    """The data that a member sent to the group (type 5).
 
     Attributes:
         group_instance_id, rack, topic_regex, server_assignor: None is not set; ``""`` is a value.
@@ -86,8 +86,8 @@ class ConsumerGroupTargetAssignmentMetadata(NamedTuple):
     """The epoch of the newest target assignment (type 6).
 
     Attributes:
-        assignment_epoch: the group epoch that the target assignment answers.
-        assignment_timestamp_ms: when it was made; 0 when not recorded (before 4.3).
+        assignment_epoch: the group epoch for which the target assignment was computed.
+        assignment_timestamp_ms: when it was computed; 0 when not recorded (before 4.3).
     """
 
     assignment_epoch: int
@@ -100,7 +100,7 @@ class TopicIdPartitions(NamedTuple):
     Attributes:
         topic_id: Kafka's 22-character text form; names are in the group's type 4 record and in the cluster's metadata.
         partitions: in the order of the record.
-        assignment_epochs: of each partition the epoch that gave it to the member; empty when not recorded.
+        assignment_epochs: for each partition the epoch that gave it to the member; empty if not recorded.
     """
 
     topic_id: str
@@ -109,13 +109,13 @@ class TopicIdPartitions(NamedTuple):
 
 
 class ConsumerGroupTargetAssignmentMember(NamedTuple):
-    """What one member should own (type 7)."""
+    """The target assignment of one member (type 7)."""
 
     partitions: tuple[TopicIdPartitions, ...]
 
 
 class ConsumerGroupCurrentMemberAssignment(NamedTuple):
-    """What one member owns (type 8).
+    """The current assignment of one member (type 8).
 
     Attributes:
         member_epoch: the epoch the member has reconciled to.
@@ -133,12 +133,12 @@ class ConsumerGroupCurrentMemberAssignment(NamedTuple):
 
 
 class ConsumerGroupRegularExpression(NamedTuple):
-    """The topics that a regular expression of the group resolved to (type 16).
+    """The topics that a regular expression of the group matched (type 16).
 
     Attributes:
         topics: names, sorted by the coordinator.
-        version: version of the cluster metadata image it was resolved with.
-        resolved_at_ms: when.
+        version: version of the cluster metadata image with which it was resolved.
+        resolved_at_ms: time of that.
     """
 
     topics: tuple[str, ...]
@@ -255,7 +255,7 @@ def _open(value: bytes) -> Reader:
 
 
 def _tagged_int64(reader: Reader) -> int:
-    """Return the int64 of tag 0, 0 where it is left out."""
+    """Return the int64 of tag 0; 0 if it is left out."""
     number = 0
     for tag, size in reader.tags():
         if tag == 0:

@@ -13,7 +13,7 @@ _LATEST_VERSION = 3
 
 
 class Subscription(NamedTuple):
-    """What a member told its group when it joined (Kafka's ``ConsumerProtocolSubscription``).
+    """The subscription that a member sent when it joined (Kafka's ``ConsumerProtocolSubscription``).
 
     Attributes:
         version: as written; one above 3 is read as 3.
@@ -33,7 +33,7 @@ class Subscription(NamedTuple):
 
 
 class MemberAssignment(NamedTuple):
-    """What the leader gave to one member (Kafka's ``ConsumerProtocolAssignment``).
+    """The assignment that the leader gave one member (Kafka's ``ConsumerProtocolAssignment``).
 
     Attributes:
         version: as written; one above 3 is read as 3.
@@ -47,7 +47,7 @@ class MemberAssignment(NamedTuple):
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Return the subscription in ``data``; bytes after it are ignored, as Kafka does.
+    """Return the subscription in ``data``. Bytes after it are ignored, as in Kafka.
 
     Raises:
         WireError: Kafka's ``ConsumerProtocol.deserializeSubscription`` fails on these bytes.
@@ -63,9 +63,9 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def decode_assignment(data: bytes) -> MemberAssignment:
-    """Return the assignment in ``data``; bytes after it are ignored, as Kafka does.
+    """Return the assignment in ``data``. Bytes after it are ignored, as in Kafka.
 
-    A member whose leader left it out is stored with no bytes at all, which is not an assignment: test for that first.
+    If the leader left a member out, the member is stored without bytes. That is not an assignment, so test for it first.
 
     Raises:
         WireError: Kafka's ``ConsumerProtocol.deserializeAssignment`` fails on these bytes.
@@ -82,10 +82,10 @@ def _version(reader: Reader) -> int:
 
 
 def _topic_partitions(reader: Reader) -> tuple[TopicPartitions, ...]:
-    """Return one entry a topic, topics by first appearance, partitions in list order.
+    """Return one entry per topic, topics by first appearance, partitions in list order.
 
-    librdkafka's leader lists a topic twice in one assignment, not always side by side. Entries without partitions
-    say nothing and vanish in Kafka's reader too, which returns single partitions.
+    librdkafka's leader can list a topic twice in one assignment, with other topics in between. Entries without partitions
+    are dropped, as in Kafka's reader, which returns single partitions.
     """
     entries = reader.array(lambda: (reader.string(), reader.int32_array()))
     by_topic = dict(entries)

@@ -1,8 +1,7 @@
-"""Kafka's JSON form of ``__consumer_offsets`` records turned back into the bytes they were made of.
+"""Kafka's JSON form of ``__consumer_offsets`` records, encoded as the bytes that the broker wrote.
 
-Kafka's tools print records in it: ``kafka-console-consumer`` with a formatter (4.0 and newer), ``kafka-dump-log --offsets-decoder`` (3.8
-and newer). The form tells version and every field, so that these are the very bytes that the broker wrote: what they mean is decoded in
-one place, by the decoders of this package.
+Kafka's tools print this form: ``kafka-console-consumer`` with a formatter (4.0 and newer), ``kafka-dump-log --offsets-decoder`` (3.8 and
+newer). It has the version and every field, so that the bytes are exactly the broker's. The decoders of this package then read them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ def encode_key(record_type: int, data: Mapping[str, Any]) -> bytes:
     """Return the key of a record.
 
     Raises:
-        ValueError: a field is missing, of another kind, or too large; a type whose fields are not known.
+        ValueError: a field is missing, of another kind, or too large; or the fields of the type are not known.
     """
     if type(record_type) is not int or record_type not in KEYS:  # True and 2.0 are keys of the table too
         raise ValueError(f"found record type {repr(record_type)[:100]}, expected one of {', '.join(map(str, KEYS))}")
@@ -30,7 +29,7 @@ def encode_value(record_type: int, version: int, data: Mapping[str, Any]) -> byt
     """Return the value of a record of a known type.
 
     Raises:
-        ValueError: a field is missing, of another kind, or too large; a version that no broker writes.
+        ValueError: a field is missing, of another kind, or too large; or no broker writes the version.
     """
     last = LAST_VERSION.get(record_type, 0)
     if type(version) is not int or not 0 <= version <= last:
@@ -40,7 +39,7 @@ def encode_value(record_type: int, version: int, data: Mapping[str, Any]) -> byt
 
 
 def encode_subscription(data: Mapping[str, Any]) -> bytes:
-    """Return a member's subscription, in the version that the fields of ``data`` are of.
+    """Return a member's subscription in the version that has the fields of ``data``.
 
     Raises:
         ValueError: a field is missing, of another kind, or too large.
@@ -50,7 +49,7 @@ def encode_subscription(data: Mapping[str, Any]) -> bytes:
 
 
 def encode_assignment(data: Mapping[str, Any]) -> bytes:
-    """Return a member's assignment, as version 0: JSON does not tell the version, and all have the same fields.
+    """Return a member's assignment in version 0: JSON does not have the version, and all versions have the same fields.
 
     Raises:
         ValueError: a field is missing, of another kind, or too large.

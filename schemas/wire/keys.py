@@ -1,4 +1,4 @@
-"""Keys of ``__consumer_offsets``: what a record is about, and whose it is."""
+"""Keys of ``__consumer_offsets``: the kind of a record, and its group."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from schemas.wire.reader import Reader, WireError
 
 OFFSETS_TOPIC = "__consumer_offsets"
 COMMITTED_COLUMN = "isCommitted"
-"""A boolean that a file of its records may have: they were read with ``read_committed``, so that none is of an aborted transaction."""
+"""A boolean column of a file of records: true if they were read with ``read_committed``, without records of aborted transactions."""
 
 CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA = 2, 3
-"""Types of the records whose tombstones end a group."""
+"""Record types whose tombstones delete a group."""
 EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION = 3, 4, 5, 6, 7, 8, 16
 RECORD_TYPES = (EPOCH, TOPICS, MEMBER, TARGET_EPOCH, TARGET, CURRENT, EXPRESSION)
-"""Types of the records that make up a consumer-protocol group."""
+"""Record types that together describe a consumer-protocol group."""
 
 # Record type -> its kind, and the key's second string after the group id.
 _KINDS: dict[int, tuple[str, str | None]] = {
@@ -51,9 +51,9 @@ class Key(NamedTuple):
 
     Attributes:
         record_type: the number at the start of the key (0 is the offset commit of brokers before 0.9).
-        kind: a stable name of the record type; ``unknown_<record_type>`` where there is none. ``transaction_marker`` and
+        kind: a stable name of the record type; ``unknown_<record_type>`` if there is none. ``transaction_marker`` and
             ``transaction_state`` are not records of a group, see ``decode_key``.
-        group_id: None for a kind that is unknown or not of a group.
+        group_id: None for an unknown kind, and for one that is not about a group.
         topic, partition: offset commits only, else None.
         member_id: kinds about one member, else None.
         regular_expression: ``consumer_group_regular_expression`` only, else None.
@@ -69,13 +69,13 @@ class Key(NamedTuple):
 
 
 def kind_of(record_type: int) -> str:
-    """Return the kind of a record type; ``unknown_<record_type>`` where there is none."""
+    """Return the kind of a record type; ``unknown_<record_type>`` if there is none."""
     known = _KINDS.get(record_type)
     return f"unknown_{record_type}" if known is None else known[0]
 
 
 def decode_key(key: bytes) -> Key:
-    """Return what ``key`` says; the fields behind those of a known type are ignored, as Kafka does.
+    """Return the decoded ``key``. Fields after those of a known type are ignored, as in Kafka.
 
     A transaction marker has no group: consumers never see one, tools that dump log segments do. Likewise a record of
     ``__transaction_state`` that got into a capture. Both start like an old offset commit but end before its topic.

@@ -1,8 +1,8 @@
 """Kafka's primitive encodings, read with bounds checks from one ``bytes`` object.
 
-Two families: the classic one (int16 string length, int32 array count) and the flexible one of KIP-482 (unsigned varints of
-length + 1, tagged fields after every struct). Both behave as the readers that Kafka generates from its message definitions:
-what they accept is accepted with the same result, what they refuse raises ``WireError``.
+There are two families: the classic one (int16 string length, int32 array count) and the flexible one of KIP-482 (unsigned
+varints of length + 1, tagged fields after every struct). Both behave like the readers that Kafka generates from its message
+definitions: they accept the same bytes with the same result, and raise ``WireError`` for others.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeVar
 
 Reason = Literal[
-    "truncated",  # a field of fixed size, or a varint, goes on after the last byte
+    "truncated",  # a field of fixed size, or a varint, needs more bytes than there are
     "negative_length",  # a field that cannot be null has a negative length or count
     "length_beyond_end",  # a length or count is larger than the number of bytes left
     "string_too_long",  # a flexible string has more than 32767 bytes
     "bad_varint",  # an unsigned varint has more than five bytes
     "unsupported_version",  # no layout is known for the version at the start
 ]
-"""Why bytes could not be decoded; stable, so that it can be stored and counted."""
+"""Why bytes could not be decoded. The codes are stable, so that they can be stored and counted."""
 
 _T = TypeVar("_T")
 
@@ -34,7 +34,7 @@ _UNPACK_INT64 = struct.Struct(">q").unpack_from
 _PREPARED_COUNTS = 64
 _UNPACK_INT32S = tuple([struct.Struct(f">{count}i").unpack_from for count in range(_PREPARED_COUNTS)])
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-# Java decodes a UTF-8 encoded surrogate, also one cut short, to a single U+FFFD; Python would give one for each byte.
+# Java decodes a UTF-8 encoded surrogate, even an incomplete one, to a single U+FFFD. Python would give one for each byte.
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
 
@@ -73,7 +73,7 @@ def uuid_text(raw: bytes) -> str:
 
 
 class Reader:
-    """A position in ``data`` that each call moves behind the field it returns.
+    """A position in ``data``. Each call returns the next field and moves the position to its end.
 
     Attributes:
         data: the bytes being read.
@@ -88,7 +88,7 @@ class Reader:
         self._size = len(data)
 
     def version(self, latest: int) -> int:
-        """Return the leading int16, refused unless it is in ``0 .. latest``."""
+        """Return the version, an int16; raise ``WireError`` unless it is in ``0 .. latest``."""
         version = self.int16()
         if not 0 <= version <= latest:
             raise WireError("unsupported_version", f"found version {version} at byte {self.offset - 2}, expected 0 to {latest}")
@@ -131,7 +131,7 @@ class Reader:
         return value
 
     def fixed(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Return the fields of ``layout``, in one call for neighbours of fixed size."""
+        """Return the fields of ``layout``: one call for several fields of fixed size."""
         try:
             values = layout.unpack_from(self.data, self.offset)
         except struct.error:
@@ -152,7 +152,7 @@ class Reader:
 
     def string(self) -> str:
         """Return a string with an int16 length."""
-        # One flat function: most of a record is short strings, and calls cost more than the decoding.
+        # One flat function: a record is mostly short strings, and calls cost more than the decoding.
         try:
             (length,) = _UNPACK_INT16(self.data, self.offset)
         except struct.error:
@@ -169,7 +169,7 @@ class Reader:
             return java_text(raw)
 
     def nullable_string(self) -> str | None:
-        """Return a string with an int16 length, None for a negative one."""
+        """Return a string with an int16 length; None for a negative length."""
         if self.data[self.offset : self.offset + 1] >= b"\x80":
             self.int16()
             return None
@@ -180,7 +180,7 @@ class Reader:
         return self._sized(self.int32())
 
     def nullable_blob(self) -> bytes | None:
-        """Return bytes with an int32 length, None for a negative one."""
+        """Return bytes with an int32 length; None for a negative length."""
         length = self.int32()
         return None if length < 0 else self._sized(length)
 
@@ -195,7 +195,7 @@ class Reader:
     # Flexible encodings (KIP-482).
 
     def unsigned_varint(self) -> int:
-        """Return a varint as Java's int, which is negative when bit 31 is set."""
+        """Return a varint as Java's int, which is negative if bit 31 is set."""
         value = 0
         shift = 0
         for offset in range(self.offset, self.offset + _LONGEST_VARINT):
@@ -231,19 +231,19 @@ class Reader:
         return self._int32s(self._compact_length())
 
     def tags(self) -> Iterator[tuple[int, int]]:
-        """Yield (tag, size) of each tagged field; the caller reads the field or skips ``size`` bytes before the next one.
+        """Yield (tag, size) of each tagged field. The caller reads the field or skips ``size`` bytes before the next one.
 
-        Kafka's reader does not compare the size of a tag it knows with what it reads, so neither may the caller.
+        Kafka's reader does not check the size of a tag that it knows against the bytes it reads. The caller must not check it either.
         """
         for _ in range(self.unsigned_varint()):
             yield self.unsigned_varint(), self.unsigned_varint()
 
     def skip(self, size: int) -> None:
-        """Move behind ``size`` bytes."""
+        """Skip ``size`` bytes."""
         self._sized(size)
 
     def skip_tags(self) -> None:
-        """Move behind a tagged-field section of which no tag is known."""
+        """Skip a section of tagged fields of which no tag is known."""
         for _, size in self.tags():
             self._sized(size)
 
@@ -264,7 +264,7 @@ class Reader:
         return self._sized(length)
 
     def _count(self, count: int) -> int:
-        # Before anything is allocated: a forged count may claim two billion elements, and none is shorter than a byte.
+        # Checked before anything is allocated: a forged count may claim two billion elements. Each element has at least one byte.
         if not 0 <= count <= self._size - self.offset:
             raise self._bad_length("array count", count)
         return count

@@ -15,7 +15,7 @@ class Field(NamedTuple):
         kind: a name of ``kafka_json``; ``struct`` and ``struct[]`` have ``items``.
         since, until: the first and the last version that have it.
         items: fields of the struct.
-        tag: number of a tagged field, which is left out where it has its ``default``; None for others.
+        tag: number of a tagged field, which is left out if it has its ``default``; None for others.
         default: the bytes of a tagged field's default value.
     """
 
@@ -32,9 +32,9 @@ OFFSET_COMMIT, GROUP_METADATA = 1, 2
 PRINTED_BY_FORMATTERS = (OFFSET_COMMIT, GROUP_METADATA)
 """The types that ``kafka-console-consumer`` prints; ``kafka-dump-log`` prints all."""
 FIRST_FLEXIBLE = {GROUP_METADATA: 4, OFFSET_COMMIT: 4}
-"""Type -> its first version with compact lengths and tags; of a type that is missing here, all values have them."""
+"""Type -> its first version with compact lengths and tags. All versions of other types have them."""
 LAST_VERSION = {0: 0, OFFSET_COMMIT: 4, GROUP_METADATA: 4}
-"""Type -> its last value version; 0 where it is missing here."""
+"""Type -> its last value version; 0 for other types."""
 
 _GROUP_ID, _MEMBER_ID = Field("groupId", "string"), Field("memberId", "string")
 _COMMIT_KEY = (Field("group", "string"), Field("topic", "string"), Field("partition", "int32"))
@@ -128,6 +128,6 @@ SUBSCRIPTION = (
     Field("generationId", "int32", 2),
     Field("rackId", "string?", 3),
 )
-"""What a member tells its group (Kafka's ``ConsumerProtocolSubscription``)."""
+"""The subscription that a member sends (Kafka's ``ConsumerProtocolSubscription``)."""
 ASSIGNMENT = (Field("assignedPartitions", "struct[]", items=_NAMED_PARTITIONS), Field("userData", "bytes?"))
-"""What the leader gives a member (Kafka's ``ConsumerProtocolAssignment``): the same fields in each version."""
+"""The assignment that the leader gives a member (Kafka's ``ConsumerProtocolAssignment``). All versions have these fields."""
