@@ -19,7 +19,7 @@ from assignors.generation.subscriptions import layout_of
 from assignors.model import TopicPartition
 
 Several = tuple[int, ...]
-"""Owners of one partition, as places among ``Comparison.owners``, in record order."""
+"""Owners of one partition, as indices among ``Comparison.owners``, in record order."""
 
 
 class Comparison:
@@ -30,10 +30,10 @@ class Comparison:
         member_ids, previous_member_ids: every owner with its member id on either side: the members in record order, then strangers that
             were given something.
         owners: all of them, those of now first.
-        places: owner -> its place among them.
+        owner_index: owner -> its index among them.
         held, previous_held: what they were given.
         layout: numbers for the partitions that exist on either side.
-        before, now: for each number the place of its owner, ``NOBODY`` without one; shape (partitions,). Those in ``irregular`` have none.
+        before, now: for each number the index of its owner, ``NOBODY`` without one; shape (partitions,). Those in ``irregular`` have none.
         irregular: the partitions with several owners on some side, and those that exist on neither: their owners before and now.
         has_repeats: partitions are given out more than once now, to several owners or to one.
     """
@@ -44,14 +44,14 @@ class Comparison:
         self.member_ids = _member_ids(current)
         self.previous_member_ids: dict[Owner, str] = _member_ids(previous) if previous is not None else {}
         self.owners: list[Owner] = list(dict.fromkeys((*self.member_ids, *self.previous_member_ids)))
-        self.places = {owner: index for index, owner in enumerate(self.owners)}
+        self.owner_index = {owner: index for index, owner in enumerate(self.owners)}
         self.held = Holdings.of(current.assignment)
         self.previous_held = Holdings.of(previous.assignment if previous is not None else {})
         self.layout = layout_of(current.problem)
         if previous is not None and not layout_of(previous.problem).is_like(self.layout):
             self.layout = Layout.of(previous.problem.topics, current.problem.topics)
-        before = _Side(self.previous_held, self.previous_member_ids, self.layout, self.places)
-        now = _Side(self.held, self.member_ids, self.layout, self.places)
+        before = _Side(self.previous_held, self.previous_member_ids, self.layout, self.owner_index)
+        now = _Side(self.held, self.member_ids, self.layout, self.owner_index)
         self.irregular = {index: (before.owners_of(index), now.owners_of(index)) for index in {**before.irregular, **now.irregular}}
         numbers = [number for number in map(self.layout.number, self.irregular) if number is not None]
         self.before, self.now = before.first(numbers), now.first(numbers)
@@ -87,8 +87,8 @@ class Comparison:
         if not self.recreated:
             return self.before
         last: NDArray[np.int32] = self.before.copy()
-        for topic in self.recreated & self.layout.places.keys():
-            index = self.layout.places[topic]
+        for topic in self.recreated & self.layout.topic_index.keys():
+            index = self.layout.topic_index[topic]
             last[self.layout.starts[index] : self.layout.starts[index + 1]] = NOBODY
         return last
 
@@ -144,17 +144,17 @@ class Comparison:
 
 
 class _Side:
-    """The owners of one generation, by their places among those of both.
+    """The owners of one generation, by their indices among those of both.
 
     Attributes:
         irregular: the partitions that have several owners, or do not exist.
     """
 
-    def __init__(self, held: Holdings, member_ids: Mapping[Owner, str], layout: Layout, places: Mapping[Owner, int]) -> None:
+    def __init__(self, held: Holdings, member_ids: Mapping[Owner, str], layout: Layout, owner_index: Mapping[Owner, int]) -> None:
         self._held = held
         self.owners = held.owners_in(layout)
-        by_id = {member_id: places[owner] for owner, member_id in member_ids.items()}
-        self._places = np.array([*map(by_id.__getitem__, held.owners), NOBODY], dtype=np.int32)
+        by_id = {member_id: owner_index[owner] for owner, member_id in member_ids.items()}
+        self._owner_indices = np.array([*map(by_id.__getitem__, held.owners), NOBODY], dtype=np.int32)
         self._order = {index: order for order, index in enumerate(by_id.values())}
         self.irregular = {**self.owners.shared, **self.owners.strays}
 
@@ -164,17 +164,17 @@ class _Side:
         if found is None:
             number = self.owners.layout.number(partition)
             found = () if number is None or self.owners.first[number] == NOBODY else (int(self.owners.first[number]),)
-        return tuple(sorted((int(self._places[owner]) for owner in found), key=self._order.__getitem__))
+        return tuple(sorted((int(self._owner_indices[owner]) for owner in found), key=self._order.__getitem__))
 
     def loads(self, owner_count: int) -> NDArray[np.int64]:
         """Return for each owner how many partitions it was given, repeats included."""
         loads = np.zeros(owner_count, dtype=np.int64)
-        loads[self._places[:-1]] = self._held.loads
+        loads[self._owner_indices[:-1]] = self._held.loads
         return loads
 
     def first(self, without: Sequence[int]) -> NDArray[np.int32]:
         """Return the owner of each partition, ``NOBODY`` for those left out."""
-        first = self._places.take(self.owners.first)
+        first = self._owner_indices.take(self.owners.first)
         first[without] = NOBODY
         return first
 

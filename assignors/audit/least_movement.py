@@ -168,7 +168,7 @@ class _Stays:
             last, now = comparison.last_owners_of(partition), comparison.owners_of(partition)
             is_carried = not last and partition in withheld and partition[0] not in comparison.recreated
             if is_carried:
-                last = (comparison.places.get(withheld[partition].owner, len(comparison.owners)),)
+                last = (comparison.owner_index.get(withheld[partition].owner, len(comparison.owners)),)
                 self.kept_count += last == now
             if last and now and (is_carried or partition in comparison.irregular):
                 self._singles.append((partition[0], last[0]))
@@ -180,25 +180,27 @@ class _Stays:
         numbers = np.flatnonzero((comparison.last != NOBODY) & (comparison.now != NOBODY))
         keys, counts = np.unique(comparison.layout.topic_indices(numbers) * len(member_ids) + comparison.last[numbers], return_counts=True)
         topics, owners = np.divmod(keys, len(member_ids))
-        held: Counter[tuple[str, int]] = Counter(self._singles)
-        held.update(dict(zip(zip(map(names.__getitem__, topics.tolist()), owners.tolist(), strict=True), counts.tolist(), strict=True)))
-        named = ((topic, member_ids[owner], count) for (topic, owner), count in held.items())
+        held_counts: Counter[tuple[str, int]] = Counter(self._singles)
+        held_counts.update(
+            dict(zip(zip(map(names.__getitem__, topics.tolist()), owners.tolist(), strict=True), counts.tolist(), strict=True))
+        )
+        named = ((topic, member_ids[owner], count) for (topic, owner), count in held_counts.items())
         return Counter(
             {(topic, name): count for topic, name, count in named if name is not None and topic in self._subscriptions.get(name, ())}
         )
 
     def by_member(self) -> Mapping[str | None, int]:
         """Return how many partitions every member had of topics to which it subscribes now; under None may be those of owners that left."""
-        held: Counter[str | None] = Counter()
+        held_counts: Counter[str | None] = Counter()
         given = frozenset(self._comparison.held.topics)
         if all(subscribed >= given for subscribed in set(self._subscriptions.values())):
             member_ids = self._member_ids()
-            held.update(dict(zip(member_ids, self._counts.tolist(), strict=False)))
-            held.update(member_ids[owner] for _, owner in self._singles)
+            held_counts.update(dict(zip(member_ids, self._counts.tolist(), strict=False)))
+            held_counts.update(member_ids[owner] for _, owner in self._singles)
         else:
             for (_, member_id), count in self.by_topic().items():
-                held[member_id] += count
-        return held
+                held_counts[member_id] += count
+        return held_counts
 
     def _member_ids(self) -> list[str | None]:
         """Return the member of each owner now, None for those that left; and behind them None for any that is in neither generation."""

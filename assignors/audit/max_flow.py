@@ -48,7 +48,9 @@ def most_placed(supplies: Sequence[Supply], sizes: Sequence[int], load: int) -> 
     return int(maximum_flow(network, source, sink).flow_value)
 
 
-def most_kept(supplies: Sequence[Supply], sizes: Sequence[int], held: Mapping[tuple[int, int, str], int], low: int, high: int) -> int:
+def most_kept(
+    supplies: Sequence[Supply], sizes: Sequence[int], held_counts: Mapping[tuple[int, int, str], int], low: int, high: int
+) -> int:
     """Return how many partitions can stay where they were, when all are given out and every load is from ``low`` to ``high``.
 
     Partitions go from their supply straight to the member that held them, or through a subscription to any of its members. As few as
@@ -56,7 +58,7 @@ def most_kept(supplies: Sequence[Supply], sizes: Sequence[int], held: Mapping[tu
 
     Args:
         sizes: members of each subscription.
-        held: (number of a supply, number of a subscription, member) -> partitions of the supply that the member held and may keep.
+        held_counts: (number of a supply, number of a subscription, member) -> partitions of the supply that the member held and may keep.
 
     Raises:
         RuntimeError: no assignment has such loads; the caller has one.
@@ -70,7 +72,7 @@ def most_kept(supplies: Sequence[Supply], sizes: Sequence[int], held: Mapping[tu
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
-    keepers = list(dict.fromkeys((number, member) for _, number, member in held))
+    keepers = list(dict.fromkeys((number, member) for _, number, member in held_counts))
     row_of_keeper = {member: len(supplies) + len(sizes) + index for index, (_, member) in enumerate(keepers)}
     others = list(sizes)
     for number, _ in keepers:
@@ -78,7 +80,7 @@ def most_kept(supplies: Sequence[Supply], sizes: Sequence[int], held: Mapping[tu
     # Each column leaves the row of one balance and enters that of another: (leaves, enters, smallest, largest, cost).
     columns: list[tuple[int | None, int | None, int, int, int]] = []
     columns += [(at, len(supplies) + number, 0, supply.count, 1) for at, supply in enumerate(supplies) for number in supply.classes]
-    columns += [(at, row_of_keeper[member], 0, count, 0) for (at, _, member), count in held.items()]
+    columns += [(at, row_of_keeper[member], 0, count, 0) for (at, _, member), count in held_counts.items()]
     columns += [(len(supplies) + number, row_of_keeper[member], 0, high, 0) for number, member in keepers]
     columns += [(len(supplies) + number, None, count * low, count * high, 0) for number, count in enumerate(others)]
     columns += [(row, None, low, high, 0) for row in row_of_keeper.values()]

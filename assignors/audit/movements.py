@@ -200,7 +200,7 @@ def _movements(
     ids_before, ids_now = (list(map(ids.get, comparison.owners)) for ids in (comparison.previous_member_ids, comparison.member_ids))
     previous_generation = comparison.previous_generation
     problem = comparison.current.problem
-    members = {comparison.places[owner_of(member)] for member in problem.members}
+    members = {comparison.owner_index[owner_of(member)] for member in problem.members}
     subscribed = subscribed_topics(problem)
     counts = existing_partition_counts(problem)
 
@@ -219,7 +219,7 @@ def _movements(
         if last is None:
             cause = TOPIC_RECREATED if topic in comparison.recreated else None
             return Movement(topic, partition, None, ids_now[now[0]], GAINED, cause, previous_generation)
-        is_returned = comparison.places.get(last.owner) in now
+        is_returned = comparison.owner_index.get(last.owner) in now
         member_id = comparison.member_ids[last.owner] if is_returned else ids_now[now[0]]
         return Movement(topic, partition, last.member_id, member_id, GAINED, RETURNED if is_returned else HANDED_OVER, last.generation)
 

@@ -53,14 +53,14 @@ def _live_members(comparison: Comparison) -> Iterator[tuple[Member, Member, int,
     if comparison.previous is None:
         return
     earlier_members = {owner_of(member): member for member in comparison.previous.problem.members}
-    held, given_up = comparison.held_counts.tolist(), comparison.given_up_counts.tolist()
+    held_counts, given_up = comparison.held_counts.tolist(), comparison.given_up_counts.tolist()
     for before, now in comparison.irregular.values():
         for index in before:
-            held[index] += 1
+            held_counts[index] += 1
             given_up[index] += index not in now
     for member in comparison.current.problem.members:
         owner = owner_of(member)
         earlier = earlier_members.get(owner)
         if earlier is not None:
-            index = comparison.places[owner]
-            yield earlier, member, held[index], given_up[index]
+            index = comparison.owner_index[owner]
+            yield earlier, member, held_counts[index], given_up[index]

@@ -215,7 +215,7 @@ def _of_participants(before: Evidence, current: Evidence) -> set[Trigger]:
     found = set()
     earlier = {one.owner: one for one in before.participants}
     subscriptions: set[tuple[frozenset[str], frozenset[str]]] = set()
-    tells_topics = before.has_subscriptions and current.has_subscriptions
+    has_subscriptions = before.has_subscriptions and current.has_subscriptions
     for now in current.participants:
         then = earlier.get(now.owner)
         if then is None:
@@ -225,7 +225,7 @@ def _of_participants(before: Evidence, current: Evidence) -> set[Trigger]:
         subscriptions.add((then.topics, now.topics))
         if then.rack != now.rack:
             found.add(Trigger.RACK_CHANGED)
-    if tells_topics and any(old != new for old, new in subscriptions):
+    if has_subscriptions and any(old != new for old, new in subscriptions):
         found.add(Trigger.SUBSCRIPTION_CHANGED)
     return found
 

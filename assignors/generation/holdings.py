@@ -28,13 +28,13 @@ class Layout:
 
     Attributes:
         sizes: topic -> the number of its partitions, at least 1; in that order.
-        places: topic -> its place among the topics.
+        topic_index: topic -> its index among the topics.
         starts: the number of each topic's first partition, and the number of all at the end; shape (topics + 1,).
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = {topic: sizes[topic] for topic in sort_strings(sizes)}
-        self.places = {topic: index for index, topic in enumerate(self.sizes)}
+        self.topic_index = {topic: index for index, topic in enumerate(self.sizes)}
         self.starts = np.zeros(len(sizes) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(self.sizes.values(), np.int64, len(sizes)), out=self.starts[1:])
 
@@ -63,7 +63,7 @@ class Layout:
         topic, partition = topic_partition
         if not 0 <= partition < self.sizes.get(topic, 0):
             return None
-        return int(self.starts[self.places[topic]]) + partition
+        return int(self.starts[self.topic_index[topic]]) + partition
 
     def partitions(self, numbers: NDArray[np.int64]) -> Iterator[TopicPartition]:
         """Yield the partitions of these numbers."""
@@ -75,7 +75,7 @@ class Layout:
         return map(names.__getitem__, topic_indices.tolist()), (numbers - self.starts[topic_indices]).tolist()
 
     def topic_indices(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the place of the topic of each of these numbers; topics have partitions, so that no two begin at one number."""
+        """Return the index of the topic of each of these numbers; topics have partitions, so that no two begin at one number."""
         return np.searchsorted(self.starts, numbers, side="right") - 1
 
 
@@ -85,7 +85,7 @@ class Owners:
 
     Attributes:
         layout: what numbers the partitions.
-        first: for each number the place of its owner among those of the holdings, ``NOBODY`` without one; of several one of them.
+        first: for each number the index of its owner among those of the holdings, ``NOBODY`` without one; of several one of them.
         free: the numbers of those without one.
         shared: the partitions of the layout with several owners, each with all of them in their order.
         strays: the partitions that the layout has not, with their owners.
@@ -128,7 +128,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         topics: the names that occur.
         loads: for each owner the number of its partitions, repeats included.
         entry_counts: for each owner the number of its entries; shape (owners,).
-        entry_topics: for each entry the place of its topic; shape (entries,).
+        entry_topics: for each entry the index of its topic; shape (entries,).
         lengths: for each entry the number of its partitions; shape (entries,).
         partitions: those of all entries, one behind the other.
     """
@@ -152,7 +152,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         ends = np.concatenate(([0], np.cumsum(lengths)))
         self._bounds = ends[np.concatenate(([0], self._entry_ends))]
         self.loads: list[int] = np.diff(self._bounds).tolist()
-        self._places = {owner: index for index, owner in enumerate(owners)}
+        self._owner_index = {owner: index for index, owner in enumerate(owners)}
         self._owners: Owners | None = None
 
     @classmethod
@@ -175,7 +175,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         return cls(tuple(assignment), tuple(names), *columns)
 
     def __getitem__(self, owner: str) -> tuple[TopicPartition, ...]:
-        index = self._places[owner]
+        index = self._owner_index[owner]
         return tuple(self._held(index))
 
     def __iter__(self) -> Iterator[str]:
@@ -186,7 +186,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
 
     def load(self, owner: str) -> int:
         """Return how many partitions an owner was given, repeats included; 0 for a stranger."""
-        index = self._places.get(owner)
+        index = self._owner_index.get(owner)
         return 0 if index is None else self.loads[index]
 
     def entries(self) -> Iterator[tuple[str, str, int]]:
@@ -216,14 +216,14 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
             begin = end
 
     def _find_owners(self, layout: Layout) -> Owners:
-        topic_indices = np.fromiter((layout.places.get(topic, NOBODY) for topic in self.topics), np.int64, len(self.topics))
-        entry_places = topic_indices[self.entry_topics]
-        numbers = np.repeat(layout.starts[entry_places], self.lengths)
+        topic_indices = np.fromiter((layout.topic_index.get(topic, NOBODY) for topic in self.topics), np.int64, len(self.topics))
+        entry_indices = topic_indices[self.entry_topics]
+        numbers = np.repeat(layout.starts[entry_indices], self.lengths)
         numbers += self.partitions
         owners = np.repeat(np.arange(len(self.owners), dtype=np.int32), self.loads)
         strays: dict[TopicPartition, tuple[int, ...]] = {}
         repeated: list[TopicPartition] = []
-        sizes: NDArray[np.int64] = np.append(np.diff(layout.starts), 0)[entry_places]  # of topics that the layout has not, 0
+        sizes: NDArray[np.int64] = np.append(np.diff(layout.starts), 0)[entry_indices]  # of topics that the layout has not, 0
         if self.partitions.size and (np.min(self.partitions) < 0 or np.max(self.partitions) >= np.min(sizes)):
             is_stray = (self.partitions < 0) | (self.partitions >= np.repeat(sizes, self.lengths))
             strays, repeated = self._strays(np.flatnonzero(is_stray), owners)
@@ -236,18 +236,18 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
             is_again = np.bincount(numbers)[numbers] > 1
             again = _by_partition(layout.partitions(numbers[is_again]), owners[is_again].tolist())
             repeated.extend(again)
-            shared = {partition: tuple(dict.fromkeys(of_place)) for partition, of_place in again.items() if len(set(of_place)) > 1}
+            shared = {partition: tuple(dict.fromkeys(its_owners)) for partition, its_owners in again.items() if len(set(its_owners)) > 1}
         return Owners(layout, first, free, shared, strays, repeated)
 
     def _strays(
         self, indices: NDArray[np.int64], owners: NDArray[np.int32]
     ) -> tuple[dict[TopicPartition, tuple[int, ...]], list[TopicPartition]]:
-        """Return the partitions at these places of ``partitions`` with their owners, and those given out more than once."""
+        """Return the partitions at these indices of ``partitions`` with their owners, and those given out more than once."""
         entries = np.searchsorted(np.cumsum(self.lengths), indices, side="right")
         pairs = zip((self.topics[topic] for topic in self.entry_topics[entries].tolist()), self.partitions[indices].tolist(), strict=True)
         owners_of = _by_partition(pairs, owners[indices].tolist())
-        repeated = [partition for partition, of_place in owners_of.items() if len(of_place) > 1]
-        return {partition: tuple(dict.fromkeys(of_place)) for partition, of_place in owners_of.items()}, repeated
+        repeated = [partition for partition, its_owners in owners_of.items() if len(its_owners) > 1]
+        return {partition: tuple(dict.fromkeys(its_owners)) for partition, its_owners in owners_of.items()}, repeated
 
 
 def _by_partition(partitions: Iterable[TopicPartition], owners: Iterable[int]) -> dict[TopicPartition, list[int]]:

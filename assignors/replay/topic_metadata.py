@@ -103,35 +103,37 @@ class ClusterLooks:
             (before - 1, before, LookBasis.EARLIER),
         )
         known = [
-            (self._count(runs, look), self._count(runs, neighbour), look, basis)
-            for look, neighbour, basis in candidates
-            if self._exists(look)
+            (self._count(runs, number), self._count(runs, neighbour), number, basis)
+            for number, neighbour, basis in candidates
+            if self._exists(number)
         ]
-        for count, neighbour_count, look, basis in known:
+        for count, neighbour_count, number, basis in known:
             if count is not None and _fits(count, neighbour_count, needed):
-                found = self._resolved(topic, runs, look, basis)
+                found = self._resolved(topic, runs, number, basis)
                 return _cut(found, len(needed)) if runs and runs[0].first_look > before and _lack_the_last(count, needed) else found
         return self._resolved(topic, runs, known[0][2], known[0][3], is_uncertain=True)
 
-    def _exists(self, look: int) -> bool:
-        return 0 <= look < len(self._times_ms)
+    def _exists(self, number: int) -> bool:
+        return 0 <= number < len(self._times_ms)
 
-    def _count(self, runs: Sequence[TopicRun], look: int) -> int | None:
-        if not self._exists(look):
+    def _count(self, runs: Sequence[TopicRun], number: int) -> int | None:
+        if not self._exists(number):
             return None
-        run = _run_at(runs, look)
+        run = _run_at(runs, number)
         return 0 if run is None else run.partition_count
 
-    def _resolved(self, topic: str, runs: Sequence[TopicRun], look: int, basis: LookBasis, *, is_uncertain: bool = False) -> ResolvedTopic:
-        run = _run_at(runs, look)
+    def _resolved(
+        self, topic: str, runs: Sequence[TopicRun], number: int, basis: LookBasis, *, is_uncertain: bool = False
+    ) -> ResolvedTopic:
+        run = _run_at(runs, number)
         if run is None:
             return ResolvedTopic(topic, 0, None, None, basis, is_uncertain)
         return ResolvedTopic(topic, run.partition_count, run.topic_id, run.partition_racks, basis, is_uncertain)
 
 
-def _run_at(runs: Sequence[TopicRun], look: int) -> TopicRun | None:
-    at = bisect_right(runs, look, key=lambda run: run.first_look) - 1
-    return runs[at] if at >= 0 and look <= runs[at].last_look else None
+def _run_at(runs: Sequence[TopicRun], number: int) -> TopicRun | None:
+    at = bisect_right(runs, number, key=lambda run: run.first_look) - 1
+    return runs[at] if at >= 0 and number <= runs[at].last_look else None
 
 
 def _lack_the_last(count: int, needed: Collection[int]) -> bool:

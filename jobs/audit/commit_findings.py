@@ -200,7 +200,7 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
         "own_offset_record_count": F.col("own"),
         "mean_count": F.col("of_cluster") / F.col("broker_count"),
     }
-    chosen = groups.withColumn("place", first).where("place = 1")
+    chosen = groups.withColumn("rank", first).where("rank = 1")
     return chosen.select(*GROUP_KEY, F.struct(*[column.alias(name) for name, column in coordinator.items()]).alias("coordinator"))
 
 

@@ -105,12 +105,12 @@ def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None =
     until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(CLOCKS_DIFFER))
     stored = _to_weigh(_observed(news.rows_to_ask(context, name, rewritten)).withColumn("until", until), news)
     # By topics: a generation holds most partitions of each, and those of all generations are many.
-    held = (
+    held_by_topic = (
         held_topics(warehouse.read(ASSIGNMENTS.name), stored)
         .drop("partitions")
         .join(stored.select(*GENERATION_KEY, "until"), list(GENERATION_KEY))
     )
-    generations = affected_rows(held, news, F.col("until"), F.col("observed_at")).select(*GENERATION_KEY).distinct()
+    generations = affected_rows(held_by_topic, news, F.col("until"), F.col("observed_at")).select(*GENERATION_KEY).distinct()
     stored = stored.drop("until")
     again = warehouse.materialize("concerned_audits", stored.join(generations, list(GENERATION_KEY), "left_semi"))
     if again.isEmpty():

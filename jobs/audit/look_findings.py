@@ -109,12 +109,12 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
     return rows.join(until, list(SOURCE_KEY), "left").withColumns(columns).select(*GROWTH_FACTS.names)
 
 
-def _first_new_ms(context: RunContext, solutions_behind: int | None, looks_behind: int | None) -> dict[str, int] | None:
+def _first_new_ms(context: RunContext, solutions_consumed: int | None, looks_consumed: int | None) -> dict[str, int] | None:
     """Return by cluster the earliest time of a new look or generation; None where no run before has audited."""
     if not context.before.written.get(GENERATION_AUDITS.name):
         return None
     parts: list[DataFrame] = []
-    for name, consumed, earlier_ms in ((SOLUTIONS.name, solutions_behind, JOINED_BEFORE_MS), (TOPIC_SNAPSHOTS.name, looks_behind, 0)):
+    for name, consumed, earlier_ms in ((SOLUTIONS.name, solutions_consumed, JOINED_BEFORE_MS), (TOPIC_SNAPSHOTS.name, looks_consumed, 0)):
         if consumed is not None:
             new = context.warehouse.read(name).where(F.col("run_sequence") > consumed)
             parts.append(new.groupBy("cluster_id").agg((F.min(F.unix_millis("observed_at")) - earlier_ms).alias("first_ms")))
@@ -129,16 +129,16 @@ def of_looks(findings: DataFrame) -> DataFrame:
     return findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNotNull())
 
 
-def refresh(context: RunContext, solutions_behind: int | None) -> None:
+def refresh(context: RunContext, solutions_consumed: int | None) -> None:
     """Write the findings that new looks or generations bring, and delete those that are no longer so.
 
     New commits bring none. They show how long the records of a group with a finding go on, which its severity follows.
 
     Args:
-        solutions_behind: the run_sequence behind which solutions are new; None where none is.
+        solutions_consumed: the run_sequence behind which solutions are new; None where none is.
     """
     consumed = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
-    if solutions_behind is None and not any(sequence is not None for sequence in consumed.values()):
+    if solutions_consumed is None and not any(sequence is not None for sequence in consumed.values()):
         return
     warehouse, times_ms = context.warehouse, context.metadata_index.times_ms
     if not any(len(times) > 1 for times in times_ms.values()):
@@ -146,7 +146,7 @@ def refresh(context: RunContext, solutions_behind: int | None) -> None:
     audits, topics, looks, findings = (
         warehouse.read(spec.name) for spec in (GENERATION_AUDITS, GENERATION_TOPICS, TOPIC_SNAPSHOTS, FINDINGS)
     )
-    compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_behind, consumed[TOPIC_SNAPSHOTS.name]))
+    compared = looks_to_compare(times_ms, _first_new_ms(context, solutions_consumed, consumed[TOPIC_SNAPSHOTS.name]))
     changed = changed_topics(looks, compared, F.col("partition_count")) if compared else None
     is_changed = changed is not None and not changed.isEmpty()
     stored = of_looks(findings)

@@ -48,7 +48,7 @@ def _late_commits(fresh: DataFrame) -> DataFrame:
 def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
     """Return the stretch of time of each topic in which new looks may be nearest to something.
 
-    Rows: cluster_id, topic. ``first_look``, ``last_look``: the new ones; ``look_before``, ``look_behind``: the old ones around these, null
+    Rows: cluster_id, topic. ``first_look``, ``last_look``: the new ones; ``look_before``, ``look_after``: the old ones around these, null
     where there is none.
     """
     is_fresh = F.col("run_sequence") > consumed
@@ -59,7 +59,7 @@ def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
         .groupBy(*TOPIC_KEY)
         .agg(
             F.max(F.when(F.col("observed_at") < F.col("first_look"), F.col("observed_at"))).alias("look_before"),
-            F.min(F.when(F.col("observed_at") > F.col("last_look"), F.col("observed_at"))).alias("look_behind"),
+            F.min(F.when(F.col("observed_at") > F.col("last_look"), F.col("observed_at"))).alias("look_after"),
         )
     )
     return fresh.join(around, list(TOPIC_KEY), "left")
@@ -83,11 +83,11 @@ def affected_rows(held: DataFrame, news: NewCommits, latest: Column, earliest: C
     if news.late_commits is not None:
         late = news.late_commits if by_partition else _by_topic(news.late_commits)
         rows = rows.join(late, list(PARTITION_KEY if by_partition else (*GROUP_KEY, "topic")), "left")
-        is_behind = F.when(F.col("by_time"), F.col("observed_at") >= F.col("from_time"))
-        is_concerned |= F.coalesce(is_behind.otherwise(F.col("position") >= F.col("from_position")), F.lit(False))
+        is_later = F.when(F.col("by_time"), F.col("observed_at") >= F.col("from_time"))
+        is_concerned |= F.coalesce(is_later.otherwise(F.col("position") >= F.col("from_position")), F.lit(False))
     if news.late_looks is not None:
         rows = rows.join(F.broadcast(news.late_looks), list(TOPIC_KEY), "left")
-        is_before = F.coalesce(F.col("observed_at") < F.col("look_behind"), F.lit(True))
+        is_before = F.coalesce(F.col("observed_at") < F.col("look_after"), F.lit(True))
         begins_otherwise = (F.col("observed_at") >= F.col("first_look")) & is_before
         ends_otherwise = (earliest <= F.col("last_look")) & F.coalesce(latest > F.col("look_before"), F.lit(True))
         is_concerned |= F.coalesce(begins_otherwise | ends_otherwise, F.lit(False))

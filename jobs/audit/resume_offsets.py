@@ -44,9 +44,9 @@ def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
     made = commits.select(*PARTITION_KEY, "position", "observed_at", commit.alias("commit"), F.lit(False).alias("is_moment"))
     events = moments.withColumn("is_moment", F.lit(True)).unionByName(made, allowMissingColumns=True)
     order = F.when(F.col("by_time"), F.unix_micros("observed_at")).otherwise(F.col("position"))
-    events = events.join(F.broadcast(by_time), list(GROUP_KEY), "left").withColumn("place", order)
+    events = events.join(F.broadcast(by_time), list(GROUP_KEY), "left").withColumn("log_order", order)
     of_partition = Window.partitionBy(*hashed(*PARTITION_KEY))
-    up_to_now = of_partition.orderBy("place", "is_moment", "position").rowsBetween(Window.unboundedPreceding, 0)
+    up_to_now = of_partition.orderBy("log_order", "is_moment", "position").rowsBetween(Window.unboundedPreceding, 0)
     answered = events.withColumn("commit", F.last("commit", ignorenulls=True).over(up_to_now))
     return answered.where("is_moment").select(*moments.columns, "commit")
 
@@ -89,8 +89,8 @@ def _with_looks(moments: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame
     times = moments.select(*TOPIC_KEY, F.explode(F.array("observed_at", "end_from")).alias("at")).distinct()
     nearest = stage("nearest_looks", _nearest_looks(times, looks))
     seen = _seen_by(looks, nearest)
-    for at, look, name in (("observed_at", "look_before", "before"), ("end_from", "look_after", "after")):
-        snapshot_offsets = nearest.select(*TOPIC_KEY, F.col("at").alias(at), F.col(look).alias("look_at"))
+    for at, column, name in (("observed_at", "look_before", "before"), ("end_from", "look_after", "after")):
+        snapshot_offsets = nearest.select(*TOPIC_KEY, F.col("at").alias(at), F.col(column).alias("look_at"))
         moments = join_hashed(moments, snapshot_offsets, [*TOPIC_KEY, at], "left")
         moments = join_hashed(moments, seen, [*TOPIC_KEY, "look_at", "partition"], "left")
         moments = moments.withColumnRenamed("seen", name).drop("look_at")

@@ -41,12 +41,12 @@ logger = logging.getLogger(__name__)
 
 def _is_self_contained() -> Column:
     has_result = ~F.col("status").isin([str(status) for status in WITHOUT_RESULT])
-    tells_all = (
+    is_self_contained = (
         F.when(F.col("basis") == str(Basis.OBSERVED), F.col("is_settled") & (F.col("member_count") > 0))
         .when(F.col("basis") == str(Basis.COUNTERFACTUAL), has_result)
         .otherwise(F.lit(True))
     )
-    return F.bool_and(tells_all)
+    return F.bool_and(is_self_contained)
 
 
 def self_contained_generations(audits: DataFrame) -> DataFrame:
@@ -55,7 +55,12 @@ def self_contained_generations(audits: DataFrame) -> DataFrame:
     Nothing is withheld in them; no strategy is without a result, so that an older one would be its last; and they have members, since
     an empty generation does not tell which assignor the group had.
     """
-    return audits.groupBy(*GENERATION_KEY).agg(_is_self_contained().alias("tells_all")).where("tells_all").select(*GENERATION_KEY)
+    return (
+        audits.groupBy(*GENERATION_KEY)
+        .agg(_is_self_contained().alias("is_self_contained"))
+        .where("is_self_contained")
+        .select(*GENERATION_KEY)
+    )
 
 
 def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
@@ -71,18 +76,18 @@ def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> Da
     )
     before = audits.join(F.broadcast(begins), list(GROUP_KEY)).where(F.col("position") < F.col("first_position"))
     generations = before.groupBy(*GENERATION_KEY, "first_ms").agg(
-        _is_self_contained().alias("tells_all"), F.min(F.unix_millis("observed_at")).alias("observed_ms")
+        _is_self_contained().alias("is_self_contained"), F.min(F.unix_millis("observed_at")).alias("observed_ms")
     )
     next_ms = F.lead("observed_ms").over(Window.partitionBy(*GROUP_KEY).orderBy("position"))
     starts = (
         generations.withColumn("precedes_recent", next_ms >= F.col("first_ms") - RETURN_MS)
         .groupBy(*GROUP_KEY)
         .agg(
-            F.max(F.when(F.col("tells_all"), F.col("position"))).alias("told_from"),
+            F.max(F.when(F.col("is_self_contained"), F.col("position"))).alias("self_contained_from"),
             F.min(F.when(F.col("precedes_recent"), F.col("position"))).alias("recent_from"),
         )
     )
-    read_from = F.least(F.coalesce("told_from", F.lit(-1)), "recent_from")  # least passes over a null
+    read_from = F.least(F.coalesce("self_contained_from", F.lit(-1)), "recent_from")  # least passes over a null
     return begins.join(starts, list(GROUP_KEY), "left").select(*GROUP_KEY, "first_position", read_from.alias("read_from"))
 
 

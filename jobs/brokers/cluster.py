@@ -37,7 +37,7 @@ _NOT_OURS_TO_SEE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZA
 _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE)
 
 Answer = TypeVar("Answer")
-Places = list[tuple[str, int]]
+Partitions = list[tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Connection:
             ClusterError: the login, or our certificate or theirs, is refused.
         """
         if self._refusal:
-            raise ClusterError(f"{self.servers}: the connection is refused: {self._refusal}; give other --client-properties")
+            raise ClusterError(f"{self.servers}: the connection is refused: {self._refusal}; correct --client-properties")
 
     def healed(self) -> None:
         """Forget the trouble there was: an answer has come."""
@@ -117,7 +117,7 @@ class Connection:
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return TopicForbiddenError(f"{self.servers}: no right to read the topic {OFFSETS_TOPIC}")
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return ClusterError(f"{self.servers}: found no topic {OFFSETS_TOPIC}, which comes with a cluster's first consumer group")
+            return ClusterError(f"{self.servers}: found no topic {OFFSETS_TOPIC}; a cluster creates it with its first consumer group")
         if error.code() in _NO_ANSWER:
             why = f" ({self._trouble})" if self._trouble else ""
             hint = "check the address, and security.protocol in --client-properties"
@@ -173,8 +173,8 @@ class Cluster:
             {partition: offset for (_, partition), offset in end.items() if offset is not None},
         )
 
-    def look(self) -> dict[str, Any]:
-        """Return cluster id, brokers and topics as a look has them, without its time: all topics that we may describe.
+    def read_metadata_snapshot(self) -> dict[str, Any]:
+        """Return cluster id, brokers and topics as a metadata snapshot has them, without its time: all topics that we may describe.
 
         Offsets are null where no leader answers; ends are those of the log, whatever of it is committed.
 
@@ -229,7 +229,7 @@ class Cluster:
                 raise self.connection.explained(problem.args[0])
         return sorted(topics, key=lambda topic: topic.name)
 
-    def _offsets(self, partitions: Places, which: OffsetSpec, isolation: IsolationLevel) -> dict[tuple[str, int], int | None]:
+    def _offsets(self, partitions: Partitions, which: OffsetSpec, isolation: IsolationLevel) -> dict[tuple[str, int], int | None]:
         """Return an offset of each partition, None where no leader answers; an error when none does."""
         if not partitions:
             return {}

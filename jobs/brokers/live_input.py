@@ -45,7 +45,9 @@ class LiveInput:
         try:
             self._check_right_to_read(self._cluster.offsets_log())
         except TopicForbiddenError as error:
-            raise ClusterError(f"{error}; give its user an ACL that allows READ on it, or land what `collect` polls without one") from None
+            raise ClusterError(
+                f"{error}; give the user an ACL that allows READ on it, or land the polls of `collect`, which need none"
+            ) from None
 
     def _check_right_to_read(self, log: OffsetsLog) -> None:
         """Read at the end of a partition: a user who may see where the log ends need not be one who may read it."""
@@ -54,8 +56,10 @@ class LiveInput:
         with closing(Reader(self._connection, {partition: end})) as reader:
             while not reader.next_batch().next_offsets:
                 if time.monotonic() - began_at > TIMEOUT_SECONDS:
-                    why = self._connection.outage or "the brokers answer, but not to a reader"
-                    raise ClusterError(f"{self.servers}: nothing came of {OFFSETS_TOPIC} for {TIMEOUT_SECONDS:g} s ({why}); try again")
+                    why = self._connection.outage or "the brokers answer other requests"
+                    raise ClusterError(
+                        f"{self.servers}: no answer to a read of {OFFSETS_TOPIC} within {TIMEOUT_SECONDS:g} s ({why}); try again"
+                    )
 
     def begin(self, stored: Mapping[str, int], name: str | None, fallback: str | None) -> Reading:
         """Return what a run is to read: from where the last one left off up to where the log ends now.
@@ -87,14 +91,14 @@ class LiveInput:
         ranges = ((number, offset, log.end[number]) for number, offset in positions.next_offsets.items())
         spans = tuple(Span(number, begin, end) for number, begin, end in ranges if begin < end)
         left = sum(span.end - span.begin for span in spans)
-        logger.info("cluster %s: reading %d of %d partitions, %d offsets to go", cluster_id, len(spans), len(log.end), left)
+        logger.info("cluster %s: reading %d offsets from %d of %d partitions", cluster_id, left, len(spans), len(log.end))
         work = Work(self.servers, self._properties, TIMEOUT_SECONDS, spans)
         next_positions = {position_key(cluster_id, log.topic_id, number): end for number, end in log.end.items()}
-        return Reading(cluster_id, work, next_positions, partial(self._look, positions))
+        return Reading(cluster_id, work, next_positions, partial(self._read_metadata_line, positions))
 
-    def _look(self, positions: Positions) -> bytes:
+    def _read_metadata_line(self, positions: Positions) -> bytes:
         at_ms = int(self._now().timestamp() * 1000)
-        look = self._cluster.look()
+        look = self._cluster.read_metadata_snapshot()
         check_same_log(positions, look)
         return json.dumps({"observed_at_ms": at_ms, **look, "cluster_id": positions.cluster_name}).encode()
 
@@ -107,14 +111,14 @@ class Reading:
         cluster_id: what the tables call the cluster.
         work: for the executors.
         next_positions: where the next run goes on, as ``runs.positions`` has it.
-        look: takes a look at the cluster, and returns it as a line that landing decodes; raises ClusterError without an answer, and
-            CollectionBrokenError when it is another cluster by now, or another log.
+        read_metadata_line: reads a metadata snapshot and returns it as a line that landing decodes; raises ClusterError without an answer,
+            and CollectionBrokenError when it is another cluster by now, or another log.
     """
 
     cluster_id: str
     work: Work
     next_positions: dict[str, int]
-    look: Callable[[], bytes]
+    read_metadata_line: Callable[[], bytes]
 
 
 def position_key(cluster_id: str, topic_id: str | None, partition: int) -> str:

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 NAP_SECONDS = 0.1
 """How long Ctrl-C takes between two polls."""
 LONGEST_WAITING_BYTES = 64 << 20
-HELD = ("owned", "assigned", "current")
+PARTITION_FIELDS = ("owned", "assigned", "current")
 """Fields of a member that are partitions by topic."""
 Group = dict[str, Any]
 
@@ -39,7 +39,7 @@ def fingerprint(group: Group) -> str:
     """Return what stands for the members of a group and what they hold, in whatever order: brokers list both as their hash tables do."""
     members = [
         {
-            name: sorted((entry["topic"], sorted(entry["partitions"])) for entry in value) if value and name in HELD else value
+            name: sorted((entry["topic"], sorted(entry["partitions"])) for entry in value) if value and name in PARTITION_FIELDS else value
             for name, value in member.items()
         }
         for member in sorted(group["members"], key=lambda member: member["member_id"])
@@ -101,7 +101,7 @@ class GroupCollection:
         self._looks.write()
         polled_at = time.monotonic()
         self._poll()
-        logger.info("cluster %s: %d groups%s", self._cluster_name, self._group_count, _described(self._not_shown))
+        logger.info("cluster %s: polled %d groups%s", self._cluster_name, self._group_count, _described(self._not_shown))
         try:
             while self._options.follow and not ending.is_asked:
                 time.sleep(NAP_SECONDS)
@@ -116,7 +116,7 @@ class GroupCollection:
                 self._looks.write()
         except (ClusterError, CollectionBrokenError) as error:
             self._publish()
-            raise type(error)(f"{error}; {self._line_count} changes of groups are saved, call again to go on behind them") from None
+            raise type(error)(f"{error}; {self._line_count} changes of groups are saved, call again to continue after them") from None
 
     def _poll(self) -> None:
         """Take what has changed.
@@ -127,8 +127,8 @@ class GroupCollection:
         at_ms = max(int(self._now().timestamp() * 1000), self._observed_at_ms + 1)  # a clock may be set back
         poll = poll_groups(self._cluster)
         if not poll.groups and not self._seen:
-            needed = "polling needs an ACL that allows its user DESCRIBE on them, and on the topics whose offsets they commit"
-            raise ClusterError(f"{self._options.bootstrap_servers}: no consumer group is shown{_described(poll.not_shown)}; {needed}")
+            needed = "give the user an ACL that allows DESCRIBE on groups, and on the topics whose offsets they commit"
+            raise ClusterError(f"{self._options.bootstrap_servers}: found no consumer groups{_described(poll.not_shown)}; {needed}")
         self._observed_at_ms, self._group_count, self._not_shown = at_ms, len(poll.groups), poll.not_shown
         if not self._lines:
             self._waiting_since = time.monotonic()
@@ -145,7 +145,7 @@ class GroupCollection:
         try:
             self._poll()
         except ClusterError as error:  # a cluster that is away for a while does not end this
-            logger.warning("no poll of the groups: %s", error)
+            logger.warning("could not poll the groups, trying again later: %s", error)
 
     def _is_due(self) -> bool:
         is_old = time.monotonic() - self._waiting_since >= self._options.roll_interval
@@ -164,13 +164,13 @@ class GroupCollection:
 
     def _check_unchanged(self, look: dict[str, Any]) -> None:
         if look["cluster_id"] != self._cluster.cluster_id:
-            raise CollectionBrokenError(f"cluster {look['cluster_id']} answers by now, cluster {self._cluster.cluster_id} was being polled")
+            raise CollectionBrokenError(f"cluster {look['cluster_id']} answers now, cluster {self._cluster.cluster_id} answered before")
 
     def summary(self) -> str:
         """Return what was collected into which files, and the command to go on with."""
         folder = str(self._folder.path)
         what = f"{self._line_count:,} changes of {self._group_count:,} groups{_described(self._not_shown)}"
-        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; go on with: run --input {shlex.quote(folder)}"
+        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; continue with: run --input {shlex.quote(folder)}"
 
 
 def _described(not_shown: Counter[str]) -> str:

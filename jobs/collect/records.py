@@ -71,9 +71,9 @@ class RecordCollection:
         self._reader = Reader(cluster.connection, self._positions.next_offsets)
         self._progress = _Progress()
         self._heard_at = self._file_opened_at = time.monotonic()
-        self._is_outage_told = False
+        self._is_outage_logged = False
         name = self._positions.cluster_name
-        logger.info("cluster %s: reading %d partitions of %s, %d offsets to go", name, len(log.end), OFFSETS_TOPIC, self.left)
+        logger.info("cluster %s: reading %d offsets from %d partitions of %s", name, self.left, len(log.end), OFFSETS_TOPIC)
 
     def close(self) -> None:
         """Disconnect."""
@@ -123,20 +123,20 @@ class RecordCollection:
         if self._options.follow:
             self._tell_outage()
             if self._looks.write_after(self._options.metadata_interval):
-                logger.info("%d records so far, %d offsets to go", self._record_count, self._left_now())
+                logger.info("read %d records so far, %d offsets are left", self._record_count, self._left_now())
         elif moment - self._heard_at > self._options.timeout:
             why = self._connection.outage or "the brokers answer, but send no records"
-            waited = f"nothing came for {self._options.timeout:g} s"
-            raise CollectionBrokenError(f"{self._options.bootstrap_servers}: {waited}, {self.left} offsets to go ({why})")
+            waited = f"no records came for {self._options.timeout:g} s"
+            raise CollectionBrokenError(f"{self._options.bootstrap_servers}: {waited}, {self.left} offsets are left ({why})")
         self._progress.tell(moment, self._record_count, self._left_now)
 
     def _tell_outage(self) -> None:
         outage = self._connection.outage
-        if outage and not self._is_outage_told:
+        if outage and not self._is_outage_logged:
             logger.warning("no broker can be reached, trying again: %s", outage)
-        elif self._is_outage_told and not outage:
+        elif self._is_outage_logged and not outage:
             logger.info("the cluster answers again")
-        self._is_outage_told = bool(outage)
+        self._is_outage_logged = bool(outage)
 
     def _left_now(self) -> int:
         return self._reader.remaining(self._next_offsets) if self._options.follow else self.left
@@ -150,13 +150,13 @@ class RecordCollection:
 
     def _saved(self) -> str:
         count = self._folder.record_count
-        return f"{count} records are saved, call again to go on behind them" if count else "no record was read"
+        return f"{count} records are saved, call again to continue after them" if count else "no records were read"
 
     def summary(self) -> str:
         """Return what was collected into which files, and the command to go on with."""
         folder = str(self._folder.path)
         what = f"{self._folder.record_count:,} records of {len(self._next_offsets)} partitions of {OFFSETS_TOPIC}"
-        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; go on with: run --input {shlex.quote(folder)}"
+        return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; continue with: run --input {shlex.quote(folder)}"
 
 
 class _Progress:

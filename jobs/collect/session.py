@@ -72,7 +72,7 @@ class MetadataSnapshots:
             CollectionBrokenError: it is not the cluster, or the log, that is being collected.
         """
         at_ms = int(self._now().timestamp() * 1000)
-        look = self._cluster.look()
+        look = self._cluster.read_metadata_snapshot()
         self._looked_at = time.monotonic()
         self._check(look)
         self._folder.publish_look({"observed_at_ms": at_ms, **look, "cluster_id": self._cluster_name})
@@ -90,7 +90,7 @@ class MetadataSnapshots:
             self.write()
         except ClusterError as error:  # a cluster that is away for a while does not end this: the next look is as good
             self._looked_at = moment
-            logger.warning("no look at the cluster: %s", error)
+            logger.warning("could not read the topic metadata, trying again later: %s", error)
             return False
         return True
 
@@ -102,9 +102,11 @@ def check_cluster(stored: Positions | PolledGroups, cluster_id: str | None, name
         CaptureFolderError: it is of another one, or calls it by another name.
     """
     if stored.cluster_id != cluster_id:
-        raise CaptureFolderError(f"the folder is of cluster {stored.cluster_id}, this is cluster {cluster_id}; {ANOTHER_FOLDER}")
+        raise CaptureFolderError(f"the folder belongs to cluster {stored.cluster_id}, this is cluster {cluster_id}; {ANOTHER_FOLDER}")
     if name is not None and name != stored.cluster_name:
-        raise CaptureFolderError(f"the folder calls the cluster {stored.cluster_name!r}, --cluster-id says {name!r}; {ANOTHER_FOLDER}")
+        raise CaptureFolderError(
+            f"the cluster's name is {stored.cluster_name!r} in the folder, and {name!r} with --cluster-id; {ANOTHER_FOLDER}, or use the folder's name"
+        )
 
 
 @contextmanager

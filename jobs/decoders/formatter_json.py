@@ -37,11 +37,11 @@ def find_separator(begin: str) -> str | None:
     return match[1] if match is not None and not _DOCUMENT.search(begin, 0, match.start()) else None
 
 
-def decode_object(text: bytes, place: int) -> DecodedRow:
+def decode_object(text: bytes, number: int) -> DecodedRow:
     """Return the decoded row of one object; never raises, whatever the text is.
 
     Args:
-        place: orders the records of one file; it stands for the offset until all parts are put together.
+        number: orders the records of one file; it stands for the offset until all parts are put together.
     """
     try:
         record = _parse(text)
@@ -58,7 +58,7 @@ def decode_object(text: bytes, place: int) -> DecodedRow:
         parsed = decode_key(key)
     except WireError as error:
         return quarantined("unreadable_key", error.reason, f"key: {error.detail}", text)
-    row = decode_value(parsed, key, value, None, place, None)
+    row = decode_value(parsed, key, value, None, number, None)
     if "snapshot" in row:
         row["snapshot"]["observed_at"] = row["snapshot"].get("joined_at")
     if "offset_commit" in row:
@@ -77,5 +77,5 @@ def _parse(text: bytes) -> Any:
     whole[:end].encode()  # what is behind may be in any encoding
     for line in whole[end:].splitlines():
         if _OF_JSON.search(line) and not is_log_line(line):
-            raise ValueError(f"text behind the object that is no line of stderr: {line.strip()[:100]!r}")
+            raise ValueError(f"text after the object that is not a line of stderr: {line.strip()[:100]!r}")
     return value

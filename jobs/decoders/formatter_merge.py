@@ -41,7 +41,7 @@ class Event(NamedTuple):
     leads: bool = False
 
 
-class Place(NamedTuple):
+class MergedRecord(NamedTuple):
     """Where a record stands in the whole, or, adrift behind it, among the others that are.
 
     ``time_ms`` is its own, else that of the last one before it, else of the first of all. ``placed_by`` is the record beside it by which
@@ -209,7 +209,7 @@ def _placed_by(known: PlacedBy | None, spot: _Spot) -> PlacedBy:
     return PlacedBy.PREVIOUS if spot.end is None else PlacedBy.BOTH
 
 
-def align(parts: Sequence[Sequence[Event]]) -> list[list[Place]]:
+def align(parts: Sequence[Sequence[Event]]) -> list[list[MergedRecord]]:
     """Return for each part the places of its records in the sequence that all parts together make, counted from 0.
 
     The same whatever the order of the parts, and whether some of them were put together before. Parts that share no record follow each
@@ -232,18 +232,18 @@ def align(parts: Sequence[Sequence[Event]]) -> list[list[Place]]:
     first_adrift = dict(zip(sorted(left), accumulate((left[token] for token in sorted(left)), initial=0), strict=False))
     last_time = whole.times[-1] if whole.times else None
 
-    def place_of(spot: _Spot, others: Mapping[str, list[int]]) -> Place:
+    def merged_record(spot: _Spot, others: Mapping[str, list[int]]) -> MergedRecord:
         if spot.value is not None:
             index = whole.index_of(spot.value, spot.end, spot.leads)
         else:
             assert spot.end is not None  # only tombstones are adrift
             token, nth = spot.end
             if nth >= len(others[token]):
-                return Place(first_adrift[token] + nth - len(others[token]), last_time, None)
+                return MergedRecord(first_adrift[token] + nth - len(others[token]), last_time, None)
             index = others[token][nth]
-        return Place(index, whole.times[index], whole.placed_by[index])
+        return MergedRecord(index, whole.times[index], whole.placed_by[index])
 
-    return [[place_of(spot, others) for spot in part.spots] for part, others in zip(known, unplaced, strict=True)]
+    return [[merged_record(spot, others) for spot in part.spots] for part, others in zip(known, unplaced, strict=True)]
 
 
 def _others(part: _Part, whole: _Whole) -> dict[str, list[int]]:
@@ -287,7 +287,7 @@ def _by_time(chains: Sequence[list[Key]], known_times: Mapping[Key, int]) -> lis
     for keys, _ in components:
         times = [known_times[key] for key in keys if key in known_times]
         if not times:
-            raise UnalignableError("they share no record, and have no times that tell which comes first")
+            raise UnalignableError("they share no record, and have no times to order them by")
         spans.append((min(times), max(times), len(spans)))
     spans.sort()
     for (_, last, _), (first, _, _) in pairwise(spans):

@@ -173,7 +173,7 @@ def _decode(commits: pa.Table, names: pa.StructArray, layout: _Layout) -> pa.Rec
     epochs = _numbers(pc.binary_slice(value, *_EPOCH), ">i4")
     tail = layout.tail_size
     committed_ms = _numbers(pc.binary_slice(value, -(_TIME_SIZE + tail), -tail if tail else None), ">i8")
-    is_told = pc.and_(pc.greater_equal(committed_ms, 0), pc.less(committed_ms, LAST_MS))
+    is_known = pc.and_(pc.greater_equal(committed_ms, 0), pc.less(committed_ms, LAST_MS))
     commit: dict[str, Any] = {
         **{part.name: names.field(part.name).take(name) for part in _NAME},
         "position": offset,
@@ -183,7 +183,7 @@ def _decode(commits: pa.Table, names: pa.StructArray, layout: _Layout) -> pa.Rec
         "committed_offset": _numbers(pc.binary_slice(value, *_OFFSET), ">i8"),
         "leader_epoch": pc.if_else(pc.equal(epochs, -1), pa.scalar(None, pa.int32()), epochs),
         "metadata": pc.binary_slice(value, layout.metadata_at, -(_TIME_SIZE + tail)).cast(pa.string()),
-        "committed_at": pc.multiply(pc.if_else(is_told, committed_ms, pa.scalar(None, pa.int64())), 1000).cast(
+        "committed_at": pc.multiply(pc.if_else(is_known, committed_ms, pa.scalar(None, pa.int64())), 1000).cast(
             _COMMIT.field("committed_at").type
         ),
         "is_deleted": pa.repeat(pa.scalar(False), count),

@@ -74,9 +74,7 @@ def _refuse_encrypted_columns(path: Path, file: pyarrow.parquet.ParquetFile) -> 
 def _facts_of_columns(path: Path, file: pyarrow.parquet.ParquetFile) -> ParquetFacts:
     columns = {field.name: str(field.type) for field in file.schema_arrow}
     if len({name.lower() for name in file.schema_arrow.names}) < len(file.schema_arrow.names):
-        raise InputError(
-            f"input {path}: found columns whose names differ in nothing but case, which Spark does not tell apart; rename them"
-        )
+        raise InputError(f"input {path}: found columns whose names differ only in case, which Spark ignores; rename them")
     if columns.keys() >= SNAPSHOT_MARKS:
         _refuse_types(path, file, frozenset(columns))
         _refuse_encodings(path, file, frozenset(GroupSnapshot.model_fields))
@@ -85,10 +83,10 @@ def _facts_of_columns(path: Path, file: pyarrow.parquet.ParquetFile) -> ParquetF
     if columns.get(COMMITTED_COLUMN, "bool") != "bool":
         missing.append(f"{COMMITTED_COLUMN} boolean")
     if missing:
-        told_columns = on_one_line(", ".join(f"{name} {kind}" for name, kind in columns.items()))[:1000]
+        found_columns = on_one_line(", ".join(f"{name} {kind}" for name, kind in columns.items()))[:1000]
         raise InputError(
             f"input {path}: expected the columns of Spark's Kafka source, missing or of another type: {', '.join(missing)}; "
-            f"found {told_columns}"
+            f"found {found_columns}"
         )
     _refuse_types(path, file, frozenset({_TIME}))
     _refuse_encodings(path, file, frozenset({*PARQUET_COLUMNS, COMMITTED_COLUMN}))

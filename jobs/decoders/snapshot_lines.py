@@ -21,7 +21,7 @@ KIND = "group_snapshot"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance")
 """States of a classic group in which its coordinator tells members without what they hold: a look at no generation."""
 
-HELD = ("owned", "assigned", "current", "pending_revocation")
+PARTITION_FIELDS = ("owned", "assigned", "current", "pending_revocation")
 """Fields of a member that are partitions by topic."""
 
 _Check = Callable[[Any], Any]
@@ -37,7 +37,7 @@ def decode_line(line: bytes) -> Iterator[DecodedRow]:
     try:
         envelope = _envelope(json.loads(line.decode()))
     except _MistakeError as mistake:
-        yield quarantined("unreadable_line", mistake.reason, f"{mistake.place.lstrip('.')}: {mistake}", line)
+        yield quarantined("unreadable_line", mistake.reason, f"{mistake.where.lstrip('.')}: {mistake}", line)
         return
     except (ValueError, RecursionError) as error:
         detail = f"expected a snapshot of a group, found {type(error).__name__}: {error}"
@@ -91,7 +91,7 @@ def _snapshot(envelope: Row) -> SnapshotRow:
 
 def _fingerprint(members: list[Row]) -> str:
     """Return a hash of what members are and hold, in whatever order: brokers and clients list both as their hash tables have them."""
-    sets = [{**member, **{name: _sorted_partitions(member[name]) for name in HELD}} for member in members]
+    sets = [{**member, **{name: _sorted_partitions(member[name]) for name in PARTITION_FIELDS}} for member in members]
     sets.sort(key=lambda member: member["member_id"])
     return _hashed(sets)
 
@@ -117,11 +117,11 @@ def _hashed(content: Any) -> str:
 
 
 class _MistakeError(ValueError):
-    """What is wrong in an envelope, and where: ``place`` is a path such as ``.members[1].topics``."""
+    """What is wrong in an envelope, and where: ``where`` is a path such as ``.members[1].topics``."""
 
     def __init__(self, what: str, reason: str = "malformed_line", where: str = "") -> None:
         super().__init__(what)
-        self.reason, self.place = reason, where
+        self.reason, self.where = reason, where
 
 
 def _checked(where: str | int, check: _Check, value: Any) -> Any:
@@ -130,7 +130,7 @@ def _checked(where: str | int, check: _Check, value: Any) -> Any:
     except ValueError as error:
         step = f".{where}" if isinstance(where, str) else f"[{where}]"
         if isinstance(error, _MistakeError):
-            raise _MistakeError(str(error), error.reason, step + error.place) from None
+            raise _MistakeError(str(error), error.reason, step + error.where) from None
         raise _MistakeError(str(error), where=step) from None
 
 

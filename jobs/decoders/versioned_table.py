@@ -8,11 +8,11 @@ Content = TypeVar("Content")
 
 
 class _Entry(NamedTuple, Generic[Content]):
-    """What a name had before a change: its content and its place among the others; None where it was not in the table."""
+    """What a name had before a change: its content and its order among the others; None where it was not in the table."""
 
     name: str
     content: Content | None
-    place: int | None
+    order: int | None
 
 
 class VersionedTable(Generic[Content]):
@@ -23,20 +23,20 @@ class VersionedTable(Generic[Content]):
 
     def __init__(self) -> None:
         self.now: dict[str, Content] = {}
-        self._places: dict[str, int] = {}
+        self._orders: dict[str, int] = {}
         self._count = 0
         self._changes: list[_Entry[Content]] = []
         self._marks: dict[int, int] = {}
 
     def put(self, name: str, content: Content | None) -> None:
         """Take in the content of a name; None removes it."""
-        self._changes.append(_Entry(name, self.now.get(name), self._places.get(name)))
+        self._changes.append(_Entry(name, self.now.get(name), self._orders.get(name)))
         if content is None:
             self.now.pop(name, None)
-            self._places.pop(name, None)
+            self._orders.pop(name, None)
             return
         if name not in self.now:
-            self._places[name] = self._count
+            self._orders[name] = self._count
             self._count += 1
         self.now[name] = content
 
@@ -49,12 +49,12 @@ class VersionedTable(Generic[Content]):
         at = self._marks.get(epoch)
         if at is None or at == len(self._changes):
             return self.now
-        found = {name: (self._places[name], content) for name, content in self.now.items()}
-        for name, content, place in reversed(self._changes[at:]):
-            if content is None or place is None:
+        found = {name: (self._orders[name], content) for name, content in self.now.items()}
+        for name, content, order in reversed(self._changes[at:]):
+            if content is None or order is None:
                 found.pop(name, None)
             else:
-                found[name] = (place, content)
+                found[name] = (order, content)
         return {name: content for name, (_, content) in sorted(found.items(), key=lambda item: item[1][0])}
 
     def forget_until(self, epoch: int) -> None:

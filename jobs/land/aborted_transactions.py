@@ -84,15 +84,14 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
     group and one moment that follow each other were made together: each is as the one behind it.
 
     Args:
-        commits: ``COMMIT_OFFSET_KEY``, group_id, observed_at, ``told`` as stored and others; one a place.
-        read: ``COMMIT_OFFSET_KEY``, ``told``: whether the source says that it is uncertain; null where it says nothing.
-            Places may repeat: of what is
-            told of one place, false goes before true.
+        commits: ``COMMIT_OFFSET_KEY``, group_id, observed_at, ``recorded`` as stored and others; one a place.
+        read: ``COMMIT_OFFSET_KEY``, ``recorded``: whether it is uncertain by its source; null where the source does not record it.
+            Places may repeat; then false goes before true.
         stored: places of other records; None where there are none, or none behind the first that was read.
     """
-    others = [name for name in commits.columns if name not in (*COMMIT_OFFSET_KEY, "told")]
-    made = commits.select(*COMMIT_OFFSET_KEY, "told", F.struct(*others).alias("commit"))
-    events = made.unionByName(read.select(*COMMIT_OFFSET_KEY, "told"), allowMissingColumns=True)
+    others = [name for name in commits.columns if name not in (*COMMIT_OFFSET_KEY, "recorded")]
+    made = commits.select(*COMMIT_OFFSET_KEY, "recorded", F.struct(*others).alias("commit"))
+    events = made.unionByName(read.select(*COMMIT_OFFSET_KEY, "recorded"), allowMissingColumns=True)
     if stored is not None:
         next_offsets = commits.select(*PARTITION, F.try_add("position", F.lit(1).cast("bigint")).alias("position"))
         near = stored.join(next_offsets, list(COMMIT_OFFSET_KEY), "left_semi").select(*COMMIT_OFFSET_KEY)
@@ -100,15 +99,15 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
         lasts = lasts.groupBy(*PARTITION).agg(F.max("position").alias("position"))
         events = events.unionByName(near, allowMissingColumns=True).unionByName(lasts, allowMissingColumns=True)
     # One shuffle for the places and for their order in the log.
-    places = events.repartition(*PARTITION).groupBy(*COMMIT_OFFSET_KEY)
-    rows = places.agg(F.bool_and("told").alias("told"), F.first("commit", ignorenulls=True).alias("commit"))
+    by_offset = events.repartition(*PARTITION).groupBy(*COMMIT_OFFSET_KEY)
+    rows = by_offset.agg(F.bool_and("recorded").alias("recorded"), F.first("commit", ignorenulls=True).alias("commit"))
     from_the_end = Window.partitionBy(*PARTITION).orderBy(F.desc("position"))
-    is_told, commit = F.col("told").isNotNull(), F.col("commit")
+    is_recorded, commit = F.col("recorded").isNotNull(), F.col("commit")
     is_next = F.coalesce(F.lag("position").over(from_the_end) == F.try_add("position", F.lit(1).cast("bigint")), F.lit(False))
     together = F.struct(commit["group_id"], commit["observed_at"])
     same = F.lag(together).over(from_the_end) == together
     own = F.when(is_next, F.lit(False)).when(F.lag("position").over(from_the_end).isNotNull(), F.lit(True))
-    answered = rows.withColumns({"goes_on": F.coalesce(~is_told & is_next & same, F.lit(False)), "own": F.coalesce("told", own)})
+    answered = rows.withColumns({"goes_on": F.coalesce(~is_recorded & is_next & same, F.lit(False)), "own": F.coalesce("recorded", own)})
     so_far = from_the_end.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     last_of_them = F.last(F.when(~F.col("goes_on"), F.struct(F.col("own").alias("own"))), ignorenulls=True).over(so_far)
     judgements = answered.withColumn("is_uncertain", last_of_them["own"]).where(commit.isNotNull())
@@ -137,10 +136,10 @@ class CommitCertainty:
         """
         if self.open_commits is None:
             return rows
-        certainty = self.open_commits.select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("told"))
+        certainty = self.open_commits.select(*OFFSET_SNAPSHOTS.key, F.struct("is_uncertain").alias("recorded"))
         otherwise = F.when(is_of_log(), F.lit(False))
-        uncertain = F.when(F.col("told").isNotNull(), F.col("told")["is_uncertain"]).otherwise(otherwise)
-        known = rows.join(certainty, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("told")
+        uncertain = F.when(F.col("recorded").isNotNull(), F.col("recorded")["is_uncertain"]).otherwise(otherwise)
+        known = rows.join(certainty, list(OFFSET_SNAPSHOTS.key), "left").withColumn("is_uncertain", uncertain).drop("recorded")
         is_open = is_of_log() & F.col("is_uncertain").isNull()
         return known.where(~is_open).unionByName(known.where(is_open).coalesce(1))
 
@@ -153,20 +152,20 @@ def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFr
         resolved: rows of ``comparison.resolve``.
         survey: of the run's raw records.
     """
-    is_told_all = not survey.uncertain_count
+    is_all_recorded = not survey.uncertain_count
     has_stored = bool(survey.read_until) and not tables.is_empty(OFFSET_SNAPSHOTS.name)
-    if not survey.read_until or (is_told_all and not has_stored):
+    if not survey.read_until or (is_all_recorded and not has_stored):
         return CommitCertainty()
-    read = _places(_kept_rows(resolved), F.col("offset_commit.is_uncertain").alias("told"))
+    read = _places(_kept_rows(resolved), F.col("offset_commit.is_uncertain").alias("recorded"))
     is_commit = F.col("is_new") & (F.col("target") == "offset_commit") & (F.col("outcome") == str(Outcome.LANDED))
     made = [F.col(f"offset_commit.{name}").alias(name) for name in (*_NAMES, "observed_at")]
     nothing = F.lit(None).cast("boolean")
-    commits = _places(resolved.where(is_commit), *made, nothing.alias("told"))
+    commits = _places(resolved.where(is_commit), *made, nothing.alias("recorded"))
     if has_stored:
         stored = _open_commits(tables, read, list(survey.read_until))
-        if is_told_all or survey.has_earlier:  # else they are asked for once
+        if is_all_recorded or survey.has_earlier:  # else they are asked for once
             stored = tables.materialize("open_commits", stored)
-        if is_told_all and stored.isEmpty():
+        if is_all_recorded and stored.isEmpty():
             return CommitCertainty()
         commits = commits.unionByName(stored, allowMissingColumns=True)
     else:
@@ -176,7 +175,7 @@ def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFr
     is_other = F.when(is_stored, ~F.col("is_uncertain").eqNullSafe(was_uncertain))
     is_open = ~is_stored & F.coalesce("is_uncertain", F.lit(True))
     rows = tables.materialize("uncertain", rows.where(is_other | is_open))  # of new ones that are certain there are too many
-    open_commits = None if is_told_all else rows.where(~is_stored)
+    open_commits = None if is_all_recorded else rows.where(~is_stored)
     return CommitCertainty(open_commits, _changed_commits(context, rows.where(is_stored)) if has_stored else ())
 
 
@@ -187,7 +186,7 @@ def _open_commits(tables: Tables, read: DataFrame, partitions: list[str]) -> Dat
     """
     rows = tables.read(OFFSET_SNAPSHOTS.name).where(is_of_log() & F.coalesce("is_uncertain", F.lit(True)))
     rows = rows.where(F.concat_ws(" ", *PARTITION).isin(partitions))
-    marked = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain")).alias("told")
+    marked = F.when(F.col("source") == str(Source.DUMP_LOG), F.col("is_uncertain")).alias("recorded")
     whole = F.struct(*OFFSET_SNAPSHOTS.schema.names).alias("stored")
     rows = rows.select(*COMMIT_OFFSET_KEY, *_NAMES, "observed_at", marked, whole)
     around = F.explode(F.array(*[F.try_add("position", F.lit(more).cast("bigint")) for more in (-1, 0, 1)]))
@@ -203,7 +202,7 @@ def _changed_commits(context: RunContext, rows: DataFrame) -> tuple[TableChange,
     count = rows.count()
     if not count:
         return ()
-    logger.info("updating %d commits of earlier runs: newly read records tell whether they are certain", count)
+    logger.info("updating is_uncertain of %d commits of earlier runs from newly read records", count)
     again = rows.select("stored.*", F.col("is_uncertain").alias("is_uncertain_now"))
     again = again.withColumns({**context.run_columns, "is_uncertain": F.col("is_uncertain_now")}).drop("is_uncertain_now")
     keys = rows.select(*OFFSET_SNAPSHOTS.key)

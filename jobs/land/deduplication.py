@@ -116,11 +116,13 @@ def recorded_members(members: Column) -> dict[str, Column]:
     tells none, as a member whose subscription is too old for them.
     """
     is_whole = F.forall(members, lambda member: member["topics"].isNotNull() & member["owned"].isNotNull())
-    held = F.array_sort(F.array_distinct(F.flatten(members["assigned"])["topic"]))
+    assigned_topics = F.array_sort(F.array_distinct(F.flatten(members["assigned"])["topic"]))
     none = F.array().cast(TOPIC_PARTITIONS)
     filled = F.transform(
         members,
-        lambda member: member.withField("topics", F.coalesce(member["topics"], held)).withField("owned", F.coalesce(member["owned"], none)),
+        lambda member: member.withField("topics", F.coalesce(member["topics"], assigned_topics)).withField(
+            "owned", F.coalesce(member["owned"], none)
+        ),
     )
     return {
         "members": F.when(is_whole, members).otherwise(filled),
@@ -206,7 +208,7 @@ def conflict_columns() -> dict[str, Column]:
     They do not tell which came first: a stored row that is displaced has no payload any more. ``source_position`` is the place itself, so
     that the content that stayed is found by it; ``payload_hash`` is the content as it is compared.
     """
-    other = "another content was found at the same place, and goes before this one, whose fingerprint is "
+    other = "another record at the same position was kept; the fingerprint of this one is "
     return {
         "reason": F.lit(CONFLICT),
         "detail": F.concat(F.lit(other), F.col("fingerprint")),
@@ -328,7 +330,7 @@ def resolve_duplicates(
     return resolved.withColumn("is_new", F.coalesce(is_new, F.lit(False))).drop(*unused)
 
 
-def conflicting_places(tables: Tables, snapshots: DataFrame, groups: DataFrame | None = None) -> DataFrame | None:
+def conflict_positions(tables: Tables, snapshots: DataFrame, groups: DataFrame | None = None) -> DataFrame | None:
     """Return cluster_id, group_id, position of the records of groups at whose places several contents were found; None without any.
 
     Of those that stayed, and of those of a raw log that are in quarantine.

@@ -48,7 +48,7 @@ class _Target:
     is_end: Callable[[Callable[[str], Column]], Column]
 
     def event(self, field: Callable[[str], Column]) -> list[Column]:
-        """Return the columns that ``decode_udfs.align_groups`` wants, but for part and place."""
+        """Return the columns that ``decode_udfs.align_groups`` wants, but for part and order_in_part."""
         return [
             field("group_id").alias("group_id"),
             F.lit(self.sequence).alias("sequence"),
@@ -82,7 +82,7 @@ _TARGETS = {
 def order_formatter_records(context: RunContext, tables: Tables, decoded: DataFrame) -> tuple[DataFrame, tuple[TableChange, ...]]:
     """Return the decoded rows with positions and times, and what has to change where stored rows get others.
 
-    The columns ``part`` and ``place`` are gone, and ``placed_by`` is filled. A stored record keeps its position, unless older ones that
+    ``part`` and ``order_in_part`` are gone, and ``placed_by`` is filled. A stored record keeps its position, unless older ones that
     were not known turn up: then the group's rows get others, and all that was worked out of them goes. One that tells no time has that
     of the last one before it that does, and gets another where that turns up.
 
@@ -104,15 +104,15 @@ def order_formatter_records(context: RunContext, tables: Tables, decoded: DataFr
             f"{where}: the records in {files} cannot be put in one order: {first['problem']}; land them into different warehouses, "
             "or leave one out"
         )
-    places = aligned.where(F.col("part") != STORED).select("part", "place", "position", "time_ms", "placed_by")
-    placed = decoded.drop("placed_by").join(places, ["part", "place"], "left")
+    positions = aligned.where(F.col("part") != STORED).select("part", "order_in_part", "position", "time_ms", "placed_by")
+    placed = decoded.drop("placed_by").join(positions, ["part", "order_in_part"], "left")
     time = F.coalesce(F.timestamp_millis("time_ms"), F.lit(context.as_of))
     columns = {}
     for name, target in _TARGETS.items():
         row = F.col(name)
         known = row.withField(target.position, F.col("position")).withField(target.time, F.coalesce(row[target.time], time))
         columns[name] = F.when(F.col("position").isNotNull(), known).otherwise(row)
-    rows = placed.withColumns(columns).drop("part", "place", "position", "time_ms")
+    rows = placed.withColumns(columns).drop("part", "order_in_part", "position", "time_ms")
     return rows, _move(context, tables, aligned.where("is_moved")) if found["moved"] else ()
 
 
@@ -122,7 +122,7 @@ def _aligned(context: RunContext, tables: Tables, decoded: DataFrame) -> DataFra
             "cluster_id",
             *target.event(F.col(name).__getitem__),
             "part",
-            "place",
+            "order_in_part",
             F.lit(None).cast("bigint").alias("stored_ms"),
             F.lit(None).cast("string").alias("placed_by"),
         )
@@ -137,7 +137,7 @@ def _aligned(context: RunContext, tables: Tables, decoded: DataFrame) -> DataFra
             "cluster_id",
             *target.event(F.col),
             F.lit(STORED).alias("part"),
-            F.col(target.position).alias("place"),
+            F.col(target.position).alias("order_in_part"),
             F.when(target.recorded_time(F.col).isNull(), F.unix_millis(target.time)).alias("stored_ms"),
             "placed_by",
         )
@@ -145,7 +145,7 @@ def _aligned(context: RunContext, tables: Tables, decoded: DataFrame) -> DataFra
         if not tables.is_empty(target.spec.name)
     ]
     together = reduce(DataFrame.unionByName, [events, *stored]).repartition(*GROUP_KEY)
-    in_order = together.sortWithinPartitions(*decode_udfs.SEQUENCE, "part", "place")
+    in_order = together.sortWithinPartitions(*decode_udfs.SEQUENCE, "part", "order_in_part")
     return in_order.mapInArrow(partial(decode_udfs.align_groups, limits=context.worker_limits), ALIGNED_ROWS)
 
 
@@ -160,21 +160,26 @@ def _move(context: RunContext, tables: Tables, moved: DataFrame) -> tuple[TableC
     """
     frames = []
     for name, target in _TARGETS.items():
-        places = moved.where(F.col("sequence") == target.sequence).withColumnRenamed("position", "position_now")
-        places = places.select(*GROUP_KEY, "place", "position_now", "time_ms", "placed_by")
-        stored = _stored(tables, target).drop("placed_by").withColumn("place", F.col(target.position)).join(places, [*GROUP_KEY, "place"])
+        moves = moved.where(F.col("sequence") == target.sequence).withColumnRenamed("position", "position_now")
+        moves = moves.select(*GROUP_KEY, "order_in_part", "position_now", "time_ms", "placed_by")
+        stored = (
+            _stored(tables, target)
+            .drop("placed_by")
+            .withColumn("order_in_part", F.col(target.position))
+            .join(moves, [*GROUP_KEY, "order_in_part"])
+        )
         time = F.coalesce(target.recorded_time(F.col), F.timestamp_millis("time_ms"), target.time)
         rows = stored.withColumns({target.time: time, target.position: F.col("position_now"), **context.run_columns})
         rows = rows.withColumn("observed_month", F.trunc(target.time, "month"))
         row = F.struct(*target.spec.schema.names).alias(name)
-        frames.append(rows.select(*GROUP_KEY, "place", F.lit(name).alias("target"), row))
+        frames.append(rows.select(*GROUP_KEY, "order_in_part", F.lit(name).alias("target"), row))
     rows = tables.materialize("moved", reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames))
     counts: dict[str, int] = {row["target"]: row["count"] for row in rows.groupBy("target").count().collect()}
-    logger.info("older records than the stored ones turned up: %d of these get other positions or times", sum(counts.values()))
+    logger.info("giving %d stored records new positions or times, because older records have landed", sum(counts.values()))
     changes: list[TableChange] = []
     for name in counts:
         target, of_target = _TARGETS[name], rows.where(F.col("target") == name)
-        keys = of_target.select(*GROUP_KEY, F.col("place").alias(target.position))
+        keys = of_target.select(*GROUP_KEY, F.col("order_in_part").alias(target.position))
         changes.append(TableChange(target.spec.name, keys, (*GROUP_KEY, target.position), of_target.select(f"{name}.*"), counts[name]))
         if target.spec is SUBSCRIPTION_SNAPSHOTS:
             changes += results_of(of_target.select(*GROUP_KEY), GROUP_KEY)

@@ -19,7 +19,7 @@ from assignors.replay.replay import UNRESOLVED
 from jobs.context import RunContext
 from jobs.decoders.consumer_group_replay import WORKED_OUT
 from jobs.land import udfs as decode_udfs
-from jobs.land.deduplication import conflicting_places, is_folded
+from jobs.land.deduplication import conflict_positions, is_folded
 from jobs.storage.derived_results import results_of
 from jobs.storage.table_changes import ChangedTables, TableChange, Tables
 from schemas.keys import GENERATION_KEY, GROUP_KEY
@@ -232,14 +232,14 @@ def group_history(context: RunContext, tables: ChangedTables, landed: Landed) ->
         kind = "vanished" if row["is_vanished"] else "folded" if row["is_folded"] else "landed"
         counts[kind if row["is_new"] or row["is_vanished"] else "rewritten"] += row["count"]
     if counts["rewritten"]:
-        logger.info("late or conflicting records change %d stored snapshots: rewriting these", counts["rewritten"])
+        logger.info("rewriting %d stored snapshots that late or conflicting records change", counts["rewritten"])
     rows = changed.where(~F.col("is_vanished"))
     has_stored = counts["rewritten"] + counts["vanished"] > 0
     keys = changed.where(F.col("is_vanished") | ~is_new).select(*GENERATION_KEY) if has_stored else None
     append = rows.select(*SUBSCRIPTION_SNAPSHOTS.schema.names)
     changes = [TableChange(name, keys, GENERATION_KEY, append, counts["landed"] + counts["folded"] + counts["rewritten"])]
     if counts["vanished"]:
-        logger.info("late records show that %d stored snapshots were none: taking them back", counts["vanished"])
+        logger.info("removing %d stored snapshots that late or conflicting records invalidate", counts["vanished"])
         changes += results_of(changed.where("is_vanished").select(*GENERATION_KEY), GENERATION_KEY)
     return GroupHistories(tuple(changes), counts["landed"])
 
@@ -253,7 +253,7 @@ def _first_history(context: RunContext, tables: ChangedTables, landed: Landed) -
     elif not landed.snapshot_count:
         return GroupHistories()
     named = assign_incarnations(number_generations(snapshots), ends_of_groups(records, landed.snapshots))
-    marked = mark_conflicts(named, conflicting_places(tables, landed.snapshots))
+    marked = mark_conflicts(named, conflict_positions(tables, landed.snapshots))
     count = None if landed.folded else landed.snapshot_count
     return GroupHistories(
         (TableChange(SUBSCRIPTION_SNAPSHOTS.name, append=marked.withColumns(context.run_columns), append_count=count),), count
@@ -307,7 +307,7 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
     numbered = number_generations(events, context.before.retained_from)
     classic = numbered.where(F.col("group_type") == str(GroupType.CLASSIC))
     named = assign_incarnations(numbered, ends_of_groups(records, classic), context.before.retained_from)
-    named = mark_conflicts(named, conflicting_places(tables, landed.snapshots, groups.select(*GROUP_KEY)), context.before.retained_from)
+    named = mark_conflicts(named, conflict_positions(tables, landed.snapshots, groups.select(*GROUP_KEY)), context.before.retained_from)
     is_changed = reduce(Column.__or__, [~F.col(column).eqNullSafe(F.col(then)) for column, then in old.items()])
     if not gone:
         changed = named.where(is_changed).withColumn("is_vanished", F.lit(False))
@@ -330,22 +330,24 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
     return tables.materialize("snapshots", changed.unionByName(vanished, allowMissingColumns=True))
 
 
-def mark_conflicts(snapshots: DataFrame, places: DataFrame | None, retained_from: date | None = None) -> DataFrame:
-    """Return the snapshots with ``has_conflict``: the first one at or behind a place where contents differed, else the group's last.
+def mark_conflicts(snapshots: DataFrame, conflicts: DataFrame | None, retained_from: date | None = None) -> DataFrame:
+    """Return the snapshots with ``has_conflict``: the first one at or after a position where contents differed, else the group's last.
 
     Args:
         snapshots: all of the groups concerned.
-        places: as ``conflicting_places`` returns them.
+        conflicts: as ``conflict_positions`` returns them.
         retained_from: first month that retention keeps; snapshots before it keep what they have, since quarantine may have lost its rows.
     """
     has_conflict = F.lit(False)
-    if places is not None:
+    if conflicts is not None:
         in_order = Window.partitionBy(*GROUP_KEY).orderBy("position")
-        of_group = places.groupBy(*GROUP_KEY).agg(F.collect_set("position").alias("disputes"))
-        around = {"before": F.coalesce(F.lag("position").over(in_order), F.lit(-1)), "behind": F.lead("position").over(in_order)}
+        of_group = conflicts.groupBy(*GROUP_KEY).agg(F.collect_set("position").alias("disputes"))
+        around = {"before": F.coalesce(F.lag("position").over(in_order), F.lit(-1)), "after": F.lead("position").over(in_order)}
         snapshots = snapshots.withColumns(around).join(of_group, list(GROUP_KEY), "left")
-        is_near = F.exists("disputes", lambda place: (place > F.col("before")) & ((place <= F.col("position")) | F.col("behind").isNull()))
+        is_near = F.exists(
+            "disputes", lambda position: (position > F.col("before")) & ((position <= F.col("position")) | F.col("after").isNull())
+        )
         has_conflict = F.coalesce(is_near, F.lit(False))
     if retained_from is not None:
         has_conflict = F.when(F.col("observed_month") < F.lit(retained_from), F.col("old_has_conflict")).otherwise(has_conflict)
-    return snapshots.withColumn("has_conflict", has_conflict).drop("before", "behind", "disputes")
+    return snapshots.withColumn("has_conflict", has_conflict).drop("before", "after", "disputes")

@@ -73,7 +73,7 @@ def find_known(
         else:
             known[key] -= 1
     if len(unread) < len(digests):
-        logger.info("%d of %d files were read by earlier runs: not decoded again", len(digests) - len(unread), len(digests))
+        logger.info("%d of %d files are not decoded again, because earlier runs have read them", len(digests) - len(unread), len(digests))
     return KnownFiles(tuple(unread), tuple(keys[capture] for capture in unread if capture in keys), dict(counts))
 
 

@@ -89,7 +89,7 @@ def read_span(work: Work, span: Span, memory_mb: int) -> Iterator[pa.RecordBatch
         if error.name != "confluent_kafka":
             raise
         where = f"executor on {platform.node()}, {sys.executable}"
-        raise PlatformError(f"{where}: no package confluent-kafka, Evenkeel's extra kafka; install it for all executors") from None
+        raise PlatformError(f"{where}: found no package confluent-kafka, Evenkeel's extra kafka; install it on all executors") from None
     connection = Connection(work.servers, work.properties, work.timeout_seconds)
     with closing(Reader(connection, {span.partition: span.begin})) as reader, ExitStack() as bounds:
         position, heard_at, is_bound = span.begin, time.monotonic(), False
@@ -109,8 +109,8 @@ def read_span(work: Work, span: Span, memory_mb: int) -> Iterator[pa.RecordBatch
                 heard_at = time.monotonic()  # not before: whoever takes the records may need long
             elif time.monotonic() - heard_at > work.timeout_seconds:
                 why = connection.outage or "the brokers answer, but send no records"
-                waited = f"nothing came of partition {span.partition} for {work.timeout_seconds:g} s"
-                raise CollectionBrokenError(f"{work.servers}: {waited}, {span.end - position} offsets to go ({why})")
+                waited = f"no records of partition {span.partition} came for {work.timeout_seconds:g} s"
+                raise CollectionBrokenError(f"{work.servers}: {waited}, {span.end - position} offsets are left ({why}); try again")
 
 
 def _raw(records: pa.RecordBatch, end: int) -> Iterator[pa.RecordBatch]:

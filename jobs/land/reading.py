@@ -47,7 +47,8 @@ def decode_captures(
 ) -> DataFrame:
     """Return one decoded row for each record of the captures.
 
-    With ``part`` and ``place`` where a source tells no places, with ``producer_id`` and ``transaction_end`` where it tells transactions.
+    With ``part`` and ``order_in_part`` where a source tells no places, with ``producer_id`` and ``transaction_end`` where it tells of
+    transactions.
 
     Args:
         flag: cluster id that beats the captures' own.
@@ -89,7 +90,7 @@ def decode_log(spark: SparkSession, reading: Reading, memory_mb: int) -> DataFra
 
 def decode_look(spark: SparkSession, reading: Reading) -> DataFrame:
     """Return one decoded row for each topic of a live cluster, which is looked at now."""
-    value = pa.table({"value": pa.array([reading.look()], pa.binary())})
+    value = pa.table({"value": pa.array([reading.read_metadata_line()], pa.binary())})
     decoded = spark.createDataFrame(value).mapInArrow(decode_udfs.decode_live_look, DECODED_ROWS)
     return decoded.withColumns({"cluster_id": F.lit(reading.cluster_id), "source": F.lit(str(Source.CLUSTER_METADATA))})
 

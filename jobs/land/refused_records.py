@@ -40,8 +40,8 @@ def show_quarantine(context: RunContext) -> str:
     try:
         write_output(_shown(row.asDict() for row in ordered.toLocalIterator()), path)
     except EvenkeelError as error:
-        logger.error("the quarantined records are in no file: %s", error)
-        return f"the first {MOST_SHOWN} of them are above"
+        logger.error("the quarantined records could not be written to a file: %s", error)
+        return f"the first {MOST_SHOWN} of them are in the log"
     return f"all of them are in {on_one_line(str(path))}"
 
 

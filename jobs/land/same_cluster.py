@@ -34,11 +34,11 @@ class _Named:
 
     Attributes:
         names: ids in its looks, and what ``collect`` calls it.
-        looks: files with looks.
+        metadata_captures: files with looks.
     """
 
     names: set[str] = field(default_factory=set)
-    looks: list[Capture] = field(default_factory=list)
+    metadata_captures: list[Capture] = field(default_factory=list)
 
 
 def check_names(context: RunContext) -> None:
@@ -51,14 +51,14 @@ def check_names(context: RunContext) -> None:
     """
     logs = {key.rpartition(" ")[0] for key in context.before.landed_until or {}}  # known without a look into the tables
     for name, of_name in sorted(_names_of_captures(context).items()):
-        if not (of_name.names or of_name.looks) or name in logs or _landed_names(context, {name}):
+        if not (of_name.names or of_name.metadata_captures) or name in logs or _landed_names(context, {name}):
             continue
-        others = _landed_names(context, of_name.names - {name}) or _named_by_topics(context, of_name.looks, name)
+        others = _landed_names(context, of_name.names - {name}) or _named_by_topics(context, of_name.metadata_captures, name)
         if others:
             landed = ", ".join(sorted(others))
             raise InputError(
-                f"cluster {name}: its captures are of the cluster that has landed as {landed}: each record would be there twice; land"
-                f" them with --cluster-id {min(others)}, or say with --as-new-cluster that another history is meant"
+                f"cluster {name}: its captures are of the cluster that has landed as {landed}: each record would be stored twice; land"
+                f" them with --cluster-id {min(others)}, or with --as-new-cluster if they are another history"
             )
 
 
@@ -73,7 +73,7 @@ def _names_of_captures(context: RunContext) -> dict[str, _Named]:
         if capture.cluster_id is not None:
             of_name.names.add(capture.cluster_id)
         if capture.source is Source.CLUSTER_METADATA and capture.encoding == LINES:
-            of_name.looks.append(capture)
+            of_name.metadata_captures.append(capture)
     for folder, name in folders.items():
         by_name[name].names |= _collected_names(folder)
     return by_name
@@ -101,9 +101,9 @@ def _landed_names(context: RunContext, names: Iterable[str]) -> set[str]:
     return found
 
 
-def _named_by_topics(context: RunContext, looks: list[Capture], name: str) -> set[str]:
+def _named_by_topics(context: RunContext, captures: list[Capture], name: str) -> set[str]:
     """Return the other names under which looks have landed at topics with the ids that some looks tell."""
-    chosen = sorted(looks, key=lambda capture: capture.path)[-LOOKS_READ:]
+    chosen = sorted(captures, key=lambda capture: capture.path)[-LOOKS_READ:]
     ids = sorted({topic_id for capture in chosen for topic_id in _topic_ids(capture)})
     if not ids or context.warehouse.is_empty(TOPIC_SNAPSHOTS.name):
         return set()

@@ -54,11 +54,11 @@ def keep_best_source(context: RunContext, tables: Tables, decoded: DataFrame) ->
     replaced = best.where(F.col("new_rank") < F.col("stored_rank")).select(*GROUP_KEY)
     count = replaced.count()
     if count:
-        logger.info("%d groups have a better source than the one that had landed: beginning them anew", count)
+        logger.info("replacing the stored rows of %d groups with those of a more detailed source", count)
     ranked = best.select(*GROUP_KEY, F.least("new_rank", "stored_rank").alias("best_rank"))
     rows = decoded.withColumn("group_id", group_id).join(ranked, list(GROUP_KEY), "left")
     is_superseded = F.coalesce(_rank() > F.col("best_rank"), F.lit(False))
-    columns = {name: F.when(~is_superseded, F.col(name)) for name in (*TARGETS, "part", "place") if name in decoded.columns}
+    columns = {name: F.when(~is_superseded, F.col(name)) for name in (*TARGETS, "part", "order_in_part") if name in decoded.columns}
     is_landed = F.col("outcome") == str(Outcome.LANDED)
     outcome = F.when(is_superseded & is_landed, str(Outcome.DUPLICATE)).otherwise(F.col("outcome"))
     kept = rows.withColumns({**columns, "outcome": outcome}).drop("group_id", "best_rank")

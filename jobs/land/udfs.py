@@ -124,7 +124,9 @@ def _records_of(row: Row, separator: bytes | None) -> Iterator[tuple[int, bytes]
     try:
         yield from read(row["path"], Piece(row["start"], row["end"], row["number"]), separator, is_gzip=row["is_gzip"])
     except (OSError, EOFError, zlib.error) as error:
-        raise DecodingFailedError(f"input {row['path']}: cannot be read by a worker ({error}); it was there when the run began") from error
+        raise DecodingFailedError(
+            f"input {row['path']}: cannot be read by a worker ({error}); give all executors the files that the driver has"
+        ) from error
 
 
 def decode_live_look(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -156,16 +158,16 @@ def _path_of(url: str) -> str:
 
 def decode_described_texts(batches: Batches, as_of_ms: int) -> Batches:
     """Decode what ``kafka-consumer-groups`` prints; each row has the paths and names of texts that are one look, and whether packed."""
-    looks = (
+    descriptions = (
         {one["name"]: read_whole(one["path"], is_gzip=one["is_gzip"]) for one in row["files"]}
         for batch in batches
         for row in batch.to_pylist()
     )
-    return to_batches((row for texts in looks for row in describe_rows.decode_texts(texts, as_of_ms)), _DECODED, 500)
+    return to_batches((row for texts in descriptions for row in describe_rows.decode_texts(texts, as_of_ms)), _DECODED, 500)
 
 
 def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
-    """Decode what Kafka's formatters print, cut at the text with which each object begins; the place of a row is that in its part."""
+    """Decode what Kafka's formatters print, cut at the text with which each object begins; ``order_in_part`` counts the rows of a part."""
     schema = to_arrow_schema(PART_ROWS)
     for records in _runs(_records(batches, separator)):
         rows = (
@@ -173,7 +175,7 @@ def decode_formatter_objects(batches: Batches, separator: str) -> Batches:
                 **formatter_json.decode_object(text, number),
                 "source_position": f"{piece['name']} object {number}",
                 "part": piece["path"],
-                "place": number,
+                "order_in_part": number,
             }
             for piece, number, text in records
         )
@@ -276,8 +278,8 @@ STORED = ""
 def align_groups(batches: Batches, limits: WorkerLimits) -> Batches:
     """Put the parts of groups together; records of one part come one after another, in order, and all of a group in one partition.
 
-    Columns: cluster_id, group_id, sequence, part, place, token, is_end, time_ms, and of stored records stored_ms and placed_by. A group has
-    several sequences, each on its own.
+    Columns: cluster_id, group_id, sequence, part, order_in_part, token, is_end, time_ms, and of stored records stored_ms and placed_by. A
+    group has several sequences, each on its own.
 
     Args:
         limits: what a worker may use.
@@ -304,27 +306,27 @@ def _aligned(key: tuple[str, str, str], of_sequence: Iterable[Row]) -> Iterator[
     except UnalignableError as error:
         yield {**group, "problem": str(error), "part": ", ".join(part or "what has landed" for part in parts)}
         return
-    # A tombstone that comes as two events and still is one has one place.
+    # A tombstone that comes as two events and still is one has one position.
     found = [
-        list({(row["place"], place): row for (row, _), place in zip(of_part, places, strict=True)}.items())
-        for of_part, places in zip(events.values(), placed, strict=True)
+        list({(row["order_in_part"], merged): row for (row, _), merged in zip(of_part, records, strict=True)}.items())
+        for of_part, records in zip(events.values(), placed, strict=True)
     ]
     kept = found[0] if STORED in parts else ()  # the empty name sorts first
-    stored = {place.index: row["place"] for (_, place), row in kept if not place.is_adrift and row["place"] < ADRIFT}
-    in_order = positions(stored, max((1 + place.index for of_part in placed for place in of_part if not place.is_adrift), default=0))
+    stored = {merged.index: row["order_in_part"] for (_, merged), row in kept if not merged.is_adrift and row["order_in_part"] < ADRIFT}
+    in_order = positions(stored, max((1 + merged.index for of_part in placed for merged in of_part if not merged.is_adrift), default=0))
     for part, rows in zip(parts, found, strict=True):
-        times_placed = Counter(row["place"] for _, row in rows)
-        for (_, place), row in rows:
-            position = ADRIFT + place.index if place.is_adrift else in_order[place.index]
-            now: AlignedRow = {"position": position, "time_ms": place.time_ms, "placed_by": place.placed_by}
-            is_moved = part == STORED and (times_placed[row["place"]] > 1 or _is_moved(row, now))
-            yield {**group, "part": part, "place": row["place"], **now, "is_moved": is_moved}
+        times_placed = Counter(row["order_in_part"] for _, row in rows)
+        for (_, merged), row in rows:
+            position = ADRIFT + merged.index if merged.is_adrift else in_order[merged.index]
+            now: AlignedRow = {"position": position, "time_ms": merged.time_ms, "placed_by": merged.placed_by}
+            is_moved = part == STORED and (times_placed[row["order_in_part"]] > 1 or _is_moved(row, now))
+            yield {**group, "part": part, "order_in_part": row["order_in_part"], **now, "is_moved": is_moved}
 
 
 def _is_moved(row: Row, now: AlignedRow) -> bool:
     """Return whether a stored record stands elsewhere now, by something else, or has another time of a neighbour."""
     is_retimed = row["stored_ms"] is not None and now["time_ms"] not in (None, row["stored_ms"])
-    return is_retimed or (now["position"], now["placed_by"]) != (row["place"], row["placed_by"])
+    return is_retimed or (now["position"], now["placed_by"]) != (row["order_in_part"], row["placed_by"])
 
 
 def _events(row: Row) -> list[Event]:
@@ -332,6 +334,6 @@ def _events(row: Row) -> list[Event]:
 
     Where it was stored before there was ``placed_by``, it is taken to have been told behind the record before.
     """
-    is_adrift = row["part"] == STORED and row["place"] >= ADRIFT
+    is_adrift = row["part"] == STORED and row["order_in_part"] >= ADRIFT
     leads = {PlacedBy.NEXT.value: [True], PlacedBy.BOTH.value: [False, True]}.get(row["placed_by"], [False])
     return [Event(row["token"], row["is_end"], row["time_ms"], is_adrift, leads_so) for leads_so in leads]

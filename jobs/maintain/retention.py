@@ -77,12 +77,12 @@ def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, mon
     by_group, position = Window.partitionBy(*GROUP_KEY), F.col("position")
     generations = (
         snapshots.select(*GENERATION_KEY, "incarnation", "observed_month")
-        .join(self_contained_generations(audits).withColumn("tells_all", F.lit(True)), list(GENERATION_KEY), "left")
+        .join(self_contained_generations(audits).withColumn("is_self_contained", F.lit(True)), list(GENERATION_KEY), "left")
         .join(audits.select(*GROUP_KEY).distinct().withColumn("is_audited", F.lit(True)), list(GROUP_KEY), "left")
         .join(unread.groupBy(*GROUP_KEY).agg(F.min("position").alias("first_unread")), list(GROUP_KEY), "left")
     )
     is_read = F.col("first_unread").isNull()
-    last_telling = F.max(F.when(F.col("tells_all") & (is_read | (position < F.col("first_unread"))), position)).over(by_group)
+    last_telling = F.max(F.when(F.col("is_self_contained") & (is_read | (position < F.col("first_unread"))), position)).over(by_group)
     # A group that has been read and not audited is not one of consumers, and never will be.
     last_foreign = F.when(is_read & F.col("is_audited").isNull(), F.max("position").over(by_group))
     old_until = F.max(F.when(F.col("observed_month") < F.lit(counterfactual_month), position)).over(by_group)
@@ -98,7 +98,7 @@ def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, mon
         .agg(
             F.sort_array(F.collect_list("named")).alias("named"),
             F.max(F.when(position < F.col("kept_from"), position)).alias("dropped_until"),
-            F.min(F.when(F.col("tells_all") & (position > F.col("old_until")), position)).alias("states_from"),
+            F.min(F.when(F.col("is_self_contained") & (position > F.col("old_until")), position)).alias("states_from"),
         )
         .withColumn("states_from", F.least(F.coalesce("states_from", "needed_from"), "needed_from"))
     )

@@ -85,7 +85,7 @@ def _cut_log(context: RunContext, name: str, now: datetime) -> None:
         return
     damages = read_log(name, folder).damages
     if damages:
-        logger.warning("%s: every commit is kept, since the log is damaged, at %s for one; see verify", name, damages[0].place)
+        logger.warning("%s: every commit is kept, since the log is damaged, at %s for one; see verify", name, damages[0].where)
         return
     removed = cut_before(folder / "_delta_log", version)
     if removed:

@@ -74,7 +74,7 @@ def draw_exchange(flows: Sequence[Row], names: Mapping[str, str], changed: int) 
     givers, takers = _named(flows, "previous_member_id"), _named(flows, "member_id")
     moved: dict[tuple[str, str], dict[str, int]] = {}
     for flow in flows:
-        pair = (_place(flow["previous_member_id"], givers), _place(flow["member_id"], takers))
+        pair = (_owner_key(flow["previous_member_id"], givers), _owner_key(flow["member_id"], takers))
         kinds = moved.setdefault(pair, {})
         kind = movement_words(flow["kind"], flow["cause"])
         kinds[kind] = kinds.get(kind, 0) + flow["partition_count"]
@@ -108,7 +108,7 @@ def _named(flows: Sequence[Row], column: str) -> set[str]:
     return set(ordered if len(ordered) <= MOST_OWNERS else ordered[: MOST_OWNERS - 1])
 
 
-def _place(owner: str | None, named: set[str]) -> str:
+def _owner_key(owner: str | None, named: set[str]) -> str:
     """Return where an owner stands: keys of owners begin with a dot, so that no name is taken for one of the two others."""
     return NOBODY if owner is None else f".{owner}" if owner in named else OTHERS
 

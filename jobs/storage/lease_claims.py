@@ -34,7 +34,7 @@ class FencingFiles:
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         local = local_folder(folder)
-        self._place = _HadoopStore(spark, folder) if local is None else _LocalStore(local)
+        self._store = _HadoopStore(spark, folder) if local is None else _LocalStore(local)
         self._mine: str | None = None
 
     def make(self, token: int, ended: datetime) -> bool:
@@ -45,17 +45,17 @@ class FencingFiles:
         """
         try:
             tries: dict[int, datetime] = {}
-            for name, made_at in self._place.names().items():
+            for name, made_at in self._store.names().items():
                 match = _NAME.fullmatch(name)
                 if match is not None and int(match[1]) < token:
-                    self._place.remove(name)
+                    self._store.remove(name)
                 elif match is not None and int(match[1]) == token:
                     tries[int(match[2])] = made_at
             newest = max(tries, default=-1)
             if tries and tries[newest] >= ended:
                 return False
             name = f"{token}.{newest + 1}"
-            is_made = self._place.make(name)
+            is_made = self._store.make(name)
         except PySparkAttributeError:  # there is no JVM over Spark Connect
             return True
         except STORAGE_ERRORS as error:
@@ -67,7 +67,7 @@ class FencingFiles:
     def give_up(self) -> None:
         """Take the newest claim of this run back, so that the next need not wait until it has ended."""
         if self._mine is not None:
-            self._place.remove(self._mine)
+            self._store.remove(self._mine)
             self._mine = None
 
 

@@ -79,29 +79,29 @@ class Damage:
 
     Attributes:
         version: of the table; None where it does not belong to one.
-        place: file within the table's folder, or the key of a row; empty for the table as a whole.
+        where: file within the table's folder, or the key of a row; empty for the table as a whole.
         advice: what to do where that of the code does not fit.
     """
 
     code: Code
     table: str
     version: int | None
-    place: str
+    where: str
     found: str
     expected: str
     advice: str = ""
 
     def __str__(self) -> str:
         version = "" if self.version is None else f" version {self.version}"
-        place = f", {self.place}" if self.place else ""
-        return f"{self.code} {self.table}{version}{place}: found {self.found}, expected {self.expected}; {self.advice or ADVICE[self.code]}"
+        where = f", {self.where}" if self.where else ""
+        return f"{self.code} {self.table}{version}{where}: found {self.found}, expected {self.expected}; {self.advice or ADVICE[self.code]}"
 
 
-def unreadable(table: str, version: int | None, place: str, error: BaseException) -> Damage:
+def unreadable(table: str, version: int | None, where: str, error: BaseException) -> Damage:
     """Return what is told where something cannot be read, whatever it is that keeps it from being read."""
     is_forbidden = isinstance(error, PermissionError)
     advice = "let the user who runs verify read it" if is_forbidden else ""
-    return Damage(Code.UNREADABLE_TABLE, table, version, place, first_line(error)[:500], "something that can be read", advice)
+    return Damage(Code.UNREADABLE_TABLE, table, version, where, first_line(error)[:500], "something that can be read", advice)
 
 
 def first_line(error: BaseException) -> str:
@@ -113,6 +113,6 @@ def in_order(damages: Iterable[Damage]) -> list[Damage]:
     """Return damages by table, version and place, so that two looks at one warehouse read the same."""
 
     def order(damage: Damage) -> tuple[str, int, str, str]:
-        return damage.table, -1 if damage.version is None else damage.version, damage.place, str(damage)
+        return damage.table, -1 if damage.version is None else damage.version, damage.where, str(damage)
 
     return sorted(damages, key=order)

@@ -65,14 +65,14 @@ def check_folder(folder: Path) -> Checked:
             last = runs[-1] if runs else None
             published = next((run for run in reversed(runs) if run.status == RunStatus.PUBLISHED.value), None)
             checked.damages += check_identity(newest, runs, (state.metadata or {}).get("configuration", {}).get(IDENTITY_PROPERTY))
-    is_told = not checked.damages
-    if not is_told:
+    is_comparable = not checked.damages
+    if not is_comparable:
         checked.skipped.append(f"the tables' versions against {RUNS.name}, which is damaged")
     for spec in TABLES.values():
         if spec is not RUNS:
             wanted = published.table_versions.get(spec.name, 0) if published is not None else None
             logs[spec.name] = _check_table(spec, folder / spec.name, wanted, checked)
-    if is_told:
+    if is_comparable:
         checked.damages += check_versions({name: log.newest for name, log in logs.items() if log.newest >= 0}, last)
         checked.damages += strange_commits(logs, last)
     if checked.unsummed_count:
@@ -85,12 +85,12 @@ def check_folder(folder: Path) -> Checked:
 
 
 @contextmanager
-def _reading(checked: Checked, table: str, version: int, place: str = "") -> Iterator[None]:
+def _reading(checked: Checked, table: str, version: int, where: str = "") -> Iterator[None]:
     """Make a finding of whatever error nobody has foreseen, so that what else is wrong with the warehouse is still told."""
     try:
         yield
     except Exception as error:  # what a damaged file makes a library raise may be of any class
-        checked.damages.append(unreadable(table, version, place, error))
+        checked.damages.append(unreadable(table, version, where, error))
 
 
 def strange_commits(logs: dict[str, TableLog], last: LastRun | None) -> Iterator[Damage]:

@@ -1,6 +1,6 @@
 """What the published rows must say about each other, in plain Spark: keys, runs, completeness.
 
-Each check is a frame of offenders with the columns ``place``, ``found`` and ``expected``; only the first few of a kind are collected.
+Each check is a frame of offenders with the columns ``row_key``, ``found`` and ``expected``; only the first few of a kind are collected.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def check_rows(warehouse: Warehouse, published: Row, most_groups: int | None = M
 
 
 def _first_offenders(check: Check) -> list[Damage]:
-    rows = check.offenders.orderBy("place", "found", "expected").limit(SHOWN).collect()
-    damages = [Damage(check.code, check.table, None, row["place"], row["found"], row["expected"]) for row in rows]
+    rows = check.offenders.orderBy("row_key", "found", "expected").limit(SHOWN).collect()
+    damages = [Damage(check.code, check.table, None, row["row_key"], row["found"], row["expected"]) for row in rows]
     if len(rows) == SHOWN:
         more = check.offenders.count() - SHOWN
         if more:

@@ -24,7 +24,7 @@ CAUSES = ("withheld", "handed_over", "returned")
 def offenders(rows: DataFrame, key: tuple[str, ...], found: Column, expected: Column) -> DataFrame:
     """Return rows as the three texts that every check collects."""
     key_text = F.concat_ws(" ", *[F.concat(F.lit(f"{name}="), F.col(name).cast("string")) for name in key])
-    return rows.select(key_text.alias("place"), found.alias("found"), expected.alias("expected"))
+    return rows.select(key_text.alias("row_key"), found.alias("found"), expected.alias("expected"))
 
 
 def _differing(rows: DataFrame, found: Mapping[str, Column], expected: Mapping[str, Column]) -> DataFrame:

@@ -13,7 +13,7 @@ Batches = Iterator[pa.RecordBatch]
 Table = TypeVar("Table")
 Rows = Sequence[Mapping[str, Any]]
 
-_PLACE = ("cluster_id", "group_id", "generation", "position", "source_position")
+_ROW_KEYS = ("cluster_id", "group_id", "generation", "position", "source_position")
 
 
 def to_batches(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, size: int) -> Batches:
@@ -56,5 +56,5 @@ def table_of(rows: Rows, make: Callable[[Rows], Table]) -> Table:
 def _where(row: Mapping[str, Any]) -> str:
     """Return where a row belongs, which it tells itself, or a row within it."""
     inner = [value for value in row.values() if isinstance(value, dict)]
-    values = {name: one[name] for one in (*inner, row) for name in _PLACE if one.get(name) is not None}
-    return ", ".join(f"{name.removesuffix('_id')} {values[name]}" for name in _PLACE if name in values) or "a row without a place"
+    values = {name: one[name] for one in (*inner, row) for name in _ROW_KEYS if one.get(name) is not None}
+    return ", ".join(f"{name.removesuffix('_id')} {values[name]}" for name in _ROW_KEYS if name in values) or "a row without a place"

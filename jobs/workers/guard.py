@@ -85,20 +85,20 @@ class Guard:
 
     def __init__(self, limits: WorkerLimits) -> None:
         self._limits = limits
-        self._held = ExitStack()
+        self._exit_stack = ExitStack()
         context = TaskContext.get()
         self._is_careful = context is not None and context.attemptNumber() > 0
         self._armed_at = 0.0
 
     def __enter__(self) -> Guard:
-        self._held.enter_context(limited_memory(self._limits.memory_mb))
-        self._held.callback(faulthandler.cancel_dump_traceback_later)
+        self._exit_stack.enter_context(limited_memory(self._limits.memory_mb))
+        self._exit_stack.callback(faulthandler.cancel_dump_traceback_later)
         if not self._is_careful:
             self._arm()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._held.close()
+        self._exit_stack.close()
 
     def compute(self, where: str, inputs: Iterator[Input], work: Callable[[Iterable[Input]], Iterator[Row]]) -> Iterator[Row]:
         """Yield the rows of one group.

@@ -137,17 +137,17 @@ def topic_runs(looks: DataFrame) -> DataFrame:
     Rows: (cluster_id, topic, first_look); looks are numbered by time over the whole cluster, so that a gap is a look without the topic.
     """
     times = looks.select("cluster_id", "observed_at").distinct()
-    numbered = times.withColumn("look", F.row_number().over(Window.partitionBy("cluster_id").orderBy("observed_at")) - 1)
+    numbered = times.withColumn("number", F.row_number().over(Window.partitionBy("cluster_id").orderBy("observed_at")) - 1)
     content = looks.select(
         "cluster_id", "topic", "observed_at", "topic_id", "partition_count", F.to_json("partitions.replica_racks").alias("racks")
     ).join(numbered, ["cluster_id", "observed_at"])
-    by_time = Window.partitionBy("cluster_id", "topic").orderBy("look")
+    by_time = Window.partitionBy("cluster_id", "topic").orderBy("number")
     same = [F.lag(name).over(by_time).eqNullSafe(F.col(name)) for name in ("topic_id", "partition_count", "racks")]
-    follows = (F.lag("look").over(by_time) == F.col("look") - 1) & same[0] & same[1] & same[2]
-    marked = content.withColumn("start", F.when(~F.coalesce(follows, F.lit(False)), F.col("look")))
+    follows = (F.lag("number").over(by_time) == F.col("number") - 1) & same[0] & same[1] & same[2]
+    marked = content.withColumn("start", F.when(~F.coalesce(follows, F.lit(False)), F.col("number")))
     runs = marked.withColumn("first_look", F.last("start", ignorenulls=True).over(by_time))
     return runs.groupBy("cluster_id", "topic", "first_look").agg(
-        F.max("look").alias("last_look"), *[F.first(name).alias(name) for name in ("topic_id", "partition_count", "racks")]
+        F.max("number").alias("last_look"), *[F.first(name).alias(name) for name in ("topic_id", "partition_count", "racks")]
     )
 
 

@@ -56,7 +56,7 @@ ROWS = {
 }
 # Both begin with these columns; their workers hand most of the others on as they come.
 WITHOUT_A_TYPE = {"DECODED_ROWS", "UNPACKED_ROWS", "PACKED_ROWS"}
-OF_ONE_SOURCE = {"PART_ROWS": {"producer_id", "transaction_end"}, "DUMPED_ROWS": {"part", "place"}}
+OF_ONE_SOURCE = {"PART_ROWS": {"producer_id", "transaction_end"}, "DUMPED_ROWS": {"part", "order_in_part"}}
 AUDIT, MOVEMENT = (typing.cast(StructType, staging.AUDITED_ROWS[name].dataType) for name in ("audit", "movement"))
 
 

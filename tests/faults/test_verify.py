@@ -96,7 +96,7 @@ CASES = [
 
 
 def of_kind(found: list[Damage], code: Code, table: str) -> list[str]:
-    return [damage.place for damage in found if (damage.code, damage.table) == (code, table)]
+    return [damage.where for damage in found if (damage.code, damage.table) == (code, table)]
 
 
 @pytest.mark.parametrize(("table", "inflict", "code"), CASES)
@@ -218,7 +218,7 @@ def check_flips(measured: Callable[[str], None], warehouse: Path, full_warehouse
     for path, offset, bit in flips(full_warehouse, count):
         damages.flip_bit(warehouse / path, offset, bit)
         found = check_folder(warehouse).damages
-        assert any(damage.table == path.parts[0] and damage.place.endswith(path.name) for damage in found), (path, offset, bit, found)
+        assert any(damage.table == path.parts[0] and damage.where.endswith(path.name) for damage in found), (path, offset, bit, found)
         shutil.copy2(full_warehouse / path, warehouse / path)
     measured(f"{count:,} bits, each found")
 

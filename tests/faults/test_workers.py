@@ -213,7 +213,7 @@ def fold_one(limits: WorkerLimits) -> list[dict[str, Any]]:
 
 
 def align_one(limits: WorkerLimits) -> list[dict[str, Any]]:
-    columns = {"cluster_id": ["c"], "group_id": ["g"], "sequence": ["group"], "part": ["a"], "place": [0], "token": ["x"]}
+    columns = {"cluster_id": ["c"], "group_id": ["g"], "sequence": ["group"], "part": ["a"], "order_in_part": [0], "token": ["x"]}
     unknown = {"stored_ms": pa.array([None], pa.int64()), "placed_by": pa.array([None], pa.string())}
     batch = pa.RecordBatch.from_pydict({**columns, "is_end": [False], "time_ms": [0], **unknown})
     return [row for made in decode_udfs.align_groups(iter([batch]), limits) for row in made.to_pylist()]

@@ -199,7 +199,7 @@ def test_decoded_objects_are_batched_by_their_size(tmp_path: Path, monkeypatch: 
     (tmp_path / "f").write_text('{"key":1}{"key":2}{"key":3}')
     monkeypatch.setattr(decode_udfs, "TEXT_BYTES", 18)
     batches = decode_udfs.decode_formatter_objects(iter([piece_batch(tmp_path / "f", WHOLE)]), separator='{"key":')
-    assert [batch.column("place").to_pylist() for batch in batches] == [[1, 2], [3]]
+    assert [batch.column("order_in_part").to_pylist() for batch in batches] == [[1, 2], [3]]
 
 
 def test_metadata_have_positions_of_their_own(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_metadata_have_positions_of_their_own(tmp_path: Path) -> None:
 def test_objects_are_found_by_file_and_number(tmp_path: Path) -> None:
     (tmp_path / "f").write_text('\n{"key":null}{"key":1}')
     rows = decoded(decode_udfs.decode_formatter_objects, piece_batch(tmp_path / "f", Piece(0, 20, 7)), separator='{"key":')
-    assert [(row["source_position"], row["place"], row["part"]) for row in rows] == [
+    assert [(row["source_position"], row["order_in_part"], row["part"]) for row in rows] == [
         (f"d/f object {number}", number, str(tmp_path / "f")) for number in (7, 8)
     ]
 

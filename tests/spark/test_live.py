@@ -75,7 +75,7 @@ class Play:
     def offsets_log(self) -> OffsetsLog:
         return self.log
 
-    def look(self) -> dict[str, Any]:
+    def read_metadata_snapshot(self) -> dict[str, Any]:
         return {"cluster_id": self.cluster_id, "brokers": [], "topics": [self.topic]}
 
     def next_batch(self, at_most: int | None = None) -> Batch:
@@ -140,7 +140,7 @@ def test_cluster_id_comes_from_option_cluster_or_default(
     play.cluster_id = own
     reading = begin(play, {f"{expected} i 0": 8}, name, fallback)
     assert (reading.cluster_id, reading.work.spans) == (expected, (Span(0, 8, 9),))
-    assert json.loads(reading.look())["cluster_id"] == expected
+    assert json.loads(reading.read_metadata_line())["cluster_id"] == expected
 
 
 def test_keys_of_positions_are_as_their_examples_show() -> None:
@@ -175,7 +175,7 @@ def test_offsets_removed_before_they_were_read_are_logged(play: Play, caplog: py
 
 
 def test_metadata_snapshot_has_the_time_it_was_taken(play: Play) -> None:
-    look = json.loads(begin(play, {}).look())
+    look = json.loads(begin(play, {}).read_metadata_line())
     assert look == {"observed_at_ms": int(NOW.timestamp() * 1000), "cluster_id": "c", "brokers": [], "topics": [play.topic]}
 
 
@@ -191,7 +191,7 @@ def test_log_that_changes_while_it_is_read_ends_the_run(change: Callable[[Play],
     reading = begin(play, {})
     change(play)
     with pytest.raises(CollectionBrokenError, match=message):
-        reading.look()
+        reading.read_metadata_line()
 
 
 def test_the_right_to_read_is_tried_at_the_end_of_a_partition(play: Play) -> None:

@@ -181,7 +181,7 @@ def test_missing_rows_that_maintenance_kept_are_damage(kept: Kept, spark: SparkS
     spark.sql(f"DELETE FROM {assignments} WHERE {place(one_of_several)} AND member_id = '{one_of_several['member_id']}'")
     warehouse = Warehouse(spark, str(tmp_path / "warehouse"))
     damages, _ = check_rows(warehouse, warehouse.newest_run())
-    missing = {(damage.table, damage.place) for damage in damages if damage.code == Code.MISSING_ROWS}
+    missing = {(damage.table, damage.where) for damage in damages if damage.code == Code.MISSING_ROWS}
     expected = {("solutions", place_of(young)), ("assignments", place_of(alone)), ("assignments", place_of(one_of_several))}
     assert missing == expected
 

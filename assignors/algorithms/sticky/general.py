@@ -57,8 +57,8 @@ class GeneralRebalance(ABC, Generic[Visits]):
         is_initial = not any(problem.current)
         unplaced: Sequence[TopicPartition] = problem.unassigned
         if self._racks.is_active:
-            unplaced = self._place(unplaced, in_rack=True)
-        self._place(unplaced, in_rack=False)
+            unplaced = self._give_out(unplaced, in_rack=True)
+        self._give_out(unplaced, in_rack=False)
 
         movable = {topic for topic, members in problem.subscribers.items() if len(members) >= 2}
         self.fixed_members = self._find_fixed_members(movable)
@@ -75,7 +75,7 @@ class GeneralRebalance(ABC, Generic[Visits]):
         return self._holdings()
 
     @abstractmethod
-    def _place(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> Sequence[TopicPartition]:
+    def _give_out(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> Sequence[TopicPartition]:
         """Give each partition to its smallest subscriber, or to the smallest that shares a rack; return those without one."""
 
     @abstractmethod
@@ -202,7 +202,7 @@ class Rebalance(GeneralRebalance[list[_Run]]):
             for topic, members in problem.subscribers.items()
         }
 
-    def _place_of(self, partition: TopicPartition) -> int:
+    def _index_of(self, partition: TopicPartition) -> int:
         return self._start_of[partition[0]] + partition[1]
 
     def _runs(self, partitions: Sequence[TopicPartition]) -> Iterator[_Run]:
@@ -216,10 +216,10 @@ class Rebalance(GeneralRebalance[list[_Run]]):
             start = self._start_of[topic]
             yield topic, [start + number for _, number in of_topic]
 
-    def _place(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> Sequence[TopicPartition]:
+    def _give_out(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> Sequence[TopicPartition]:
         self._budget.spend(len(partitions))
         if not in_rack:
-            self._place_anywhere(partitions)
+            self._give_out_anywhere(partitions)
             return ()
         rack_heaps: dict[tuple[str, frozenset[str]], list[list[int]]] = {}
         left = []
@@ -232,13 +232,13 @@ class Rebalance(GeneralRebalance[list[_Run]]):
                 left.append(partition)
                 continue
             member = min(map(self._smallest, heaps), key=self._keys.__getitem__)
-            index = self._place_of(partition)
+            index = self._index_of(partition)
             self._owners[index] = member
             self._keys[member] += self._member_count
             self._placed.append(index)
         return left
 
-    def _place_anywhere(self, partitions: Sequence[TopicPartition]) -> None:
+    def _give_out_anywhere(self, partitions: Sequence[TopicPartition]) -> None:
         """Give each partition to its smallest subscriber."""
         keys, step, by_rank, owners = self._keys, self._member_count, self._by_rank, self._owners
         last = None
@@ -322,10 +322,10 @@ class Rebalance(GeneralRebalance[list[_Run]]):
         return has_moved
 
     def _owner_of(self, partition: TopicPartition) -> int:
-        return self._owners[self._place_of(partition)]
+        return self._owners[self._index_of(partition)]
 
     def _transfer(self, partition: TopicPartition, owner: int, target: int) -> None:
-        index = self._place_of(partition)
+        index = self._index_of(partition)
         self._owners[index] = target
         self._moved.pop(index, None)
         self._moved[index] = None

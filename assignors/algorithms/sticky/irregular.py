@@ -57,7 +57,7 @@ class IrregularRebalance(GeneralRebalance[list[TopicPartition]]):
         """Return the members that are not fixed, in the order of Kafka's map of assignments."""
         return [member for member in self._problem.walk if member not in self.fixed_members]
 
-    def _place(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> list[TopicPartition]:
+    def _give_out(self, partitions: Sequence[TopicPartition], *, in_rack: bool) -> list[TopicPartition]:
         left = []
         for partition in partitions:
             candidates = self._problem.subscribers[partition[0]]

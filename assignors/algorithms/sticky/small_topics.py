@@ -19,13 +19,13 @@ _REMEMBERED_BYTES = 1 << 16  # of a group's claims
 _REMEMBERED_NUMBERS = 1 << 18  # bytes, for each number of topics
 _GENERATION_BYTES = 4
 
-Places = int
+PartitionSet = int
 """A set of partitions: a byte of 1 for each, at its place by number, then topic, which is the order in which claims are kept.
 
 Bytes, and not bits, since ``compress`` takes them as they are. Sets that have nothing in common can be added up.
 """
 
-Claim = tuple[tuple[TopicPartition, ...], Places]
+Claim = tuple[tuple[TopicPartition, ...], PartitionSet]
 """The partitions that a member states to have held, in the order in which they are kept; and the same as a set."""
 
 _NO_CLAIM: Claim = ((), 0)
@@ -68,18 +68,18 @@ class SmallTopics:
         known, read = self._known_claims.find, self._read
         return [(known(data[:-_GENERATION_BYTES]) or read(data)) if data else _NO_CLAIM for data in user_data]
 
-    def others(self, bits: Places) -> list[TopicPartition]:
+    def others(self, bits: PartitionSet) -> list[TopicPartition]:
         """Return the partitions that are not in a set of existing ones, by topic and number."""
         return sorted(self._partitions(self._every - bits)) if bits != self._every else []
 
-    def _partitions(self, bits: Places) -> tuple[TopicPartition, ...]:
+    def _partitions(self, bits: PartitionSet) -> tuple[TopicPartition, ...]:
         chosen = compress(self._by_number, bits.to_bytes(len(self._by_number), "little"))
         return tuple(chosen)  # type: ignore[arg-type]  # no set of existing partitions has a place where there is none
 
     def _prepare_claims(self) -> None:
         most = max([count for _, count in self._counts])
         self._by_number = [(topic, number) if number < count else None for number in range(most) for topic, count in self._counts]
-        self._every: Places = int.from_bytes(bytes(map(bool, self._by_number)), "little")
+        self._every: PartitionSet = int.from_bytes(bytes(map(bool, self._by_number)), "little")
         # By the name of each topic, with its length in front, by how many bits its partitions are behind those of the first topic.
         self._places_of = {len(topic).to_bytes(2, "big") + topic.encode(): 8 * index for index, (topic, _) in enumerate(self._counts)}
         self._known_claims: BoundedCache[bytes, Claim] = BoundedCache(_REMEMBERED_BYTES)
@@ -91,7 +91,7 @@ class SmallTopics:
         """
         places_of, numbers = self._places_of, _numbers_of(len(self._counts))
         known = numbers.find
-        bits: Places = 0
+        bits: PartitionSet = 0
         at = 4
         topic_count = int.from_bytes(data[:at], "big")
         if topic_count > len(self._counts):
@@ -110,7 +110,7 @@ class SmallTopics:
         return self._known_claims.keep(data[:at], (self._partitions(bits), bits), at)
 
 
-def _read_numbers(listed: bytes, known: BoundedCache[bytes, Places], topic_count: int) -> Places:
+def _read_numbers(listed: bytes, known: BoundedCache[bytes, PartitionSet], topic_count: int) -> PartitionSet:
     """Return the places of partitions of the first topic, whose numbers are listed behind their count.
 
     Raises:
@@ -124,7 +124,7 @@ def _read_numbers(listed: bytes, known: BoundedCache[bytes, Places], topic_count
 
 
 @lru_cache(maxsize=64)
-def _numbers_of(topic_count: int) -> BoundedCache[bytes, Places]:
+def _numbers_of(topic_count: int) -> BoundedCache[bytes, PartitionSet]:
     """Return what is remembered of lists of numbers, for groups with that many topics."""
     return BoundedCache(_REMEMBERED_NUMBERS)
 

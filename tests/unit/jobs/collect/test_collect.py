@@ -59,8 +59,8 @@ def test_collection_resumes_at_stored_positions_and_begins_new_partitions(caplog
 @pytest.mark.parametrize(
     ("stored", "log", "name", "message"),
     [
-        (positions({0: 5}, cluster_id="b"), OffsetsLog("i", {0: 0}, {0: 9}), None, "the folder is of cluster b, this is cluster c"),
-        (positions({0: 5}), OffsetsLog("i", {0: 0}, {0: 9}), "m", "the folder calls the cluster 'n', --cluster-id says 'm'"),
+        (positions({0: 5}, cluster_id="b"), OffsetsLog("i", {0: 0}, {0: 9}), None, "the folder belongs to cluster b, this is cluster c"),
+        (positions({0: 5}), OffsetsLog("i", {0: 0}, {0: 9}), "m", "the cluster's name is 'n' in the folder, and 'm' with --cluster-id"),
         (positions({0: 5}), OffsetsLog("j", {0: 0}, {0: 9}), None, "was deleted and made again (its id was i, is j)"),
         (positions({0: 5, 1: 0}), OffsetsLog("i", {0: 0}, {0: 9}), None, "was deleted and made again"),
         (
@@ -79,7 +79,7 @@ def test_log_other_than_the_one_read_before_is_refused(stored: Positions, log: O
 
 def test_offsets_removed_before_they_were_read_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert resume(positions({0: 5, 1: 9}), OffsetsLog("i", {0: 8, 1: 9}, {0: 20, 1: 9}), "c", None) == positions({0: 8, 1: 9})
-    assert caplog.messages == [f"lost: offsets 5 to 7 of {OFFSETS_TOPIC}, partition 0, were removed from the cluster before they were read"]
+    assert caplog.messages == [f"offsets 5 to 7 of {OFFSETS_TOPIC}, partition 0, are lost: the cluster removed them before they were read"]
 
 
 # -- reading
@@ -112,7 +112,7 @@ class Play:
     def offsets_log(self) -> OffsetsLog:
         return self.log
 
-    def look(self) -> dict[str, Any]:
+    def read_metadata_snapshot(self) -> dict[str, Any]:
         scripted = self.looks.pop(0) if self.looks else look()
         if isinstance(scripted, Exception):
             raise scripted
@@ -225,7 +225,7 @@ def check(condition: bool) -> None:
 @pytest.mark.parametrize("error", [CollectionBrokenError("b:1: broken"), ClusterError("b:1: refused")])
 def test_an_error_in_the_middle_saves_what_was_read(error: Exception, play: Play, tmp_path: Path) -> None:
     play.steps = [batch(2, 0, 1), error]
-    with pytest.raises(type(error), match=f"^{error}; 2 records are saved, call again to go on behind them$"):
+    with pytest.raises(type(error), match=f"^{error}; 2 records are saved, call again to continue after them$"):
         run(tmp_path)
     assert (files(tmp_path), saved(tmp_path)) == ([[0, 1]], {0: 2})
     assert play.is_closed
@@ -234,7 +234,7 @@ def test_an_error_in_the_middle_saves_what_was_read(error: Exception, play: Play
 def test_a_cluster_that_sends_nothing_is_given_up(play: Play, tmp_path: Path) -> None:
     play.outage = "gone"
     play.steps = [batch(2, 0, 1), play.wait(0.3)]
-    with pytest.raises(CollectionBrokenError, match=r"^b:1: nothing came for 0\.2 s, 2 offsets to go \(gone\); 2 records are saved"):
+    with pytest.raises(CollectionBrokenError, match=r"^b:1: no records came for 0\.2 s, 2 offsets are left \(gone\); 2 records are saved"):
         run(tmp_path, timeout=0.2)
     assert saved(tmp_path) == {0: 2}
 
@@ -268,7 +268,7 @@ def test_failed_metadata_snapshot_while_following_is_logged_and_repeated(
     play.looks = [look(), ClusterError("b:1: no answer")]
     play.steps = [play.wait(0.15), play.wait(0.15), lambda: check(look_count(tmp_path) == 2), interrupt]
     run(tmp_path, follow=True, metadata_interval=0.1)
-    assert "no look at the cluster: b:1: no answer" in caplog.messages
+    assert "could not read the topic metadata, trying again later: b:1: no answer" in caplog.messages
     assert look_count(tmp_path) == 3
 
 
@@ -283,10 +283,10 @@ def test_failed_last_metadata_snapshot_is_an_error_after_saving(play: Play, tmp_
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (look(cluster_id="d"), "cluster d answers by now, cluster c was being read"),
+        (look(cluster_id="d"), "cluster d answers now, cluster c answered before"),
         (look(topics=[]), f"{OFFSETS_TOPIC} was deleted, or deleted and made again"),
         (look(topics=[{**look()["topics"][0], "topic_id": "j"}]), f"{OFFSETS_TOPIC} was deleted, or deleted and made again"),
-        (look(topics=[{**look()["topics"][0], "partitions": [{}, {}]}]), f"{OFFSETS_TOPIC} has 2 partitions by now, 1 were being read"),
+        (look(topics=[{**look()["topics"][0], "partitions": [{}, {}]}]), f"{OFFSETS_TOPIC} has 2 partitions now, it had 1 when reading began"),
     ],
 )
 def test_metadata_snapshot_of_another_log_ends_following(changed: dict[str, Any], message: str, play: Play, tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_metadata_snapshots_have_the_given_cluster_id(play: Play, tmp_path: Path
 
 def test_interrupt_saves_the_records_read_and_says_so(play: Play, tmp_path: Path) -> None:
     play.steps = [batch(2, 0, 1), interrupt]
-    with pytest.raises(CollectionBrokenError, match=r"^interrupted; 2 records are saved, call again to go on behind them$"):
+    with pytest.raises(CollectionBrokenError, match=r"^interrupted; 2 records are saved, call again to continue after them$"):
         run(tmp_path)
     assert (files(tmp_path), saved(tmp_path)) == ([[0, 1]], {0: 2})
 

@@ -109,7 +109,7 @@ class Play:
         self.on_sleep: Callable[[], None] = lambda: None
         self.next_answer: Callable[[], ANSWER] = lambda: self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
-    def look(self) -> dict[str, Any]:
+    def read_metadata_snapshot(self) -> dict[str, Any]:
         return {"cluster_id": "c", "brokers": [], "topics": []}
 
     def poll(self, _: Any) -> Poll:
@@ -204,7 +204,7 @@ def test_groups_that_are_not_shown_are_counted_by_type(play: Play, tmp_path: Pat
 
 def test_a_cluster_that_shows_no_group_is_refused(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(share=1)]
-    with pytest.raises(ClusterError, match=r"^b:1: no consumer group is shown, not shown: 1 \(share\); polling needs an ACL that "):
+    with pytest.raises(ClusterError, match=r"^b:1: found no consumer groups, not shown: 1 \(share\); give the user an ACL that "):
         run(play, tmp_path)
     assert not (tmp_path / "_polled.json.gz").exists()
 
@@ -213,15 +213,15 @@ def test_another_cluster_is_refused(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([]))]
     run(play, tmp_path)
     play.cluster_id = "d"
-    with pytest.raises(CaptureFolderError, match=f"^--output {tmp_path}, b:1: the folder is of cluster c, this is cluster d; name another"):
+    with pytest.raises(CaptureFolderError, match=f"^--output {tmp_path}, b:1: the folder belongs to cluster c, this is cluster d; name another"):
         run(play, tmp_path)
 
 
 def test_another_cluster_ends_following(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([member("a", 0)]))]
-    original = play.look
-    play.look = lambda: {**original(), "cluster_id": "c" if play.moment < 10 else "d"}  # type: ignore[method-assign]
-    with pytest.raises(CollectionBrokenError, match=r"^cluster d answers by now, cluster c was being polled; 1 changes of groups"):
+    original = play.read_metadata_snapshot
+    play.read_metadata_snapshot = lambda: {**original(), "cluster_id": "c" if play.moment < 10 else "d"}  # type: ignore[method-assign]
+    with pytest.raises(CollectionBrokenError, match=r"^cluster d answers now, cluster c answered before; 1 changes of groups"):
         run(play, tmp_path, ends_after=100.0, metadata_interval=20.0)
     assert len(lines(tmp_path)) == 1
 
@@ -236,7 +236,7 @@ def test_following_publishes_what_has_waited_long_enough_and_the_rest_at_the_end
 def test_failed_poll_while_following_is_logged_and_repeated(play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     play.answers = [poll(group([member("a", 0)])), ClusterError("b:1: no answer"), poll(group([member("b", 0)]))]
     run(play, tmp_path, ends_after=25.0, poll_interval=10.0)
-    assert "no poll of the groups: b:1: no answer" in caplog.messages
+    assert "could not poll the groups, trying again later: b:1: no answer" in caplog.messages
     assert [[line["members"][0]["member_id"] for line in file] for file in lines(tmp_path)] == [["a", "b"]]
 
 
