@@ -15,8 +15,8 @@ from jobs.runtime.locations import masked
 ENVIRONMENT_PREFIX = "EVENKEEL_KAFKA_"
 """``EVENKEEL_KAFKA_SASL_PASSWORD`` is ``sasl.password``: the rest of the name in lower case, with dots for underscores."""
 
-_BROKERS = "the brokers are named with --bootstrap-servers"
-_NO_GROUP = "no consumer group is joined"
+_BROKERS = "name the brokers with --bootstrap-servers"
+_NO_GROUP = "Evenkeel joins no consumer group"
 OWNED = {
     "bootstrap.servers": _BROKERS,
     "metadata.broker.list": _BROKERS,
@@ -25,12 +25,12 @@ OWNED = {
     "group.protocol": _NO_GROUP,
     "group.remote.assignor": _NO_GROUP,
     "partition.assignment.strategy": _NO_GROUP,
-    "allow.auto.create.topics": "nothing changes in the cluster",
-    "enable.auto.commit": "nothing is committed to the cluster",
-    "enable.auto.offset.store": "nothing is committed to the cluster",
-    "auto.offset.reset": "a position that is gone is told, never passed over",
-    "enable.partition.eof": "where each partition ends has to be known",
-    "isolation.level": "what is committed is read, read_committed",
+    "allow.auto.create.topics": "Evenkeel changes nothing in the cluster",
+    "enable.auto.commit": "Evenkeel commits no offsets",
+    "enable.auto.offset.store": "Evenkeel commits no offsets",
+    "auto.offset.reset": "Evenkeel reports an offset that the log no longer has",
+    "enable.partition.eof": "Evenkeel needs the end of each partition",
+    "isolation.level": "Evenkeel reads committed records only",
 }
 """The properties that nobody else can set, each with the reason."""
 _TAKES_A_FUNCTION = re.compile(r".*_cb|logger|on_commit|(key|value)\.(de)?serializer")
@@ -94,18 +94,18 @@ def read_client_properties(path: Path | None, environment: Mapping[str, str]) ->
             found = "no name of a property before the =" if equals else f"{len(text)} characters without ="
             raise UsageError(f"{origin}: found {found}, expected key=value")
         if name in origins:
-            raise UsageError(f"{origin}: found {name} again, expected it once; it is there before, {origins[name]}")
+            raise UsageError(f"{origin}: found {name} again, expected it once; remove it here, or from {origins[name]}")
         values[name], origins[name] = SecretStr(value), origin
     for variable, value in environment.items():
         if variable.startswith(ENVIRONMENT_PREFIX):
             name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
             if not _NAME.fullmatch(name):
-                raise UsageError(f"environment variable {masked(variable)}: expected the name of a property behind {ENVIRONMENT_PREFIX}")
+                raise UsageError(f"environment variable {masked(variable)}: expected the name of a property after {ENVIRONMENT_PREFIX}")
             values[name], origins[name] = SecretStr(value), f"environment variable {variable}"
     for name, origin in origins.items():
         reason = OWNED.get(name) or ("it takes a function" if _TAKES_A_FUNCTION.fullmatch(name) else None)
         if reason is not None:
-            raise UsageError(f"{origin}: found {name}, which cannot be set here: {reason}; take it out")
+            raise UsageError(f"{origin}: found {name}, which cannot be set here: {reason}; remove it")
     return ClientProperties(values, origins)
 
 

@@ -28,20 +28,20 @@ def resume_positions(stored: Positions, log: OffsetsLog, refusal: type[EvenkeelE
     """
     if stored.topic_id != log.topic_id or not stored.next_offsets.keys() <= log.end.keys():
         raise refusal(
-            f"{OFFSETS_TOPIC} was deleted and made again (its id was {stored.topic_id}, is {log.topic_id}): what was not read before is "
-            f"lost, and its offsets began anew; {remedy}"
+            f"{OFFSETS_TOPIC} was deleted and made again (its id was {stored.topic_id}, is {log.topic_id}): records that were not read "
+            f"before are lost, and its offsets begin at 0 again; {remedy}"
         )
     ahead = [number for number, offset in stored.next_offsets.items() if offset > log.end[number]]
     if ahead:
         ends = ", ".join(f"partition {number} up to {stored.next_offsets[number]}, its end is {log.end[number]}" for number in ahead)
         raise refusal(
-            f"{OFFSETS_TOPIC} was read beyond its end: {ends}. Either a new leader is still catching up: try again; or the cluster has "
-            f"lost records that were read: {remedy}"
+            f"{OFFSETS_TOPIC} was read beyond its end: {ends}. Either a new leader is still catching up: then try again. Or the cluster "
+            f"has lost records that were read: then {remedy}"
         )
     for number, offset in stored.next_offsets.items():
         if offset < log.begin[number]:
             logger.warning(
-                "lost: offsets %d to %d of %s, partition %d, were removed from the cluster before they were read",
+                "offsets %d to %d of %s, partition %d, are lost: the cluster removed them before they were read",
                 *(offset, log.begin[number] - 1, OFFSETS_TOPIC, number),
             )
     return stored.model_copy(update={"next_offsets": {p: max(begin, stored.next_offsets.get(p, 0)) for p, begin in log.begin.items()}})
@@ -54,10 +54,10 @@ def check_same_log(positions: Positions, look: dict[str, Any]) -> None:
         CollectionBrokenError: another cluster answers, or the topic was made again, or has more partitions.
     """
     if look["cluster_id"] != positions.cluster_id:
-        raise CollectionBrokenError(f"cluster {look['cluster_id']} answers by now, cluster {positions.cluster_id} was being read")
+        raise CollectionBrokenError(f"cluster {look['cluster_id']} answers now, cluster {positions.cluster_id} answered before")
     topic = next((topic for topic in look["topics"] if topic["topic"] == OFFSETS_TOPIC), None)
     if topic is None or topic["topic_id"] != positions.topic_id:
         raise CollectionBrokenError(f"{OFFSETS_TOPIC} was deleted, or deleted and made again, while it was being read")
     found, read = len(topic["partitions"]), len(positions.next_offsets)
     if found != read:
-        raise CollectionBrokenError(f"{OFFSETS_TOPIC} has {found} partitions by now, {read} were being read")
+        raise CollectionBrokenError(f"{OFFSETS_TOPIC} has {found} partitions now, it had {read} when reading began")

@@ -85,7 +85,7 @@ class CaptureFolder:
         except FileNotFoundError:
             return None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            what = f"is no whole gzip file ({error})"
+            what = f"is not a whole gzip file ({error})"
         except OSError as error:
             raise _failed(self.path, error) from None
         except ValidationError as error:
@@ -93,8 +93,8 @@ class CaptureFolder:
             where = ".".join(map(str, first["loc"]))
             what = f"{f'{where}: ' if where else ''}{first['msg']}"
         raise CaptureFolderError(
-            f"{masked(str(path))}: {what}; expected what collect writes there; without this file collect begins anew, and what is in the "
-            "folder by then is there twice"
+            f"{masked(str(path))}: {what}; expected what collect wrote there; restore the file, or name another folder: without the file "
+            "collect begins again, and reads twice what this folder has"
         )
 
     def add(self, records: pa.RecordBatch) -> None:
@@ -178,7 +178,9 @@ def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFold
     """
     table = table_around(path.resolve())
     if table is not None:
-        raise CaptureFolderError(f"--output {masked(str(path))}: found the Delta table {masked(str(table))}; name a folder for captures")
+        raise CaptureFolderError(
+            f"--output {masked(str(path))}: found the Delta table {masked(str(table))}, expected a folder for captures; name another folder"
+        )
     folder = CaptureFolder(path.absolute(), now)
     with ExitStack() as stack:
         try:
@@ -190,7 +192,7 @@ def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFold
             holder = read_holder(folder.path / LOCK)
             who = "another process" if holder is None else holder.described(now())
             raise CaptureFolderError(
-                f"--output {masked(str(path))}: {who} collects into this folder; wait for it, or name another"
+                f"--output {masked(str(path))}: {who} collects into this folder; wait for its end, or name another folder"
             ) from None
         except OSError as error:
             raise _failed(folder.path, error) from None
@@ -203,6 +205,8 @@ def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFold
 def _failed(folder: Path, error: Exception) -> CaptureFolderError:
     number = getattr(error, "errno", None)
     if number in (errno.ENOSPC, errno.EDQUOT):
-        remedy = "free some space and call again: what was saved before stays, and reading goes on from there"
+        remedy = "free some space and call again: saved files stay, and reading continues after them"
         return CaptureFolderError(f"--output {masked(str(folder))}: no space left on the disk; {remedy}")
-    return CaptureFolderError(f"--output {masked(str(folder))}: cannot be written ({getattr(error, 'strerror', None) or error})")
+    return CaptureFolderError(
+        f"--output {masked(str(folder))}: cannot be written ({getattr(error, 'strerror', None) or error}); name another folder"
+    )

@@ -50,7 +50,10 @@ def _collect(
     positions, polled = folder.positions(), folder.polled()
     is_polled = options.poll or polled is not None
     if is_polled and positions is not None:
-        raise CaptureFolderError(f"--output {masked(str(options.output))}: there are records of {OFFSETS_TOPIC} in it; {ANOTHER_FOLDER}")
+        raise CaptureFolderError(
+            f"--output {masked(str(options.output))}: found records of {OFFSETS_TOPIC}, expected a folder without them for polls; "
+            f"{ANOTHER_FOLDER}"
+        )
     cluster = Cluster(Connection(options.bootstrap_servers, properties, options.timeout))
     if not is_polled:
         try:
@@ -58,8 +61,8 @@ def _collect(
                 return _read(records, ending)
         except TopicForbiddenError as error:
             if positions is not None:
-                raise TopicForbiddenError(f"{error}, of which there are records in the folder; to poll, {ANOTHER_FOLDER}") from None
-            logger.warning("%s: its groups are polled instead, which misses what changes between two polls", error)
+                raise TopicForbiddenError(f"{error}, and the folder already has records of it; to poll, {ANOTHER_FOLDER}") from None
+            logger.warning("%s: polling the groups instead, which misses changes between two polls", error)
             ending.is_reading = False
     return _read(GroupCollection(options, folder, cluster, polled, now), ending)
 

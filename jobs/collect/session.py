@@ -105,7 +105,8 @@ def check_cluster(stored: Positions | PolledGroups, cluster_id: str | None, name
         raise CaptureFolderError(f"the folder belongs to cluster {stored.cluster_id}, this is cluster {cluster_id}; {ANOTHER_FOLDER}")
     if name is not None and name != stored.cluster_name:
         raise CaptureFolderError(
-            f"the cluster's name is {stored.cluster_name!r} in the folder, and {name!r} with --cluster-id; {ANOTHER_FOLDER}, or use the folder's name"
+            f"the cluster's name is {stored.cluster_name!r} in the folder, and {name!r} with --cluster-id; {ANOTHER_FOLDER}, "
+            "or leave out --cluster-id"
         )
 
 

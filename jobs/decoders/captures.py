@@ -121,7 +121,9 @@ def _with_cluster_ids(captures: list[Capture]) -> tuple[Capture, ...]:
 def _id_around(capture: Capture, ids: dict[Path, set[str]]) -> str | None:
     known = next((ids[folder] for folder in Path(capture.path).parents if folder in ids), set())
     if len(known) > 1:
-        logger.warning("%s has no cluster id, and those beside it differ: %s; name one with --cluster-id", capture.path, sorted(known))
+        logger.warning(
+            "%s has no cluster id, and the captures in its folder name several: %s; name one with --cluster-id", capture.path, sorted(known)
+        )
     return min(known) if len(known) == 1 else None
 
 
@@ -171,7 +173,7 @@ def _recognise(path: Path, forced: Source | None, offsets_partition: int | None,
         )
         damage = checksum_problem(path)
     except OSError as error:
-        raise InputError(f"input {path}: cannot be read ({error.strerror or error})") from None
+        raise InputError(f"input {path}: cannot be read ({error.strerror or error}); make it readable, or leave it out") from None
     except _KnownFormatError as error:
         if passed_over is None:
             raise InputError(f"input {path}: {error}") from None
@@ -187,11 +189,13 @@ def _recognise(path: Path, forced: Source | None, offsets_partition: int | None,
     goes_with = passed_over is not None and capture.source is Source.CLUSTER_METADATA and forced in SOURCES_OF_GROUPS
     if forced not in (None, capture.source) and not goes_with:
         if passed_over is None:
-            raise InputError(f"input {path}: asked to read it as {forced}, found {capture.source}; leave out --format, or name the other")
-        passed_over.add(path, NOT_ASKED_FOR, f"asked for {forced}, found {capture.source}")
+            raise InputError(
+                f"input {path}: expected {forced} by --format, found {capture.source}; leave out --format, or name {capture.source}"
+            )
+        passed_over.add(path, NOT_ASKED_FOR, f"expected {forced}, found {capture.source}")
         return None
     if damage is not None:
-        raise InputError(f"input {path}: found {damage}; copy it again, or delete .{path.name}.crc if the file is as it should be")
+        raise InputError(f"input {path}: found {damage}; copy it again, or delete .{path.name}.crc if the file is correct")
     return capture
 
 

@@ -28,7 +28,7 @@ def decode_line(line: bytes) -> Iterator[DecodedRow]:
         cluster_id = _optional(text, look.get("cluster_id"))
         rows = [_topic_row(topic, racks, observed_at_ms, cluster_id) for topic in _list(look["topics"])]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        detail = f"expected a look at the cluster, found {type(error).__name__}: {error}"
+        detail = f"expected a metadata snapshot, found {type(error).__name__}: {error}"
         yield quarantined("unreadable_line", "malformed_line", detail, line)
         return
     if not rows:

@@ -70,7 +70,7 @@ def decode_record(
 def _decode(key: bytes | None, value: bytes | None, partition: int | None, offset: int | None, timestamp_ms: int | None) -> DecodedRow:
     payload = (key or b"") + (value or b"")
     if key is None:
-        return quarantined("no_key", "missing_key", "found a record without key", payload)
+        return quarantined("no_key", "missing_key", "found a record without a key", payload)
     if partition is None or offset is None or partition < 0 or offset < 0:
         return quarantined("no_position", "missing_position", f"found partition {partition}, offset {offset}, expected both", payload)
     if offset > LAST_OFFSET:

@@ -164,7 +164,7 @@ class _Reader:
                 self._note(place, line, "it is not UTF-8")
             elif begins_as_header(line):
                 self._give_up_pieces()
-                self._rejects.append(Line(place, line, MALFORMED_LINE, "it is no header of a table that is known"))
+                self._rejects.append(Line(place, line, MALFORMED_LINE, "found the header of an unknown table"))
                 self._table = None
             elif not self._is_notice(place, line):
                 self._take(place, line)
@@ -181,7 +181,7 @@ class _Reader:
         if kind == "absent":
             self._skipped.append(Line(place, line, "absent_group", "the group does not exist"))
         elif kind == "failed":
-            self._rejects.append(Line(place, line, FAILED_COMMAND, "the tool failed: what it did not print is missing"))
+            self._rejects.append(Line(place, line, FAILED_COMMAND, "the tool failed: its output is not complete"))
         else:
             self._noticed.setdefault(match[kind].rstrip(" "), {}).setdefault(kind, place)
         return True
@@ -191,7 +191,7 @@ class _Reader:
         table = self._table
         if table is None:
             if not self._is_aside(place, line):
-                self._note(place, line, "no header of a table of kafka-consumer-groups --describe stands before it")
+                self._note(place, line, "found no header of a kafka-consumer-groups --describe table before this line")
             return
         if self._pieces and self._try(table, self._pieces[0].place, [*(piece.text for piece in self._pieces), line]) is None:
             self._pieces.clear()
@@ -250,7 +250,7 @@ class _Reader:
             group_ids = groups.get(line.header, set()) if line.table is not None else set()
             is_cut_in_group = not line.has_end and any(group_id.startswith(line.text.strip()) for group_id in group_ids)
             if not is_cut_in_group and not resembles_row(line.text, line.table, group_ids):
-                self._skipped.append(Line(line.place, line.text, NOT_A_TABLE_LINE, "it resembles no row of a table"))
+                self._skipped.append(Line(line.place, line.text, NOT_A_TABLE_LINE, "it does not look like a row of a table"))
                 continue
             self._rejects.append(Line(line.place, line.text, MALFORMED_LINE, line.detail))
             if line.table is not None:
@@ -327,7 +327,7 @@ class _Reader:
                 compared.update(dict.fromkeys(before.facts, before))
             problem = _contradiction(row, compared)
             if problem is None and before is None and row.header != ordered[0].header:
-                problem = f"the table at {ordered[0].header} tells of this group without it: they are two looks"
+                problem = f"the table at {ordered[0].header} has this group without this row: the outputs are of different moments"
             if problem is not None:
                 self._rejects.append(Line(row.place, row.text, TWO_LOOKS, problem))
                 self._damaged.update({row.header} & {ordered[0].header})
@@ -343,7 +343,8 @@ def _contradiction(row: _Row, known: Mapping[str, _Row]) -> str | None:
     for name, value in row.facts.items():
         if name in known and known[name].facts[name] != value:
             other = known[name]
-            return f"{name} is {str(value)[:100]} here and {str(other.facts[name])[:100]} in {other.place}: they are two looks"
+            values = f"{str(value)[:100]} here and {str(other.facts[name])[:100]} in {other.place}"
+            return f"{name} is {values}: the outputs are of different moments"
     return None
 
 

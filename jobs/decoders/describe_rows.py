@@ -20,7 +20,7 @@ GROUP_KIND, LINE_KIND = "described_group", "described_line"
 _MEMBERS_NOT_TOLD, _ASSIGNMENTS_NOT_TOLD, _IDLE_MEMBERS_NOT_TOLD = "members_not_told", "assignments_not_told", "idle_members_not_told"
 WAYS_OUT = {
     _MEMBERS_NOT_TOLD: "no partition has an owner, and no table names members: add the output of --describe --members --verbose",
-    _ASSIGNMENTS_NOT_TOLD: "no table says what members hold: add the output of --describe, or --members --verbose in place of --members",
+    _ASSIGNMENTS_NOT_TOLD: "no table shows what members hold: add the output of --describe, or --members --verbose in place of --members",
     _IDLE_MEMBERS_NOT_TOLD: "--state counts more members than own partitions: add the output of --describe --members",
 }
 """Kind of groups that are skipped -> why, and what to add to the look."""
@@ -83,9 +83,10 @@ def _group_row(group: Group, as_of_ms: int) -> DecodedRow:
     members = [_member(member._replace(current=member.assigned) if holds_target else member) for member in group.members]
     if group.is_doubtful:
         detail = (
-            f"group '{group.group_id}': found {len(members)} members, and a row of their table rejected or another number in other tables"
+            f"group '{group.group_id}': found {len(members)} members, but a row of their table was rejected, or another table has another"
+            " number; expected complete outputs of one moment"
         )
-        return quarantined(GROUP_KIND, "members_in_doubt", f"{detail}; expected one whole look", json.dumps(members).encode())
+        return quarantined(GROUP_KIND, "members_in_doubt", detail, json.dumps(members).encode())
     content: SnapshotRow = {
         "group_id": group.group_id,
         # The target is of the epoch that it was made for; a group without members is given none.

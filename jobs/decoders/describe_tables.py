@@ -231,8 +231,8 @@ def _by_words(table: Table, line: str) -> Cells:
     if table.kind in (MEMBERS, OFFSETS) and not _MEMBER_AND_HOST.fullmatch(f"{cells['CONSUMER-ID']} {cells['HOST']}"):
         # A blank cell and a space within another one make up for each other in the count, and shift what is between them.
         raise MisalignedRowError(
-            f"the row is not aligned with its header, and '{cells['CONSUMER-ID'][:100]}' '{cells['HOST'][:100]}' is no member id that Kafka"
-            " makes with an address, nor - twice"
+            f"the row is not aligned with its header: found '{cells['CONSUMER-ID'][:100]}' '{cells['HOST'][:100]}', expected a member id"
+            " that Kafka makes with an address, or - twice"
         )
     return cells
 
@@ -285,8 +285,8 @@ def _assignment(cells: Cells, name: str) -> Assignment:
     if is_old and _NAMELESS.fullmatch(cells[name]):
         raise LostTopicNamesError(
             f"found '{cells[name][:100]}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9"
-            " lost them (KAFKA-14589; KAFKA-17750 brought them back in 4.0). Describe the groups again with the tools of Kafka 4.0 or"
-            " newer, or of 3.7 or older, against the same brokers, or without --members: the owner of each partition is printed then"
+            " leave them out (KAFKA-14589; fixed in 4.0 by KAFKA-17750). Describe the groups again with the tools of Kafka 4.0 or"
+            " newer, or of 3.7 or older, against the same brokers, or without --members: then the tool prints the owner of each partition"
         )
     held: dict[str, tuple[int, ...]] = {}
     for entry in _BETWEEN_TOPICS.split(cells[name]) if is_old else cells[name].split(";"):
@@ -344,7 +344,7 @@ def _offset(cells: Cells) -> tuple[Key, Row]:
     if committed is not None and committed < _NO_OFFSET:
         raise ValueError(f"CURRENT-OFFSET: expected an offset, found {committed}")
     if committed is not None and end is not None and lag is not None and lag != end - committed:
-        raise ValueError(f"LAG is {lag}, and LOG-END-OFFSET less CURRENT-OFFSET {end - committed}")
+        raise ValueError(f"LAG is {lag}, but LOG-END-OFFSET minus CURRENT-OFFSET is {end - committed}")
     host = _shaped(cells, "HOST", _WORD, "an address or -")
     facts: Row = {
         "topic": _shaped(cells, "TOPIC", _TOPIC, "a topic"),

@@ -51,8 +51,8 @@ _DECODER = json.JSONDecoder()
 COMMITTED = "COMMIT"
 """What the marker of a transaction says that was not aborted."""
 NO_PARTITION = (
-    "no line 'Dumping .../__consumer_offsets-N/...' before the first record tells the partition; dump the segment in its folder again, or"
-    " name the partition with --offsets-partition"
+    "found no line 'Dumping .../__consumer_offsets-N/...', which has the partition, before the first record; dump the segment in its folder"
+    " again, or name the partition with --offsets-partition"
 )
 
 
@@ -196,10 +196,12 @@ def _decode(rest: str, has_value: bool, partition: int | None, offset: int, time
         record_type = int(unknown[1])
         if record_type not in VALUE_DECODERS:
             return skipped(kind_of(record_type) if has_value else f"{kind_of(record_type)}_tombstone")
-        detail = f"found record type {record_type}, which the tool did not know; dump the log with kafka-dump-log of the broker's release"
+        detail = f"found record type {record_type}, which kafka-dump-log did not know; dump the log with the tool of the broker's release"
         return quarantined(kind_of(record_type), "unknown_to_tool", detail, line)
     if error is not None:
-        return quarantined("unreadable_record", "unreadable_to_tool", f"found a record that the tool could not read: {error[1]}", line)
+        return quarantined(
+            "unreadable_record", "unreadable_to_tool", f"found a record that kafka-dump-log could not read: {error[1]}", line
+        )
     try:
         record_type, key, value = _parse(rest)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
@@ -223,7 +225,7 @@ def _parse(rest: str) -> tuple[int, bytes | None, bytes | None]:
         raise ValueError("no key")
     key_of, end = _DECODER.raw_decode(rest, len(_KEY))
     if not rest.startswith(_PAYLOAD, end):
-        raise ValueError(f"{rest[end : end + 100]!r} behind the key")
+        raise ValueError(f"{rest[end : end + 100]!r} after the key")
     payload = rest[end + len(_PAYLOAD) :]
     is_deleted = payload == _DELETED
     value_of: Any = None if is_deleted else json.loads(payload)

@@ -30,8 +30,8 @@ _ODD_FILES = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-NO_CAPTURE, NOT_ASKED_FOR, _READ_ALREADY = "no capture", "of another kind than was asked for", "a folder that is read already"
-KNOWN_FORMAT = "of a format that is not taken"
+NO_CAPTURE, NOT_ASKED_FOR, _READ_ALREADY = "no capture", "of another kind than --format", "a folder that is read already"
+KNOWN_FORMAT = "of a format that Evenkeel does not read"
 _EXPECTED = (NO_CAPTURE, NOT_ASKED_FOR, _READ_ALREADY)
 """Why files are passed over without anybody having to worry."""
 
@@ -81,9 +81,10 @@ def root_of(name: str) -> Path:
         )
         raise InputError(f"input {masked(name)}: {found}; correct --input, or inputs in the settings") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"input {masked(name)}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        found = getattr(error, "strerror", None) or error
+        raise InputError(f"input {masked(name)}: cannot be read ({found}); correct --input, or inputs in the settings") from None
     if kind in _ODD_FILES:
-        raise InputError(f"input {masked(name)}: {_ODD_FILES[kind]}; expected a file or a folder: write what comes from it to a file")
+        raise InputError(f"input {masked(name)}: {_ODD_FILES[kind]}; expected a file or a folder; write its content to a file")
     path = Path(name).absolute()
     return path.resolve() if ".." in path.parts else path  # Hadoop would go up by the text alone, past symbolic links
 
@@ -96,7 +97,7 @@ def refuse_table(root: Path) -> None:
     """
     table = table_around(root.resolve())
     if table is not None:
-        remedy = "write its rows into a folder of their own as Parquet, and name that"
+        remedy = "write its rows as Parquet into another folder, and name that folder"
         raise InputError(f"input {masked(str(root))}: found the Delta table {masked(str(table))}, expected captures; {remedy}")
 
 
@@ -164,7 +165,7 @@ def _name_tables(parent: Path, tables: Sequence[str]) -> None:
     """Log the Delta tables in a folder, which are left out: a warehouse's, or copies, which would pass for captures of snapshots."""
     if tables:
         what = "warehouse" if is_warehouse(parent) else "folder"
-        logger.info("passed over Delta tables, which are no captures: %d in the %s %s, such as %s", len(tables), what, parent, min(tables))
+        logger.info("passed over %d Delta tables in the %s %s, such as %s: they are not captures", len(tables), what, parent, min(tables))
 
 
 def _kind(path: Path, passed_over: PassedOver) -> int:

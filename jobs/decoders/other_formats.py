@@ -106,5 +106,5 @@ def name_format(begin: str) -> str | None:
     """
     for name, pattern, inside, way_out in _FORMATS:
         if pattern.search(begin) and (inside is None or inside.search(begin)):
-            return f"found {name}, which is not taken; {way_out}"
+            return f"found {name}, which Evenkeel does not read; {way_out}"
     return None

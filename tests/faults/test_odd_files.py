@@ -71,11 +71,11 @@ def odd_files(folder: Path) -> dict[str, str]:
 
 def test_pipes_and_broken_links_are_passed_over_named_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It was passed over in silence: whatever it would have held was missing, and nobody knew."""
-    told = odd_files(tmp_path)
+    problems = odd_files(tmp_path)
     (tmp_path / "f.jsonl").write_text(record_line())
     assert names(tmp_path) == ["f.jsonl"]
     *lines, last = [record.getMessage() for record in caplog.records]
-    assert sorted(lines) == sorted(f"passed over {tmp_path}/{name}: {what}" for name, what in told.items())
+    assert sorted(lines) == sorted(f"passed over {tmp_path}/{name}: {what}" for name, what in problems.items())
     assert last.startswith("passed over 6 files, links and folders in all (") and "a symbolic link to nothing: 2" in last
 
 
@@ -166,7 +166,7 @@ def test_encrypted_columns_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"compression": {"value": "brotli"}}, "column value is written with BROTLI"),
         ({"use_dictionary": False, "column_encoding": {"offset": "BYTE_STREAM_SPLIT"}}, "column offset is written with BYTE_STREAM_SPLIT"),
@@ -175,16 +175,16 @@ def test_encrypted_columns_are_refused(tmp_path: Path) -> None:
         ({"compression": "gzip", "use_dictionary": False, "column_encoding": {"offset": "DELTA_BINARY_PACKED"}}, None),
     ],
 )
-def test_codecs_and_encodings_that_spark_lacks_are_refused(options: dict, told: str | None, tmp_path: Path) -> None:
+def test_codecs_and_encodings_that_spark_lacks_are_refused(options: dict, message: str | None, tmp_path: Path) -> None:
     """In any part of the file, but not of a column that is not read."""
     options.setdefault("compression", "snappy")
     if isinstance(options["compression"], dict):
         options["compression"] = {**dict.fromkeys(RECORDS.column_names, "snappy"), **options["compression"]}
     pq.write_table(pa.concat_tables([RECORDS] * 3), tmp_path / "f", row_group_size=1, **options)
-    if told is None:
+    if message is None:
         assert names(tmp_path) == ["f"]
     else:
-        assert refusal(tmp_path / "f") == f"{told}, which Spark cannot read; write it again, with Snappy or Zstandard"
+        assert refusal(tmp_path / "f") == f"{message}, which Spark cannot read; write it again, with Snappy or Zstandard"
 
 
 def checksums(path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_file_that_does_not_fit_its_hidden_checksums_is_refused(tmp_path: Path
     sums = path.with_name(".f.parquet.crc")
     sums.write_bytes(sums.read_bytes()[:-1] + b"?")
     last = (
-        r"found other bytes within \d+-\d+ than its checksums tell; copy it again, or delete .f.parquet.crc if the file is as it should be"
+        r"found bytes \d+-\d+ that do not match their checksum; copy it again, or delete .f.parquet.crc if the file is correct"
     )
     assert re.fullmatch(last, refusal(path))
     pq.write_table(RECORDS, path, store_schema=False)

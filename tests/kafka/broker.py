@@ -95,14 +95,14 @@ class Broker:
             self._process = subprocess.Popen(
                 self._command("kafka.Kafka"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        behind = time.monotonic() + LONGEST_START_S
+        deadline = time.monotonic() + LONGEST_START_S
         while True:
             try:
                 if self._answers():
                     return
             except KafkaException:
                 assert self._process.poll() is None, (self._folder / "broker.log").read_text()[-3000:]
-            assert time.monotonic() < behind, f"no broker within {LONGEST_START_S:.0f} s"
+            assert time.monotonic() < deadline, f"no broker within {LONGEST_START_S:.0f} s"
 
     def _answers(self) -> bool:
         """Return whether the broker is there, and every partition that it had before is open for readers."""

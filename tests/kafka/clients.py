@@ -26,19 +26,19 @@ class Witness:
     Attributes:
         owned: what it owns by now.
         member_id: by which the group knows it by now.
-        told: by generation and member id all that it owned in it, one after the other.
+        owned_in: by generation and member id all that it owned in it, one after the other.
     """
 
     group_id: str
     owned: Owned = frozenset()
     member_id: str = ""
-    told: dict[tuple[int, str], list[Owned]] = field(default_factory=dict)
+    owned_in: dict[tuple[int, str], list[Owned]] = field(default_factory=dict)
     changed_at: float = field(default_factory=time.monotonic)
 
     def has(self, generation: int, member_id: str, owned: Iterable[tuple[str, int]]) -> None:
         """Take all that a callback leaves the member with."""
         self.owned, self.member_id, self.changed_at = frozenset(owned), member_id, time.monotonic()
-        self.told.setdefault((generation, member_id), []).append(self.owned)
+        self.owned_in.setdefault((generation, member_id), []).append(self.owned)
 
     def gives(self, taken: Iterable[tuple[str, int]]) -> None:
         """Take what a callback takes away."""
@@ -55,16 +55,16 @@ class Client(Protocol):
         """Have a member close: it leaves its group, unless it is a static one."""
 
 
-def settle(witnesses: list[Witness]) -> None:
+def wait_until_shared(witnesses: list[Witness]) -> None:
     """Wait until these members of one group share the topic, each with a part of it, and nothing moves."""
     everything = {(TOPIC, number) for number in range(PARTITION_COUNT)}
-    behind = time.monotonic() + LONGEST_REBALANCE_S
+    deadline = time.monotonic() + LONGEST_REBALANCE_S
     while True:
         parts = [witness.owned for witness in witnesses]
         is_shared = all(parts) and sum(map(len, parts)) == PARTITION_COUNT and set().union(*parts) == everything
         if is_shared and time.monotonic() - max(witness.changed_at for witness in witnesses) > CALM_S:
             return
-        assert time.monotonic() < behind, witnesses
+        assert time.monotonic() < deadline, witnesses
         time.sleep(0.05)
 
 

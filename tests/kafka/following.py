@@ -24,9 +24,9 @@ raise SystemExit(cli.console_main(sys.argv[1:]))
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
-    behind = time.monotonic() + LONGEST_S
+    deadline = time.monotonic() + LONGEST_S
     while not condition():
-        assert time.monotonic() < behind, f"{what}: not within {LONGEST_S:.0f} s"
+        assert time.monotonic() < deadline, f"{what}: not within {LONGEST_S:.0f} s"
         time.sleep(0.05)
 
 
@@ -43,13 +43,13 @@ class Collector:
             )  # fmt: skip
 
     @property
-    def told(self) -> str:
+    def output(self) -> str:
         """What it has printed."""
         return self.log.read_text()
 
     def is_ready(self) -> bool:
-        assert self.process.poll() is None, self.told
-        return ": reading " in self.told or " groups" in self.told
+        assert self.process.poll() is None, self.output
+        return ": reading " in self.output or " groups" in self.output
 
     def file_count(self) -> int:
         return len(list(self.folder.glob("consumer_offsets-*")))

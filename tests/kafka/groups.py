@@ -22,20 +22,20 @@ class Member:
     Attributes:
         member_ids: each id that it has had while it owned something.
         owned: what it owns by now, as its callbacks told.
-        told: what it owned after each callback that gave it something.
+        owned_sets: what it owned after each callback that gave it something.
     """
 
     consumer: Consumer
     group_id: str
     member_ids: set[str] = field(default_factory=set)
     owned: Owned = frozenset()
-    told: list[Owned] = field(default_factory=list)
+    owned_sets: list[Owned] = field(default_factory=list)
 
     def assigned(self, partitions: Iterable[TopicPartition], *, adds: bool) -> None:
         """Take what a callback tells; ``adds`` with cooperative and KIP-848 groups."""
         given = frozenset((one.topic, one.partition) for one in partitions)
         self.owned = self.owned | given if adds else given
-        self.told.append(self.owned)
+        self.owned_sets.append(self.owned)
         self.member_ids.add(self.consumer.memberid())
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
@@ -80,7 +80,7 @@ class Groups:
         """Return the members that a group has by now."""
         return [member for member in self.members if member.group_id == group_id]
 
-    def settle(self, *group_ids: str) -> None:
+    def wait_until_shared(self, *group_ids: str) -> None:
         """Poll until the members of these groups share the topic, each with a part of it, and nothing moves for a second."""
         everything = {(TOPIC, number) for number in range(PARTITION_COUNT)}
 
@@ -88,13 +88,13 @@ class Groups:
             parts = [member.owned for member in self.of(group_id)]
             return not parts or (all(parts) and sum(map(len, parts)) == PARTITION_COUNT and set().union(*parts) == everything)
 
-        behind, calm_since = time.monotonic() + LONGEST_REBALANCE_S, time.monotonic()
+        deadline, calm_since = time.monotonic() + LONGEST_REBALANCE_S, time.monotonic()
         while time.monotonic() - calm_since < 1.0:
             before = [member.owned for member in self.members]
             self.poll()
             if not all(map(is_shared, group_ids)) or before != [member.owned for member in self.members]:
                 calm_since = time.monotonic()
-            assert time.monotonic() < behind, [(member.group_id, member.owned) for member in self.members]
+            assert time.monotonic() < deadline, [(member.group_id, member.owned) for member in self.members]
 
     def poll(self) -> None:
         """Let every member go on for a moment; errors of connections are for the client to get over."""
@@ -105,12 +105,12 @@ class Groups:
         """End all members, and return when the broker has seen them go, static ones by their timeouts: it writes nothing of them then."""
         while self.members:
             self.leave(self.members[-1])
-        admin, behind = AdminClient({"bootstrap.servers": self._address, "log_level": 0}), time.monotonic() + LONGEST_REBALANCE_S
+        admin, deadline = AdminClient({"bootstrap.servers": self._address, "log_level": 0}), time.monotonic() + LONGEST_REBALANCE_S
         while True:
             states = {answer.result().state for answer in admin.describe_consumer_groups(sorted(self._group_ids)).values()}
             if states <= {ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD}:
                 return
-            assert time.monotonic() < behind, states
+            assert time.monotonic() < deadline, states
             time.sleep(0.2)
 
 
@@ -145,15 +145,15 @@ class Commits:
 
     def commit(self, partition: int, offset: int, note: str) -> None:
         """Commit an offset, with a note as its metadata, and return when it is in the log."""
-        place, behind = TopicPartition(TOPIC, partition, offset, metadata=note), time.monotonic() + LONGEST_REBALANCE_S
+        offset_commit, deadline = TopicPartition(TOPIC, partition, offset, metadata=note), time.monotonic() + LONGEST_REBALANCE_S
         while True:
             try:
-                (told,) = self._consumer.commit(offsets=[place], asynchronous=False)
-                assert told.error is None, told.error
+                (committed,) = self._consumer.commit(offsets=[offset_commit], asynchronous=False)
+                assert committed.error is None, committed.error
                 return
             except KafkaException as error:  # a broker that has just started looks for its groups
                 assert error.args[0].code() in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS), error
-                assert time.monotonic() < behind, error
+                assert time.monotonic() < deadline, error
                 time.sleep(0.1)
 
     def close(self) -> None:

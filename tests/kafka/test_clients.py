@@ -11,7 +11,7 @@ from jobs import cli
 from tests.conftest import Evenkeel
 from tests.kafka import captures
 from tests.kafka.broker import Broker
-from tests.kafka.clients import SESSION, Client, Java, KafkaPython, Witness, settle
+from tests.kafka.clients import SESSION, Client, Java, KafkaPython, Witness, wait_until_shared
 from tests.kafka.conftest import Collect
 from tests.kafka.tables import Observed, observed
 
@@ -45,14 +45,14 @@ def python_properties(group_id: str) -> dict[str, object]:
 def lives(client: Client, group_id: str, properties: dict) -> list[Witness]:
     """Return all members of a group to which one after the other two more come, and from which the first one goes."""
     first = client.join(group_id, properties)
-    settle([first])
+    wait_until_shared([first])
     second = client.join(group_id, properties)
-    settle([first, second])
+    wait_until_shared([first, second])
     third = client.join(group_id, properties)
-    settle([first, second, third])
+    wait_until_shared([first, second, third])
     client.leave(first)
     first.owned = frozenset()
-    settle([second, third])
+    wait_until_shared([second, third])
     return [first, second, third]
 
 
@@ -90,8 +90,8 @@ def test_members_own_what_their_clients_received(
     """One of a KIP-848 group may get its target in parts, the last of them in a later epoch: it is told no more than the target."""
     in_tables = {snapshot.generation: snapshot.owned for snapshot in generations[group_id]}
     for witness in witnesses[group_id]:
-        assert witness.told
-        for (generation, member_id), owned in witness.told.items():
+        assert witness.owned_in
+        for (generation, member_id), owned in witness.owned_in.items():
             target = in_tables[generation][member_id]
             if group_id in KIP848_GROUPS:
                 assert any(word <= target for word in owned), (generation, member_id)
@@ -99,7 +99,7 @@ def test_members_own_what_their_clients_received(
                 assert owned[-1] == target, (generation, member_id)
     living = {witness.member_id: witness.owned for witness in witnesses[group_id] if witness.owned}
     assert in_tables[max(in_tables)] == living
-    assert max(in_tables) == max(generation for witness in witnesses[group_id] for generation, _ in witness.told)
+    assert max(in_tables) == max(generation for witness in witnesses[group_id] for generation, _ in witness.owned_in)
 
 
 def test_polls_leave_share_groups_out(java: Java, collect: Collect, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

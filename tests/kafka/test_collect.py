@@ -63,7 +63,7 @@ def test_members_own_what_their_clients_received(group_id: str, collected: Path,
     for client in history.clients[group_id]:
         (member_id,) = client.member_ids
         in_log = [generation[member_id] for generation in owned if member_id in generation]
-        assert client.told and [told for told in client.told if told not in in_log] == []
+        assert client.owned_sets and [owned for owned in client.owned_sets if owned not in in_log] == []
     assert owned[-1] == history.owned[group_id]
 
 
@@ -89,9 +89,9 @@ def test_metadata_snapshots_before_and_after_collecting_match_the_broker(collect
     for look in (before, after):
         assert look["cluster_id"] == cluster_id
         assert look["brokers"] == [{"id": 1, "rack": RACK}]
-        told = {topic["topic"]: topic["topic_id"] for topic in look["topics"]}
-        assert {TOPIC, OFFSETS_TOPIC} <= told.keys()
-        assert told.items() <= topic_ids.items()  # brokers make some of their own topics later
+        ids = {topic["topic"]: topic["topic_id"] for topic in look["topics"]}
+        assert {TOPIC, OFFSETS_TOPIC} <= ids.keys()
+        assert ids.items() <= topic_ids.items()  # brokers make some of their own topics later
         (orders,) = [topic for topic in look["topics"] if topic["topic"] == TOPIC]
         ends = [MESSAGE_COUNT if number == WITH_MESSAGES else 0 for number in range(PARTITION_COUNT)]
         assert orders["partitions"] == [
@@ -114,10 +114,12 @@ def test_the_cluster_stays_as_it_is(collect: Collect, broker: Broker, tmp_path: 
 def test_last_line_of_collect_names_the_next_command(collect: Collect, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a folder"
     assert collect(folder) == 0
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     count, (name,) = len(captures.records(folder)), [path.name for path in folder.glob("consumer_offsets-*")]
-    assert told.out == f"{count} records of 50 partitions of {OFFSETS_TOPIC} -> {name} in {folder}; go on with: run --input '{folder}'\n"
-    assert re.fullmatch(rf"evenkeel: cluster \S+: reading 50 partitions of {OFFSETS_TOPIC}, \d+ offsets to go\n", told.err)
+    assert (
+        printed.out == f"{count} records of 50 partitions of {OFFSETS_TOPIC} -> {name} in {folder}; continue with: run --input '{folder}'\n"
+    )
+    assert re.fullmatch(rf"evenkeel: cluster \S+: reading \d+ offsets from 50 partitions of {OFFSETS_TOPIC}\n", printed.err)
 
 
 # -- going on

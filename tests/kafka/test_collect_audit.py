@@ -45,7 +45,7 @@ def test_observed_assignments_are_what_clients_received(group_id: str, warehouse
         return
     for client in history.clients[group_id]:
         owned = [snapshot.owned[member_id] for snapshot in snapshots for member_id in client.member_ids & snapshot.owned.keys()]
-        assert client.told and [told for told in client.told if told not in owned] == []
+        assert client.owned_sets and [one for one in client.owned_sets if one not in owned] == []
 
 
 @pytest.mark.parametrize("group_id", GROUPS)

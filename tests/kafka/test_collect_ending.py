@@ -43,8 +43,8 @@ def test_a_collector_that_is_killed_at_any_moment_loses_nothing(
     while len(files) <= KILLS or files[-1] <= KILLS:
         assert len(files) <= MOST_KILLS, f"hardly a collector came to write something: {files}"
         with following(broker, folder, "--metadata-interval", "0.2", roll_interval="0.1") as collector:
-            behind = time.monotonic() + random.uniform(0.0, longest_s)
-            while time.monotonic() < behind:
+            deadline = time.monotonic() + random.uniform(0.0, longest_s)
+            while time.monotonic() < deadline:
                 commits.commit(random.randrange(PARTITION_COUNT), random.randrange(1000), "killed")
             assert collector.end(signal.SIGKILL) == -signal.SIGKILL
         files.append(collector.file_count())
@@ -70,9 +70,9 @@ def test_a_signal_ends_following_in_good_order(
         wait_for(lambda: collector.file_count() > 0, "a file")
         for offset in range(40):
             commits.commit(offset % PARTITION_COUNT, offset, "before the signal")
-        assert collector.end(number) == 0, collector.told
+        assert collector.end(number) == 0, collector.output
     assert_positions_fit(folder, committed(broker))
-    last = collector.told.splitlines()[-1]
+    last = collector.output.splitlines()[-1]
     assert f"{len(captures.records(folder)):,} records of 50 partitions" in last and f"run --input {folder}" in last
     assert collect(folder) == 0
     assert captures.records(folder) == committed(broker), "none is there twice, since none was read twice"
@@ -83,7 +83,7 @@ def test_a_signal_before_the_first_file_saves_what_was_read(broker: Broker, hist
     with following(broker, folder, roll_interval="3600") as collector:
         time.sleep(1.5)
         assert collector.file_count() == 0
-        assert collector.end(signal.SIGINT) == 0, collector.told
+        assert collector.end(signal.SIGINT) == 0, collector.output
     assert collector.file_count() == 1
     assert captures.records(folder) == committed(broker)
 
@@ -110,7 +110,7 @@ def test_the_second_signal_ends_at_once(broker: Broker, history: History, tmp_pa
             started = time.monotonic()
             assert collector.end(signal.SIGINT) == 1
             assert time.monotonic() - started < 5.0
-    assert collector.told.splitlines()[-1] == "evenkeel: interrupted"
+    assert collector.output.splitlines()[-1] == "evenkeel: interrupted"
     assert_positions_fit(folder, committed(broker))
 
 
@@ -119,17 +119,17 @@ def test_signal_before_the_cluster_has_answered_ends_collect(broker: Broker, his
         collector = Collector(broker.address, tmp_path / "captures", tmp_path / "log")
         wait_for((tmp_path / "captures").exists, "its folder")
         time.sleep(1.0)
-        assert collector.end(signal.SIGINT) == 0, collector.told
-    assert collector.told == "interrupted before anything was read\n"
+        assert collector.end(signal.SIGINT) == 0, collector.output
+    assert collector.output == "interrupted before anything was read\n"
 
 
 def test_two_collectors_do_not_share_a_folder(collect: Collect, broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "captures"
     with following(broker, folder) as collector:
         assert collect(folder) == 2
-        told = capsys.readouterr().err
-        assert f"--output {folder}: run collect (process {collector.process.pid} on " in told
-        assert "collects into this folder; wait for it, or name another" in told
+        printed = capsys.readouterr().err
+        assert f"--output {folder}: run collect (process {collector.process.pid} on " in printed
+        assert "collects into this folder; wait for its end, or name another folder" in printed
         collector.end(signal.SIGINT)
     assert collect(folder) == 0
 
@@ -138,12 +138,12 @@ def test_following_outlives_a_broker_that_restarts(broker: Broker, history: Hist
     folder = tmp_path / "captures"
     with following(broker, folder) as collector:
         broker.stop()
-        wait_for(lambda: "no broker can be reached, trying again: " in collector.told, "the outage is told")
+        wait_for(lambda: "no broker can be reached, trying again: " in collector.output, "the outage is told")
         broker.start()
         commits = Commits(broker.address, "of-a-restart")
         commits.commit(0, 77, "after the restart")
         commits.close()
         wait_for(lambda: "after the restart" in captures.notes(folder), "what came after the restart")
-        assert "the cluster answers again" in collector.told
-        assert collector.end(signal.SIGINT) == 0, collector.told
+        assert "the cluster answers again" in collector.output
+        assert collector.end(signal.SIGINT) == 0, collector.output
     assert_positions_fit(folder, committed(broker))

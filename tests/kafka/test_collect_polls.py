@@ -40,7 +40,7 @@ def groups(broker: Broker, collect: Collect) -> Iterator[Groups]:
     living.join(CLASSIC, partition_assignment_strategy="roundrobin", group_instance_id="s1")
     living.join(KIP848, protocol="consumer")
     living.join(KIP848, protocol="consumer")
-    living.settle(CLASSIC, KIP848)
+    living.wait_until_shared(CLASSIC, KIP848)
     commits = Commits(broker.address, SIMPLE)
     commits.commit(2, 40, "a note")
     commits.close()
@@ -89,14 +89,14 @@ def test_without_read_right_on_the_topic_collect_warns_and_polls_groups(
 ) -> None:
     folder = tmp_path / "f"
     assert collect(folder, *login, servers=broker.login_address) == 0
-    told = capsys.readouterr()
-    assert told.err.splitlines() == [
-        f"evenkeel: {broker.login_address}: no right to read the topic {OFFSETS_TOPIC}: its groups are polled instead, which misses what "
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == [
+        f"evenkeel: {broker.login_address}: no right to read the topic {OFFSETS_TOPIC}: polling the groups instead, which misses "
         "changes between two polls",
-        f"evenkeel: cluster {captures.looks(folder)[0]['cluster_id']}: 3 groups",
+        f"evenkeel: cluster {captures.looks(folder)[0]['cluster_id']}: polled 3 groups",
     ]
     (name,) = [path.name for path in folder.glob("group_snapshots-*.jsonl.gz")]
-    assert told.out == f"3 changes of 3 groups -> {name} in {folder}; go on with: run --input {folder}\n"
+    assert printed.out == f"3 changes of 3 groups -> {name} in {folder}; continue with: run --input {folder}\n"
     assert re.fullmatch(r"group_snapshots-\d{8}T\d{6}\.\d{6}Z\.jsonl\.gz", name)
     assert list(folder.glob("consumer_offsets-*")) == [] and not (folder / "_positions.json").exists()
 
@@ -146,7 +146,7 @@ def test_next_poll_writes_only_changes(
     commits.commit(1, 7, "more")
     commits.close()
     leaves = groups.join(CLASSIC, partition_assignment_strategy="roundrobin")
-    groups.settle(CLASSIC)
+    groups.wait_until_shared(CLASSIC)
     assert collect(tmp_path) == 0
     joined, committed = sorted(captures.polls(tmp_path)[len(first) :], key=lambda line: line["group_id"])
     assert (joined["group_id"], held(joined)) == (CLASSIC, owned(groups.of(CLASSIC)))
@@ -155,7 +155,7 @@ def test_next_poll_writes_only_changes(
     assert {line["cluster_id"] for line in captures.polls(tmp_path)} == {"prod"}
 
     groups.leave(leaves)
-    groups.settle(CLASSIC)
+    groups.wait_until_shared(CLASSIC)
     assert collect(tmp_path) == 0
     assert held(captures.polls(tmp_path)[-1]) == owned(groups.of(CLASSIC))
 
@@ -169,12 +169,12 @@ def test_following_sees_what_happens_and_publishes_now_and_then(broker: Broker, 
     with following(broker, folder, "--poll", "--poll-interval", "0.2", roll_interval="0.5") as collector:
         wait_for(members, "the first file")
         joins = groups.join(KIP848, protocol="consumer")
-        groups.settle(KIP848)
+        groups.wait_until_shared(KIP848)
         wait_for(lambda: owned(groups.of(KIP848)) in members(), "the third member")
         groups.leave(joins)
-        groups.settle(KIP848)
+        groups.wait_until_shared(KIP848)
         before = len(list(folder.glob("group_snapshots-*")))
-        assert collector.end(signal.SIGINT) == 0, collector.told
+        assert collector.end(signal.SIGINT) == 0, collector.output
     times = [line["observed_at_ms"] for line in captures.polls(folder)]
     assert times == sorted(times)
     assert before <= len(list(folder.glob("group_snapshots-*"))) <= before + 1
@@ -184,7 +184,7 @@ def test_an_end_publishes_at_once(broker: Broker, groups: Groups, tmp_path: Path
     folder = tmp_path / "captures"
     with following(broker, folder, "--poll", roll_interval="3600") as collector:
         assert list(folder.glob("group_snapshots-*")) == []
-        assert collector.end(signal.SIGTERM) == 0, collector.told
+        assert collector.end(signal.SIGTERM) == 0, collector.output
     assert held(last(captures.polls(folder), CLASSIC)) == owned(groups.of(CLASSIC))
 
 
@@ -197,11 +197,12 @@ def test_a_folder_of_records_is_not_polled_into(
     capsys.readouterr()
     assert collect(folder, "--poll") == 2
     assert capsys.readouterr().err == (
-        f"evenkeel: --output {folder}: there are records of {OFFSETS_TOPIC} in it; name another folder with --output\n"
+        f"evenkeel: --output {folder}: found records of {OFFSETS_TOPIC}, expected a folder without them for polls; "
+        "name another folder with --output\n"
     )
     assert collect(folder, *login, servers=broker.login_address) == 2
     assert capsys.readouterr().err == (
-        f"evenkeel: {broker.login_address}: no right to read the topic {OFFSETS_TOPIC}, of which there are records in the folder; to poll, "
+        f"evenkeel: {broker.login_address}: no right to read the topic {OFFSETS_TOPIC}, and the folder already has records of it; to poll, "
         "name another folder with --output\n"
     )
     assert sorted(path.name for path in folder.iterdir()) == before
@@ -211,12 +212,12 @@ def test_a_cluster_that_is_away_ends_no_following(broker: Broker, groups: Groups
     folder = tmp_path / "captures"
     with following(broker, folder, "--poll", "--poll-interval", "0.3", "--timeout", "0.5", roll_interval="0.1") as collector:
         with broker.paused():
-            wait_for(lambda: "no poll of the groups: " in collector.told, "the outage is told")
+            wait_for(lambda: "could not poll the groups, trying again later: " in collector.output, "the outage is told")
         commits = Commits(broker.address, SIMPLE)
         commits.commit(3, 99, "after the pause")
         commits.close()
         wait_for(lambda: any(entry["committed_offset"] == 99 for entry in last(captures.polls(folder), SIMPLE)["offsets"]), "what came")
-        assert collector.end(signal.SIGINT) == 0, collector.told
+        assert collector.end(signal.SIGINT) == 0, collector.output
 
 
 @pytest.mark.slow
@@ -225,7 +226,7 @@ def test_polls_go_through_the_pipeline(make_tables: Evenkeel, collect: Collect, 
     assert collect(captured, "--poll") == 0
     before = owned(groups.of(CLASSIC))
     leaves = groups.join(CLASSIC, partition_assignment_strategy="roundrobin")
-    groups.settle(CLASSIC)
+    groups.wait_until_shared(CLASSIC)
     assert collect(captured) == 0
     after = owned(groups.of(CLASSIC))
     assert make_tables("run", "--input", captured, "--warehouse", warehouse) == 0

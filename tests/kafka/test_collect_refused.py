@@ -33,9 +33,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def refusal(capsys: pytest.CaptureFixture[str], code: int) -> str:
     """Return the one line of a collection that was refused."""
-    told = capsys.readouterr()
-    assert (code, told.out) == (2, ""), told
-    (line,) = told.err.splitlines()
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (2, ""), printed
+    (line,) = printed.err.splitlines()
     return line
 
 
@@ -68,7 +68,7 @@ def test_wrong_password_is_refused_at_once(collect: Collect, broker: Broker, cap
     line = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties), servers=broker.login_address))
     assert time.monotonic() - started < 15.0, "what does not heal is not waited for"
     assert f"evenkeel: {broker.login_address}: the connection is refused: " in line and "Authentication failed" in line
-    assert line.endswith("; give other --client-properties")
+    assert line.endswith("; correct --client-properties")
     assert "wrong-password" not in line
     assert files(tmp_path / "f") == {}
 
@@ -91,9 +91,9 @@ def test_user_without_rights_on_topic_and_groups_is_refused(
     with allowed(broker, "stranger", operation) if operation else nullcontext():
         assert collect(tmp_path / "f", "--client-properties", str(properties), servers=broker.login_address) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert f"no right to read the topic {OFFSETS_TOPIC}: its groups are polled instead" in lines[-2]
+    assert f"no right to read the topic {OFFSETS_TOPIC}: polling the groups instead" in lines[-2]
     assert lines[-1] == (
-        f"evenkeel: {broker.login_address}: no consumer group is shown; polling needs an ACL that allows its user DESCRIBE on them, and on "
+        f"evenkeel: {broker.login_address}: found no consumer groups; give the user an ACL that allows DESCRIBE on groups, and on "
         "the topics whose offsets they commit"
     )
     assert all(name.startswith("cluster_metadata-") for name in files(tmp_path / "f")), "the folder is free for either way of collecting"
@@ -108,8 +108,8 @@ def test_reading_needs_one_right(
         assert collect(folder, "--client-properties", str(properties), servers=broker.login_address) == 0
     assert captures.records(folder) == read_topic(broker.log, OFFSETS_TOPIC).committed
     assert [topic["topic"] for topic in captures.looks(folder)[0]["topics"]] == [OFFSETS_TOPIC], "what it may not see is in no look"
-    told = "".join(capsys.readouterr()).encode() + b"".join(files(folder).values())
-    assert USERS["reader"].encode() not in told
+    output = "".join(capsys.readouterr()).encode() + b"".join(files(folder).values())
+    assert USERS["reader"].encode() not in output
 
 
 # -- properties
@@ -129,9 +129,9 @@ def test_properties_that_librdkafka_refuses_are_named(
     line: str, message: str, collect: Collect, capsys, properties: Path, tmp_path: Path
 ) -> None:
     properties.write_text(f"# first\n{line}\n")
-    told = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties)))
-    assert message in told and "secret-of-mine" not in told
-    assert str(properties) in told or message.startswith("client properties")
+    line = refusal(capsys, collect(tmp_path / "f", "--client-properties", str(properties)))
+    assert message in line and "secret-of-mine" not in line
+    assert str(properties) in line or message.startswith("client properties")
 
 
 # -- the folder
@@ -140,7 +140,7 @@ def test_properties_that_librdkafka_refuses_are_named(
 def test_output_folder_that_cannot_be_written_is_refused(collect: Collect, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     line = refusal(capsys, collect(tmp_path / "file" / "folder"))
-    assert line == f"evenkeel: --output {tmp_path / 'file' / 'folder'}: cannot be written (Not a directory)"
+    assert line == f"evenkeel: --output {tmp_path / 'file' / 'folder'}: cannot be written (Not a directory); name another folder"
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def change_positions(folder: Path, **changes: object) -> None:
 def test_another_name_of_the_cluster_is_refused(collect: Collect, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = files(folder)
     line = refusal(capsys, collect(folder, "--cluster-id", "prod"))
-    assert "the folder calls the cluster " in line and "--cluster-id says 'prod'; name another folder with --output" in line
+    assert "the cluster's name is " in line and "'prod' with --cluster-id; name another folder with --output" in line
     assert files(folder) == before
 
 
@@ -239,13 +239,13 @@ def test_another_cluster_is_refused(
     try:
         other = Broker(tmp_path_factory.mktemp("other"))
         line = refusal(capsys, collect(folder, servers=other.address))
-        assert line == f"evenkeel: {other.address}: found no topic {OFFSETS_TOPIC}, which comes with a cluster's first consumer group"
+        assert line == f"evenkeel: {other.address}: found no topic {OFFSETS_TOPIC}; a cluster creates it with its first consumer group"
         other.make_topic("orders", 1)
         commits = Commits(other.address, "elsewhere")
         commits.commit(0, 1, "elsewhere")
         commits.close()
         line = refusal(capsys, collect(folder, servers=other.address))
-        assert f"the folder is of cluster {captures.positions(folder)['cluster_id']}, this is cluster " in line
+        assert f"the folder belongs to cluster {captures.positions(folder)['cluster_id']}, this is cluster " in line
         assert line.endswith("; name another folder with --output")
     finally:
         if other is not None:

@@ -74,7 +74,7 @@ def test_records_removed_between_two_collections_are_reported(
     remove_all_records(own_broker)
     commits.commit(0, 3, "left")
     assert collect(own_broker, tmp_path) == 0
-    assert "were removed from the cluster before they were read" in capsys.readouterr().err
+    assert "are lost: the cluster removed them before they were read" in capsys.readouterr().err
     notes = captures.notes(tmp_path)
     assert "read" in notes and "left" in notes and "removed" not in notes
     assert collect(own_broker, tmp_path) == 0
@@ -96,8 +96,8 @@ def test_records_removed_while_they_are_read_are_reported(
         remove_all_records(own_broker)
         commits.commit(0, 9, "after")
         collector.process.send_signal(signal.SIGCONT)
-        assert collector.process.wait(60) == 1, collector.told
+        assert collector.process.wait(60) == 1, collector.output
     assert "before" in captures.notes(folder)
     assert collect(own_broker, folder) == 0
-    assert "were removed from the cluster before they were read" in capsys.readouterr().err
+    assert "are lost: the cluster removed them before they were read" in capsys.readouterr().err
     assert "after" in captures.notes(folder) and "removed" not in captures.notes(folder)

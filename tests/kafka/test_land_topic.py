@@ -223,11 +223,11 @@ def test_secret_is_in_no_plan_log_line_or_file(
         work = reading(broker, cli.read_client_properties(file, {})).work
         read_offsets_topic(spark, work, MEMORY_MB).explain("extended")
         read_offsets_topic(spark, work, MEMORY_MB).explain("cost")
-    told = capfd.readouterr()
+    printed = capfd.readouterr()
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()
     shown = "\n".join(executions.apply(number).physicalPlanDescription() for number in range(executions.size()))
-    plans = told.out + told.err + shown
-    assert "evenkeel_offsets_topic" in told.out and "evenkeel_offsets_topic" in shown, "nothing was looked at"
+    plans = printed.out + printed.err + shown
+    assert "evenkeel_offsets_topic" in printed.out and "evenkeel_offsets_topic" in shown, "nothing was looked at"
     in_bytes = re.compile(r"\b" + r",\s*".join(map(str, secret.encode())) + r"\b")
     assert secret not in plans and not in_bytes.search(plans)
     files = [path for path in live.warehouse.rglob("*") if path.is_file()]
@@ -245,9 +245,9 @@ def refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     def land(servers: str, *options: str | Path) -> str:
         warehouse = tmp_path / "refused"
         code = cli.console_main(["land", "--bootstrap-servers", servers, "--warehouse", str(warehouse), *map(str, options)])
-        told = capsys.readouterr()
-        assert (code, told.out, warehouse.exists()) == (2, "", False), told
-        (line,) = told.err.splitlines()
+        printed = capsys.readouterr()
+        assert (code, printed.out, warehouse.exists()) == (2, "", False), printed
+        (line,) = printed.err.splitlines()
         return line
 
     return land

@@ -127,7 +127,7 @@ def test_one_offset_of_the_log_has_one_record_of_whatever_kind(spark: SparkSessi
     assert {(outcome, is_new) for _, outcome, is_new, _ in again} == {("duplicate", False), ("skipped", False)}
 
 
-TOLD = {
+SNAPSHOT = {
     "group_type": "classic",
     "state": "Stable",
     "strategy": "range",
@@ -150,8 +150,8 @@ CHANGES: list[dict[str, Any]] = [
 
 def test_every_stored_field_of_a_snapshot_counts_in_its_fingerprint(spark: SparkSession) -> None:
     """Its fingerprint is of what members hold, in whatever order; what else is stored must not depend on which of two came first."""
-    same = snapshot(1, "x", source="snapshot", **TOLD)
-    pairs = {str(changes): [same, snapshot(1, "x", source="snapshot", **{**TOLD, **changes})] for changes in CHANGES}
+    same = snapshot(1, "x", source="snapshot", **SNAPSHOT)
+    pairs = {str(changes): [same, snapshot(1, "x", source="snapshot", **{**SNAPSHOT, **changes})] for changes in CHANGES}
     expected = {name: ["landed", "quarantined"] for name in pairs}
     assert settled_apart(spark, {**pairs, "nothing": [same, same]}) == {**expected, "nothing": ["duplicate", "landed"]}
 
@@ -171,7 +171,7 @@ def test_different_content_at_one_offset_is_a_conflict(spark: SparkSession) -> N
     ]
     assert settled(spark, *rows) == settled(spark, *rows[::-1]) == expected
     (conflict,) = resolve_duplicates(decoded(spark, *rows), None, None).where("is_new and outcome = 'quarantined'").collect()
-    assert conflict["detail"] == "another content was found at the same place, and goes before this one, whose fingerprint is y"
+    assert conflict["detail"] == "another record at the same position was kept; the fingerprint of this one is y"
     assert not conflict["is_displaced"]
 
 

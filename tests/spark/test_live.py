@@ -272,8 +272,8 @@ def test_reader_out_of_memory_names_partition_and_offset(play: Play) -> None:
     play.next_batch = next_batch
     with pytest.raises(DecodingFailedError) as failed:
         read(Span(0, 3, 9))
-    told = "out of memory: it takes more than the 512 MiB that workers.memory_mb allows"
-    assert str(failed.value) == f"b:1: reading partition 0 from offset 4 on: {told}"
+    message = "out of memory: it takes more than the 512 MiB that workers.memory_mb allows"
+    assert str(failed.value) == f"b:1: reading partition 0 from offset 4 on: {message}"
     assert bounds[0] == before and bounds[1][0] != before[0] and resource.getrlimit(resource.RLIMIT_AS) == before
     assert play.closed == 1
 
@@ -287,8 +287,8 @@ def test_an_executor_without_confluent_kafka_says_so() -> None:
     done = subprocess.run(
         [sys.executable, "-c", f"import pickle; {script}"], cwd=ROOT, input=pickle.dumps(work), capture_output=True, timeout=60
     )
-    told = explain(RuntimeError(done.stderr.decode()))
-    assert told.startswith("executor on ") and told.endswith(
+    explained = explain(RuntimeError(done.stderr.decode()))
+    assert explained.startswith("executor on ") and explained.endswith(
         "found no package confluent-kafka, Evenkeel's extra kafka; install it on all executors"
     )
 
@@ -317,6 +317,8 @@ def test_missing_confluent_kafka_is_named_with_the_install_command(tmp_path: Pat
         "raise SystemExit(cli.console_main(['land', '--bootstrap-servers', 'b:1', '--warehouse', sys.argv[1]]))"
     )
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "w"], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    told = f"evenkeel: --bootstrap-servers needs the package confluent-kafka, Evenkeel's extra kafka; install it: {sys.executable} -m pip"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{told} install confluent-kafka\n")
+    message = (
+        f"evenkeel: --bootstrap-servers needs the package confluent-kafka, Evenkeel's extra kafka; install it: {sys.executable} -m pip"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{message} install confluent-kafka\n")
     assert not (tmp_path / "w").exists()

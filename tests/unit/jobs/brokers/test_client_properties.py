@@ -46,7 +46,7 @@ def test_values_are_in_no_repr(file: Path) -> None:
         (f"a.b=1\n{SECRET}\n", "line 2: found 14 characters without =, expected key=value"),
         (f"={SECRET}", "line 1: found no name of a property before the =, expected key=value"),
         ("MIIEvgIBADANBg==", "line 1: found no name of a property before the =, expected key=value"),
-        (f"a.b=1\n\na.b={SECRET}", "line 3: found a.b again, expected it once; it is there before, "),
+        (f"a.b=1\n\na.b={SECRET}", "line 3: found a.b again, expected it once; remove it here, or from "),
         (b"a.b=1\nc=\xff\xfe", "found a byte at 8 that is not UTF-8, expected text"),
     ],
 )
@@ -64,7 +64,7 @@ def test_missing_properties_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*OWNED, "error_cb", "logger", "on_commit", "key.deserializer"])
 def test_properties_that_collect_sets_itself_are_refused(name: str, file: Path) -> None:
-    with pytest.raises(UsageError, match=r"line 1: found .*, which cannot be set here: \w.*; take it out") as refused:
+    with pytest.raises(UsageError, match=r"line 1: found .*, which cannot be set here: \w.*; remove it") as refused:
         properties(file, f"{name}={SECRET}")
     assert f"found {name}," in str(refused.value) and SECRET not in str(refused.value)
 
@@ -94,7 +94,7 @@ def test_secrets_in_messages_of_librdkafka_are_masked(name: str, file: Path) -> 
     ],
 )
 def test_property_that_librdkafka_refuses_is_named_by_file_and_line(text: str, expected: str, file: Path) -> None:
-    told = properties(file, f"sasl.password={SECRET}\nb.c=9").refusal(text)
-    assert told.startswith(expected.format(file=file))
-    assert SECRET not in told and "\n" not in told
-    assert ("1..5" in told) == ("range" in text)
+    message = properties(file, f"sasl.password={SECRET}\nb.c=9").refusal(text)
+    assert message.startswith(expected.format(file=file))
+    assert SECRET not in message and "\n" not in message
+    assert ("1..5" in message) == ("range" in text)

@@ -175,6 +175,6 @@ def test_offsets_are_in_order_without_partitions_that_have_none() -> None:
     play = Play(description(is_simple=True))
     play.committed = [TopicPartition("u", 0, 3), TopicPartition("t", 2, -1001), TopicPartition("t", 1, 5, metadata="m", leader_epoch=4)]
     group = poll(play).groups["g"]
-    told = [(entry["topic"], entry["partition"], entry["committed_offset"], entry["leader_epoch"]) for entry in group["offsets"]]
-    assert (group["members"], told) == (None, [("t", 1, 5, 4), ("u", 0, 3, None)])
+    offsets = [(entry["topic"], entry["partition"], entry["committed_offset"], entry["leader_epoch"]) for entry in group["offsets"]]
+    assert (group["members"], offsets) == (None, [("t", 1, 5, 4), ("u", 0, 3, None)])
     assert [entry["metadata"] for entry in group["offsets"]] == ["m", None]

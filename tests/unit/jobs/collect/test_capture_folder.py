@@ -189,13 +189,13 @@ def test_positions_that_cannot_be_read_are_not_taken_for_none(content: bytes, me
     with opened(tmp_path) as folder, pytest.raises(CaptureFolderError) as refused:
         folder.positions()
     assert f"{tmp_path / '_positions.json'}: {message}" in str(refused.value)
-    assert "expected what collect writes there" in str(refused.value)
+    assert "expected what collect wrote there" in str(refused.value)
 
 
 @pytest.mark.parametrize("entry", [".", "observed_month=2026-11"])
 def test_a_table_is_no_folder_for_captures(entry: str, tmp_path: Path) -> None:
     (tmp_path / "movements" / "_delta_log").mkdir(parents=True)
-    with pytest.raises(CaptureFolderError, match=f"found the Delta table {tmp_path}/movements; name a folder for captures"):
+    with pytest.raises(CaptureFolderError, match=f"found the Delta table {tmp_path}/movements, expected a folder for captures; name"):
         with opened(tmp_path / "movements" / entry):
             pass
     assert [path.name for path in (tmp_path / "movements").iterdir()] == ["_delta_log"]
@@ -213,6 +213,6 @@ def test_a_link_that_somebody_planted_is_replaced_and_not_followed(tmp_path: Pat
 
 def test_output_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CaptureFolderError, match=r"^--output .*/file/f: cannot be written \(Not a directory\)$"):
+    with pytest.raises(CaptureFolderError, match=r"^--output .*/file/f: cannot be written \(Not a directory\); name another folder$"):
         with opened(tmp_path / "file" / "f"):
             pass

@@ -213,7 +213,7 @@ def test_another_cluster_is_refused(play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([]))]
     run(play, tmp_path)
     play.cluster_id = "d"
-    with pytest.raises(CaptureFolderError, match=f"^--output {tmp_path}, b:1: the folder belongs to cluster c, this is cluster d; name another"):
+    with pytest.raises(CaptureFolderError, match=f"^--output {tmp_path}, b:1: the folder belongs to cluster c, this is cluster d; name "):
         run(play, tmp_path)
 
 
@@ -259,7 +259,7 @@ def test_a_day_of_following_makes_few_files(play: Play, tmp_path: Path, monkeypa
 def test_unreadable_state_of_polled_groups_is_refused(content: bytes, play: Play, tmp_path: Path) -> None:
     play.answers = [poll(group([]))]
     (tmp_path / "_polled.json.gz").write_bytes(content)
-    with pytest.raises(CaptureFolderError, match=f"^{tmp_path}/_polled.json.gz: .*; expected what collect writes there; "):
+    with pytest.raises(CaptureFolderError, match=f"^{tmp_path}/_polled.json.gz: .*; expected what collect wrote there; "):
         run(play, tmp_path)
 
 

@@ -112,8 +112,8 @@ def test_tables_among_captures_are_passed_over_and_logged(tmp_path: Path, caplog
     table(tmp_path / "a" / "copy")
     assert list(found(tmp_path)) == ["records"]
     assert sorted(record.getMessage() for record in caplog.records) == [
-        f"passed over Delta tables, which are no captures: 1 in the folder {tmp_path}/a, such as copy",
-        f"passed over Delta tables, which are no captures: 2 in the warehouse {tmp_path}/warehouse, such as runs",
+        f"passed over 1 Delta tables in the folder {tmp_path}/a, such as copy: they are not captures",
+        f"passed over 2 Delta tables in the warehouse {tmp_path}/warehouse, such as runs: they are not captures",
     ]
 
 
@@ -123,7 +123,7 @@ def test_a_table_is_no_input(name: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(whole / "observed_month=2026-11")
     with pytest.raises(InputError) as refused:
         find_captures((str(whole / name),))
-    assert f": found the Delta table {whole}, expected captures; write its rows into a folder of their own as" in str(refused.value)
+    assert f": found the Delta table {whole}, expected captures; write its rows as Parquet into another folder" in str(refused.value)
 
 
 def test_an_export_does_not_pass_for_a_capture(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -134,9 +134,7 @@ def test_an_export_does_not_pass_for_a_capture(tmp_path: Path, caplog: pytest.Lo
     lines(tmp_path / "description", description)
     (tmp_path / "findings.csv").write_bytes(f'{key},severity\r\nc,"\n{description}\n",1,,1,r,info\r\n'.encode())
     assert list(found(tmp_path)) == ["description"]
-    assert [record.getMessage() for record in caplog.records] == [
-        f"passed over files that a report wrote: 1, such as {tmp_path}/findings.csv"
-    ]
+    assert [record.getMessage() for record in caplog.records] == [f"skipped 1 files that a report wrote, such as {tmp_path}/findings.csv"]
 
 
 # -- the cluster
@@ -246,7 +244,7 @@ def test_snapshots_have_no_columns_that_spark_cannot_read(tmp_path: Path, column
 
 
 def test_columns_that_differ_in_case_alone_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="differ in nothing but case, which Spark does not tell apart; rename them"):
+    with pytest.raises(InputError, match="differ only in case, which Spark ignores; rename them"):
         find_captures((str(odd_parquet(tmp_path / "f", ("Key", pyarrow.array([b"k"])))),))
 
 
@@ -334,9 +332,9 @@ def test_a_text_is_packed_or_not_whatever_its_name_says(tmp_path: Path, name: st
 def test_forced_source_has_to_match_the_content(tmp_path: Path) -> None:
     looks, offsets = lines(tmp_path / "looks", look_line()), parquet(tmp_path / "offsets")
     assert found(looks, forced=Source.CLUSTER_METADATA) == {"looks": ("cluster-metadata", "lines", None)}
-    with pytest.raises(InputError, match="asked to read it as consumer-offsets, found cluster-metadata"):
+    with pytest.raises(InputError, match="expected consumer-offsets by --format, found cluster-metadata"):
         find_captures((str(looks),), Source.CONSUMER_OFFSETS)
-    with pytest.raises(InputError, match="asked to read it as cluster-metadata, found consumer-offsets"):
+    with pytest.raises(InputError, match="expected cluster-metadata by --format, found consumer-offsets"):
         find_captures((str(offsets),), Source.CLUSTER_METADATA)
     with pytest.raises(InputError, match="the first line is not JSON"):
         find_captures((str(lines(tmp_path / "text", "text")),), Source.CLUSTER_METADATA)

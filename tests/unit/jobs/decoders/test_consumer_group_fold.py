@@ -447,9 +447,9 @@ def test_snapshots_equal_the_admin_clients_descriptions() -> None:
     """Each look of Kafka's admin client shows the last snapshot before it: epoch, members, targets, and whether all have reached them."""
     found = recorded()
     with gzip.open(ROOT / "tests/golden/capture_consumer_groups.jsonl.gz", "rt", encoding="utf-8") as file:
-        told = [json.loads(line) for line in file]
+        descriptions = [json.loads(line) for line in file]
     compared = Counter()
-    for look in told:
+    for look in descriptions:
         (*_, last) = [snapshot for snapshot in found[look["group"]] if snapshot["observed_at"] <= look["from_ms"] * 1000]
         where = look["snapshot"], look["group"]
         assert look["members"] == [] or last["generation"] == look["target_assignment_epoch"], where

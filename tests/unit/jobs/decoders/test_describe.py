@@ -31,17 +31,17 @@ def parse(text: str, group_id: str | None = None) -> Description:
 
 
 def recorded_group(snapshot: dict[str, Any], group_id: str) -> Kafka:
-    told = snapshot["groups"][group_id]
-    is_consumer = told["type"] == "Consumer"
-    places = {place: tuple(place.rsplit("-", 1)) for place in (*told["committed"], *snapshot["end_offsets"])}
+    recorded = snapshot["groups"][group_id]
+    is_consumer = recorded["type"] == "Consumer"
+    places = {place: tuple(place.rsplit("-", 1)) for place in (*recorded["committed"], *snapshot["end_offsets"])}
     return Kafka(
         group_id=group_id,
-        kind=told["type"].lower(),
-        state=told["state"],
-        assignor=told["assignor"],
-        coordinator=("127.0.0.1", 29091 + told["coordinator"], told["coordinator"]),
-        epoch=told["group_epoch"],
-        target_epoch=told["target_assignment_epoch"],
+        kind=recorded["type"].lower(),
+        state=recorded["state"],
+        assignor=recorded["assignor"],
+        coordinator=("127.0.0.1", 29091 + recorded["coordinator"], recorded["coordinator"]),
+        epoch=recorded["group_epoch"],
+        target_epoch=recorded["target_assignment_epoch"],
         members=tuple(
             Consumer(
                 member_id=member["member_id"],
@@ -53,9 +53,9 @@ def recorded_group(snapshot: dict[str, Any], group_id: str) -> Kafka:
                 epoch=member["member_epoch"],
                 is_upgraded=member["upgraded"],
             )
-            for member in told["members"]
+            for member in recorded["members"]
         ),
-        committed={(places[place][0], int(places[place][1])): tuple(commit) for place, commit in told["committed"].items()},
+        committed={(places[place][0], int(places[place][1])): tuple(commit) for place, commit in recorded["committed"].items()},
         ends={(places[place][0], int(places[place][1])): end for place, end in snapshot["end_offsets"].items() if end is not None},
     )
 
@@ -71,9 +71,9 @@ def test_recorded_text_equals_the_admin_clients_description(snapshot):
         *((snapshot["texts"][command], [output]) for command, output in COMMANDS.items()),
         (together, [*COMMANDS.values()]),
     ]:
-        told = parse(text)
-        assert told.rejects == told.skipped == ()
-        assert told.groups == wanted("4.0", groups, outputs)
+        description = parse(text)
+        assert description.rejects == description.skipped == ()
+        assert description.groups == wanted("4.0", groups, outputs)
 
 
 @pytest.mark.parametrize("snapshot", SNAPSHOTS, ids=[snapshot["snapshot"] for snapshot in SNAPSHOTS])
@@ -91,9 +91,9 @@ def test_generator_renders_what_was_recorded(snapshot):
 @settings(max_examples=300, deadline=None)
 def test_output_of_every_edition_is_read_back(session):
     edition, groups, outputs = session
-    told = parse(printed(edition, groups, outputs), groups[0].group_id)
-    assert told.rejects == told.skipped == ()
-    assert told.groups == wanted(edition, groups, outputs)
+    description = parse(printed(edition, groups, outputs), groups[0].group_id)
+    assert description.rejects == description.skipped == ()
+    assert description.groups == wanted(edition, groups, outputs)
 
 
 @given(sessions(), st.data())
@@ -116,10 +116,10 @@ def test_lines_between_and_line_ends_change_nothing(session, data):
         lines.insert(at, aside)
         count += bool(aside.strip())
     end = data.draw(st.sampled_from(["\n", "\r\n"]))
-    told = parse(data.draw(st.sampled_from(["", "\ufeff"])) + end.join(lines), groups[0].group_id)
-    assert told.groups == wanted(edition, groups, outputs)
-    assert told.rejects == ()
-    assert [line.detail for line in told.skipped] == ["a log line"] * count
+    description = parse(data.draw(st.sampled_from(["", "\ufeff"])) + end.join(lines), groups[0].group_id)
+    assert description.groups == wanted(edition, groups, outputs)
+    assert description.rejects == ()
+    assert [line.detail for line in description.skipped] == ["a log line"] * count
 
 
 def unexpanded(line: str) -> str:
@@ -133,18 +133,18 @@ def unexpanded(line: str) -> str:
 def test_tabs_for_spaces_change_nothing(session):
     edition, groups, outputs = session
     text = printed(edition, groups, outputs)
-    told = parse("\n".join(map(unexpanded, text.split("\n"))), groups[0].group_id)
-    assert told.rejects == ()
-    assert told.groups == wanted(edition, groups, outputs)
+    description = parse("\n".join(map(unexpanded, text.split("\n"))), groups[0].group_id)
+    assert description.rejects == ()
+    assert description.groups == wanted(edition, groups, outputs)
 
 
 @given(sessions())
 @settings(max_examples=50, deadline=None)
 def test_indented_text_is_read_like_plain_text(session):
     edition, groups, outputs = session
-    told = parse("\n".join(f"    {line}" for line in printed(edition, groups, outputs).split("\n")), groups[0].group_id)
-    assert told.rejects == ()
-    assert told.groups == wanted(edition, groups, outputs)
+    description = parse("\n".join(f"    {line}" for line in printed(edition, groups, outputs).split("\n")), groups[0].group_id)
+    assert description.rejects == ()
+    assert description.groups == wanted(edition, groups, outputs)
 
 
 def folded(text: str, width: int) -> str:
@@ -163,9 +163,9 @@ def folded(text: str, width: int) -> str:
 @settings(max_examples=150, deadline=None)
 def test_collapsed_and_folded_text_is_read_by_its_words(session, width):
     edition, groups, outputs = session
-    told = parse(folded(printed(edition, groups, outputs), width), groups[0].group_id)
-    assert told.rejects == ()
-    assert told.groups == wanted(edition, groups, outputs)
+    description = parse(folded(printed(edition, groups, outputs), width), groups[0].group_id)
+    assert description.rejects == ()
+    assert description.groups == wanted(edition, groups, outputs)
 
 
 @given(sessions(ids=st.text("ab7/ ", max_size=9).map(lambda name: " ".join(name.split()))))
@@ -173,9 +173,9 @@ def test_collapsed_and_folded_text_is_read_by_its_words(session, width):
 def test_collapsed_text_with_spaces_in_names_is_never_read_wrongly(session):
     """A space in a name and a blank name can make up for each other in the count of words."""
     edition, groups, outputs = session
-    told = parse(folded(printed(edition, groups, outputs), 10_000), groups[0].group_id)
+    description = parse(folded(printed(edition, groups, outputs), 10_000), groups[0].group_id)
     right = {group.group_id: group for group in wanted(edition, groups, outputs)}
-    for group in told.groups:
+    for group in description.groups:
         assert group.is_by_owner or set(group.members or ()) <= set(right[group.group_id].members or ())
         assert set(group.offsets) <= set(right[group.group_id].offsets)
 
@@ -192,20 +192,20 @@ def test_every_line_of_a_damaged_text_is_accounted_for(session, data):
         cut = data.draw(st.integers(0, len(lines[at])))
         lines[at] = lines[at][:cut] + data.draw(st.sampled_from(["", " ", "x", "\t", "\ud800", "9", "-"])) + lines[at][cut + 1 :]
     middle = data.draw(st.integers(0, len(lines)))
-    told = describe.parse({"a": "\n".join(lines[:middle]), "b": "\n".join(lines[middle:])}, "g")
-    rows = sum(len(group.offsets if outputs == ["offsets"] else group.members or ()) for group in told.groups)
+    description = describe.parse({"a": "\n".join(lines[:middle]), "b": "\n".join(lines[middle:])}, "g")
+    rows = sum(len(group.offsets if outputs == ["offsets"] else group.members or ()) for group in description.groups)
     others = [line for line in lines if looks_like_describe(line)]
     blank = [line for line in lines if not line.strip()]
-    absent = [line for line in told.skipped + told.rejects if looks_like_describe(line.text)]
-    assert rows + len(told.skipped) + len(told.rejects) - len(absent) == len(lines) - len(others) - len(blank)
+    absent = [line for line in description.skipped + description.rejects if looks_like_describe(line.text)]
+    assert rows + len(description.skipped) + len(description.rejects) - len(absent) == len(lines) - len(others) - len(blank)
 
 
 @given(st.lists(st.one_of(st.text(), st.sampled_from(["GROUP ", "TOPIC ", "CONSUMER-ID ", "HOST", " STATE\n", "\n", "COORDINATOR (ID) "]))))
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_parsed_without_an_error(pieces):
     text = "".join(pieces)
-    told = parse(text)
-    assert len(told.skipped) + len(told.rejects) <= len(text.split("\n"))
+    description = parse(text)
+    assert len(description.skipped) + len(description.rejects) <= len(text.split("\n"))
 
 
 @given(sessions())
@@ -255,12 +255,12 @@ def member_line(member: str, count: int, rest: str, group: str = "g") -> str:
 
 
 def reasons(*lines: str) -> list[str]:
-    told = parse("\n".join(lines))
-    return [line.detail for line in told.rejects]
+    description = parse("\n".join(lines))
+    return [line.detail for line in description.rejects]
 
 
 def test_reconciling_group_sample_has_current_and_target_assignment():
-    told = parse(
+    description = parse(
         "GROUP           CONSUMER-ID            HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT    "
         "TARGET-EPOCH    TARGET-ASSIGNMENT   \n"
         "orders-svc      Q2b0s7cXQ9e3F0q6mQ8k1w /10.0.0.11      orders-1        3               8               orders:0,1;payments:0 "
@@ -268,21 +268,21 @@ def test_reconciling_group_sample_has_current_and_target_assignment():
     )
     both = (("orders", (0, 1)), ("payments", (0,)))
     member = Member("Q2b0s7cXQ9e3F0q6mQ8k1w", None, "orders-1", "/10.0.0.11", 3, (("orders", (0,)),), both, 8, None)
-    assert told.groups == (Group("orders-svc", "consumer", None, False, None, None, 9, (member,), False, ()),)
+    assert description.groups == (Group("orders-svc", "consumer", None, False, None, None, 9, (member,), False, ()),)
 
 
 @pytest.mark.parametrize("cell", ["(0), (0,1)", "(0)", "(0,1,10,2)"])
 def test_assignments_without_topics_are_refused(cell):
     count = cell.replace("),", ")").count(",") + cell.count("(")
     text = f"\n{MEMBERS}ASSIGNMENT\n{member_line('a', 0, '-')}\n{member_line('b', count, cell)}\n"
-    told = parse(text)
-    assert [(group.group_id, group.is_doubtful) for group in told.groups] == [("g", True)]
-    (reject,) = told.rejects
+    description = parse(text)
+    assert [(group.group_id, group.is_doubtful) for group in description.groups] == [("g", True)]
+    (reject,) = description.rejects
     assert find_lost_topic_names(text) == f"{reject.place}: {reject.detail}"
     assert find_lost_topic_names(text) == (
-        f"line 4: found '{cell}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9 lost them"
-        " (KAFKA-14589; KAFKA-17750 brought them back in 4.0). Describe the groups again with the tools of Kafka 4.0 or newer, or of 3.7 or"
-        " older, against the same brokers, or without --members: the owner of each partition is printed then"
+        f"line 4: found '{cell}' in column ASSIGNMENT, expected topic names before the partitions. The tools of Kafka 3.8 and 3.9 leave"
+        " them out (KAFKA-14589; fixed in 4.0 by KAFKA-17750). Describe the groups again with the tools of Kafka 4.0 or newer, or of 3.7 or"
+        " older, against the same brokers, or without --members: then the tool prints the owner of each partition"
     )
 
 
@@ -306,9 +306,9 @@ def test_tables_without_a_group_column_belong_to_the_group_of_the_command_line()
             strict=True,
         )
     )
-    told = parse(text, "d")
-    assert told.groups == wanted("2.0", groups, ["offsets"])
-    assert [(line.place.number, line.detail) for line in told.skipped] == [
+    description = parse(text, "d")
+    assert description.groups == wanted("2.0", groups, ["offsets"])
+    assert [(line.place.number, line.detail) for line in description.skipped] == [
         (1, "a command line"),
         (7, "a command line"),
         (13, "a command line"),
@@ -319,33 +319,33 @@ def test_tables_without_a_group_column_belong_to_the_group_of_the_command_line()
 
 
 def test_a_command_line_ends_a_table():
-    told = parse(f"{MEMBERS}\n{member_line('a', 1, '')}\n$ date\n{member_line('b', 1, '')}")
-    assert [member.member_id for member in told.groups[0].members] == ["a"]
-    assert [line.place.number for line in told.rejects] == [4]
+    description = parse(f"{MEMBERS}\n{member_line('a', 1, '')}\n$ date\n{member_line('b', 1, '')}")
+    assert [member.member_id for member in description.groups[0].members] == ["a"]
+    assert [line.place.number for line in description.rejects] == [4]
 
 
 def test_notices_give_group_states():
-    told = parse(
+    description = parse(
         "Consumer group 'a' has no active members.\n\nWarning: Consumer group 'it's' is rebalancing.\n"
         "\nError: Consumer group 'gone' does not exist.\n"
         "\nError: Executing consumer group command failed due to org.apache.kafka.common.errors.TimeoutException: Timed out\n"
     )
     nothing = Group("", None, None, False, None, None, None, None, False, ())
-    assert told.groups == (
+    assert description.groups == (
         nothing._replace(group_id="a", state="Empty", members=()),
         nothing._replace(group_id="it's", is_rebalancing=True),
     )
-    assert [(line.place.number, line.detail) for line in told.skipped] == [(5, "the group does not exist")]
-    assert [(line.place.number, line.detail) for line in told.rejects] == [(7, "the tool failed: what it did not print is missing")]
+    assert [(line.place.number, line.detail) for line in description.skipped] == [(5, "the group does not exist")]
+    assert [(line.place.number, line.detail) for line in description.rejects] == [(7, "the tool failed: its output is not complete")]
 
 
 def test_repeated_lines_of_several_outputs_are_skipped():
     group = Kafka("g", "classic", "Empty", "", ("b", 1, 1), None, None, (), {("t", 0): (7, 2)}, {("t", 0): 9})
     outputs = ["offsets", "offsets --verbose", "state", "list --state", "offsets"]
-    told = parse(printed("4.0", [group], outputs))
-    assert told.groups == wanted("4.0", [group], ["offsets --verbose", "state"])
-    assert told.rejects == ()
-    assert [(line.place.number, line.detail) for line in told.skipped] == [(5, "repeats line 10"), (22, "repeats line 10")]
+    description = parse(printed("4.0", [group], outputs))
+    assert description.groups == wanted("4.0", [group], ["offsets --verbose", "state"])
+    assert description.rejects == ()
+    assert [(line.place.number, line.detail) for line in description.skipped] == [(5, "repeats line 10"), (22, "repeats line 10")]
 
 
 def test_outputs_of_two_moments_keep_the_fuller_and_reject_the_other():
@@ -355,27 +355,29 @@ def test_outputs_of_two_moments_keep_the_fuller_and_reject_the_other():
         for held in (before, after)
     )
     joined = replace(old, members=(*new.members, Consumer("m-2", None, "m", "/h", {})))
-    told = parse(rendered("4.0", [joined], "members") + rendered("4.0", [old], "members --verbose"))
-    assert told.groups == wanted("4.0", [old], ["members --verbose"])
-    assert [line.detail for line in told.rejects] == [
-        "partition_count is 2 here and 1 in line 7: they are two looks",
-        "the table at line 6 tells of this group without it: they are two looks",
+    description = parse(rendered("4.0", [joined], "members") + rendered("4.0", [old], "members --verbose"))
+    assert description.groups == wanted("4.0", [old], ["members --verbose"])
+    assert [line.detail for line in description.rejects] == [
+        "partition_count is 2 here and 1 in line 7: the outputs are of different moments",
+        "the table at line 6 has this group without this row: the outputs are of different moments",
     ]
     moved = replace(old, state="PreparingRebalance")
-    told = parse(rendered("4.0", [old], "state") + rendered("4.0", [moved], "list --state"))
-    assert told.groups == wanted("4.0", [old], ["state"])
-    assert [line.detail for line in told.rejects] == ["state is PreparingRebalance here and Stable in line 3: they are two looks"]
+    description = parse(rendered("4.0", [old], "state") + rendered("4.0", [moved], "list --state"))
+    assert description.groups == wanted("4.0", [old], ["state"])
+    assert [line.detail for line in description.rejects] == [
+        "state is PreparingRebalance here and Stable in line 3: the outputs are of different moments"
+    ]
 
 
 def test_two_owners_of_a_partition_are_two_rows():
-    told = parse("\n".join([OFFSETS, offset_line(owner="a", host="/h", client="c"), offset_line(owner="b", host="/h", client="c")]))
-    assert [row.owner for row in told.groups[0].offsets] == ["a", "b"]
+    description = parse("\n".join([OFFSETS, offset_line(owner="a", host="/h", client="c"), offset_line(owner="b", host="/h", client="c")]))
+    assert [row.owner for row in description.groups[0].offsets] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (offset_line(lag=3), "LAG is 3, and LOG-END-OFFSET less CURRENT-OFFSET 4"),
+        (offset_line(lag=3), "LAG is 3, but LOG-END-OFFSET minus CURRENT-OFFSET is 4"),
         (offset_line(committed=-2, lag="-"), "CURRENT-OFFSET: expected an offset, found -2"),
         (offset_line(partition="-"), "PARTITION: expected a whole number, found '-'"),
         (offset_line(partition=2**31), "expected a whole number of 32 bits, found 2147483648"),
@@ -403,9 +405,9 @@ def test_inconsistent_offset_rows_are_rejected(line, reason):
     ],
 )
 def test_inconsistent_member_rows_are_rejected(header, count, cells, reason):
-    told = parse(f"{MEMBERS}{header}\n{member_line('a', count, cells)}\n{member_line('b', 1, 't(5)')}")
-    assert [line.detail for line in told.rejects] == [reason]
-    assert [member.member_id for member in told.groups[0].members] == ["b"]
+    description = parse(f"{MEMBERS}{header}\n{member_line('a', count, cells)}\n{member_line('b', 1, 't(5)')}")
+    assert [line.detail for line in description.rejects] == [reason]
+    assert [member.member_id for member in description.groups[0].members] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -424,8 +426,8 @@ def test_inconsistent_member_rows_are_rejected(header, count, cells, reason):
 )
 def test_inconsistent_rows_of_reconciling_members_are_rejected(cells, reason):
     header = "{:15} {:20} {:15} {:20}".format("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT")
-    told = parse(f"{MEMBERS}{header}\n{member_line('a', 1, '{:15} {:20} {:15} {:20}'.format(*cells))}")
-    assert [line.detail for line in told.rejects] == ([reason] if reason else [])
+    description = parse(f"{MEMBERS}{header}\n{member_line('a', 1, '{:15} {:20} {:15} {:20}'.format(*cells))}")
+    assert [line.detail for line in description.rejects] == ([reason] if reason else [])
 
 
 def test_row_that_can_only_be_read_by_its_words_names_the_column_that_is_wrong():
@@ -443,13 +445,13 @@ def test_rows_of_a_folded_table_that_do_not_fit_are_counted_each_by_itself():
 def test_dash_as_instance_id_is_null():
     """Kafka prints a blank, but a dash wherever else a value is missing."""
     header = f"{MEMBERS}".replace("HOST", f"{'GROUP-INSTANCE-ID':17} HOST")
-    told = parse(f"{header}\ng               a               -                 /h              c               1")
-    assert [member.group_instance_id for member in told.groups[0].members] == [None]
+    description = parse(f"{header}\ng               a               -                 /h              c               1")
+    assert [member.group_instance_id for member in description.groups[0].members] == [None]
 
 
 def test_group_id_may_look_like_a_coordinator():
-    told = parse(f"{STATE}\nb:9092 (7) x    b:9092  (1)               range                Stable               2")
-    assert [(group.group_id, group.strategy) for group in told.groups] == [("b:9092 (7) x", "range")]
+    description = parse(f"{STATE}\nb:9092 (7) x    b:9092  (1)               range                Stable               2")
+    assert [(group.group_id, group.strategy) for group in description.groups] == [("b:9092 (7) x", "range")]
 
 
 def test_a_row_may_not_begin_before_its_table():
@@ -465,33 +467,35 @@ def test_inconsistent_state_rows_are_rejected():
     rows = ["g               b:9092                    range                Stable               2", "g               b:9092  (1)   Stable"]
     expected_reason = "expected a group, its coordinator as host:port (id), and the columns after it"
     assert reasons(STATE, *rows) == [expected_reason, expected_reason]
-    told = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE GROUP-EPOCH TARGET-ASSIGNMENT-EPOCH #MEMBERS"
+    header = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE GROUP-EPOCH TARGET-ASSIGNMENT-EPOCH #MEMBERS"
     found = [f"g b:9092 (1) uniform Stable {epochs} 2" for epochs in ("-1 0", "1 -2147483648")]
-    assert [reason for row in found for reason in reasons(told, row)] == [
+    assert [reason for row in found for reason in reasons(header, row)] == [
         "GROUP-EPOCH: expected a whole number, found '-1'",
         "TARGET-ASSIGNMENT-EPOCH: expected a whole number, found '-2147483648'",
     ]
 
 
 def test_list_rows_with_unknown_states_are_rejected():
-    told = parse("GROUP                     STATE               \na                         Dead\nb                         Odd\n")
-    assert [(group.group_id, group.state) for group in told.groups] == [("a", None)]
-    assert [line.detail for line in told.rejects] == ["STATE: expected a state of a consumer group, found 'Odd'"]
+    description = parse("GROUP                     STATE               \na                         Dead\nb                         Odd\n")
+    assert [(group.group_id, group.state) for group in description.groups] == [("a", None)]
+    assert [line.detail for line in description.rejects] == ["STATE: expected a state of a consumer group, found 'Odd'"]
 
 
 def test_a_command_line_ends_a_row_that_is_not_whole():
-    told = parse("GROUP CONSUMER-ID HOST\nCLIENT-ID #PARTITIONS\ng AAAAAAAAAAAAAAAAAAAAAA /h c 1\ng BBBBBBBBBBBBBBBBBBBBBB\n$ date\n")
-    assert [(line.place.number, line.detail) for line in told.rejects] == [
+    description = parse(
+        "GROUP CONSUMER-ID HOST\nCLIENT-ID #PARTITIONS\ng AAAAAAAAAAAAAAAAAAAAAA /h c 1\ng BBBBBBBBBBBBBBBBBBBBBB\n$ date\n"
+    )
+    assert [(line.place.number, line.detail) for line in description.rejects] == [
         (4, "the row is not aligned with its header, and has 2 words for 5 columns")
     ]
-    assert [group.is_doubtful for group in told.groups] == [True]
+    assert [group.is_doubtful for group in description.groups] == [True]
 
 
 def test_row_with_shifted_words_is_rejected():
     """Without its spaces the row has six words, as its header has; the group is called 'a b', and the member has no instance id."""
     header = "GROUP CONSUMER-ID GROUP-INSTANCE-ID HOST CLIENT-ID #PARTITIONS"
     row = "a b c-3fc8d6f1-581a-4472-bdf3-3515b4aee8c1 /10.0.0.11 c 2"
-    problem = "the row is not aligned with its header, and {} is no member id that Kafka makes with an address, nor - twice"
+    problem = "the row is not aligned with its header: found {}, expected a member id that Kafka makes with an address, or - twice"
     assert reasons(header, row) == [problem.format("'b' '/10.0.0.11'")]
     # Here it is topic and owner of a group called '7 7', of whose member the client id is blank.
     row = "7 7 0 0 - - - AAAAAAAAAAAAAAAAAAAAAA /10.0.0.11"
@@ -502,16 +506,16 @@ def test_a_row_that_does_not_fit_takes_no_other_with_it():
     """In a folded text what follows might be its rest. It has the group of the table, and too many words."""
     header = "GROUP CONSUMER-ID HOST\nCLIENT-ID #PARTITIONS"
     good = ["g AAAAAAAAAAAAAAAAAAAAAA\n/h c 1", "g BBBBBBBBBBBBBBBBBBBBBB /h c 1"]
-    told = parse("\n".join([header, good[0], "g with spaces", good[1], "g x", "", "Consumer group 'g' has no active members."]))
-    assert [member.member_id[0] for member in told.groups[0].members] == ["A", "B"]
-    assert [(line.place.number, line.detail) for line in told.rejects] == [
+    description = parse("\n".join([header, good[0], "g with spaces", good[1], "g x", "", "Consumer group 'g' has no active members."]))
+    assert [member.member_id[0] for member in description.groups[0].members] == ["A", "B"]
+    assert [(line.place.number, line.detail) for line in description.rejects] == [
         (5, "the row is not aligned with its header, and has 3 words for 5 columns"),
         (7, "the row is not aligned with its header, and has 2 words for 5 columns"),
     ]
 
 
 def test_a_row_without_a_header_is_rejected():
-    reason = "no header of a table of kafka-consumer-groups --describe stands before it"
+    reason = "found no header of a kafka-consumer-groups --describe table before this line"
     row = member_line("a", 1, "t(0)")
     assert parse(f"{row}\n").rejects == (Line(Place("", 1), row, "malformed_line", reason),)
 
@@ -566,10 +570,10 @@ OTHER_LINES = [
 @pytest.mark.parametrize("shape", [str, collapsed])
 def test_line_that_resembles_no_row_costs_no_group(other, shape):
     lines = [other, *map(shape, [TABLE, *ROWS]), other, "", other, ""]
-    told = parse("\n".join(lines))
-    assert [(group.group_id, len(group.members), group.is_doubtful) for group in told.groups] == [("billing", 2, False)]
-    assert told.rejects == ()
-    assert [(line.place.number, line.kind) for line in told.skipped] == [(number, "not_a_table_line") for number in (1, 5, 7)]
+    description = parse("\n".join(lines))
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in description.groups] == [("billing", 2, False)]
+    assert description.rejects == ()
+    assert [(line.place.number, line.kind) for line in description.skipped] == [(number, "not_a_table_line") for number in (1, 5, 7)]
 
 
 @pytest.mark.parametrize(
@@ -587,24 +591,24 @@ def test_line_that_resembles_no_row_costs_no_group(other, shape):
     ],
 )
 def test_damaged_row_makes_its_table_doubtful(row):
-    told = parse(f"{TABLE}\n{row}\n{ROWS[0]}\n")
-    assert [(group.group_id, len(group.members), group.is_doubtful) for group in told.groups] == [("billing", 1, True)]
-    assert [(line.place.number, line.kind) for line in told.rejects] == [(2, "malformed_line")]
+    description = parse(f"{TABLE}\n{row}\n{ROWS[0]}\n")
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in description.groups] == [("billing", 1, True)]
+    assert [(line.place.number, line.kind) for line in description.rejects] == [(2, "malformed_line")]
 
 
 def test_row_cut_within_its_group_id_at_the_end_is_doubtful():
     """A heading may be the name of a group, too, but ends with its line."""
     cut, whole = (parse(f"{TABLE}\n{ROWS[0]}\n{end}") for end in ("bill", "billing\n"))
-    assert [group.is_doubtful for told in (cut, whole) for group in told.groups] == [True, False]
+    assert [group.is_doubtful for description in (cut, whole) for group in description.groups] == [True, False]
 
 
 def test_header_of_an_unknown_table_ends_the_table_before_it():
     other = "GROUP           TOPIC           PARTITION  START-OFFSET    LAG"
-    told = parse(f"{TABLE}\n{ROWS[0]}\n\n{other}\nbilling         orders          0          -               5\n{ROWS[1]}\n")
-    assert [(group.group_id, len(group.members), group.is_doubtful) for group in told.groups] == [("billing", 1, False)]
-    assert [(line.place.number, line.detail) for line in told.rejects] == [
-        (4, "it is no header of a table that is known"),
-        (6, "no header of a table of kafka-consumer-groups --describe stands before it"),
+    description = parse(f"{TABLE}\n{ROWS[0]}\n\n{other}\nbilling         orders          0          -               5\n{ROWS[1]}\n")
+    assert [(group.group_id, len(group.members), group.is_doubtful) for group in description.groups] == [("billing", 1, False)]
+    assert [(line.place.number, line.detail) for line in description.rejects] == [
+        (4, "found the header of an unknown table"),
+        (6, "found no header of a kafka-consumer-groups --describe table before this line"),
     ]
 
 
@@ -622,16 +626,16 @@ def test_rejection_for_a_contradiction_names_the_other_file():
         "describe-state.txt": rendered("4.0", [group], "state"),
         "describe-members-verbose.txt": rendered("4.0", [group], "members --verbose"),
     }
-    told = describe.parse(files)
-    assert told.groups == wanted("4.0", [group], ["members --verbose", "state"])
-    assert [(str(line.place), line.kind, line.detail) for line in told.rejects] == [
+    description = describe.parse(files)
+    assert description.groups == wanted("4.0", [group], ["members --verbose", "state"])
+    assert [(str(line.place), line.kind, line.detail) for line in description.rejects] == [
         (
             "list-state.txt line 2",
             "two_looks",
-            "state is PreparingRebalance here and Stable in describe-state.txt line 3: they are two looks",
+            "state is PreparingRebalance here and Stable in describe-state.txt line 3: the outputs are of different moments",
         )
     ]
-    assert str(told.places[("g",)]) == "describe-members-verbose.txt line 3"
+    assert str(description.places[("g",)]) == "describe-members-verbose.txt line 3"
 
 
 @pytest.mark.parametrize("edition", ["2.0", "2.3", "2.6", "4.0"])

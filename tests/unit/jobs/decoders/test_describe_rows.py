@@ -74,10 +74,10 @@ def admin_members(group: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("look", LOOKS, ids=[look["snapshot"] for look in LOOKS])
 def test_rows_of_recorded_text_equal_the_admin_clients_description(look):
     rows = decode_look(look)
-    told = snapshots(rows)
-    assert told.keys() == look["groups"].keys()
+    by_group = snapshots(rows)
+    assert by_group.keys() == look["groups"].keys()
     for group_id, group in look["groups"].items():
-        found = told[group_id]
+        found = by_group[group_id]
         assert found["members"] == admin_members(group)
         assert (found["state"], found["protocol_type"]) == (group["state"], "consumer")
         # Without --verbose the state of an empty group tells neither its type nor its epoch.
@@ -115,8 +115,8 @@ def test_equal_members_at_two_moments_have_one_fingerprint():
 
 
 def kafka(*members: Consumer, **facts: Any) -> Kafka:
-    told = {"group_id": "g", "kind": "classic", "state": "Stable", "assignor": "range", "epoch": None, "target_epoch": None}
-    return Kafka(coordinator=("b", 9092, 1), members=members, **{**told, "committed": {}, "ends": {}, **facts})
+    defaults = {"group_id": "g", "kind": "classic", "state": "Stable", "assignor": "range", "epoch": None, "target_epoch": None}
+    return Kafka(coordinator=("b", 9092, 1), members=members, **{**defaults, "committed": {}, "ends": {}, **facts})
 
 
 def consumer(name: str, held: dict[str, list[int]], target: dict[str, list[int]] | None = None, epoch: int | None = None) -> Consumer:
@@ -316,7 +316,8 @@ def test_members_that_another_file_does_not_count_are_in_doubt(output):
     rows = decode(rendered("4.0", [HELD], "members --verbose"), rendered("4.0", [after], output))
     assert snapshots(rows) == {}
     assert [row["detail"] for row in rows if row["outcome"] == "quarantined"] == [
-        "group 'g': found 2 members, and a row of their table rejected or another number in other tables; expected one whole look"
+        "group 'g': found 2 members, but a row of their table was rejected, or another table has another number; "
+        "expected complete outputs of one moment"
     ]
 
 

@@ -82,7 +82,7 @@ def test_tool_of_an_older_release_loses_what_it_does_not_know(raw: dict[str, Row
     assert len(rows) == 962
     unknown = [row for row in rows if row.get("reason") == "unknown_to_tool"]
     assert {row["kind"] for row in unknown} == {"consumer_group_regular_expression"} and len(unknown) == 2
-    assert all("kafka-dump-log of the broker's release" in row["detail"] for row in unknown)
+    assert all("the tool of the broker's release" in row["detail"] for row in unknown)
     for row in rows:
         expected = raw[row["source_position"]]
         if row not in unknown:
@@ -92,7 +92,7 @@ def test_tool_of_an_older_release_loses_what_it_does_not_know(raw: dict[str, Row
 
 def test_markers_of_a_dump_belong_to_the_producers_of_commits() -> None:
     rows = read(TRANSACTIONS)
-    told = {
+    markers = {
         int(row["source_position"].removeprefix("7@")): (
             row.get("offset_commit", {}).get("is_uncertain"),
             row.get("producer_id"),
@@ -101,7 +101,7 @@ def test_markers_of_a_dump_belong_to_the_producers_of_commits() -> None:
         for row in rows
     }
     plain = (False, None, None)
-    assert told == {
+    assert markers == {
         **{offset: plain for offset in (0, 5, 10)},
         **{offset: (True, 4001, None) for offset in (1, 3, 8)},
         **{offset: (True, 4002, None) for offset in (2, 7)},
@@ -131,7 +131,7 @@ def test_pieces_give_what_the_whole_gives(piece_bytes: int, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("text", "reason", "said"),
     [
-        (line(f"key: {KEY}"), "malformed_object", "behind the key"),
+        (line(f"key: {KEY}"), "malformed_object", "after the key"),
         (line(f"key: {KEY} payload: {VALUE[:-2]}"), "malformed_object", ""),
         (line(f"key: {KEY} payload: {VALUE} x"), "malformed_object", "Extra data"),
         (line("key: " + KEY.replace('"1"', "1") + f" payload: {VALUE}"), "malformed_object", "expected a number in quotes, found 1"),
@@ -182,7 +182,7 @@ def test_dump_needs_a_partition(tmp_path: Path) -> None:
     assert (found.source, found.offsets_partition) == (Source.DUMP_LOG, None)
     assert capture(tmp_path, f"{RECORD}\n", 4).offsets_partition == 4
     for begin in ("", "Dumping 00000000000000000000.log\n", "Dumping /a/orders-3/00000000000000000000.log\n"):
-        with pytest.raises(InputError, match=r"dump: no line 'Dumping .*name the partition with --offsets-partition"):
+        with pytest.raises(InputError, match=r"dump: found no line 'Dumping .*name the partition with --offsets-partition"):
             capture(tmp_path, f"{begin}{RECORD}\n")
 
 

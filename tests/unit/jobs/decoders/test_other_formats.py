@@ -91,7 +91,7 @@ def test_known_format_is_refused_by_its_name_with_the_way_out(text: str, name: s
     with pytest.raises(InputError) as refused:
         find_captures((str(tmp_path / "f"),))
     assert str(refused.value).startswith(f"input {tmp_path}/f: found ")
-    assert f"{name}" in str(refused.value) and "which is not taken; " in str(refused.value)
+    assert f"{name}" in str(refused.value) and "which Evenkeel does not read; " in str(refused.value)
     assert any(way in str(refused.value) for way in ("collect", "kafka-consumer-groups of Kafka 2.0"))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from jobs.decoders.decoded import LAST_MS
 from jobs.decoders.snapshot_lines import decode_line
 from tests.builders import records
-from tests.builders.group_snapshots import admin_looks, decode, envelope, member, told_envelopes
+from tests.builders.group_snapshots import admin_looks, decode, envelope, envelopes_of, member
 
 FIRST, SECOND = {"topic": "t", "partition": 0, "committed_offset": 1}, {"topic": "t", "partition": 1, "committed_offset": 2}
 
@@ -147,11 +147,11 @@ def test_an_empty_group_has_a_snapshot_without_strategy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group_type", "told", "expected"),
+    ("group_type", "spelled", "expected"),
     [("classic", "range", "range"), ("consumer", "range", "server-range"), ("consumer", "uniform", "uniform"), ("classic", "", None)],
 )
-def test_brokers_have_a_range_of_their_own(group_type: str, told: str, expected: str | None) -> None:
-    assert snapshot(group_type=group_type, strategy=told)["strategy"] == expected
+def test_brokers_have_a_range_of_their_own(group_type: str, spelled: str, expected: str | None) -> None:
+    assert snapshot(group_type=group_type, strategy=spelled)["strategy"] == expected
 
 
 def test_empty_names_become_null() -> None:
@@ -346,7 +346,7 @@ def held(entries: list[dict[str, Any]]) -> dict[str, list[int]]:
 def test_admin_client_descriptions_land_unchanged() -> None:
     counts: Counter[str] = Counter()
     for look in admin_looks():
-        rows = [row for told in told_envelopes(look) for row in decode(told)]
+        rows = [row for one in envelopes_of(look) for row in decode(one)]
         assert {row["kind"] for row in rows if row["outcome"] != "landed"} <= {"group_snapshot:connect"}, look["snapshot"]
         found = {row["snapshot"]["group_id"]: row["snapshot"] for row in rows if "snapshot" in row}
         described = {name: group.get("describeConsumerGroups", {}) for name, group in look["groups"].items()}
@@ -367,7 +367,7 @@ def test_admin_client_descriptions_land_unchanged() -> None:
             for row in rows
             if "offset_commit" in row
         }
-        assert commits == {(name, place): told for name, of_group in look["committed"].items() for place, told in of_group.items()}
+        assert commits == {(name, place): envelope for name, of_group in look["committed"].items() for place, envelope in of_group.items()}
         counts.update(looks=1, groups=len(found), commits=len(commits), skipped=sum(row["outcome"] == "skipped" for row in rows))
     assert counts == {"looks": 40, "groups": 475, "members": 672, "partitions": 3296, "commits": 575, "skipped": 3}
 
@@ -376,13 +376,13 @@ def test_fingerprint_changes_exactly_when_a_real_groups_members_change() -> None
     """Kafka's own answer says whether members, or what they hold, changed between two looks; the fingerprint says the same."""
     before: dict[str, tuple[list, str]] = {}
     seen: Counter[bool] = Counter()
-    for told in (told for look in admin_looks() for told in told_envelopes(look)):
-        row = decode(told)[0]
+    for one in (one for look in admin_looks() for one in envelopes_of(look)):
+        row = decode(one)[0]
         if row["outcome"] == "landed":
-            group_id, now = told["group_id"], (told["members"], row["snapshot"]["fingerprint"])
+            group_id, now = one["group_id"], (one["members"], row["snapshot"]["fingerprint"])
             members, fingerprint = before.get(group_id, now)
             is_same = members == now[0]
-            assert (fingerprint == now[1]) == is_same, (group_id, told["observed_at_ms"])
+            assert (fingerprint == now[1]) == is_same, (group_id, one["observed_at_ms"])
             seen[is_same] += group_id in before
             before[group_id] = now
     assert seen[True] >= 100 and seen[False] >= 100, seen

@@ -80,7 +80,7 @@ def test_any_printed_object_has_exactly_one_outcome(line: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "behind",
+    "following",
     [
         b"Processed a total of 3 messages\n",
         b"\r\nProcessed a total of 3 messages\r\n",
@@ -89,16 +89,16 @@ def test_any_printed_object_has_exactly_one_outcome(line: bytes) -> None:
         b"\ncommand terminated with exit code 1\n",
     ],
 )
-def test_stderr_lines_after_a_printed_object_are_ignored(behind: bytes) -> None:
+def test_stderr_lines_after_a_printed_object_are_ignored(following: bytes) -> None:
     printed = json.dumps(FORMATTED).encode()
-    assert formatter_json.decode_object(printed + behind, 1) == formatter_json.decode_object(printed, 1)
+    assert formatter_json.decode_object(printed + following, 1) == formatter_json.decode_object(printed, 1)
 
 
-@pytest.mark.parametrize("behind", [b"}", b'\n"leaderEpoch":0}', b'\n{"type":1}'])
-def test_printed_object_followed_by_other_text_is_quarantined(behind: bytes) -> None:
-    row = formatter_json.decode_object(json.dumps(FORMATTED).encode() + behind, 1)
+@pytest.mark.parametrize("following", [b"}", b'\n"leaderEpoch":0}', b'\n{"type":1}'])
+def test_printed_object_followed_by_other_text_is_quarantined(following: bytes) -> None:
+    row = formatter_json.decode_object(json.dumps(FORMATTED).encode() + following, 1)
     assert row["reason"] == "malformed_object"
-    assert row["detail"].endswith(f"text behind the object that is no line of stderr: {behind.decode().strip()!r}")
+    assert row["detail"].endswith(f"text after the object that is not a line of stderr: {following.decode().strip()!r}")
 
 
 def assert_is_text(detail: str | None) -> None:
@@ -148,7 +148,7 @@ def test_every_kind_of_record_has_its_outcome(key: bytes, value: bytes | None, e
 @pytest.mark.parametrize(
     ("arguments", "kind", "reason", "detail"),
     [
-        pytest.param((None, b"v"), "no_key", "missing_key", "found a record without key", id="no key"),
+        pytest.param((None, b"v"), "no_key", "missing_key", "found a record without a key", id="no key"),
         pytest.param((b"k", b"v", None, 9), "no_position", "missing_position", "found partition None, offset 9, expected", id="no place"),
         pytest.param((b"k", b"v", 3, -1), "no_position", "missing_position", "found partition 3, offset -1, expected", id="negative"),
         pytest.param(
