@@ -1,1 +1,1 @@
-"""Assigning: snapshots -> what each assignor gives."""
+"""The stage ``assign``: snapshots -> the solution of each assignor."""

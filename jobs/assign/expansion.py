@@ -1,4 +1,4 @@
-"""What ``assign --expand`` shows: what members of some groups hold by every solution."""
+"""``assign --expand``: the partitions of the members of some groups, by solution."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from schemas.vocabulary import WITH_RESULT
 
 HEADINGS = ("cluster_id", "group_id", "generation", "position", "basis", "strategy", "member_id", "partitions")
 NAMED_GROUPS = 5
-"""How many of the groups that there are a message names."""
+"""The most groups that a message names."""
 
 
 def run(warehouse: Warehouse, groups: tuple[str, ...], cluster_id: str | None, since: datetime | None, output: Path | None) -> str:
-    """Show what members of some groups hold by every solution; return how many rows there were. Changes no table.
+    """Show the partitions of the members of some groups, by solution; return a line with the number of rows. Changes no table.
 
     Args:
-        warehouse: set to what is published.
-        groups: their ids.
-        cluster_id: only groups of this cluster; None for those of all.
-        since: only generations of this moment or later.
-        output: Parquet file for the rows; None prints a line a row.
+        warehouse: set to the published versions.
+        groups: group ids.
+        cluster_id: only groups of this cluster; None for all clusters.
+        since: only generations at this time or later.
+        output: Parquet file for the rows; None prints one line per row.
 
     Raises:
-        UsageError: a group is not there.
+        UsageError: a group has no results.
     """
     solutions = warehouse.read(SOLUTIONS.name)
     if cluster_id is not None:
@@ -49,7 +49,7 @@ def run(warehouse: Warehouse, groups: tuple[str, ...], cluster_id: str | None, s
     dropped = wanted.where(F.col("status").isin(*map(str, WITH_RESULT)) & F.col("holdings").isNull()).count()
     count = _print(rows) if output is None else _write(rows, output)
     summary = f"rows: {count:,}" + ("" if output is None else f", in {output}")
-    return summary + (f"; maintain has dropped what members held by {dropped:,} older solutions" if dropped else "")
+    return summary + (f"; maintain has dropped the partitions of {dropped:,} older solutions" if dropped else "")
 
 
 def _check_groups(solutions: DataFrame, groups: tuple[str, ...]) -> None:
@@ -57,7 +57,7 @@ def _check_groups(solutions: DataFrame, groups: tuple[str, ...]) -> None:
     missing = sorted(set(groups) - {row["group_id"] for row in known.where(F.col("group_id").isin(*groups)).collect()})
     if missing:
         others = [row["group_id"] for row in known.orderBy("group_id").limit(NAMED_GROUPS).collect()]
-        raise UsageError(f"--expand: no results of group {', '.join(missing)}; groups there are: {', '.join(others) or 'none'}")
+        raise UsageError(f"--expand: no results for group {', '.join(missing)}; groups with results are: {', '.join(others) or 'none'}")
 
 
 def _print(rows: DataFrame) -> int:
@@ -81,5 +81,5 @@ def _write(rows: DataFrame, output: Path) -> int:
     try:
         write_file(output, (content.getbuffer(),))
     except OSError as error:
-        raise EvenkeelError(f"--output {output}: cannot be written ({error.strerror}); name another place for it") from error
+        raise EvenkeelError(f"--output {output}: cannot be written ({error.strerror}); name another file") from error
     return int(table.num_rows)

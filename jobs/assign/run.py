@@ -1,7 +1,7 @@
-"""Assigning: ``subscription_snapshots``, ``topic_snapshots`` -> ``assignments``, ``solutions``, ``generation_topics``, ``group_states``.
+"""The stage ``assign``: snapshots and topic metadata -> ``assignments``, ``solutions``, ``generation_topics``, ``group_states``.
 
-Incremental: a group goes on from the newest state before its newly landed snapshots: from where the last run left it, or, where something
-arrived late, from a checkpoint before that. Groups without anything new are not touched.
+Incremental: a group continues from the newest state before its newly landed snapshots. That is the state after the last run or, for a late
+arrival, a checkpoint. Groups without new snapshots or new topic metadata do not change.
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ from schemas.wire.keys import CLASSIC_GROUP_METADATA
 logger = logging.getLogger(__name__)
 
 expand = expansion.run
-"""What ``--expand`` does."""
+"""The function of ``--expand``."""
 
 BEFORE_ALL = -1
-"""A position before every other."""
+"""A position before all others."""
 
 
 def _shown_to_leaders() -> Column:
-    """Return what a look shows of a topic that an assignor looks at."""
+    """Return the topic metadata that an assignor reads, as one text."""
     return F.to_json(F.struct("topic_id", "partition_count", "partitions.replica_racks"))
 
 
 def topics_seen_first(looks: DataFrame, consumed: int) -> DataFrame:
-    """Return (cluster_id, topic) of the topics that looks newer than ``consumed`` show, and no older one."""
+    """Return (cluster_id, topic) of the topics that are only in metadata snapshots newer than ``consumed``."""
     first = looks.groupBy("cluster_id", "topic").agg(F.min("run_sequence").alias("first_sequence"))
     return first.where(F.col("first_sequence") > consumed).select("cluster_id", "topic")
 
 
 def snapshots_near_new_metadata(context: RunContext, snapshots: DataFrame, consumed: int) -> DataFrame:
-    """Return the snapshots whose topics may be resolved otherwise since there are looks newer than ``consumed``.
+    """Return the snapshots whose topics may be resolved differently because of metadata snapshots newer than ``consumed``.
 
-    A snapshot is resolved by its neighbours among the looks. So a new look concerns none from before the look before it; nor one of which
-    each topic is the same in all looks from the second last before it on. Topics that were in no look at all, and were inferred, have a
-    neighbour now wherever they are named. Rows: (cluster_id, group_id, position).
+    A snapshot is resolved from the metadata snapshots next to it in time. So a new one does not affect snapshots that are older than the
+    metadata snapshot before it. Nor does it affect a snapshot if each of its topics is the same in all metadata snapshots from the second
+    last before it on. A topic that was in none, and so was inferred, is now resolved wherever it is named. Rows: (cluster_id, group_id,
+    position).
     """
     warehouse, times_ms = context.warehouse, context.metadata_index.times_ms
     looks, solutions, topics = (warehouse.read(spec.name) for spec in (TOPIC_SNAPSHOTS, SOLUTIONS, GENERATION_TOPICS))
@@ -89,10 +90,10 @@ def snapshots_near_new_metadata(context: RunContext, snapshots: DataFrame, consu
 
 
 def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | None, consumed_looks: int | None) -> DataFrame:
-    """Return (cluster_id, group_id, position) of what has to be played: snapshots that land has written, and those that new looks concern.
+    """Return (cluster_id, group_id, position) of the snapshots to replay: newly landed ones, and those that new topic metadata affects.
 
     Args:
-        consumed, consumed_looks: the run_sequence behind which snapshots and looks are new; None when none is.
+        consumed, consumed_looks: snapshots and metadata snapshots with a larger run_sequence are new; None if there are no new ones.
     """
     parts = []
     if consumed is not None:
@@ -103,14 +104,14 @@ def fresh_snapshots(context: RunContext, snapshots: DataFrame, consumed: int | N
 
 
 def pending_groups(fresh: DataFrame, states: DataFrame, solutions: DataFrame) -> DataFrame:
-    """Return the groups of fresh snapshots, and the state from which each goes on.
+    """Return the groups of fresh snapshots, and the state from which each continues.
 
-    Rows: (cluster_id, group_id). The state is the last one ``behind`` which all is played: no snapshot up to there is fresh. -1 and null
-    where the group has to be played from its beginning. ``is_redone`` where there are results behind the state: something arrived late, or
-    the snapshot of a later state is no more.
+    Rows: (cluster_id, group_id). The state is the last one before all fresh snapshots, and ``behind`` is its position. They are
+    null and -1 if the group is replayed from its first snapshot. ``is_redone`` is true if there are results after the state: a snapshot
+    arrived late, or the snapshot of a later state was removed.
 
     Args:
-        fresh: at least cluster_id, group_id, position of what has to be played.
+        fresh: at least cluster_id, group_id, position of the snapshots to replay.
         solutions: all that are stored.
     """
     begins = fresh.groupBy(*GROUP_KEY).agg(F.min("position").alias("first_position"))
@@ -118,7 +119,7 @@ def pending_groups(fresh: DataFrame, states: DataFrame, solutions: DataFrame) ->
     is_before = F.col("state_position") < F.col("first_position")
     groups = begins.join(state_positions, list(GROUP_KEY), "left").groupBy(*GROUP_KEY)
     played_until = F.coalesce(F.max(F.when(is_before, F.col("state_position"))), F.lit(BEFORE_ALL))
-    # The states themselves only now, and one a group: they are large, and a long history has many.
+    # The states are joined only here, one per group: they are large, and a long history has many.
     known = states.select(*GROUP_KEY, F.col("position").alias("behind"), "snapshot_count", "topics", "state")
     observed = solutions.where(F.col("basis") == str(Basis.OBSERVED)).join(F.broadcast(begins), list(GROUP_KEY), "left_semi")
     results = observed.groupBy(*GROUP_KEY).agg(F.max("position").alias("last_result"))
@@ -133,14 +134,14 @@ def pending_groups(fresh: DataFrame, states: DataFrame, solutions: DataFrame) ->
 
 
 def from_the_beginning(groups: DataFrame) -> DataFrame:
-    """Return the groups without a state to go on from: a checkpoint does not tell which strategies and releases it was made with."""
+    """Return the groups without a state: a checkpoint does not record the strategies and releases that it was computed with."""
     first = {"behind": F.lit(BEFORE_ALL), "snapshot_count": F.lit(0), "topics": F.lit(None), "state": F.lit(None)}
     types = {name: groups.schema[name].dataType for name in first}
     return groups.withColumns({**{name: first[name].cast(types[name]) for name in first}, "is_redone": F.lit(True)})
 
 
 def non_consumer_groups(snapshots: DataFrame, group_records: DataFrame) -> DataFrame:
-    """Return (cluster_id, group_id) of groups that are known under other protocol types only, such as Kafka Connect's."""
+    """Return (cluster_id, group_id) of groups that have only other protocol types than ``consumer``, such as Kafka Connect's."""
     foreign = group_records.where((F.col("type") == CLASSIC_GROUP_METADATA) & F.col("value").isNotNull())
     consumers = snapshots.where(F.col("protocol_type") == "consumer")
     words = foreign.select(*GROUP_KEY, F.lit(False).alias("is_consumer")).unionByName(
@@ -153,7 +154,7 @@ def solve(context: RunContext, snapshots: DataFrame, groups: DataFrame | None) -
     """Return the rows of ``SOLVED_ROWS`` for the snapshots of some groups.
 
     Args:
-        groups: cluster_id, group_id, state, the topics held in it and the snapshots up to it; None when no group has one.
+        groups: cluster_id, group_id, state, the topics held in it and the number of snapshots up to it; None if no group has a state.
     """
     settings, looks = context.settings, context.warehouse.read(TOPIC_SNAPSHOTS.name)
     solve_settings = udfs.SolveSettings(
@@ -185,7 +186,7 @@ def _solution_columns(context: RunContext) -> dict[str, Column]:
 
 
 def resolved_topics(solved: DataFrame) -> DataFrame:
-    """Return one row a set of topics, with them as ``generation_topics`` stores them."""
+    """Return one row per set of topics, as ``generation_topics`` stores it."""
     racks = F.transform("racks", lambda text: F.from_json(text, PARTITION_RACKS.simpleString()))
     topics = F.arrays_zip("topic_names", "topic_ids", "partition_counts", racks, "bases", "are_uncertain")
     rows = solved.where(F.col("row_kind") == int(RowKind.TOPICS)).dropDuplicates(["cluster_id", "topics_hash"])
@@ -212,24 +213,28 @@ def _write(context: RunContext, solved: DataFrame) -> None:
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
-    """Delete what is behind the state that each group goes on from, and that state too where it is no checkpoint."""
+    """Delete the results after the state from which each group continues, and that state unless it is a checkpoint."""
     kept_until = groups.select(*GROUP_KEY, "behind")
     warehouse.delete(GROUP_STATES.name, kept_until, GROUP_KEY, "NOT (t.is_checkpoint AND t.position <= d.behind)")
     redone = groups.where("is_redone").select(*GROUP_KEY, "behind")
     if redone.isEmpty():
         return
-    logger.info("late snapshots or looks: playing their groups again, from the last checkpoint before them or from the beginning")
+    logger.info(
+        "replaying groups with late snapshots or late topic metadata, from their last checkpoint before these or from the first snapshot"
+    )
     stored = warehouse.read(SOLUTIONS.name).join(redone, list(GROUP_KEY)).where(F.col("position") > F.col("behind"))
-    since = stored.agg(F.min("observed_month")).collect()[0][0]  # not the snapshots': one that was displaced may be of another month
+    since = stored.agg(F.min("observed_month")).collect()[0][
+        0
+    ]  # not that of the snapshots: a snapshot that was replaced may be of another month
     if since is None:
         return
     for name in (ASSIGNMENTS.name, SOLUTIONS.name):
         warehouse.delete(name, redone, GROUP_KEY, f"t.position > d.behind AND t.observed_month >= DATE'{since}'")
-    forget_unnamed_topics(warehouse)  # those that the new results name are written again
+    forget_unnamed_topics(warehouse)  # topics that the new results name are written again
 
 
 def _take_back(context: RunContext, foreign: DataFrame) -> None:
-    """Delete all results of groups that turn out not to be consumers': a record without members does not tell what its group is."""
+    """Delete all results of groups that are now known to be no consumer groups: a record without members does not show it."""
     warehouse = context.warehouse
     named = warehouse.materialize("foreign", foreign.join(warehouse.read(GROUP_STATES.name), list(GROUP_KEY), "left_semi"))
     if named.isEmpty():
@@ -239,11 +244,11 @@ def _take_back(context: RunContext, foreign: DataFrame) -> None:
 
 
 def run(context: RunContext, recompute: bool = False, since: datetime | None = None) -> StageResult:
-    """Assign what has landed since the last time.
+    """Compute the solutions of newly landed snapshots.
 
     Args:
-        recompute: play all groups again from their beginning, whatever was computed.
-        since: with ``recompute``, only groups with a snapshot at or after this moment.
+        recompute: replay all groups from their first snapshot, even if they have solutions.
+        since: with ``recompute``, only groups with a snapshot at this time or later.
     """
     warehouse, name = context.warehouse, SUBSCRIPTION_SNAPSHOTS.name
     consumed, consumed_looks = context.unread(name), context.unread(TOPIC_SNAPSHOTS.name)
@@ -251,7 +256,7 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
     if warehouse.is_empty(name) or (not recompute and consumed is None and consumed_looks is None and not has_new_records):
         return StageResult(context.state)
     foreign = non_consumer_groups(warehouse.read(name), warehouse.read(GROUP_RECORDS.name))
-    # Few groups are of other types: without the hint all snapshots would be shuffled, and more than once.
+    # Few groups have other types. Without the hint Spark would shuffle all snapshots, and more than once.
     snapshots = warehouse.read(name).join(F.broadcast(foreign), list(GROUP_KEY), "left_anti")
     is_first = warehouse.is_empty(GROUP_STATES.name)
     if is_first:
@@ -265,7 +270,7 @@ def run(context: RunContext, recompute: bool = False, since: datetime | None = N
 
 
 def _go_on(context: RunContext, snapshots: DataFrame, fresh: DataFrame, recompute: bool, since: datetime | None) -> None:
-    """Assign what groups with fresh snapshots have behind the states that they go on from, and write that."""
+    """Compute the solutions of groups with fresh snapshots after the states from which they continue, and write them."""
     warehouse = context.warehouse
     groups = pending_groups(fresh, warehouse.read(GROUP_STATES.name), warehouse.read(SOLUTIONS.name))
     if recompute:

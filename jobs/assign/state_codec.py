@@ -1,6 +1,6 @@
-"""The state of a group's replay as bytes, so that the next run goes on where this one ended.
+"""The state of a group's replay as bytes, so that the next run continues from it.
 
-JSON, since these bytes come back out of a table: reading them must never run code.
+The bytes are JSON, because they are read from a table: reading them must never run code.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from jobs.workers.packing import group_by_topic
 
 FORMAT = 2
 WITHOUT_RECURRENCE = 1
-"""The format before hosts and what recurs were carried: both are taken to be unknown until then."""
+"""The former format, without client hosts and recurrences: both count as unknown."""
 _PLAIN = (
     *("position", "generation", "joined_at_ms", "incarnation", "strategy", "leader_member_id"),
     *("is_conversion", "has_subscriptions", "is_generation_inferred", "batched_epoch_count"),
 )
 """The fields of a snapshot that are stored as they are."""
 _STORED_NAMES = {"is_generation_inferred": "is_numbered"}
-"""Field -> its name in stored states, where that is a former one: older releases read these states, and have written others."""
+"""Field -> its former name, which stored states still use: older releases read and write these states too."""
 _FIELDS = {stored: name for name, stored in _STORED_NAMES.items()}
 
 
 def encode_state(state: State) -> bytes:
-    """Return a state as bytes; equal states give equal bytes."""
+    """Return a state as bytes. Equal states give equal bytes."""
     step = state.step
     content = {
         "format": FORMAT,
@@ -54,7 +54,7 @@ def decode_state(data: bytes) -> State:
     """Return the state that ``encode_state`` wrote.
 
     Raises:
-        ValueError: the bytes are of another format; assign --recompute makes them anew.
+        ValueError: the bytes have another format; ``assign --recompute`` creates them again.
     """
     content = json.loads(data)
     if content.get("format") not in (FORMAT, WITHOUT_RECURRENCE):
@@ -76,7 +76,7 @@ def decode_state(data: bytes) -> State:
 
 
 def _topic_out(topic: ResolvedTopic) -> dict[str, Any]:
-    # Not ``asdict``, which would copy the racks of each partition: of a million of them in 4 CPU s instead of none.
+    # Not ``asdict``: it copies the racks of each partition, 4 CPU seconds for a million of them.
     return {**{field.name: getattr(topic, field.name) for field in fields(topic)}, "basis": topic.basis.value}
 
 

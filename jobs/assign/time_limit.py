@@ -1,6 +1,6 @@
-"""A bound on the time of assignors that are not ours, which may never return.
+"""A time limit for assignors that are not ours, because they may never return.
 
-Our own are bounded by steps: the same input has to give the same result on a slow machine as on a fast one.
+Our own have a step budget instead: the same input must give the same result on slow and on fast machines.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Result = TypeVar("Result")
 TraceFunction = Callable[[FrameType, str, object], "TraceFunction"]
 
 AGAIN_SECONDS = 0.2
-"""A call that catches its end is ended again after this time, and again, until it is over."""
+"""A call that catches the error which ends it is ended again after this time, until it is over."""
 
 
 class _OutOfTimeError(BaseException):
-    """Ends a call; not an ``Exception``, since a loop that retries would catch that."""
+    """Ends a call. It is not an ``Exception``, because a loop that retries would catch that."""
 
 
 def _end_at_next_line(frame: FrameType, event: str, argument: object) -> TraceFunction:
@@ -33,14 +33,14 @@ def _end_at_next_line(frame: FrameType, event: str, argument: object) -> TraceFu
 
 
 class TimeLimit:
-    """Runs calls that each have so much time; after one that took longer, further ones of its name are refused at once.
+    """Runs calls with a time limit. After a call that exceeds it, later calls of the same name are refused at once.
 
-    Otherwise a function that hangs would take its time in every generation of a long history. One object serves one group, so that
-    what is refused does not depend on which groups share a worker.
+    Otherwise a function that hangs would use its full time in every generation of a long history. One object serves one group, so that
+    a refusal does not depend on which groups share a worker.
 
-    The bound holds in the main thread of a process (where Spark's workers run their functions) on systems with interval timers, which
-    Windows is not; elsewhere calls take as long as they take. It cannot end native code that never returns to the interpreter, nor a
-    loop with one handler for everything inside another.
+    The limit works in the main thread of a process, where Spark's workers run their functions, on systems with interval timers. Windows
+    has none; there, and in other threads, calls have no limit. The limit cannot end native code that never returns to the interpreter, or
+    a loop with nested handlers that catch everything.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -48,13 +48,13 @@ class TimeLimit:
         self._refused: set[str] = set()
 
     def __call__(self, name: str, call: Callable[[], Result]) -> Result:
-        """Return what the call returns.
+        """Return the result of the call.
 
         Raises:
-            NoResultError: it took too long, now or before; ``is_cycle`` is False.
+            NoResultError: this call, or an earlier one of the name, took too long; ``is_cycle`` is False.
         """
         if name in self._refused:
-            raise NoResultError(f"not asked: it gave no answer within {self._seconds:g} s before", is_cycle=False)
+            raise NoResultError(f"not called: an earlier call gave no answer within {self._seconds:g} s", is_cycle=False)
         try:
             return _within(self._seconds, call)
         except _OutOfTimeError:
@@ -63,7 +63,7 @@ class TimeLimit:
 
 
 def _within(seconds: float, call: Callable[[], Result]) -> Result:
-    """Return what a call returns in time; raise ``_OutOfTimeError`` also where it caught that and went on to some other end."""
+    """Return the result of a call that ends in time; else raise ``_OutOfTimeError``, even if the call caught it and then ended."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         return call()
     is_running, is_late = True, False
@@ -71,7 +71,7 @@ def _within(seconds: float, call: Callable[[], Result]) -> Result:
     def end(number: int, frame: FrameType | None) -> None:
         nonlocal is_late
         if is_running:
-            if is_late and frame is not None:  # it was caught: raise once more at the next line, which is in the handler that catches
+            if is_late and frame is not None:  # the call caught it: raise again at the next line, which is in its handler
                 frame.f_trace = _end_at_next_line
                 sys.settrace(_end_at_next_line)
             is_late = True
@@ -84,7 +84,7 @@ def _within(seconds: float, call: Callable[[], Result]) -> Result:
         try:
             return call()
         finally:
-            is_running = False  # nothing must be raised in our own code, neither by a signal nor by the tracer
+            is_running = False  # neither a signal nor the tracer may raise in our own code
             if is_late:
                 sys.settrace(tracer_before)
     finally:

@@ -1,4 +1,4 @@
-"""Worker functions of assigning: groups replayed.
+"""Worker functions of the stage ``assign``, which replay groups.
 
 Each is a module-level function over an iterator of batches. Workers import neither pydantic nor great_expectations.
 """
@@ -32,8 +32,8 @@ from schemas.row_types import RowKind, SolvedRow
 from schemas.staging import SOLVED_ROWS
 
 FRAME_ROWS, FRAME_BYTES = 20_000, 4 << 20
-"""Rows of an output frame, and bytes that what they hold is packed into: large enough to be cheap, small enough for a worker's memory.
-A row's lists take up to a hundred times as much as its packed holdings."""
+"""The most rows of an output frame, and the most bytes of their packed columns: enough to be cheap, few enough for a worker's memory.
+The lists of a row take up to a hundred times as much memory as its packed holdings."""
 
 _PACKED_COLUMNS = ("holdings", "state")
 _PANDAS_TYPES = {"integer": "Int32", "long": "Int64", "boolean": "boolean", "double": "Float64"}
@@ -42,7 +42,7 @@ _PANDAS_TYPES = {"integer": "Int32", "long": "Int64", "boolean": "boolean", "dou
 def _to_frames(rows: Iterable[Mapping[str, Any]], schema: StructType) -> Iterator[pd.DataFrame]:
     """Yield data frames of the declared columns and types; an absent key is a null.
 
-    Typed, since pandas would turn integers beside a null into floats, and an untyped empty column into nothing that Arrow knows.
+    Columns have types because pandas would make floats of integers beside a null, and Arrow cannot convert an untyped empty column.
 
     Raises:
         GroupFailedError: a row does not fit the types.
@@ -67,17 +67,17 @@ def _to_frames(rows: Iterable[Mapping[str, Any]], schema: StructType) -> Iterato
 
 @dataclass(frozen=True)
 class SolveSettings:
-    """What the workers need to know to replay groups; plain values, since it travels with every task.
+    """The settings that workers need to replay groups: plain values, because every task carries them.
 
     Attributes:
         strategies: assignors to compare.
-        step_budget: bound on one call of an assignor.
-        plugin_timeout_s: bound on one call of an assignor that is not ours, in seconds.
-        kafka_versions: (version, cluster, group, client id) patterns; the first that matches counts.
-        look_times_ms: cluster id -> times of all looks, ascending.
-        checkpoint_generations: the state behind every so many snapshots of a group is kept, counted from its first.
-        keeps_all_rows: what members hold becomes rows of ``assignments`` for every solution, not only where it is a fact of its own.
-        limits: what a worker may use.
+        step_budget: step limit of one call of an assignor.
+        plugin_timeout_s: time limit of one call of an assignor that is not ours, in seconds.
+        kafka_versions: (version, cluster, group, client id) patterns; the first match counts.
+        look_times_ms: cluster id -> times of all metadata snapshots, ascending.
+        checkpoint_generations: number of snapshots of a group between two checkpoints, counted from its first snapshot.
+        keeps_all_rows: every solution has rows of ``assignments``, not only those of ``is_fact_of_its_own``.
+        limits: limits of a worker.
     """
 
     strategies: tuple[str, ...]
@@ -104,11 +104,11 @@ class SolveSettings:
 
 
 def solve_chunks(frames: Iterator[pd.DataFrame], settings: SolveSettings) -> Iterator[pd.DataFrame]:
-    """Replay packed chunks; a group's chunks come one after another, in one partition.
+    """Replay packed chunks. The chunks of a group follow one another in one partition.
 
     Raises:
-        GroupFailedError: anything unexpected, with the cluster, group and generation it happened in; also a chunk that does not follow the
-            one before, a defect of the packing.
+        GroupFailedError: any unexpected error, with its cluster, group and generation; also a chunk that does not follow the one before,
+            which is a defect of the packing.
     """
     with Guard(settings.limits) as guard:
         yield from _to_frames(_solved_rows(frames, settings, guard), SOLVED_ROWS)
@@ -130,7 +130,7 @@ def _replay_group(
     state = decode_state(bytes(first["state"])) if first["state"] is not None else None
     recurrence = None if state is None else state.recurrence
     replay, looks = settings.replay_of(*key), ClusterLooks(settings.look_times_ms.get(key[0], ()), unpack_runs(first))
-    # Counted from the group's first snapshot, so that checkpoints lie at the same places wherever runs begin.
+    # Counted from the group's first snapshot, so that checkpoints do not depend on where runs begin.
     count = count_before = first["snapshot_count"]
     for chunk in chain((first,), chunks):
         if chunk["ordinal"] != count - count_before:

@@ -1,1 +1,1 @@
-"""Auditing: what was given -> audits, movements and findings."""
+"""The stage ``audit``: solutions -> audits, movements and findings."""

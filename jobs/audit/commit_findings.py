@@ -1,7 +1,7 @@
-"""Commit findings: commits, looks, the newest generation of each group -> ``findings`` on what groups commit.
+"""Commit findings: offset commits, topic metadata, the newest generation of each group -> ``findings`` on what groups commit.
 
-These findings are of the newest generation alone, and tell what is so by all commits and looks there are: with each run that brought some
-they are worked out anew, and only what changed is written.
+These findings are about the newest generation only, and use all commits and topic metadata. A run that landed some computes them again and
+writes only what changed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from schemas.wire.keys import OFFSETS_TOPIC
 
 SOURCE_KEY = ("cluster_id", "source")
 BUSY_WINDOW_S, LEAST_WINDOW_S = 3_600, 60
-"""Offset records are counted over an hour; where there are fewer seconds of them, over those, but for a burst."""
+"""Offset records are counted over the last hour. Their rate is over the time in which there are records, at least a minute."""
 GROWTH_WINDOW_HOURS = 24
-"""How far back from the end of what is known looks are compared: a day of them, for a generation that has been standing for a year."""
+"""How far back metadata snapshots are compared: one day before the last record, even if the generation is a year old."""
 MOST_RECORDS = 2**63 - 1
-"""What a count of records has room for; a capture may hold offsets that no log reaches."""
+"""The largest count of records that a column can hold. A capture may have offsets that no log reaches."""
 
 
 def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
     """Return the newest audited generation of each group.
 
     Rows: (cluster_id, group_id); position, generation, observed_at, source, member_count, has_subscriptions, ``subscribed`` (topics of all
-    members) and ``clients`` (structs of member_id and client_id; an id may be there twice, as in the record).
+    members) and ``clients`` (structs of member_id and client_id; an id may occur twice, as in the record).
     """
     newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max("position").alias("position"))
     return newest.join(snapshots, list(GENERATION_KEY)).select(
@@ -50,17 +50,17 @@ def newest_generations(audits: DataFrame, snapshots: DataFrame) -> DataFrame:
 
 
 def last_commits(commits: DataFrame) -> DataFrame:
-    """Return the last commit of each partition of a group, or its deletion: ``is_deleted`` and ``commit_at``, the record's time."""
-    # Each column by itself: the greatest of structs would have all commits sorted.
+    """Return the last offset commit of each partition of a group, or its deletion: ``is_deleted`` and ``commit_at``, the record's time."""
+    # Each column by itself: for the largest struct Spark would sort all commits.
     last = {name: F.max_by(column, "position") for name, column in (("is_deleted", "is_deleted"), ("commit_at", "observed_at"))}
     return commits.groupBy(*PARTITION_KEY).agg(*[value.alias(name) for name, value in last.items()])
 
 
 def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
-    """Return the topics for which a group has live commits, and no member subscribes to them.
+    """Return the topics for which a group has commits that are not deleted, and to which no member subscribes.
 
-    Rows: (cluster_id, group_id); ``unsubscribed`` has topic and is_recent, by name. Groups without members, or whose source tells no
-    subscriptions, are left out.
+    Rows: (cluster_id, group_id); ``unsubscribed`` has topic and is_recent, by name. Groups without members, or without subscriptions in
+    their source, are left out.
 
     Args:
         last: as ``last_commits`` returns them.
@@ -75,10 +75,10 @@ def unsubscribed_topics(generations: DataFrame, last: DataFrame) -> DataFrame:
 def silent_members(
     generations: DataFrame, assignments: DataFrame, commits: DataFrame, last: DataFrame, looks: DataFrame, stage: resumption.Stage
 ) -> DataFrame:
-    """Return the members for whose partitions the group has never committed anything, although records came in long enough ago.
+    """Return the members for whose partitions the group never committed an offset, although records arrived long enough ago.
 
-    Rows: (cluster_id, group_id); ``silent`` has member_id, client_id, partition_count and record_count, by member id. Asked is up to the
-    last that is known of the group's source, since looks may go on when the records end.
+    Rows: (cluster_id, group_id); ``silent`` has member_id, client_id, partition_count and record_count, by member id. Only the time up to
+    the last commit of the group's source counts, because metadata snapshots may continue after the records end.
     """
     until = F.max("observed_at") - F.expr(f"INTERVAL {LEAST_GROWTH_MS} MILLISECONDS")
     with_commits = commits.groupBy(*SOURCE_KEY).agg(until.alias("until"))
@@ -102,20 +102,20 @@ def silent_members(
 
 
 def _client_ids(generations: DataFrame) -> DataFrame:
-    """Return the client id of each member, the first one where a member is there twice: (cluster_id, group_id, member_id), client_id."""
+    """Return the client id of each member, the first one if a member occurs twice: (cluster_id, group_id, member_id), client_id."""
     clients = generations.select(*GROUP_KEY, F.posexplode("clients").alias("number", "client"))
     first = F.min_by(F.col("client")["client_id"], "number").alias("client_id")
     return clients.groupBy(*GROUP_KEY, F.col("client")["member_id"].alias("member_id")).agg(first)
 
 
 def _possibly_silent(held: DataFrame, last: DataFrame) -> DataFrame:
-    """Return held topics without those of members that counts alone show to have commits, which are nearly all.
+    """Return held topics without those of members that have commits by counts alone, which are nearly all members.
 
-    A member's partitions of a topic and those with commits lie between the same two numbers. Where both counts together exceed the numbers
-    between, some partition is one of both. Counts of topics are few, where partitions are many.
+    A member's partitions of a topic, and the partitions with commits, lie between the same two numbers. If the two counts together exceed
+    the amount of numbers between, some partition is in both. Counts per topic are few; partitions are many.
 
     Args:
-        held: cluster_id, group_id, member_id, topic, ``partitions``, and others, which stay.
+        held: cluster_id, group_id, member_id, topic, ``partitions``, and other columns, which stay.
         last: as ``last_commits`` returns them.
     """
     committed = last.groupBy(*GROUP_KEY, "topic").agg(
@@ -129,10 +129,10 @@ def _possibly_silent(held: DataFrame, last: DataFrame) -> DataFrame:
 
 
 def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return held partitions with ``record_count``: what came in from the first look from ``since`` on to the last up to ``until``.
+    """Return held partitions with ``record_count``, from the first metadata snapshot since ``since`` to the last one up to ``until``.
 
-    Zero where there are not two looks, or they saw another topic of the name or a shorter log. Decimals, since a capture may hold any
-    offsets.
+    The count is 0 if there are no two metadata snapshots, or if they have different topics of the name, or a shorter log. It is a decimal,
+    because a capture may have any offsets.
     """
     seen = looks.select(*TOPIC_KEY, F.col("observed_at").alias("look_at"), "topic_id", F.inline("partitions"))
     seen = seen.select(*TOPIC_KEY, "partition", "look_at", F.struct("topic_id", "end_offset").alias("seen"))
@@ -149,13 +149,13 @@ def _with_growth(held: DataFrame, looks: DataFrame) -> DataFrame:
 
 
 def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return the brokers that take far more offset records than the mean, each at the group that writes most of them.
+    """Return the brokers with far more offset records than the mean broker, each with the group that writes most of them.
 
-    Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. Only the records of
-    ``__consumer_offsets`` tell how many there are, and only looks at that topic tell which broker leads its partitions.
+    Rows: (cluster_id, group_id); ``coordinator`` has the fields of ``jobs.findings.commits.BusyCoordinator``. The counts need records of
+    ``__consumer_offsets``, and the leaders of its partitions need topic metadata that has it.
 
     Args:
-        commits: a row for each partition of a commit, which is a record.
+        commits: one row per committed partition, which is one record.
     """
     known = commits.where("offsets_partition IS NOT NULL AND NOT is_deleted")
     ends = known.groupBy("cluster_id").agg(F.max("observed_at").alias("last_at"))
@@ -207,14 +207,14 @@ def busy_coordinators(generations: DataFrame, commits: DataFrame, looks: DataFra
 def commit_facts(
     generations: DataFrame, assignments: DataFrame, commits: DataFrame, looks: DataFrame, stage: resumption.Stage
 ) -> DataFrame:
-    """Return what the rules on commits find something in: one row a group, of ``schemas.staging.COMMIT_FACTS``.
+    """Return the facts for the rules on commits: one row per group with a possible finding, of ``schemas.staging.COMMIT_FACTS``.
 
     Args:
         stage: keeps rows that are needed more than once.
     """
     last = stage("newest_commits", last_commits(commits))
     parts = [unsubscribed_topics(generations, last), silent_members(generations, assignments, commits, last, looks, stage)]
-    if commits.count() >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # from Delta's log; else nobody can be busy
+    if commits.count() >= BUSY_RECORDS_PER_SECOND * LEAST_WINDOW_S:  # the count is in Delta's log; with fewer records no broker is busy
         parts.append(busy_coordinators(generations, commits, looks))
     facts = generations.withColumn("observed_at_ms", F.unix_millis("observed_at"))
     for part in parts:
@@ -225,7 +225,7 @@ def commit_facts(
 
 
 def refresh(context: RunContext) -> None:
-    """Write the findings on commits that are not stored yet, and delete those that are no longer so."""
+    """Write new findings on commits, and delete stored ones that no longer hold."""
     warehouse = context.warehouse
     if not context.written.get(OFFSET_SNAPSHOTS.name):
         return

@@ -1,4 +1,4 @@
-"""Coordinators: which partition of ``__consumer_offsets`` holds each audited group, told anew when a look has another number of them."""
+"""The partition of ``__consumer_offsets`` that holds each audited group, updated when a metadata snapshot shows another partition count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def refresh(context: RunContext, news: NewCommits) -> None:
-    """Write audits again whose groups the newest look at ``__consumer_offsets`` puts into another partition of it."""
+    """Update audits whose groups are in another partition of ``__consumer_offsets`` by its newest partition count."""
     if news.late_looks is None:
         return
     looked_at = news.late_looks.where(F.col("topic") == OFFSETS_TOPIC).select("cluster_id").collect()
@@ -40,4 +40,8 @@ def refresh(context: RunContext, news: NewCommits) -> None:
         return
     count = warehouse.delete(spec.name, changed.select(*spec.key), spec.key)
     warehouse.append(spec.name, changed)
-    logger.info("%d audits of earlier runs name another partition of %s, by looks of since", count, OFFSETS_TOPIC)
+    logger.info(
+        "updated %d audits of earlier runs: by newly landed topic metadata their groups are in another partition of %s",
+        count,
+        OFFSETS_TOPIC,
+    )

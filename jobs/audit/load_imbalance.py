@@ -1,6 +1,6 @@
-"""Weights: how evenly members share what partitions carry, by the records that wait in them and by those that come in.
+"""How evenly members share the load of their partitions, measured by lag and by new records per second.
 
-Both are asked at the moment of each observed generation, with the same questions as ``resumption`` asks for movements.
+Both are computed at the time of each observed generation, by the rules that ``resume_offsets`` uses for movements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 AUDIT_KEY = (*GENERATION_KEY, "basis")
 CARRIED = {"lag": "lag_imbalance_ratio", "rate": "throughput_imbalance_ratio"}
-"""What a partition carries -> the column that tells how evenly members share it."""
+"""A load of partitions -> the column of audits with its imbalance."""
 WEIGHTS = (*CARRIED.values(), "weighed_until")
 
 
@@ -30,16 +30,16 @@ def _observed(rows: DataFrame) -> DataFrame:
 
 
 def held_topics(assignments: DataFrame, audits: DataFrame) -> DataFrame:
-    """Return every topic of which a member was given partitions in the observed generations that are audited.
+    """Return every topic of which a member has partitions in audited observed generations.
 
-    Rows: ``resumption.PARTITION_AT_KEY`` but partition, member_id, ``partitions`` (their numbers).
+    Rows: ``resumption.PARTITION_AT_KEY`` without partition, member_id, ``partitions`` (their numbers).
     """
     given = _observed(assignments).join(_observed(audits).select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
     return given.select(*GENERATION_KEY, "observed_at", "member_id", F.inline("partitions"))
 
 
 def held_partitions(assignments: DataFrame, audits: DataFrame) -> DataFrame:
-    """Return every partition that a member was given in the observed generations that are audited.
+    """Return every partition that a member has in audited observed generations.
 
     Rows: ``resumption.PARTITION_AT_KEY`` and member_id.
     """
@@ -48,14 +48,14 @@ def held_partitions(assignments: DataFrame, audits: DataFrame) -> DataFrame:
 
 
 def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
-    """Return audits with what the largest share of a member is by the mean share of all, for observed generations; and ``weighed_until``.
+    """Return audits with ``weighed_until`` and, for observed generations, the largest load of a member by the mean load of all members.
 
-    Counted are partitions of which it is known; null where it is known of none, or where all carry nothing. Sums are of 38 digits,
-    since a capture may hold any offsets.
+    Only partitions with a known load count. A ratio is null if no load is known, or if all are 0. Sums have 38 digits, because a capture
+    may have any offsets.
 
     Args:
-        audits: their own columns of these names are disregarded.
-        answered: ``resumption.resolve_resume_offsets`` to ``held_partitions`` of these generations.
+        audits: their own columns of these names are ignored.
+        answered: ``resumption.resolve_resume_offsets`` for ``held_partitions`` of these generations.
     """
     carried = [F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in CARRIED]
     by_member = answered.groupBy(*GENERATION_KEY, "member_id").agg(*carried, F.max("end_from").alias("end_from"))
@@ -77,10 +77,10 @@ def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
 
 
 def _to_weigh(audits: DataFrame, news: NewCommits) -> DataFrame:
-    """Return the audits that new commits or looks may concern, by their groups and times alone.
+    """Return the audits that new offset commits or topic metadata may affect, by group and time alone.
 
     Args:
-        audits: with ``until``, the latest moment from which on a look tells where the log of a partition ended.
+        audits: with ``until``, the latest time from which on a metadata snapshot gives the end of the log of a partition.
     """
     is_concerned = F.lit(False)
     rows = audits
@@ -96,15 +96,15 @@ def _to_weigh(audits: DataFrame, news: NewCommits) -> DataFrame:
 
 
 def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None = None) -> None:
-    """Weigh generations of earlier runs again, where commits or looks have landed since that concern what members had.
+    """Update the load imbalance of earlier generations whose partitions newly landed commits or topic metadata affect.
 
     Args:
-        rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
+        rewritten: keys of audits of earlier runs that this run has written again; None if there are none.
     """
     warehouse, name = context.warehouse, GENERATION_AUDITS.name
     until = F.coalesce("weighed_until", F.col("observed_at") + F.lit(CLOCKS_DIFFER))
     stored = _to_weigh(_observed(news.rows_to_ask(context, name, rewritten)).withColumn("until", until), news)
-    # By topics: a generation holds most partitions of each, and those of all generations are many.
+    # By topic, not by partition: the partitions of all generations are too many.
     held_by_topic = (
         held_topics(warehouse.read(ASSIGNMENTS.name), stored)
         .drop("partitions")
@@ -126,4 +126,4 @@ def refresh(context: RunContext, news: NewCommits, rewritten: DataFrame | None =
         return
     count = warehouse.delete(name, changed.select(*AUDIT_KEY), AUDIT_KEY)
     warehouse.append(name, changed)
-    logger.info("%d generations of earlier runs are weighed otherwise, by commits or looks of since", count)
+    logger.info("updated the load imbalance of %d generations of earlier runs from newly landed commits or topic metadata", count)

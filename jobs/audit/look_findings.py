@@ -1,8 +1,8 @@
-"""Look findings: looks, the newest generation of each group -> ``findings`` on partitions that topics have got since.
+"""Look findings: topic metadata, the newest generation of each group -> ``findings`` on partitions that topics have gained since.
 
-A group that does not rebalance has no new generation when a topic of its grows, and a look at the cluster alone shows that nobody reads the
-new partitions. Asked are groups with a topic whose partition count is not the same in all looks that are new, or that may be nearest to a
-new generation; and groups that have such a finding, which goes with a newer generation and grows more severe with time.
+If a topic grows and its group does not rebalance, there is no new generation. Only topic metadata shows that nobody reads the new
+partitions. The stage checks groups with a topic whose partition count differs between the metadata snapshots that are new or may be next
+to a new generation. It also checks groups with such a finding: a newer generation ends it, and it grows more severe with time.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from schemas.vocabulary import Basis, GroupType, Rule
 
 SOURCE_KEY = ("cluster_id", "source")
 READ_HERE = {name: f"{name} for {FINDINGS.name}" for name in (TOPIC_SNAPSHOTS.name, OFFSET_SNAPSHOTS.name)}
-"""Table -> under which name ``runs.consumed`` says how far it has been used here."""
+"""Table -> the name under which ``runs.consumed`` records how far its rows were used here."""
 
 JOINED_BEFORE_MS = 60_000
-"""How much earlier than its record members may have joined a generation: recorded were 8 seconds."""
+"""How much earlier than its record the members of a generation may have joined; 8 seconds were seen."""
 
 
 def looks_to_compare(times_ms: Times, first_new_ms: Mapping[str, int] | None) -> dict[str, tuple[int, ...]]:
-    """Return the looks among which a difference is news: from the last before what is new on, of clusters with two or more of these.
+    """Return the metadata snapshots to compare: from the last one before new data on, for clusters with two or more of these.
 
     Args:
-        first_new_ms: cluster id -> earliest time of anything new; None where all is new.
+        first_new_ms: cluster id -> earliest time of new data; None if all data is new.
 
     >>> looks_to_compare({"c": (10, 20, 30, 40), "d": (10,), "e": (10, 20)}, {"c": 35, "d": 5})
     {'c': (30, 40)}
@@ -56,9 +56,9 @@ def looks_to_compare(times_ms: Times, first_new_ms: Mapping[str, int] | None) ->
 
 
 def newest_with_topics(audits: DataFrame, topics: DataFrame) -> DataFrame:
-    """Return the topics of the newest audited generation of each group that has members and is settled.
+    """Return the topics of the newest audited generation of each group, if it has members and is settled.
 
-    Rows: (cluster_id, group_id, topic); position, known_count. Left out are topics whose partition count no look confirms.
+    Rows: (cluster_id, group_id, topic); position, known_count. Topics whose partition count no metadata snapshot confirms are left out.
     """
     facts = F.struct("position", "topics_hash", "member_count", "is_settled")
     newest = audits.where(F.col("basis") == str(Basis.OBSERVED)).groupBy(*GROUP_KEY).agg(F.max_by(facts, "position").alias("newest"))
@@ -68,9 +68,9 @@ def newest_with_topics(audits: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFrame:
-    """Return the topics that have more partitions in the newest look than the generation knows of.
+    """Return the topics that have more partitions in the newest metadata snapshot than in the generation.
 
-    Rows: as ``newest``; partition_count, seen_at_ms: of the first look since which it has more.
+    Rows: as ``newest``; partition_count; seen_at_ms, the time of the first metadata snapshot since which the topic has more.
     """
     last = looks.where(is_from({cluster: times[-1] for cluster, times in times_ms.items()})).select(*TOPIC_KEY, "partition_count")
     hits = newest.join(last, list(TOPIC_KEY)).where("partition_count > known_count")
@@ -84,9 +84,9 @@ def grown_topics(newest: DataFrame, looks: DataFrame, times_ms: Times) -> DataFr
 
 
 def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, times_ms: Times) -> DataFrame:
-    """Return what the rule finds something in: one row a group, of ``schemas.staging.GROWTH_FACTS``.
+    """Return the facts for the rule: one row per group with a finding, of ``schemas.staging.GROWTH_FACTS``.
 
-    Topics that nobody subscribes to any more are left out. Where the source does not tell subscriptions, somebody holds each topic.
+    Topics to which nobody subscribes any more are left out. If the source has no subscriptions, a member has partitions of each topic.
 
     Args:
         grown: as ``grown_topics`` returns them.
@@ -110,7 +110,7 @@ def growth_facts(grown: DataFrame, snapshots: DataFrame, commits: DataFrame, tim
 
 
 def _first_new_ms(context: RunContext, solutions_consumed: int | None, looks_consumed: int | None) -> dict[str, int] | None:
-    """Return by cluster the earliest time of a new look or generation; None where no run before has audited."""
+    """Return for each cluster the earliest time of a new metadata snapshot or generation; None if no run has audited before."""
     if not context.before.written.get(GENERATION_AUDITS.name):
         return None
     parts: list[DataFrame] = []
@@ -125,17 +125,17 @@ def _first_new_ms(context: RunContext, solutions_consumed: int | None, looks_con
 
 
 def of_looks(findings: DataFrame) -> DataFrame:
-    """Return the findings that are of this stage."""
+    """Return the findings of the rules of this module."""
     return findings.where((F.col("rule_id") == str(Rule.PARTITIONS_LEFT_OUT)) & F.col("evidence")[SEEN_AT].isNotNull())
 
 
 def refresh(context: RunContext, solutions_consumed: int | None) -> None:
-    """Write the findings that new looks or generations bring, and delete those that are no longer so.
+    """Write the findings that follow from new topic metadata or generations, and delete those that no longer hold.
 
-    New commits bring none. They show how long the records of a group with a finding go on, which its severity follows.
+    New commits add no finding. They show until when a group with a finding has records, and its severity depends on that.
 
     Args:
-        solutions_consumed: the run_sequence behind which solutions are new; None where none is.
+        solutions_consumed: solutions with a larger run_sequence are new; None if there are no new ones.
     """
     consumed = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
     if solutions_consumed is None and not any(sequence is not None for sequence in consumed.values()):

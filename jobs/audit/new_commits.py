@@ -1,4 +1,4 @@
-"""What landed since moments of earlier runs were asked, and which stored rows it may tell more of."""
+"""Offset commits and topic metadata that landed after rows were computed, and the stored rows that they may change."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from schemas.tables import GENERATION_AUDITS, MOVEMENTS, OFFSET_SNAPSHOTS, SUBSC
 from schemas.vocabulary import Source
 
 READ_HERE = {name: f"{name} for {MOVEMENTS.name}" for name in (OFFSET_SNAPSHOTS.name, TOPIC_SNAPSHOTS.name)}
-"""Table -> under which name ``runs.consumed`` says how far it has been used here; assign reads looks too."""
+"""Table -> the name under which ``runs.consumed`` records how far its rows were used here; ``assign`` reads ``topic_snapshots`` too."""
 ORIGINS_READ_HERE = f"origins for {MOVEMENTS.name}"
-"""Likewise for ``runs.origins``."""
+"""The same name for ``runs.origins``."""
 CLOCKS_DIFFER = timedelta(days=1)
-"""How far the times of commits, looks and generations may be from what they would be by one clock."""
+"""The most by which the clocks of commits, topic metadata and generations may differ."""
 
 
 def has_no_places(source: Column) -> Column:
-    """Return whether a source counts commits and generations apart, so that only their times bring them together."""
+    """Return whether a source numbers commits and generations separately, so that only their times can be compared."""
     return source == str(Source.FORMATTER_JSON)
 
 
 def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
-    """Return the groups whose partition of ``__consumer_offsets`` was read from its first record on: (cluster_id, group_id).
+    """Return the groups whose partition of ``__consumer_offsets`` was read from its first record: (cluster_id, group_id).
 
     Args:
         origins: keys of ``runs.origins``.
@@ -40,16 +40,16 @@ def complete_groups(snapshots: DataFrame, origins: Iterable[str]) -> DataFrame:
 
 
 def _late_commits(fresh: DataFrame) -> DataFrame:
-    """Return the first place and time of new commits of each group's partition."""
+    """Return the first position and time of new commits for each partition of a group."""
     by_time = F.max(has_no_places(F.col("source"))).alias("by_time")
     return fresh.groupBy(*PARTITION_KEY).agg(F.min("position").alias("from_position"), F.min("observed_at").alias("from_time"), by_time)
 
 
 def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
-    """Return the stretch of time of each topic in which new looks may be nearest to something.
+    """Return for each topic the period in which a new metadata snapshot may be the nearest one.
 
-    Rows: cluster_id, topic. ``first_look``, ``last_look``: the new ones; ``look_before``, ``look_after``: the old ones around these, null
-    where there is none.
+    Rows: cluster_id, topic. ``first_look``, ``last_look``: times of the first and the last new one; ``look_before``, ``look_after``: of the
+    old ones before and after these, null if there is none.
     """
     is_fresh = F.col("run_sequence") > consumed
     fresh = looks.where(is_fresh).groupBy(*TOPIC_KEY).agg(F.min("observed_at").alias("first_look"), F.max("observed_at").alias("last_look"))
@@ -66,17 +66,17 @@ def _late_looks(looks: DataFrame, consumed: int) -> DataFrame:
 
 
 def _by_topic(commits: DataFrame) -> DataFrame:
-    """Return the first place and time of new commits of each group's topic, from those of its partitions."""
+    """Return the first position and time of new commits for each topic of a group, from those of its partitions."""
     first = [F.min(name).alias(name) for name in ("from_position", "from_time")]
     return commits.groupBy(*GROUP_KEY, "topic").agg(*first, F.max("by_time").alias("by_time"))
 
 
 def affected_rows(held: DataFrame, news: NewCommits, latest: Column, earliest: Column) -> DataFrame:
-    """Return what is held of which new commits or looks may tell otherwise; nothing else but little.
+    """Return the held rows that new commits or topic metadata may change, and few others.
 
     Args:
         held: partitions, with the columns of ``MOMENT`` and member_id; or topics, with the same columns but partition.
-        latest, earliest: the limits between which it lies from when on a look tells where the log ended.
+        latest, earliest: limits of the time from which on a metadata snapshot gives the end of the log.
     """
     by_partition = "partition" in held.columns
     rows, is_concerned = held.where("member_id IS NOT NULL"), F.lit(False)
@@ -95,7 +95,7 @@ def affected_rows(held: DataFrame, news: NewCommits, latest: Column, earliest: C
 
 
 def _since(commits: DataFrame | None, looks: DataFrame | None) -> datetime | None:
-    """Return a time before which no movement is concerned; None where a topic was never looked at before, so that all may be."""
+    """Return a time before which no movement is affected; None if a topic has its first metadata snapshot, which may affect all."""
     frames = []
     if commits is not None:
         frames.append(commits.agg(F.min("from_time").alias("first"), F.lit(False).alias("is_open")))
@@ -109,14 +109,14 @@ def _since(commits: DataFrame | None, looks: DataFrame | None) -> datetime | Non
 
 @dataclass(frozen=True)
 class NewCommits:
-    """What landed since moments of earlier runs were asked, and may tell more of them.
+    """Offset commits and topic metadata that landed after earlier runs computed their rows, and may change these.
 
     Attributes:
         commits, looks: all rows of the two tables.
-        late_commits: as ``_late_commits`` returns them; None where all are behind the generations of earlier runs.
-        late_looks: as ``_late_looks`` returns them; None where no look is new.
-        complete, newly_complete: as ``complete_groups`` returns them; the latter None where there are none.
-        since: nothing before it is concerned by commits or looks; None where everything may be.
+        late_commits: as ``_late_commits`` returns them; None if all are after the generations of earlier runs.
+        late_looks: as ``_late_looks`` returns them; None if no metadata snapshot is new.
+        complete, newly_complete: as ``complete_groups`` returns them; the second is None if there are none.
+        since: rows before this time are not affected; None if all may be.
     """
 
     commits: DataFrame
@@ -128,23 +128,23 @@ class NewCommits:
     since: datetime | None
 
     def rows_to_ask(self, context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
-        """Return the rows of a table that earlier runs have made and that may be concerned by their time.
+        """Return the rows of earlier runs in a table that may be affected, by their time alone.
 
         Args:
-            rewritten: keys of those that this run has written again, for something else; None when there are none.
+            rewritten: keys of rows that this run has written again for another reason; None if there are none.
         """
         stored = earlier_rows(context, name, rewritten)
         return stored if self.since is None else stored.where(F.col("observed_month") >= F.trunc(F.lit(self.since), "month"))
 
 
 def retained_rows(context: RunContext, name: str) -> DataFrame:
-    """Return the rows of a table but for those of which what maintenance has left of commits and looks would tell less than is stored."""
+    """Return the rows of a table, without those that are older than the commits and topic metadata which maintenance has kept."""
     rows = context.warehouse.read(name)
     return rows if context.state.retained_from is None else rows.where(F.col("observed_month") >= F.lit(context.state.retained_from))
 
 
 def earlier_rows(context: RunContext, name: str, rewritten: DataFrame | None = None) -> DataFrame:
-    """Return the rows of a table that earlier runs have made, and those with these keys that this run has written again."""
+    """Return the rows of earlier runs in a table, and those that this run has written again."""
     rows = retained_rows(context, name)
     earlier = rows.where(F.col("run_sequence") < context.run_sequence)
     if rewritten is None:
@@ -154,7 +154,7 @@ def earlier_rows(context: RunContext, name: str, rewritten: DataFrame | None = N
 
 
 def has_new_commits(context: RunContext) -> bool:
-    """Return whether commits, looks or the beginning of a log have landed since they were last used here."""
+    """Return whether commits, topic metadata or the beginning of a log landed since they were last used here."""
     is_unread = any(context.unread(name, reader) is not None for name, reader in READ_HERE.items())
     return is_unread or bool(_new_origins(context))
 
@@ -164,10 +164,10 @@ def _new_origins(context: RunContext) -> list[str]:
 
 
 def read_new_commits(context: RunContext, rewritten: DataFrame | None) -> NewCommits | None:
-    """Return what landed since the last time, where it may tell more of what earlier runs have audited; else None.
+    """Return what landed since the last time, if it may change audits of earlier runs; else None.
 
     Args:
-        rewritten: keys of audits of earlier runs that this one has written again; None when there are none.
+        rewritten: keys of audits of earlier runs that this run has written again; None if there are none.
     """
     warehouse = context.warehouse
     unread = {name: context.unread(name, reader) for name, reader in READ_HERE.items()}
@@ -194,7 +194,7 @@ def read_new_commits(context: RunContext, rewritten: DataFrame | None) -> NewCom
 
 
 def _before_audits(late_commits: DataFrame, audits: DataFrame) -> DataFrame:
-    """Return the late commits that some audited generation of their group lies behind: what only follows all of them is no news."""
+    """Return the late commits that are before an audited generation of their group. Others cannot change an audit."""
     newest = audits.groupBy(*GROUP_KEY).agg(F.max("position").alias("last_position"), F.max("observed_at").alias("last_time"))
     is_before = F.when(F.col("by_time"), F.col("from_time") <= F.col("last_time"))
     is_before = is_before.otherwise(F.col("from_position") <= F.col("last_position"))

@@ -1,8 +1,8 @@
-"""Resumption: ``offset_snapshots``, ``topic_snapshots`` -> where a partition is read on that a member has at some moment.
+"""Resume offsets: ``offset_snapshots``, ``topic_snapshots`` -> where the owner of a partition continues to read at some moment.
 
-Each moment asks for the last commit up to it, for the last look at its topic up to it, which tells where the log began, and for the first
-look since both moment and commit, which tells where the log ended. A commit or a look that arrives late changes the answers: the stored
-movements that it concerns are asked again.
+A moment is a partition and a time. Its resume offset needs the last commit up to the moment, the last metadata snapshot up to it, which has
+the beginning of the log, and the first one since moment and commit, which has its end. A late commit or metadata snapshot changes the
+result, so the stored movements that it affects are computed again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ RESUME_COLUMNS = (
 )
 
 Stage = Callable[[str, DataFrame], DataFrame]
-"""What ``Warehouse.materialize`` does."""
+"""``Warehouse.materialize``, or a function like it."""
 
 
 def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
-    """Return moments with ``commit``, the last row of the group's commits of the partition up to then; null where there is none.
+    """Return moments with ``commit``, the last row of the group's commits for the partition up to then; null if there is none.
 
     Args:
-        moments: rows of ``PARTITION_AT_KEY`` and others.
+        moments: the columns of ``PARTITION_AT_KEY``, and others.
     """
     by_time = commits.where(has_no_places(F.col("source"))).select(*GROUP_KEY).distinct().withColumn("by_time", F.lit(True))
     commit = F.struct("topic_id", "committed_offset", "committed_at", "is_deleted", "is_uncertain")
@@ -52,7 +52,7 @@ def _last_commits(moments: DataFrame, commits: DataFrame) -> DataFrame:
 
 
 def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
-    """Return times with ``look_before``, the time of the last look at the topic up to then, and ``look_after``, of the first from then on.
+    """Return times with ``look_before`` and ``look_after``, the times of the last metadata snapshot up to then and of the first since then.
 
     Args:
         times: distinct rows of cluster_id, topic, at.
@@ -62,7 +62,7 @@ def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
         *TOPIC_KEY, F.col("observed_at").alias("at"), "look_at"
     )
     is_asked, of_topic = F.col("look_at").isNull(), Window.partitionBy(*hashed(*TOPIC_KEY))
-    # A look of the same instant is one of both: the log cannot have been otherwise.
+    # A metadata snapshot of the same instant counts as both: the log cannot have been different.
     before = of_topic.orderBy("at", is_asked).rowsBetween(Window.unboundedPreceding, 0)
     after = of_topic.orderBy(F.desc("at"), is_asked).rowsBetween(Window.unboundedPreceding, 0)
     nearest = {
@@ -74,7 +74,7 @@ def _nearest_looks(times: DataFrame, looks: DataFrame) -> DataFrame:
 
 
 def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
-    """Return what the looks that are nearest to something saw.
+    """Return the content of the nearest metadata snapshots.
 
     Rows: cluster_id, topic, look_at, partition; ``seen`` has look_at, topic_id, begin_offset and end_offset.
     """
@@ -84,7 +84,7 @@ def _seen_by(looks: DataFrame, nearest: DataFrame) -> DataFrame:
 
 
 def _with_looks(moments: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame:
-    """Return moments with ``before``, what the last look up to ``observed_at`` saw, and ``after``, the first from ``end_from`` on."""
+    """Return moments with ``before`` and ``after``: the last metadata snapshot up to ``observed_at``, the first since ``end_from``."""
     looks = looks.withColumn("look_at", F.col("observed_at"))
     times = moments.select(*TOPIC_KEY, F.explode(F.array("observed_at", "end_from")).alias("at")).distinct()
     nearest = stage("nearest_looks", _nearest_looks(times, looks))
@@ -98,14 +98,15 @@ def _with_looks(moments: DataFrame, looks: DataFrame, stage: Stage) -> DataFrame
 
 
 def _committed(name: str) -> Column:
-    """Return a field of ``commit``; null where it is a deletion, or there is none."""
+    """Return a field of ``commit``; null if it is a deletion, or if there is none."""
     return F.when(~F.col("commit")["is_deleted"], F.col("commit")[name])
 
 
 def _end_offset_columns(end: Column, lag: Column, max_look_delay_s: float | None) -> tuple[Column, Column, Column]:
-    """Return the lag, how long after the moment the look was that told the end of the log, and whether the lag is an upper bound.
+    """Return the lag, the time from the moment to the metadata snapshot with the end of the log, and whether the lag is an upper bound.
 
-    It is one where records may have come in between: none did where the lag is 0, or where the look before saw the log end there too.
+    It is an upper bound if records may have arrived in between. None did if the lag is 0, or if the metadata snapshot before has the same
+    end of the log.
     """
     before, after = F.col("before"), F.col("after")
     delay_ms = F.when(end.isNotNull(), F.unix_millis(after["look_at"]) - F.unix_millis("observed_at"))
@@ -116,10 +117,10 @@ def _end_offset_columns(end: Column, lag: Column, max_look_delay_s: float | None
 
 
 def _resume_columns(max_look_delay_s: float | None) -> dict[str, Column]:
-    """Return the columns of ``movements``, from ``commit`` and what the looks ``before`` and ``after`` say of the partition."""
+    """Return the resume columns of ``movements``, from ``commit`` and the metadata snapshots ``before`` and ``after``."""
     commit, before, after = F.col("commit"), F.col("before"), F.col("after")
     committed = _committed("committed_offset")
-    # Offsets of another topic that had the name before, or has it since, say nothing.
+    # Offsets of an earlier or later topic with the same name do not count.
     begin = F.when(F.coalesce(commit["topic_id"] == before["topic_id"], F.lit(True)), before["begin_offset"])
     topic_id = F.coalesce(commit["topic_id"], before["topic_id"])
     end = F.when(F.coalesce(topic_id == after["topic_id"], F.lit(True)), after["end_offset"])
@@ -133,7 +134,7 @@ def _resume_columns(max_look_delay_s: float | None) -> dict[str, Column]:
         .when(begin.isNotNull(), str(ResumeOutcome.COMMITTED))
         .otherwise(str(ResumeOutcome.UNKNOWN))
     )
-    waiting = F.coalesce(F.try_subtract(end, committed), F.when(committed < 0, F.lit(MOST_LAG)))  # greatest passes over what is left null
+    waiting = F.coalesce(F.try_subtract(end, committed), F.when(committed < 0, F.lit(MOST_LAG)))  # greatest ignores a null
     lag = F.when(committed.isNotNull() & end.isNotNull(), F.greatest(waiting, F.lit(0).cast("bigint")))
     known, delay_ms, is_bound = _end_offset_columns(end, lag, max_look_delay_s)
     values = (committed, begin, end, outcome, known, _committed("committed_at"), delay_ms, is_bound)
@@ -141,9 +142,9 @@ def _resume_columns(max_look_delay_s: float | None) -> dict[str, Column]:
 
 
 def _rate() -> Column:
-    """Return how fast the log grew from the look before the moment to the one after it, in millionths of a record a second.
+    """Return how fast the log grew between the metadata snapshots before and after the moment, in millionths of a record per second.
 
-    Null where one of them is missing, or saw another topic of the name, or a shorter log, or one that cannot be.
+    Null if one of them is missing, or has another topic of the name, or a shorter log, or an impossible one.
     """
     before, after = F.col("before"), F.col("after")
     growth = F.when(before["topic_id"].eqNullSafe(after["topic_id"]), F.try_subtract(after["end_offset"], before["end_offset"]))
@@ -160,24 +161,28 @@ def resolve_resume_offsets(
     stage: Stage,
     max_look_delay_s: float | None = None,
 ) -> DataFrame:
-    """Return the moments with where the partition was read on, and how fast it grew.
+    """Return the moments with the resume offset of their partition, and how fast its log grew.
 
-    The outcome is ``committed`` when the commit is not below where the log began; ``reset_out_of_range`` when it is, or when the log ended
-    before it, at a look since the commit and in the same topic; ``reset_none`` when the group is known to have no commit, from a tombstone,
-    from a source that says so, or since its part of ``__consumer_offsets`` was read from the first record on; else ``unknown``. A commit
-    ahead of a look before it is none out of range: the log had grown since.
+    The outcome is one of:
 
-    Added columns: the resume columns, ``rate`` (millionths of a record a second), ``end_from`` (from when on a look tells where the log
-    ended: the moment, or the time of the last commit if that is later). Lag is null where no later look tells the end of the log;
-    by a look that is later than the moment it is an upper bound, since records may have come in between.
+    * ``committed``: the commit is not below the beginning of the log.
+    * ``reset_out_of_range``: it is below, or above the end of the log in a metadata snapshot since the commit, for the same topic. A
+      commit above the end in an earlier metadata snapshot is not out of range, because the log had grown since.
+    * ``reset_none``: the group is known to have no commit: by a tombstone, by a source that says so, or because its partition of
+      ``__consumer_offsets`` was read from the first record.
+    * ``unknown``: anything else.
+
+    Added columns: the resume columns, ``rate`` (millionths of a record per second), ``end_from`` (the time from which on a metadata
+    snapshot gives the end of the log: the moment, or the time of the last commit if that is later). Lag is null without such a metadata
+    snapshot. It is an upper bound if that is later than the moment, because records may have arrived in between.
 
     Args:
-        moments: rows of ``PARTITION_AT_KEY`` and others, which stay.
-        commits: rows of ``offset_snapshots``: at least all of these groups.
+        moments: the columns of ``PARTITION_AT_KEY``, and others, which stay.
+        commits: rows of ``offset_snapshots``: at least all rows of these groups.
         looks: rows of ``topic_snapshots``.
         complete: as ``complete_groups`` returns them.
-        stage: keeps rows that are needed more than once: plans that repeat what leads to them take longer to make than to run.
-        max_look_delay_s: by a look that is later than the moment by more seconds no lag is told; None for any look.
+        stage: stores rows that are needed more than once: a plan that repeats their computation takes longer to build than to run.
+        max_look_delay_s: lag is null if its metadata snapshot is later than the moment by more seconds; None: no limit.
     """
     known = complete.select(*GROUP_KEY, F.lit(True).alias("known"))
     asked = (
@@ -189,35 +194,35 @@ def resolve_resume_offsets(
 
 
 def of_groups_in(rows: DataFrame, commits: DataFrame) -> DataFrame:
-    """Return the commits of the groups that some staged rows are of."""
+    """Return the commits of the groups of some materialized rows."""
     return commits.join(rows.select(*GROUP_KEY).distinct(), list(GROUP_KEY), "left_semi")
 
 
 def moments_of(movements: DataFrame) -> DataFrame:
-    """Return the moments at which movements gave partitions to somebody."""
+    """Return the moments at which movements gave a partition to an owner."""
     return movements.where("member_id IS NOT NULL").select(*PARTITION_AT_KEY).distinct()
 
 
 def with_resumption(movements: DataFrame, answered: DataFrame) -> DataFrame:
-    """Return movements with the columns that say where reading goes on; all null where nobody holds the partition.
+    """Return movements with the resume columns; all null if nobody owns the partition now.
 
     Args:
-        movements: their own resume columns are disregarded.
-        answered: ``resolve_resume_offsets`` to their moments, and perhaps to others.
+        movements: their own resume columns are ignored.
+        answered: ``resolve_resume_offsets`` for their moments, and maybe for others.
     """
     bare, resumed = movements.drop(*RESUME_COLUMNS), answered.select(*PARTITION_KEY, "position", *RESUME_COLUMNS)
-    # One row of a generation may give the partition to somebody, and that of another basis to nobody.
+    # A row of one basis may give the partition to an owner, and a row of another basis to nobody.
     values = {name: F.when(F.col("member_id").isNotNull(), F.col(name)) for name in RESUME_COLUMNS}
     return join_hashed(bare, resumed, [*PARTITION_KEY, "position"], "left").withColumns(values).select(*movements.columns)
 
 
 def differs_from_stored(columns: Iterable[str]) -> Column:
-    """Return whether one of the columns differs from what is stored, in the column ``stored_`` of its name."""
+    """Return whether one of the columns differs from its stored value, which is in the column ``stored_<name>``."""
     return ~reduce(Column.__and__, [F.col(name).eqNullSafe(F.col(f"stored_{name}")) for name in columns])
 
 
 def refresh(context: RunContext, news: NewCommits) -> None:
-    """Ask stored movements of earlier runs again, where commits or looks have landed since that concern them."""
+    """Update movements of earlier runs that newly landed commits or topic metadata affect."""
     warehouse = context.warehouse
     stored = news.rows_to_ask(context, MOVEMENTS.name)
     moment = F.greatest("observed_at", "committed_at")
@@ -239,4 +244,4 @@ def refresh(context: RunContext, news: NewCommits) -> None:
         return
     count = warehouse.delete(MOVEMENTS.name, changed.select(*MOVEMENTS.key), MOVEMENTS.key)
     warehouse.append(MOVEMENTS.name, changed)
-    logger.info("%d movements of earlier runs are told more of by commits or looks of since", count)
+    logger.info("updated %d movements of earlier runs from newly landed commits or topic metadata", count)

@@ -1,7 +1,7 @@
-"""Auditing: ``solutions``, snapshots, topics, commits, ``assignments`` -> ``generation_audits``, ``movements``, ``findings``.
+"""The stage ``audit``: solutions, snapshots, topics, commits, assignments -> ``generation_audits``, ``movements``, ``findings``.
 
-Incremental: of a group with new solutions everything from the first of them on is audited; older generations are read again only as far
-back as something was still being handed over, or a member left that may have come back. Findings look back as far as the latter.
+Incremental: a group with new solutions is audited from the first of them on. Older generations are read again only as far back as
+partitions were withheld, or as a member left that may have come back. Findings look back as far as the second.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def _is_self_contained() -> Column:
 
 
 def self_contained_generations(audits: DataFrame) -> DataFrame:
-    """Return the places of the generations that tell all that later ones are compared with, whenever those come.
+    """Return the positions of the generations that have all that later generations are compared with.
 
-    Nothing is withheld in them; no strategy is without a result, so that an older one would be its last; and they have members, since
-    an empty generation does not tell which assignor the group had.
+    Nothing is withheld in them. Each strategy has a result, else its last result would be in an older generation. And they have members,
+    because an empty generation does not show the assignor of the group.
     """
     return (
         audits.groupBy(*GENERATION_KEY)
@@ -64,10 +64,10 @@ def self_contained_generations(audits: DataFrame) -> DataFrame:
 
 
 def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> DataFrame:
-    """Return the groups with solutions newer than ``consumed``: where these begin, and where reading has to.
+    """Return the groups with solutions newer than ``consumed``: where these begin, and from where on to read.
 
-    Rows: (cluster_id, group_id). ``read_from`` is the last of ``self_contained_generations`` before them, -1 where there is none; or, if
-    that is earlier, the generation before the first from which a member that left may be back: before what is ``RETURN_MS`` older or less.
+    Rows: (cluster_id, group_id). ``read_from`` is the last of ``self_contained_generations`` before them, -1 if there is none. It is the
+    generation before those that are at most ``RETURN_MS`` older, if that is earlier: a member that left in one of these may be back.
     """
     begins = (
         solutions.where(F.col("run_sequence") > consumed)
@@ -87,15 +87,15 @@ def audited_groups(solutions: DataFrame, audits: DataFrame, consumed: int) -> Da
             F.min(F.when(F.col("precedes_recent"), F.col("position"))).alias("recent_from"),
         )
     )
-    read_from = F.least(F.coalesce("self_contained_from", F.lit(-1)), "recent_from")  # least passes over a null
+    read_from = F.least(F.coalesce("self_contained_from", F.lit(-1)), "recent_from")  # least ignores a null
     return begins.join(starts, list(GROUP_KEY), "left").select(*GROUP_KEY, "first_position", read_from.alias("read_from"))
 
 
 def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
-    """Return everything the audit reads, in the order in which it reads it: each snapshot, then its solutions.
+    """Return all rows that the audit reads, in its order: each snapshot, then its solutions.
 
-    One shuffle brings a group's rows together; the workers carry the open group from batch to batch. ``first_position`` is
-    null on rows of other kinds than snapshots.
+    One shuffle brings a group's rows together; the workers keep the open group from batch to batch. ``first_position`` is null in
+    rows that are not snapshots.
 
     Args:
         groups: see ``audited_groups``; None for everything, as in the first run.
@@ -149,7 +149,7 @@ def history_rows(warehouse: Warehouse, groups: DataFrame | None) -> DataFrame:
 
 
 def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
-    """Delete the audits, movements and findings that are made anew."""
+    """Delete the audits, movements and findings that are computed again."""
     audits = warehouse.read(GENERATION_AUDITS.name)
     stale = audits.join(groups, list(GROUP_KEY)).where(F.col("position") >= F.col("first_position")).select(*GENERATION_KEY).distinct()
     stale = warehouse.materialize("stale_audits", stale)
@@ -160,13 +160,13 @@ def _forget(warehouse: Warehouse, groups: DataFrame) -> None:
 
 
 def with_pauses(observed: DataFrame) -> DataFrame:
-    """Return observed audits with ``follow_up_ms`` and ``pause_partition_ms``, which the next generation of the same incarnation tells.
+    """Return observed audits with ``follow_up_ms`` and ``pause_partition_ms``, from the next generation of the same incarnation.
 
-    Nulls: ``follow_up_ms`` where the next one is no follow-up; ``pause_partition_ms`` where something has no owner and no next generation
-    is known. By the records' times; a record with an earlier time than the one before it ends a pause at once.
+    Nulls: ``follow_up_ms`` if the next one is no follow-up; ``pause_partition_ms`` if a partition has no owner and no next generation is
+    known. Times are those of the records. A pause is 0 if the next record has an earlier time.
 
     Args:
-        observed: consecutive generations of each group, one row a generation.
+        observed: consecutive generations of each group, one row per generation.
     """
     in_order = Window.partitionBy(*GROUP_KEY).orderBy("position")
     succeeds = F.lead("previous_generation").over(in_order).isNotNull()
@@ -186,9 +186,9 @@ PAUSES = ("follow_up_ms", "pause_partition_ms")
 
 
 def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | None) -> DataFrame | None:
-    """Write the audits that were made; and again the one before them, of each group in which they changed what it tells of its pauses.
+    """Write the new audits, and again the audit before them if they change its pauses.
 
-    Returns the keys of the latter; None when there are none.
+    Returns the keys of those written again; None if there are none.
     """
     warehouse, name = context.warehouse, GENERATION_AUDITS.name
     is_observed = F.col("basis") == str(Basis.OBSERVED)
@@ -211,7 +211,7 @@ def _append_audits(context: RunContext, audits: DataFrame, groups: DataFrame | N
 
 
 def run(context: RunContext) -> StageResult:
-    """Audit what has been assigned since the last time, and see to older movements that new commits or looks tell more of."""
+    """Audit newly computed solutions, and update older rows that new commits or topic metadata affect."""
     consumed, rewritten = context.unread(SOLUTIONS.name), None
     if consumed is not None:
         rewritten = _audit(context, consumed)
@@ -231,7 +231,7 @@ def run(context: RunContext) -> StageResult:
 
 
 def _audit(context: RunContext, consumed: int) -> DataFrame | None:
-    """Audit new solutions; return as ``_append_audits`` does."""
+    """Audit new solutions; return the keys that ``_append_audits`` returns."""
     warehouse, groups = context.warehouse, None
     if not warehouse.is_empty(GENERATION_AUDITS.name):
         audits = warehouse.read(GENERATION_AUDITS.name)

@@ -1,4 +1,4 @@
-"""Worker functions of auditing: generations compared, and findings put into words.
+"""Worker functions of the stage ``audit``: they compare generations and write findings.
 
 Each is a module-level function over an iterator of batches. Workers import neither pydantic nor great_expectations.
 """
@@ -32,21 +32,21 @@ from schemas.staging import AUDITED_ROWS, FOUND_ROWS, PLACED_GROUPS
 
 
 def audit_history(batches: Batches, offsets_partition_counts: dict[str, int], limits: WorkerLimits) -> Batches:
-    """Audit the rows of ``jobs.audit.run.history_rows``; a group's rows come one after another, in one partition.
+    """Audit the rows of ``jobs.audit.run.history_rows``. The rows of a group follow one another in one partition.
 
     Args:
-        offsets_partition_counts: cluster id -> partition count of ``__consumer_offsets``; the record's own partition counts elsewhere.
-        limits: what a worker may use.
+        offsets_partition_counts: cluster id -> partition count of ``__consumer_offsets``; else the partition of the record is used.
+        limits: limits of a worker.
 
     Raises:
-        GroupFailedError: anything unexpected, with the cluster, group and generation it happened in.
+        GroupFailedError: any unexpected error, with its cluster, group and generation.
     """
     with Guard(limits) as guard:
         yield from to_batches(_audited_rows(batches, offsets_partition_counts, guard), to_arrow_schema(AUDITED_ROWS), 2_000)
 
 
 def put_groups_on_coordinators(batches: Batches, offsets_partition_counts: dict[str, int]) -> Batches:
-    """Tell for groups of clusters whose number of partitions of ``__consumer_offsets`` is known which of them holds each."""
+    """Yield the partition of ``__consumer_offsets`` of each group whose cluster has a known partition count of it."""
     rows = (
         {**row, "offsets_partition": coordinator_partition(row["group_id"], offsets_partition_counts[row["cluster_id"]])}
         for batch in batches
@@ -69,7 +69,7 @@ def _audit_group(of_group: Iterable[Any], offsets_partition_counts: dict[str, in
         solved: list[StoredSolution]
         snapshot, *solved = of_snapshot
         if not solved:
-            continue  # of a group that is left out of audits
+            continue  # of a group that is not audited
         try:
             yield from _audit_snapshot(audit, history, snapshot, solved, offsets_partition_counts)
         except Exception as error:
@@ -113,7 +113,7 @@ def _audit_snapshot(
 
 def _verdict_columns(observed: StoredSolution, figures: Audit, generation: AuditedGeneration, audits: list[Audit]) -> dict[str, Any]:
     if figures.balance is None or not figures.is_settled or not generation.evidence.has_subscriptions:
-        return {}  # what members could be given is known by their subscriptions alone
+        return {}  # only subscriptions show what members could be given
     alternatives = [
         Alternative(solution.strategy, audit.balance, audit.violations)
         for solution, audit in zip(generation.solutions, audits, strict=True)
@@ -133,7 +133,7 @@ def _verdict_columns(observed: StoredSolution, figures: Audit, generation: Audit
 
 
 def find_in_commits(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Put what rows of ``COMMIT_FACTS`` tell into words: rows of ``FOUND_ROWS``."""
+    """Yield the findings of rows of ``COMMIT_FACTS``, as rows of ``FOUND_ROWS``."""
     rows = (row for batch in batches for row in batch.to_pylist())
     yield from to_batches(chain.from_iterable(map(_commit_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
 
@@ -149,7 +149,7 @@ def _commit_findings(row: CommitFactsRow) -> Iterator[FoundRow]:
 
 
 def find_in_looks(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Put what rows of ``GROWTH_FACTS`` tell into words: rows of ``FOUND_ROWS``."""
+    """Yield the findings of rows of ``GROWTH_FACTS``, as rows of ``FOUND_ROWS``."""
     rows = (row for batch in batches for row in batch.to_pylist())
     yield from to_batches(chain.from_iterable(map(_growth_findings, rows)), to_arrow_schema(FOUND_ROWS), 2_000)
 
@@ -184,11 +184,11 @@ def _finding_rows(row: GenerationRow, found: Iterable[Finding]) -> Iterator[Foun
 
 
 class RepeatedKeyError(RuntimeError):
-    """A table holds two rows of one key."""
+    """A table has two rows with one key."""
 
 
 def _refuse_repeats(row: StoredSnapshot, solved: list[StoredSolution]) -> None:
-    """Check that the key of every row that is read is there once: the snapshot's, its solutions'."""
+    """Check that the key of the snapshot, and of each solution, occurs once."""
     keys = Counter((other["row_order"], other["basis"], other["strategy"]) for other in solved)
     (repeated, count), *_ = keys.most_common(1)
     if row["row_order"] != 0 or repeated[0] == 0 or count > 1:
@@ -196,7 +196,7 @@ def _refuse_repeats(row: StoredSnapshot, solved: list[StoredSolution]) -> None:
 
 
 TARGET_COLUMNS = ("reconciled_at", "epoch_at", "is_superseded")
-"""What a snapshot of a consumer-protocol group tells of its target besides."""
+"""Further columns on the target of a consumer-protocol group's snapshot."""
 DIFFERENCE_COLUMNS = (*(one.name for one in fields(Difference) if one.name not in ("movements", "withheld")), "movement_count")
 BALANCE_COLUMNS = tuple(one.name for one in fields(Balance))
 BOUND_COLUMNS = ("least_movement_count", "avoidable_movement_count", "least_spread", "is_lower_bound")

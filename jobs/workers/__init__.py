@@ -1,1 +1,1 @@
-"""What crosses to Spark's Python workers, and what guards them there."""
+"""Data that is sent to Spark's Python workers, and the limits of workers."""

@@ -1,4 +1,4 @@
-"""Rows and the Arrow batches in which workers get them and hand them back."""
+"""Rows, and the Arrow batches in which workers receive and return them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def to_batches(rows: Iterable[Mapping[str, Any]], schema: pa.Schema, size: int) 
 
 
 def table_of(rows: Rows, make: Callable[[Rows], Table]) -> Table:
-    """Return what ``make`` makes of rows.
+    """Return the table that ``make`` makes of rows.
 
     Raises:
-        GroupFailedError: it cannot, for one of them; says which, since rows of many groups go into one table.
+        GroupFailedError: it fails on one of them. The message names the row, because a table has rows of many groups.
     """
     try:
         return make(rows)
@@ -54,7 +54,7 @@ def table_of(rows: Rows, make: Callable[[Rows], Table]) -> Table:
 
 
 def _where(row: Mapping[str, Any]) -> str:
-    """Return where a row belongs, which it tells itself, or a row within it."""
+    """Return the keys of a row, from its own columns or from a row inside it, as text for messages."""
     inner = [value for value in row.values() if isinstance(value, dict)]
     values = {name: one[name] for one in (*inner, row) for name in _ROW_KEYS if one.get(name) is not None}
     return ", ".join(f"{name.removesuffix('_id')} {values[name]}" for name in _ROW_KEYS if name in values) or "a row without a place"

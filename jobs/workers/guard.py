@@ -1,8 +1,8 @@
-"""What a Spark worker does about a group that would take it down: one that needs all the memory, never ends, or ends the process.
+"""Protection of a Spark worker from a group that needs all the memory, never ends, or ends the process.
 
-Spark tries a task again when its worker dies, but whatever killed the first worker kills the next, and after the last try all that is
-left is "worker exited unexpectedly": one group of a hundred thousand has stopped the run, and nobody knows which. So a second try is
-a careful one: each group is computed in a process of its own, whose end the worker lives to tell.
+Spark repeats a task when its worker dies, but the same group kills the next worker too. After the last try the message is only "worker
+exited unexpectedly": one group of a hundred thousand has stopped the run, and nobody knows which. So a second try computes each group in
+a process of its own. The worker survives the end of that process and can name the group.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Input = TypeVar("Input")
 Row = TypeVar("Row")
 
 ROWS_AT_ONCE = 200
-"""Rows that a group's own process hands over together, and sooner when it is slow."""
+"""Rows that a group's own process sends together. A slow process sends fewer."""
 HAND_OVER_SECONDS = 1.0
-_FORK = multiprocessing.get_context("fork")  # the child has to know what the worker knows: functions, settings, the rows read so far
+_FORK = multiprocessing.get_context("fork")  # the child needs the worker's functions, settings and the rows read so far
 
 
 @dataclass(frozen=True)
 class WorkerLimits:
-    """What one worker may use; plain values, since they travel with every task.
+    """Limits of one worker: plain values, because every task carries them.
 
     Attributes:
-        memory_mb: MiB of address space beyond what the worker has when its task begins.
-        idle_timeout_s: seconds that may pass without a row.
+        memory_mb: MiB of address space in addition to those at the start of the task.
+        idle_timeout_s: the most seconds without a row.
     """
 
     memory_mb: int
@@ -46,23 +46,23 @@ class WorkerLimits:
 
 
 class GroupFailedError(RuntimeError):
-    """A group could not be computed; says which, and what happened."""
+    """A group could not be computed; the message has the group and the reason."""
 
 
 def out_of_memory(memory_mb: int) -> str:
-    """Return what a MemoryError in a worker means."""
+    """Return the message for a MemoryError in a worker."""
     return f"out of memory: it takes more than the {memory_mb} MiB that workers.memory_mb allows"
 
 
 class DecodingFailedError(RuntimeError):
-    """Records could not be decoded; says where they are, and what happened."""
+    """Records could not be decoded; the message has their place and the reason."""
 
 
 @contextmanager
 def limited_memory(memory_mb: int) -> Iterator[None]:
-    """Let this process take so many MiB beyond what it has, and no more: an allocation that would raises MemoryError.
+    """Let this process allocate at most so many MiB more; an allocation beyond raises MemoryError.
 
-    Needs Linux; never lifts a bound that Spark has set (``spark.executor.pyspark.memory``).
+    Needs Linux. It never raises a limit that Spark has set (``spark.executor.pyspark.memory``).
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     statm = Path("/proc/self/statm")
@@ -77,10 +77,10 @@ def limited_memory(memory_mb: int) -> Iterator[None]:
 
 
 class Guard:
-    """Holds one task to its limits, as a context manager around all that it does.
+    """Applies the limits to one task: a context manager around all its work.
 
-    A worker that makes no row for ``idle_timeout_s`` ends itself, with its stack on stderr, so that Spark tries the task again. Memory is
-    bound as ``limited_memory`` does.
+    A worker that yields no row for ``idle_timeout_s`` ends itself, with its stack on stderr, so that Spark repeats the task. Memory is
+    limited by ``limited_memory``.
     """
 
     def __init__(self, limits: WorkerLimits) -> None:
@@ -104,19 +104,19 @@ class Guard:
         """Yield the rows of one group.
 
         Args:
-            where: names the group in messages.
-            inputs: what belongs to the group; on a second try read to its end first, since a child must not read from the JVM.
-            work: makes rows of it.
+            where: name of the group for messages.
+            inputs: rows of the group; a second try first reads them all, because a child must not read from the JVM.
+            work: yields the results.
 
         Raises:
-            GroupFailedError: anything unexpected; on a second try also that the group's process ended, or had to be ended.
+            GroupFailedError: any unexpected error; on a second try also the end of the group's process, by itself or by the limit.
         """
         try:
             if self._is_careful:
                 yield from self._in_own_process(where, partial(work, list(inputs)))
                 return
             for row in work(inputs):
-                if time.monotonic() - self._armed_at > self._limits.idle_timeout_s / 10:  # arming starts a thread: not for every row
+                if time.monotonic() - self._armed_at > self._limits.idle_timeout_s / 10:  # arming starts a thread, so not for every row
                     self._arm()
                 yield row
         except GroupFailedError:
@@ -125,7 +125,7 @@ class Guard:
             raise GroupFailedError(f"{where}: {self.explain(error)}") from error
 
     def explain(self, error: Exception) -> str:
-        """Return what an error in a worker means."""
+        """Return the message for an error in a worker."""
         if isinstance(error, MemoryError):
             return out_of_memory(self._limits.memory_mb)
         return f"{type(error).__name__}: {error}"
@@ -143,7 +143,7 @@ class Guard:
             while True:
                 if not reader.poll(self._limits.idle_timeout_s):
                     raise GroupFailedError(
-                        f"{where}: no result for {self._limits.idle_timeout_s:g} s; raise workers.idle_timeout_s if it only needs longer"
+                        f"{where}: no result for {self._limits.idle_timeout_s:g} s; raise workers.idle_timeout_s if it needs longer"
                     )
                 rows, failure, is_done = reader.recv()
                 if failure is not None:
@@ -151,11 +151,11 @@ class Guard:
                 yield from rows
                 if is_done:
                     return
-        except (EOFError, OSError):  # the latter where it ended in the middle of what it sent
+        except (EOFError, OSError):  # OSError if it ended in the middle of a message
             child.join()
             end = _name_of_end(child.exitcode)
             raise GroupFailedError(
-                f"{where}: its process ended with {end}, perhaps for want of memory on its machine, or through an assignor of your own"
+                f"{where}: its process ended with {end}; its machine may have too little memory, or an assignor of your own ended it"
             ) from None
         finally:
             child.kill()
@@ -164,7 +164,7 @@ class Guard:
 
 
 def _hand_over(work: Callable[[], Iterator[Row]], explain: Callable[[Exception], str], writer: Connection) -> None:
-    """Send (rows, failure, is_done) until the work is done; in the group's own process."""
+    """Send (rows, failure, is_done) until the work is done; runs in the group's own process."""
     rows: list[Row] = []
     sent_at = time.monotonic()
     try:
@@ -181,6 +181,6 @@ def _hand_over(work: Callable[[], Iterator[Row]], explain: Callable[[Exception],
 
 def _name_of_end(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
-        names = {one.value: one.name for one in signal.Signals}  # real-time signals have numbers alone
+        names = {one.value: one.name for one in signal.Signals}  # real-time signals have only numbers
         return f"signal {names.get(-exit_code, -exit_code)}"
     return f"exit code {exit_code}"

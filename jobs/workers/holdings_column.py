@@ -1,12 +1,12 @@
-"""The column ``solutions.holdings``: what the members of one solution hold, packed into bytes.
+"""The column ``solutions.holdings``: the partitions of all members of one solution, packed into bytes.
 
-A row a member would cost a hundred times as much to write, to shuffle and to read again. Topics stand there as their places in the
-generation's row of ``generation_topics``, members in the order of the snapshot's: the bytes tell nothing without these two.
+One row per member would cost a hundred times as much to write, to shuffle and to read. A topic is an index into the generation's row of
+``generation_topics``, and members have the order of the snapshot. The bytes cannot be read without these two.
 
-Layout, little-endian: the width of a number in bytes (1, 2 or 4, one byte); how many members, topics and entries there are (4 bytes each);
-then signed numbers of that width: each topic's place, each member's number of entries, each entry's topic among these topics, each entry's
-number of partitions, all partitions. An entry is what one member was given of one topic. Names of topics that the generation does not
-list follow as a JSON list; their places begin behind those of the listed ones.
+Layout, little-endian: the width of a number in bytes (1, 2 or 4, one byte); the counts of members, topics and entries (4 bytes each); then
+signed numbers of that width: the index of each topic, the number of entries of each member, the topic of each entry (an index into these
+topics), the number of partitions of each entry, all partitions. An entry is the partitions of one member and one topic. Names of topics
+that the generation does not list follow as a JSON list; their indexes begin after those of the listed ones.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from assignors.generation.holdings import Holdings
 
 _HEADER = struct.Struct("<BIII")
 _WIDTHS = ((1, 2**7), (2, 2**15), (4, 2**31))
-"""Bytes of a number -> what its absolute value is below."""
+"""Bytes of a number -> the limit that its absolute value is below."""
 
 GivenLists = tuple[Sequence[str], Sequence[Sequence[int]]]
-"""What one member was given: topics, and for each of them its partitions, as ``packing.group_by_topic`` returns them."""
+"""Partitions of one member: topics, and the partitions of each topic, as ``packing.group_by_topic`` returns them."""
 
 
 class TornHoldingsError(ValueError):
-    """Bytes of ``solutions.holdings`` that are not what ``pack_holdings`` has made for this generation."""
+    """Bytes of ``solutions.holdings`` that ``pack_holdings`` has not made for this generation."""
 
 
 def pack_holdings(given: Iterable[GivenLists], listed_topics: Sequence[str]) -> bytes:
-    """Return what members hold as bytes.
+    """Return the partitions of all members as bytes.
 
     Args:
-        given: for each member of the snapshot, in its order, what it was given.
+        given: the partitions of each member, in the order of the snapshot.
         listed_topics: the topics of the generation, in the order of ``generation_topics``.
     """
     topic_numbers = {topic: number for number, topic in enumerate(listed_topics)}
@@ -60,15 +60,15 @@ def pack_holdings(given: Iterable[GivenLists], listed_topics: Sequence[str]) -> 
 
 
 def unpack_holdings(packed: bytes, member_ids: Sequence[str], listed_topics: Sequence[str]) -> Holdings:
-    """Return what ``pack_holdings`` has packed, with the members' names.
+    """Return the partitions that ``pack_holdings`` packed, with the members' ids.
 
     Raises:
-        TornHoldingsError: the bytes are of another generation, or damaged.
+        TornHoldingsError: the bytes belong to another generation, or are damaged.
     """
     try:
         width, member_count, topic_count, entry_count = _HEADER.unpack_from(packed)
         if member_count != len(member_ids):
-            raise TornHoldingsError(f"expected holdings of {len(member_ids)} members, found them of {member_count}")
+            raise TornHoldingsError(f"expected holdings of {len(member_ids)} members, found holdings of {member_count}")
         head = topic_count + member_count + 2 * entry_count
         numbers = np.frombuffer(packed, f"<i{width}", head, _HEADER.size).astype(np.int64)
         at = _HEADER.size + head * width
@@ -76,7 +76,7 @@ def unpack_holdings(packed: bytes, member_ids: Sequence[str], listed_topics: Seq
             numbers, (topic_count, topic_count + member_count, head - entry_count)
         )
         if head and numbers.min() < 0:
-            raise TornHoldingsError("expected counts and places in holdings, found a number below 0")
+            raise TornHoldingsError("expected counts and indexes in holdings, found a number below 0")
         partition_count = int(lengths.sum())
         partitions = np.frombuffer(packed, f"<i{width}", partition_count, at).astype(np.int64)
         rest = packed[at + partition_count * width :]

@@ -1,4 +1,4 @@
-"""Worker functions that pack what members hold into bytes, and unpack it."""
+"""Worker functions that pack and unpack the column ``solutions.holdings``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from schemas.staging import PACKED_ROWS, UNPACKED_ROWS
 
 
 def unpack_solutions(batches: Iterable[pa.RecordBatch], *, passes_over_torn: bool = False) -> Batches:
-    """Unpack the holdings of solutions, each in a row with its members and its generation's topics: rows of ``UNPACKED_ROWS``.
+    """Unpack the holdings of solutions. A row has a solution with its members and its generation's topics; results are ``UNPACKED_ROWS``.
 
     Args:
-        passes_over_torn: leave out solutions whose holdings cannot be read.
+        passes_over_torn: leave out solutions with unreadable holdings.
 
     Raises:
-        GroupFailedError: some cannot be read.
+        GroupFailedError: holdings cannot be read.
     """
     rows = (unpacked for batch in batches for row in batch.to_pylist() for unpacked in _unpacked(row, passes_over_torn))
     yield from to_batches(rows, to_arrow_schema(UNPACKED_ROWS), 2_000)
@@ -42,7 +42,7 @@ def _unpacked(row: dict[str, Any], passes_over_torn: bool) -> Iterator[dict[str,
 
 
 def pack_solutions(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Pack what members hold by solutions, each in a row with its members and its generation's topics: rows of ``PACKED_ROWS``."""
+    """Pack the partitions of members. A row has a solution with its members and its generation's topics; results are ``PACKED_ROWS``."""
     yield from to_batches((_packed(row) for batch in batches for row in batch.to_pylist()), to_arrow_schema(PACKED_ROWS), 2_000)
 
 

@@ -1,7 +1,7 @@
-"""Rows <-> problems: a group's pending generations as chunks of parallel arrays, and back.
+"""Snapshots as chunks of parallel arrays for workers, and back.
 
-Arrays are flat: a count says how many of the following values belong to a generation, a member, a topic. Nested structs cost the
-workers several times as much to read.
+Arrays are flat: a count gives the number of values that belong to a generation, a member or a topic. Nested structs cost the workers
+several times as much to read.
 """
 
 from __future__ import annotations
@@ -62,21 +62,21 @@ SNAPSHOT_FIELDS = (
     "topics",
     *(f"{name}{part}" for name in ("owned", "assigned") for part in ("_entry_counts", "_topics", "_counts", "_partitions")),
 )
-"""Columns of a packed chunk that hold its snapshots; one value a generation, a member, a list entry, or a partition."""
+"""Columns of a packed chunk with its snapshots; one value per generation, member, list entry or partition."""
 
 
 def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
-    """Return one row a snapshot with its members as parallel arrays, and the other columns named."""
+    """Return one row per snapshot with its members as parallel arrays, and the other named columns."""
     member = F.col("members")
     columns: dict[str, Column] = {
         "observed_at_ms": F.unix_millis("observed_at"),
         "joined_at_ms": F.coalesce(F.unix_millis("joined_at"), F.unix_millis("observed_at")),
         "member_count": F.size("members"),
-        "has_subscriptions": F.coalesce("has_subscriptions", F.lit(True)),  # rows of before there was such a source
+        "has_subscriptions": F.coalesce("has_subscriptions", F.lit(True)),  # older rows have a null
         "is_generation_inferred": F.coalesce("is_generation_inferred", F.lit(False)),
         "batched_epoch_count": F.coalesce("batched_epoch_count", F.lit(0)),
         **{f"members_{name}": member[name] for name in MEMBER_FIELDS},
-        # A null among integers would turn a numpy array, and every other value with it, into floats.
+        # A null among integers would turn all values of a numpy array into floats.
         **{f"members_{name}": F.transform(member[name], lambda number: F.coalesce(number, F.lit(ABSENT))) for name in NULLABLE_NUMBERS},
         "members_topics_count": F.transform(member["topics"], F.size),
         "topics": F.flatten(member["topics"]),
@@ -91,14 +91,14 @@ def flatten_snapshots(snapshots: DataFrame, *others: str) -> DataFrame:
 
 
 FEWEST_SPREAD, MOST_SPREAD = 3, 64
-"""Partitions of a shuffle that ``spread_groups`` keeps apart: two are a small run's, and hundreds cost more than they save."""
+"""Range of shuffle partitions that ``spread_groups`` keeps: a small run has two, and hundreds cost more than they save."""
 
 
 def spread_groups(rows: DataFrame) -> DataFrame:
-    """Return rows with each group's in one partition, for workers: in as many as a shuffle has, where these are some dozens.
+    """Return rows with each group in one partition, for workers: in all partitions of a shuffle if these are some dozens.
 
-    Adaptive execution would merge them by their bytes. What a worker does with a group takes far longer than to send it there, so that the
-    last partition would keep one core busy while the others wait.
+    Adaptive execution would merge partitions by their bytes. But the work on a group takes far longer than its transfer, so the last
+    partition would keep one core busy while the others wait.
     """
     count = rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
     is_kept = count.isdecimal() and FEWEST_SPREAD <= int(count) <= MOST_SPREAD  # some platforms choose the number themselves
@@ -106,10 +106,10 @@ def spread_groups(rows: DataFrame) -> DataFrame:
 
 
 def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> DataFrame:
-    """Return one row a chunk: consecutive snapshots of one group, at most so many and about so many bytes.
+    """Return one row per chunk: consecutive snapshots of one group, at most ``max_generations`` and about ``max_bytes``.
 
-    Rows: (cluster_id, group_id, chunk); ``ordinal`` counts the group's snapshots before the chunk. Chunks of one group lie in one
-    partition. A worker carries the open group from row to row.
+    Rows: (cluster_id, group_id, chunk); ``ordinal`` counts the group's snapshots before the chunk. Chunks of one group are in one
+    partition. A worker keeps the open group from row to row.
     """
     in_order = Window.partitionBy(*GROUP_KEY).orderBy("position")
     size = 64 + F.size("members_member_id") * 200 + (F.size("topics") + F.size("owned_topics") + F.size("assigned_topics")) * 40
@@ -132,9 +132,10 @@ def pack_chunks(snapshots: DataFrame, max_generations: int, max_bytes: int) -> D
 
 
 def topic_runs(looks: DataFrame) -> DataFrame:
-    """Return one row a topic and run of consecutive looks that show it unchanged.
+    """Return one row per topic and run of consecutive metadata snapshots in which the topic is unchanged.
 
-    Rows: (cluster_id, topic, first_look); looks are numbered by time over the whole cluster, so that a gap is a look without the topic.
+    Rows: (cluster_id, topic, first_look). Metadata snapshots are numbered by time over the whole cluster, so that a gap is one without the
+    topic.
     """
     times = looks.select("cluster_id", "observed_at").distinct()
     numbered = times.withColumn("number", F.row_number().over(Window.partitionBy("cluster_id").orderBy("observed_at")) - 1)
@@ -155,10 +156,10 @@ RUN_FIELDS = ("topic", "first_look", "last_look", "partition_count", "topic_id",
 
 
 def runs_by_group(snapshots: DataFrame, runs: DataFrame, held_before: DataFrame | None = None) -> DataFrame:
-    """Return one row a group with the runs of all topics its snapshots name, as parallel arrays ``run_*``.
+    """Return one row per group with the runs of all topics that its snapshots name, as parallel arrays ``run_*``.
 
     Args:
-        held_before: (cluster_id, group_id, topics) that were held in the generation before the snapshots; None when there was none.
+        held_before: (cluster_id, group_id, topics) held in the generation before the snapshots; None if there is none.
     """
     entries = F.flatten(F.col("members.assigned"))
     names = F.array_union(F.flatten(F.col("members.topics")), entries["topic"])
@@ -210,7 +211,7 @@ def unpack_snapshots(chunk: Mapping[str, Sequence[Any]]) -> Iterator[tuple[Snaps
 
 
 def unpack_snapshot_row(row: Mapping[str, Any]) -> Snapshot:
-    """Return the snapshot in one row of ``flatten_snapshots``, whose strategy is called ``own_strategy``."""
+    """Return the snapshot in one row of ``flatten_snapshots``, with its strategy in ``own_strategy``."""
     chunk = {**row, **{name: [row[name]] for name in GENERATION_FIELDS}, "strategy": [row["own_strategy"]]}
     return next(unpack_snapshots(chunk))[0]
 
@@ -219,11 +220,11 @@ def unpack_generation(stored: StoredSnapshot, snapshot: Snapshot, solved: Sequen
     """Return a snapshot with its stored solutions, in their order.
 
     Args:
-        stored: row of the snapshot; it tells what replaying needs not know.
+        stored: row of the snapshot, with columns that a replay does not need.
         solved: rows of its solutions; the observed one has the topics.
 
     Raises:
-        TornHoldingsError: what the members of a solution hold is missing, or cannot be read.
+        TornHoldingsError: the holdings of a solution are missing or cannot be read.
     """
     observed = next(row for row in solved if row["basis"] == OBSERVED)
     racks = _racks_by_topic(observed["topic_racks"]) if observed["topic_racks"] else ()
@@ -234,7 +235,7 @@ def unpack_generation(stored: StoredSnapshot, snapshot: Snapshot, solved: Sequen
         partition_racks = racks[index] if index < len(racks) else None
         if count:
             topics[name] = Topic(count, partition_racks, topic_id)
-        elif name not in observed["uncertain_topics"]:  # of others no look tells that they are gone
+        elif name not in observed["uncertain_topics"]:  # for uncertain topics no metadata snapshot shows that they are gone
             gone.append(name)
     problem = GroupProblem(topics, snapshot.members)
     held = _held(solved, [member.member_id for member in snapshot.members], observed["topic_topic"])
@@ -258,24 +259,24 @@ def unpack_generation(stored: StoredSnapshot, snapshot: Snapshot, solved: Sequen
 
 @lru_cache(maxsize=1)
 def _racks_by_topic(text: str) -> tuple[tuple[tuple[str | None, ...], ...] | None, ...]:
-    """Return the racks of each topic's partitions; most generations of a group have those of the generation before, and share them."""
+    """Return the racks of each topic's partitions; most generations share those of the generation before."""
     return tuple(None if racks is None else tuple(map(tuple, racks)) for racks in json.loads(text))
 
 
 def _held(solved: Iterable[StoredSolution], member_ids: Sequence[str], listed_topics: Sequence[str]) -> Iterator[Holdings | None]:
-    """Yield what the members hold by each solution, None where it has no result; solutions that are alike share theirs."""
+    """Yield the holdings of each solution, None if it has no result; equal solutions share one object."""
     known: dict[bytes, Holdings] = {}
     for row in solved:
         packed = row["holdings"] if row["status"] in (SOLVED, CARRIED) else None
         if packed is None and row["status"] in (SOLVED, CARRIED):
-            raise TornHoldingsError(f"{row['basis']} {row['strategy']}: expected solutions.holdings beside the status {row['status']}")
+            raise TornHoldingsError(f"{row['basis']} {row['strategy']}: expected solutions.holdings for status {row['status']}, found null")
         if packed is not None and packed not in known:
             known[packed] = unpack_holdings(packed, member_ids, listed_topics)
         yield None if packed is None else known[packed]
 
 
 def owned_partitions_known(snapshot: Snapshot) -> bool:
-    """Return whether members that claim nothing are known to have given up what they held."""
+    """Return whether members without claims are known to have given up their partitions."""
     versions = snapshot.subscription_versions.values()
     return not snapshot.is_poll and (snapshot.strategy in SERVER_SIDE or all((version or 0) >= 1 for version in versions))
 
@@ -298,7 +299,7 @@ def _evidence(stored: StoredSnapshot, snapshot: Snapshot, observed: StoredSoluti
 
 
 def unpack_runs(row: Mapping[str, Any]) -> dict[str, list[TopicRun]]:
-    """Return the runs of each topic in a packed row; empty where the group's topics are in no look."""
+    """Return the runs of each topic in a packed row; empty if the group's topics are in no metadata snapshot."""
     by_topic: dict[str, list[TopicRun]] = {}
     if row["run_topic"] is None:
         return by_topic
@@ -310,7 +311,7 @@ def unpack_runs(row: Mapping[str, Any]) -> dict[str, list[TopicRun]]:
 
 
 def _values(column: Sequence[Any]) -> Sequence[Any]:
-    """Return a column of a pandas row as plain Python values: Spark hands arrays over as numpy's."""
+    """Return a column of a pandas row as plain Python values, since Spark passes numpy arrays."""
     return column.tolist() if hasattr(column, "tolist") else column
 
 
@@ -328,7 +329,7 @@ def _partition_lists(chunk: Mapping[str, Any], name: str) -> Iterator[tuple[Topi
 
 
 def group_by_topic(held: Iterable[TopicPartition]) -> tuple[list[str], list[list[int]]]:
-    """Return partitions as tables store them: topics by first appearance, and for each its partitions in list order."""
+    """Return partitions as tables store them: topics by first appearance, and the partitions of each in list order."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in held:
         by_topic.setdefault(topic, []).append(partition)
@@ -336,5 +337,5 @@ def group_by_topic(held: Iterable[TopicPartition]) -> tuple[list[str], list[list
 
 
 def is_fact_of_its_own(basis: str, conformance: str | None) -> bool:
-    """Return whether a solution tells of what happened: what the group had, or what its assignor would have given instead."""
+    """Return whether a solution always has rows of ``assignments``: observed, or recomputed and not exactly the observed one."""
     return basis == OBSERVED or (basis == RECOMPUTED and conformance != Conformance.EXACT.value)

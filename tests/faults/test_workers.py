@@ -92,8 +92,8 @@ def test_a_worker_that_always_dies_names_its_group(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert assign_with(function) == 1
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert f"cluster default, group {POISON}: its process ended with {end}" in told
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert f"cluster default, group {POISON}: its process ended with {end}" in last_line
     assert_nothing_is_published(tmp_path / "warehouse", landed)
 
 
@@ -117,8 +117,8 @@ def assert_nothing_is_published(warehouse: Path, landed: Path) -> None:
 @pytest.mark.slow
 def test_a_worker_has_so_much_memory_and_no_more(assign_with: Callable[..., int], tmp_path: Path) -> None:
     assert assign_with(fill_memory) == 0
-    told = {row["detail"] for row in rows(tmp_path / "warehouse", "solutions") if row["group_id"] == POISON and ":" in row["strategy"]}
-    assert told >= {"the assignor raised MemoryError: "}
+    details = {row["detail"] for row in rows(tmp_path / "warehouse", "solutions") if row["group_id"] == POISON and ":" in row["strategy"]}
+    assert details >= {"the assignor raised MemoryError: "}
 
 
 # -- the guard by itself
@@ -192,7 +192,7 @@ def test_process_that_dies_while_it_sends_names_its_group(sent: bytes, number: i
         os.kill(os.getpid(), number)
 
     monkeypatch.setattr("jobs.workers.guard._hand_over", hand_over)
-    with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=rf"^g: its process ended with signal {name}, perhaps for want"):
+    with Guard(LIMITS) as guard, pytest.raises(GroupFailedError, match=rf"^g: its process ended with signal {name}; its machine may have"):
         list(guard.compute("g", iter([1]), lambda numbers: iter(())))
 
 
@@ -241,28 +241,28 @@ OF_GROUPS = [pytest.param(fold_one, "fold", id="fold"), pytest.param(align_one, 
 @pytest.mark.usefixtures("second_try")
 @pytest.mark.parametrize(("run", "name"), OF_GROUPS)
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "message"),
     [
         pytest.param(kill, "its process ended with signal SIGKILL", id="killed"),
         pytest.param(sleep, "no result for 1 s", id="hung"),
     ],
 )
 def test_group_that_kills_a_landing_worker_is_named(
-    run: Callable[..., object], name: str, harm: Callable[..., object], told: str, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., object], name: str, harm: Callable[..., object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decode_udfs, name, harm)
-    with pytest.raises(GroupFailedError, match=f"^cluster c, group g: {told}"):
+    with pytest.raises(GroupFailedError, match=f"^cluster c, group g: {message}"):
         run(WorkerLimits(MEMORY_MB, 1))
 
 
 @pytest.mark.usefixtures("any_try")
 @pytest.mark.parametrize(("run", "name"), OF_GROUPS)
-@pytest.mark.parametrize(("harm", "told"), [(fill, "out of memory: it takes more than the 512 MiB"), (fail, "KeyError: 'x'")])
+@pytest.mark.parametrize(("harm", "message"), [(fill, "out of memory: it takes more than the 512 MiB"), (fail, "KeyError: 'x'")])
 def test_a_group_that_fails_in_landing_is_named(
-    run: Callable[..., object], name: str, harm: Callable[..., object], told: str, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., object], name: str, harm: Callable[..., object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decode_udfs, name, harm)
-    with pytest.raises(GroupFailedError, match=f"^cluster c, group g: {told}"):
+    with pytest.raises(GroupFailedError, match=f"^cluster c, group g: {message}"):
         run(LIMITS)
 
 
@@ -299,6 +299,6 @@ def test_landing_more_than_fits_names_the_file_and_publishes_nothing(
     (tmp_path / "large.ndjson").write_text(json.dumps(line, separators=(",", ":")) + "\n", encoding="utf-8")
     command = ("land", "--config", tmp_path / "settings.yaml", "--warehouse", tmp_path / "warehouse", "--input", tmp_path / "large.ndjson")
     assert make_tables(*command) == 1
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert "decoding large.ndjson, or what follows: out of memory: it takes more than the 64 MiB that workers.memory_mb allows" in told
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert "decoding large.ndjson, or what follows: out of memory: it takes more than the 64 MiB that workers.memory_mb allows" in last_line
     assert [row["status"] for row in rows(tmp_path / "warehouse", "runs")] == ["failed"]

@@ -69,7 +69,7 @@ def test_rows_are_printed_a_member_a_line(evenkeel, kept: Path, capfd: pytest.Ca
 @pytest.mark.parametrize("options", [["--expand", "nobody"], ["--cluster-id", "elsewhere", "--expand", "nobody"]])
 def test_expanding_an_unknown_group_names_it(evenkeel, kept: Path, options: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert evenkeel("assign", "--warehouse", kept, *options) == 2
-    assert "--expand: no results of group nobody; groups there are: " in capfd.readouterr().err
+    assert "--expand: no results for group nobody; groups with results are: " in capfd.readouterr().err
 
 
 def test_rows_of_an_older_warehouse_are_packed(spark: SparkSession, kept: Path, tmp_path: Path) -> None:

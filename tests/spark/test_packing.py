@@ -234,7 +234,7 @@ def test_a_repeated_generation_is_a_static_members_only_where_nothing_else_chang
 def test_a_result_whose_holdings_are_gone_is_not_taken_for_an_empty_one(status: str) -> None:
     (step,) = play(Replay(()), known(t=1), snapshot(1, {"a": "t0"}))
     stored, [solved] = stored_rows(step)
-    with pytest.raises(TornHoldingsError, match=f"expected solutions.holdings beside the status {status}"):
+    with pytest.raises(TornHoldingsError, match=f"expected solutions.holdings for status {status}, found null"):
         unpack_generation(stored, step.snapshot, [{**solved, "status": status, "holdings": None}])
 
 

@@ -49,7 +49,7 @@ def test_every_plug_in_has_its_row_and_status(warehouse: Path) -> None:
     by_place = {(row["position"], row["strategy"]): row["detail"] for row in solutions}
     hanging = [by_place[place] for place in sorted(by_place) if place[1] == plug_ins.path_of(plug_ins.hang)]
     assert hanging[0] == "no answer within 1 s"
-    assert set(hanging[1:]) == {"not asked: it gave no answer within 1 s before"}
+    assert set(hanging[1:]) == {"not called: an earlier call gave no answer within 1 s"}
 
 
 def test_a_finding_names_those_without_a_result(warehouse: Path) -> None:
@@ -63,8 +63,8 @@ def test_a_finding_names_those_without_a_result(warehouse: Path) -> None:
 
 def test_nonsense_is_in_the_audit_as_violations_and_has_a_finding(warehouse: Path) -> None:
     name = plug_ins.path_of(plug_ins.give_nonsense)
-    told = [dict(row["evidence"]) for row in of_the_group(warehouse, "findings") if row["rule_id"] == "own_assignor_unsound"]
-    assert {evidence["strategies"] for evidence in told} == {name}
+    found = [dict(row["evidence"]) for row in of_the_group(warehouse, "findings") if row["rule_id"] == "own_assignor_unsound"]
+    assert {evidence["strategies"] for evidence in found} == {name}
     found = [row["violations"] for row in of_the_group(warehouse, "generation_audits") if row["strategy"] == name and row["member_count"]]
     assert found
     for violations in found:

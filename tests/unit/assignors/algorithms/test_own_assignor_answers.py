@@ -96,7 +96,7 @@ def replayed(plug_in: Callable[..., Any], *, seconds: float = 60) -> tuple[list[
 @pytest.mark.parametrize("plug_in", [plug_ins.hang, plug_ins.answer_endlessly])
 def test_a_plug_in_that_never_ends_is_a_status_of_its_own_row(plug_in: Callable[..., Any]) -> None:
     steps, name = replayed(plug_in, seconds=0.05)
-    only_its_row_is(steps, name, "over_budget", ["no answer within 0.05 s", "not asked: it gave no answer within 0.05 s before"])
+    only_its_row_is(steps, name, "over_budget", ["no answer within 0.05 s", "not called: an earlier call gave no answer within 0.05 s"])
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_small_numbers_take_a_byte() -> None:
 @pytest.mark.parametrize(
     ("data", "members", "message"),
     [
-        pytest.param(packed([("t", 1)]), ["a", "b"], "expected holdings of 2 members, found them of 1", id="another snapshot's"),
+        pytest.param(packed([("t", 1)]), ["a", "b"], "expected holdings of 2 members, found holdings of 1", id="another snapshot's"),
         pytest.param(packed([("t", 1)])[:-1], ["a"], "cannot be read", id="cut"),
         pytest.param(b"", ["a"], "cannot be read", id="nothing"),
         pytest.param(packed([("v", 1)])[:-2], ["a"], "cannot be read", id="a name is cut"),
