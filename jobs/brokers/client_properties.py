@@ -1,4 +1,4 @@
-"""What a user tells librdkafka: a properties file, and environment variables on top. From here on every value is a secret."""
+"""The user's properties for librdkafka: from a file, and from environment variables, which win. Every value is treated as a secret."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OWNED = {
     "enable.partition.eof": "Evenkeel needs the end of each partition",
     "isolation.level": "Evenkeel reads committed records only",
 }
-"""The properties that nobody else can set, each with the reason."""
+"""The properties that users cannot set, each with the reason."""
 _TAKES_A_FUNCTION = re.compile(r".*_cb|logger|on_commit|(key|value)\.(de)?serializer")
 _NAME = re.compile("[a-z][a-z0-9._]{1,60}")
 _IS_SECRET = re.compile(r".*(password|secret|token|pem|assertion|private).*|sasl\.oauthbearer\.config|sasl\.jaas\.config")
@@ -45,25 +45,25 @@ class ClientProperties:
 
     Attributes:
         values: by name.
-        origins: by name where the value was given, as messages tell it.
+        origins: by name where the value was given, as messages show it.
     """
 
     values: dict[str, SecretStr]
     origins: dict[str, str]
 
     def revealed(self) -> dict[str, str]:
-        """Return the values themselves, for librdkafka alone."""
+        """Return the plain values, for librdkafka only."""
         return {name: value.get_secret_value() for name, value in self.values.items()}
 
     def masked(self, text: str) -> str:
-        """Return a text of librdkafka without the passwords, tokens and keys that it may repeat."""
+        """Return a text of librdkafka with its passwords, tokens and keys replaced by ``***``."""
         for name, value in self.values.items():
             if _IS_SECRET.fullmatch(name) and value.get_secret_value():
                 text = text.replace(value.get_secret_value(), "***")
         return text
 
     def refusal(self, text: str) -> str:
-        """Return why librdkafka does not take these properties, from its own text, with the place of the one that it names."""
+        """Return why librdkafka refuses these properties: its own text, and where the property that it names was given."""
         named = re.search('configuration property:? "([^"]+)"', text, re.IGNORECASE)
         if named is None or named[1] not in self.origins:
             return f"client properties: {self.masked(text).strip()}"
@@ -76,12 +76,12 @@ class ClientProperties:
 
 
 def read_client_properties(path: Path | None, environment: Mapping[str, str]) -> ClientProperties:
-    """Return the properties of a file, if one is named, with those of the environment on top.
+    """Return the properties of a file, if one is named, and of the environment, which win.
 
-    A line is ``key=value``, taken as it stands between the blanks around it; a line that begins with ``#`` or ``!`` is a comment.
+    A line is ``key=value``, without the blanks around key and value; a line that begins with ``#`` or ``!`` is a comment.
 
     Raises:
-        UsageError: the file cannot be read, a line is no property, or a property is not the user's to set. Values are never repeated.
+        UsageError: the file cannot be read, a line is not a property, or users cannot set a property. No message shows a value.
     """
     values: dict[str, SecretStr] = {}
     origins: dict[str, str] = {}

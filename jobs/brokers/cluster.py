@@ -1,6 +1,6 @@
-"""A live Kafka cluster: looks at it, and the records of ``__consumer_offsets``.
+"""A live Kafka cluster: its metadata snapshots, and where ``__consumer_offsets`` begins and ends.
 
-Nothing in the cluster changes: partitions are assigned by hand, so that no group is joined, and no offset is committed.
+Evenkeel changes nothing in the cluster: it assigns partitions by hand, so it joins no group, and it commits no offset.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from schemas.wire.keys import OFFSETS_TOPIC
 
 POLL_SECONDS = 0.1
 LEADER_SECONDS = 0.5
-"""How long to wait for a leader before asking again: a broker that starts leads its partitions one after another."""
+"""How long to wait for a leader before the next request: a starting broker becomes the leader of one partition after another."""
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""What brokers before 2.8 give."""
+"""The id that brokers before 2.8 return."""
 
 CLIENT_ID = "evenkeel-collect"
 DEFAULTS = {
     "client.id": CLIENT_ID,
-    # Once its queue is full, librdkafka by itself fetches nothing for a second: 1.5 s instead of 6.5 s for a million records.
+    # When its queue is full, librdkafka by default fetches nothing for a second: 1.5 s instead of 6.5 s for a million records.
     "fetch.queue.backoff.ms": "10",
 }
 _NOT_HEALED_BY_TRYING_AGAIN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
@@ -46,8 +46,8 @@ class OffsetsLog:
 
     Attributes:
         topic_id: None before Kafka 2.8.
-        begin: first offset that there can be.
-        end: the offset behind the last one that a reader of committed records gets by now: that of the first open transaction, if any.
+        begin: first offset that the log can have.
+        end: the offset after the last one that a reader of committed records gets now: that of the first open transaction, if any.
     """
 
     topic_id: str | None
@@ -56,7 +56,7 @@ class OffsetsLog:
 
 
 class Connection:
-    """How a cluster is reached, and what librdkafka tells of that."""
+    """How a cluster is reached, and the errors that librdkafka reports about it."""
 
     def __init__(self, servers: str, properties: ClientProperties, timeout_seconds: float) -> None:
         """Set up, without connecting.
@@ -71,10 +71,10 @@ class Connection:
         self._is_down = False
 
     def client(self, kind: Callable[[dict[str, Any]], Any], own: dict[str, Any]) -> Any:
-        """Return a client of librdkafka; ``own`` are the properties that nobody else may set.
+        """Return a client of librdkafka; ``own`` are the properties that users cannot set.
 
         Raises:
-            UsageError: librdkafka does not take the user's properties.
+            UsageError: librdkafka refuses the user's properties.
         """
         given = {**DEFAULTS, **self._properties.revealed(), **own, "bootstrap.servers": self.servers}
         try:
@@ -84,7 +84,7 @@ class Connection:
             raise UsageError(self._properties.refusal(text)) from None
 
     def _note(self, error: KafkaError) -> None:
-        """Keep what is told of connections; librdkafka goes on trying by itself."""
+        """Store an error about connections; librdkafka tries again by itself."""
         text = self._properties.masked(error.str())
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._is_down = True
@@ -95,25 +95,25 @@ class Connection:
             self._refusal = text
 
     def check(self) -> None:
-        """Refuse to go on with a connection that will not come about.
+        """Raise an error for a connection that can never work.
 
         Raises:
-            ClusterError: the login, or our certificate or theirs, is refused.
+            ClusterError: the login, or the certificate of one side, is refused.
         """
         if self._refusal:
             raise ClusterError(f"{self.servers}: the connection is refused: {self._refusal}; correct --client-properties")
 
     def healed(self) -> None:
-        """Forget the trouble there was: an answer has come."""
+        """Forget earlier errors, since an answer has come."""
         self._trouble, self._is_down = "", False
 
     @property
     def outage(self) -> str:
-        """Return why no broker can be reached at the moment; '' while one can."""
+        """Return why no broker can be reached now; '' while one can."""
         return self._trouble if self._is_down else ""
 
     def explained(self, error: KafkaError, otherwise: type[EvenkeelError] = ClusterError) -> EvenkeelError:
-        """Return our error for one of Kafka's; ``otherwise`` is the kind of those that are no matter of connection or rights."""
+        """Return Evenkeel's error for one of Kafka's; ``otherwise`` is its type if it is not about connections or rights."""
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return TopicForbiddenError(f"{self.servers}: no right to read the topic {OFFSETS_TOPIC}")
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -130,15 +130,15 @@ class Cluster:
 
     Attributes:
         connection: how it is reached.
-        admin: the client that asks.
-        cluster_id: Kafka's own id; None of a cluster that has none.
+        admin: the client for requests.
+        cluster_id: Kafka's own id; None for a cluster without one.
     """
 
     def __init__(self, connection: Connection) -> None:
         """Connect.
 
         Raises:
-            UsageError: librdkafka does not take the properties.
+            UsageError: librdkafka refuses the properties.
             ClusterError: no answer, or the login is refused.
         """
         self.connection = connection
@@ -149,7 +149,7 @@ class Cluster:
         """Return where ``__consumer_offsets`` begins and ends.
 
         Raises:
-            ClusterError: there is none, it may not be read, or a partition has no leader.
+            ClusterError: the topic does not exist or may not be read, or a partition has no leader.
         """
         described = self.admin.describe_topics(TopicCollection([OFFSETS_TOPIC]), request_timeout=self.connection.timeout_seconds)
         topic = self.answer(described[OFFSETS_TOPIC])
@@ -176,7 +176,7 @@ class Cluster:
     def read_metadata_snapshot(self) -> dict[str, Any]:
         """Return cluster id, brokers and topics as a metadata snapshot has them, without its time: all topics that we may describe.
 
-        Offsets are null where no leader answers; ends are those of the log, whatever of it is committed.
+        Offsets are null where no leader answers; ends are those of the log, including records that are not committed.
 
         Raises:
             ClusterError: no answer.
@@ -213,7 +213,7 @@ class Cluster:
         return self.answer(self.admin.describe_cluster(request_timeout=self.connection.timeout_seconds))
 
     def _topics(self) -> list[TopicDescription]:
-        """Return the topics, by name; without those that went between two questions."""
+        """Return the topics, by name; without those that were deleted between two requests."""
         seconds = self.connection.timeout_seconds
         try:
             names = sorted(self.admin.list_topics(timeout=seconds).topics)
@@ -244,7 +244,7 @@ class Cluster:
         return found
 
     def wait(self, asked: Future[Answer]) -> None:
-        """Return when there is an answer or an error.
+        """Wait for an answer or an error.
 
         Raises:
             ClusterError: the login is refused.
@@ -253,14 +253,14 @@ class Cluster:
             try:
                 asked.exception(POLL_SECONDS)
             except FutureTimeoutError:
-                self.admin.poll(0)  # what librdkafka tells of its connections
+                self.admin.poll(0)  # reports errors about connections
                 self.connection.check()
 
     def answer(self, asked: Future[Answer]) -> Answer:
         """Return the answer.
 
         Raises:
-            ClusterError: there is none.
+            ClusterError: there is no answer.
         """
         self.wait(asked)
         try:
@@ -270,13 +270,13 @@ class Cluster:
 
 
 def _topic_id(topic: TopicDescription) -> str | None:
-    """Return a topic's id as Kafka writes it, and as records of consumer groups spell it: librdkafka uses the other Base64 alphabet."""
+    """Return a topic's id as Kafka and the records of consumer groups write it; librdkafka uses the other Base64 alphabet."""
     text = str(topic.topic_id).replace("+", "-").replace("/", "_")
     return None if text == NO_TOPIC_ID else text
 
 
 def _own_logger(properties: ClientProperties) -> logging.Logger:
-    """Return where librdkafka's own lines go: nowhere, since it tells its errors twice, unless the user asked for its debug lines."""
+    """Return the logger for librdkafka's own lines. It drops them, since errors are reported twice, unless the user sets ``debug``."""
     own_logger = logging.getLogger(f"{__name__}.librdkafka")
     own_logger.setLevel(logging.DEBUG if "debug" in properties.values else logging.CRITICAL + 1)
     own_logger.filters = [lambda record: _mask(record, properties)]

@@ -1,7 +1,7 @@
 """The consumer groups of a live cluster, as its admin API shows them: the content of snapshot lines.
 
-What each type of group shows: a classic one its members' subscriptions, but neither generation nor joining time; a KIP-848 one targets and
-what is held, but neither epoch nor subscriptions. Members of a classic group in the middle of a rebalance own nothing that counts.
+Of a classic group the API shows the members' subscriptions, but neither generation nor joining time. Of a KIP-848 group it shows targets
+and current assignments, but neither epoch nor subscriptions. During a rebalance the assignments of a classic group have no meaning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schemas.wire.consumer_protocol import Subscription, decode_assignment, deco
 from schemas.wire.reader import WireError
 
 QUESTIONS_AT_ONCE = 200
-"""One question a group: that many are under way together, and no more are held by the brokers."""
+"""There is one request for each group. At most so many are open at once, so that brokers hold no more."""
 OTHER_TYPE, OTHER_PROTOCOL = "of share, streams and other types", "of Connect and other uses of the classic protocol"
 NO_RIGHT, REBALANCING = "no right to describe", "in the middle of a rebalance"
 
@@ -32,7 +32,7 @@ Entries = list[dict[str, Any]]
 
 
 class _ListedMember(Protocol):
-    """A member as librdkafka's older list has it; ``metadata`` and ``assignment`` are what it sent and was sent."""
+    """A member in librdkafka's older list; it sent ``metadata`` and received ``assignment``."""
 
     id: str
     metadata: bytes
@@ -40,7 +40,7 @@ class _ListedMember(Protocol):
 
 
 class _ListedGroup(Protocol):
-    """A group as librdkafka's older list has it. The package declares most of this to be None."""
+    """A group in librdkafka's older list. The package declares most of these fields as None."""
 
     id: str
     error: KafkaError | None
@@ -53,10 +53,10 @@ class Poll:
     """All groups at one moment.
 
     Attributes:
-        groups: by name the content of a snapshot line. ``members`` is None where they are not told: for a group in the middle of a
-            rebalance, and for one that only ever committed.
-        not_shown: how many groups there are whose members, or that themselves, are not shown, by reason.
-        is_complete: whether every broker has answered; if not, a group that is absent may still be there.
+        groups: by name the content of a snapshot line. ``members`` is None for a group during a rebalance, and for one that has only
+            committed offsets.
+        not_shown: by reason the number of groups that, or whose members, are not shown.
+        is_complete: whether every broker has answered; if not, a group that is absent may still exist.
     """
 
     groups: dict[str, dict[str, Any]]
@@ -82,7 +82,7 @@ def poll_groups(cluster: Cluster) -> Poll:
     for group_id, described in _descriptions(cluster, known):
         if isinstance(described, KafkaError):
             not_shown[_reason(cluster, described)] += 1
-        elif described.state is not ConsumerGroupState.DEAD:  # else it has gone meanwhile
+        elif described.state is not ConsumerGroupState.DEAD:  # else the group has been deleted meanwhile
             raw = {member.id: member for member in everything[group_id].members} if group_id in everything else {}
             groups[group_id] = _group(described, raw)
             not_shown[REBALANCING] += groups[group_id]["members"] is None and not described.is_simple_consumer_group
@@ -97,7 +97,7 @@ def poll_groups(cluster: Cluster) -> Poll:
 
 
 def _all_groups(cluster: Cluster) -> dict[str, _ListedGroup]:
-    """Return groups of all types by name; members of classic ones with what each sent when it joined, which descriptions leave out."""
+    """Return groups of all types by name; members of classic ones with the metadata that each sent, which descriptions leave out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
@@ -127,7 +127,7 @@ def _committed(cluster: Cluster, group_ids: Sequence[str]) -> Iterator[tuple[str
 def _asked(
     cluster: Cluster, group_ids: Sequence[str], ask: Callable[[Sequence[str]], dict[str, Future[Answer]]]
 ) -> Iterator[tuple[str, Answer | KafkaError]]:
-    """Return for each group the answer, or else what is wrong with it."""
+    """Yield for each group the answer, or else the error."""
     for start in range(0, len(group_ids), QUESTIONS_AT_ONCE):
         for group_id, asked in ask(group_ids[start : start + QUESTIONS_AT_ONCE]).items():
             cluster.wait(asked)
@@ -136,7 +136,7 @@ def _asked(
 
 
 def _reason(cluster: Cluster, problem: KafkaError) -> str:
-    """Return why one group is not shown; what concerns all of them is raised."""
+    """Return why one group is not shown; raise an error that concerns all groups."""
     if problem.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
         return NO_RIGHT
     raise cluster.connection.explained(problem)
@@ -165,7 +165,7 @@ def _group(described: ConsumerGroupDescription, raw: dict[str, _ListedMember]) -
 
 
 def _state(described: ConsumerGroupDescription, is_kip848: bool) -> GroupState | None:
-    """Return the state; None for one in which members are not told."""
+    """Return the state; None for one in which a description has no members."""
     if described.state is ConsumerGroupState.STABLE:
         return GroupState.STABLE
     if described.state is ConsumerGroupState.EMPTY:
@@ -180,7 +180,7 @@ def _classic_member(member: MemberDescription, raw: _ListedMember | None) -> dic
         try:
             subscription = decode_subscription(bytes(raw.metadata))
             before = decode_assignment(bytes(raw.assignment)).partitions if raw.assignment else ()
-        except WireError:  # a client that writes bytes of its own: what librdkafka makes of them is told
+        except WireError:  # a client with its own format: librdkafka's reading of it is used
             return {**_member(member, None), "assigned": assigned, "current": None}
         if {(topic, number) for topic, numbers in before for number in numbers} != set(_topic_partitions(member.assignment)):
             return None

@@ -1,4 +1,4 @@
-"""A live cluster as an input: its log is read on the executors, looks are taken here, and the next run goes on behind both."""
+"""A live cluster as an input: executors read its log, the driver reads its topic metadata, and the next run continues after both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class LiveInput:
-    """A cluster that answers, and lets us read.
+    """A cluster that answers, and whose ``__consumer_offsets`` may be read.
 
     Attributes:
         servers: ``host:port``, several ones separated by commas.
@@ -36,7 +36,7 @@ class LiveInput:
         """Connect.
 
         Raises:
-            UsageError: librdkafka does not take the properties.
+            UsageError: librdkafka refuses the properties.
             ClusterError: no answer, or the login is refused, or the topic may not be read.
         """
         self.servers, self._properties, self._now = servers, properties, now
@@ -50,7 +50,7 @@ class LiveInput:
             ) from None
 
     def _check_right_to_read(self, log: OffsetsLog) -> None:
-        """Read at the end of a partition: a user who may see where the log ends need not be one who may read it."""
+        """Read at the end of a partition: a user who may ask where the log ends may still have no right to read it."""
         partition, end = next(iter(log.end.items()))
         began_at = time.monotonic()
         with closing(Reader(self._connection, {partition: end})) as reader:
@@ -62,12 +62,12 @@ class LiveInput:
                     )
 
     def begin(self, stored: Mapping[str, int], name: str | None, fallback: str | None) -> Reading:
-        """Return what a run is to read: from where the last one left off up to where the log ends now.
+        """Return what a run has to read: from the end of the last run up to the end of the log now.
 
         Args:
             stored: ``runs.positions`` of the last published run.
-            name: what the tables are to call the cluster; None for Kafka's own id.
-            fallback: what they are to call a cluster that has none.
+            name: the cluster's name in the tables; None for Kafka's own id.
+            fallback: the name of a cluster that has no id.
 
         Raises:
             InputError: the log is not the one that was read before under this name.
@@ -108,9 +108,9 @@ class Reading:
     """What one run reads of a cluster.
 
     Attributes:
-        cluster_id: what the tables call the cluster.
+        cluster_id: the cluster's name in the tables.
         work: for the executors.
-        next_positions: where the next run goes on, as ``runs.positions`` has it.
+        next_positions: where the next run continues, as in ``runs.positions``.
         read_metadata_line: reads a metadata snapshot and returns it as a line that landing decodes; raises ClusterError without an answer,
             and CollectionBrokenError when it is another cluster by now, or another log.
     """
@@ -131,7 +131,7 @@ def position_key(cluster_id: str, topic_id: str | None, partition: int) -> str:
 
 
 def stored_positions(stored: Mapping[str, int], cluster_id: str) -> tuple[str | None, dict[int, int]] | None:
-    """Return the topic's id and the next offset of each partition of a cluster; None of one that was never read.
+    """Return the topic's id and the next offset of each partition of a cluster; None for one that was never read.
 
     >>> stored_positions({"prod eu tGk0 49": 7, "eu tGk1 49": 8}, "prod eu")
     ('tGk0', {49: 7})

@@ -1,4 +1,4 @@
-"""Where reading of ``__consumer_offsets`` goes on, and whether its log is still the one that was read before."""
+"""Where reading of ``__consumer_offsets`` continues, and whether its log is still the one that was read before."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ logger = logging.getLogger(__name__)
 
 
 def resume_positions(stored: Positions, log: OffsetsLog, refusal: type[EvenkeelError], remedy: str) -> Positions:
-    """Return where to read from: where reading left off, at its beginning in a partition that is new.
+    """Return where to read from: after the records that were read, in a new partition at its beginning.
 
     Args:
-        refusal: the kind of error for a log that cannot be gone on with.
+        refusal: the kind of error for a log that is not the one that was read.
         remedy: what to do about that.
 
     Raises:
-        EvenkeelError: the log is not the one that was read. To go on would be to pass over records in silence, or to mix two logs whose
-            places landing takes for the same.
+        EvenkeelError: the log is not the one that was read. Reading on would miss records without notice, or mix two logs whose
+            positions landing could not distinguish.
     """
     if stored.topic_id != log.topic_id or not stored.next_offsets.keys() <= log.end.keys():
         raise refusal(
@@ -48,10 +48,10 @@ def resume_positions(stored: Positions, log: OffsetsLog, refusal: type[EvenkeelE
 
 
 def check_same_log(positions: Positions, look: dict[str, Any]) -> None:
-    """Refuse to go on when the log is not the one that is being read.
+    """Refuse a metadata snapshot of another log than the one that is read.
 
     Raises:
-        CollectionBrokenError: another cluster answers, or the topic was made again, or has more partitions.
+        CollectionBrokenError: another cluster answers, or the topic was made again, or has another number of partitions.
     """
     if look["cluster_id"] != positions.cluster_id:
         raise CollectionBrokenError(f"cluster {look['cluster_id']} answers now, cluster {positions.cluster_id} answered before")

@@ -18,12 +18,12 @@ from jobs.runtime.errors import CollectionBrokenError
 from schemas.wire.keys import COMMITTED_COLUMN, OFFSETS_TOPIC
 
 BATCH_RECORDS = 2_500
-"""Larger batches leave the processor's caches before they are done with: 1.6 instead of 1.9 CPU s for a million records."""
+"""Larger batches do not fit into the processor's caches: 1.6 instead of 1.9 CPU s for a million records."""
 BATCH_SECONDS = 0.2
-"""Also bounds what one batch holds, since records can be large, and how long Ctrl-C takes."""
+"""Also limits the size of a batch, since records can be large, and the time until Ctrl-C has an effect."""
 MICROS, MILLIS = pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")
 _READER = {
-    # librdkafka wants a name before it takes partitions by hand; without a subscription no group of this name comes to be.
+    # librdkafka needs a group name even to assign partitions by hand; without a subscription the cluster gets no such group.
     "group.id": CLIENT_ID,
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
@@ -35,10 +35,10 @@ _READER = {
 
 @dataclass(frozen=True)
 class Batch:
-    """Records in the columns of Spark's Kafka source, as they came.
+    """Records in the columns of Spark's Kafka source, in the order in which they came.
 
     Attributes:
-        next_offsets: where reading goes on, by partition; also behind markers of transactions, which are no records.
+        next_offsets: where reading continues, by partition; also after markers of transactions, which are not records.
     """
 
     records: pa.RecordBatch
@@ -55,11 +55,11 @@ class Reader:
         self._consumer.assign([TopicPartition(OFFSETS_TOPIC, partition, offset) for partition, offset in next_offsets.items()])
 
     def next_batch(self, at_most: int | None = None) -> Batch:
-        """Return what has come within a moment, maybe nothing; as soon as ``at_most`` records are there.
+        """Return the records that come within ``BATCH_SECONDS``, maybe none; earlier if there are ``at_most`` records.
 
         Raises:
             ClusterError: the topic may not be read, or the login is refused.
-            CollectionBrokenError: the log is not what it was, such as an offset that is gone.
+            CollectionBrokenError: the log has changed, for example an offset no longer exists.
         """
         with _without_garbage_collection():
             outage = self._connection.outage
@@ -69,7 +69,7 @@ class Reader:
             if any(map(Message.error, messages)):
                 ends = self._ends([(message, error) for message in messages if (error := message.error()) is not None])
                 messages = [message for message in messages if message.error() is None]
-            # What came may have been fetched before an outage that was told just now, and is not told again.
+            # These records may have been fetched before an outage that was reported just now, and is not reported again.
             if (messages or ends) and self._connection.outage == outage:
                 self._connection.healed()
             batch = _batch(messages, ends)
@@ -87,7 +87,7 @@ class Reader:
         return dict(zip(*_positions(ended), strict=True))
 
     def remaining(self, next_offsets: Mapping[int, int]) -> int:
-        """Return how many offsets are still to come, as far as the last fetches told; markers of transactions count too."""
+        """Return how many offsets are left, by the ends of the last fetches; markers of transactions count too."""
         partitions = [TopicPartition(OFFSETS_TOPIC, partition, offset) for partition, offset in next_offsets.items()]
         return sum(
             max(0, self._consumer.get_watermark_offsets(topic_partition, cached=True)[1] - topic_partition.offset)
@@ -101,9 +101,9 @@ class Reader:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Keep Python from looking for cycles among messages, of which there are none, each time that some hundreds are new.
+    """Keep Python from searching new messages for reference cycles, which they do not have.
 
-    For a million records that takes 0.9 of 2.7 CPU s.
+    For a million records the search takes 0.9 of 2.7 CPU s.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -115,7 +115,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def _batch(messages: list[Message], ends: Mapping[int, int]) -> Batch:
-    """Return messages as columns; per record there is no line of Python."""
+    """Return messages as columns; no line of Python runs for each record."""
     partitions, offsets = _positions(messages)
     stamps, count = list(map(Message.timestamp, messages)), len(messages)
     kinds = list(map(itemgetter(0), stamps))
@@ -139,12 +139,12 @@ def _batch(messages: list[Message], ends: Mapping[int, int]) -> Batch:
 
 
 def _positions(messages: list[Message]) -> tuple[list[int], list[int]]:
-    """Return the partitions and the offsets of messages that came from a broker; only one made by hand has none."""
+    """Return the partitions and the offsets of messages. Messages from a broker always have both."""
     return cast("list[int]", list(map(Message.partition, messages))), cast("list[int]", list(map(Message.offset, messages)))
 
 
 def _micros(times_ms: list[int]) -> pa.Array:
-    """Return times; null where one is too far away for microseconds: landing puts a record without time into quarantine."""
+    """Return times; null where one does not fit into microseconds: landing puts a record without time into quarantine."""
     try:
         return pa.array(times_ms, MILLIS).cast(MICROS)
     except pa.ArrowInvalid:

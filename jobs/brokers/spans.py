@@ -1,4 +1,4 @@
-"""What executors are to read of a log; known to them where the client of Kafka is missing, so that they can say so."""
+"""The parts of a log that executors read. This module needs no Kafka client, so that executors without one can report that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobs.brokers.client_properties import ClientProperties
 
 @dataclass(frozen=True)
 class Span(InputPartition):
-    """What one task reads: the committed records of a partition from ``begin`` up to, but not at, ``end``."""
+    """The part that one task reads: the committed records of a partition from ``begin`` up to ``end``, exclusive."""
 
     partition: int
     begin: int
@@ -20,7 +20,7 @@ class Span(InputPartition):
 
 @dataclass(frozen=True)
 class Work:
-    """All that is to be read, and how.
+    """All spans to read, and how to reach the cluster.
 
     Attributes:
         servers: ``host:port``, several ones separated by commas.

@@ -1,8 +1,8 @@
-"""The folder of a collection: captures that ``land`` takes, and how far they go.
+"""The folder of a collection: captures that ``land`` takes, and the positions up to which they were read.
 
-A file gets its name when it is whole and on the disk: until then its name begins with a dot, and landing passes over it. Positions are
-replaced after the file that they speak of has its name. Whoever dies in between reads some records again, which landing counts as
-duplicates; none is lost.
+A file gets its name when it is complete and on the disk. Until then its name begins with a dot, and landing passes over it. The positions
+are replaced after the file has its name. If collect dies in between, the next one reads some records again: landing counts these as
+duplicates, and no record is lost.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from jobs.runtime.locations import masked, table_around
 from schemas.positions import POLLED, POSITIONS, PolledGroups, Positions
 
 LOCK = ".evenkeel.collect.lock"
-"""How far the files go: those of records, and those of polls."""
 FILE_ROWS, FILE_BYTES = 1_000_000, 512 << 20
-"""Where a file ends at the latest; bytes as they lie in memory."""
+"""A file ends at one of these at the latest; bytes are counted in memory."""
 
 Progress = TypeVar("Progress")
 
@@ -40,12 +39,12 @@ class CaptureFolder:
 
     Attributes:
         path: the folder.
-        files: names of the files published so far, without looks.
+        files: names of the files published so far, without metadata snapshots.
         record_count: how many records of ``__consumer_offsets`` are in them.
     """
 
     def __init__(self, path: Path, now: Callable[[], datetime]) -> None:
-        """Use a folder that is there; ``open_folder`` makes and locks it."""
+        """Use a folder that exists; ``open_folder`` makes and locks it."""
         self.path = path
         self.files: list[str] = []
         self.record_count = 0
@@ -54,7 +53,7 @@ class CaptureFolder:
 
     @property
     def open_row_count(self) -> int:
-        """Return how many records are in no published file yet."""
+        """Return how many records are not in a published file yet."""
         return 0 if self._open is None else self._open.row_count
 
     @property
@@ -63,18 +62,18 @@ class CaptureFolder:
         return self._open is not None and (self._open.row_count >= FILE_ROWS or self._open.byte_count >= FILE_BYTES)
 
     def positions(self) -> Positions | None:
-        """Return how far the folder goes; None when nothing was collected into it yet.
+        """Return up to where the folder has records; None when nothing was collected into it yet.
 
         Raises:
-            CaptureFolderError: the file that tells it is unreadable.
+            CaptureFolderError: the file of positions is unreadable.
         """
         return self._progress(POSITIONS, Positions.model_validate_json)
 
     def polled(self) -> PolledGroups | None:
-        """Return what the polls in the folder say of the groups; None when there are none.
+        """Return the state of the groups after the polls in the folder; None when there are no polls.
 
         Raises:
-            CaptureFolderError: the file that tells it is unreadable.
+            CaptureFolderError: the file with this state is unreadable.
         """
         return self._progress(POLLED, lambda content: PolledGroups.model_validate_json(gzip.decompress(content)))
 
@@ -98,7 +97,7 @@ class CaptureFolder:
         )
 
     def add(self, records: pa.RecordBatch) -> None:
-        """Take records into the open file.
+        """Add records to the open file.
 
         Raises:
             CaptureFolderError: the disk is full, or gone.
@@ -109,10 +108,10 @@ class CaptureFolder:
             self._open.add(records)
 
     def publish(self, positions: Positions) -> None:
-        """Give the open file its name, if it has records, and then keep the positions behind them.
+        """Give the open file its name, if it has records, and then store the positions after them.
 
         Raises:
-            CaptureFolderError: the disk is full, or gone; the positions are then those of the files that have their names.
+            CaptureFolderError: the disk is full, or gone; the stored positions are then those of the files that have their names.
         """
         with self._telling():
             if self._open is not None:
@@ -124,10 +123,10 @@ class CaptureFolder:
             write_file(self.path / POSITIONS, [positions.model_dump_json(indent=1).encode()])
 
     def publish_groups(self, lines: list[bytes], polled: PolledGroups) -> None:
-        """Write what polls found to have changed, if anything, and then keep what they have seen.
+        """Write the changes that polls found, if any, and then store the state of the groups.
 
         Raises:
-            CaptureFolderError: the disk is full, or gone; what is kept is then that of the files that have their names.
+            CaptureFolderError: the disk is full, or gone; the stored state is then that of the files that have their names.
         """
         with self._telling():
             if lines:
@@ -137,7 +136,7 @@ class CaptureFolder:
             write_file(self.path / POLLED, [gzip.compress(polled.model_dump_json().encode(), mtime=0)])
 
     def publish_look(self, look: dict[str, Any]) -> None:
-        """Write one look at the cluster.
+        """Write one metadata snapshot.
 
         Raises:
             CaptureFolderError: the disk is full, or gone.
@@ -147,14 +146,14 @@ class CaptureFolder:
             write_file(self._new("cluster_metadata", ".jsonl.gz"), [content])
 
     def discard(self) -> None:
-        """Remove what has no name yet; also what a killed process left."""
+        """Remove files without a name, also those that a killed process left."""
         if self._open is not None:
             self._open.abandon()
             self._open = None
         remove_unfinished(self.path)
 
     def _new(self, kind: str, suffix: str) -> Path:
-        """Return a path named after the time that no file has."""
+        """Return a path named after the time, which does not exist yet."""
         stem = f"{kind}-{self._now():%Y%m%dT%H%M%S.%fZ}"
         paths = (self.path / f"{stem}{again}{suffix}" for again in ("", *(f"-{number}" for number in range(2, 1000))))
         return next(path for path in paths if not path.exists())  # a clock may be set back
@@ -165,16 +164,16 @@ class CaptureFolder:
             yield
         except (OSError, pa.ArrowException) as error:
             with suppress(OSError):
-                self.discard()  # half a file only takes space
+                self.discard()  # half a file is of no use
             raise _failed(self.path, error) from None
 
 
 @contextmanager
 def open_folder(path: Path, now: Callable[[], datetime]) -> Iterator[CaptureFolder]:
-    """Make a folder where there is none, and keep other collections out of it for the length of the block.
+    """Make the folder if it does not exist, and lock it against other collections during the block.
 
     Raises:
-        CaptureFolderError: it cannot be written, lies in a table, or another collection writes to it.
+        CaptureFolderError: it cannot be written, is in a table, or another collection writes to it.
     """
     table = table_around(path.resolve())
     if table is not None:

@@ -1,7 +1,7 @@
-"""Polling consumer groups where ``__consumer_offsets`` may not be read: of each poll only what changed is written.
+"""Polling consumer groups where ``__consumer_offsets`` may not be read: only the changes of each poll are written.
 
-A group's members and what they hold are written when their fingerprint is another one, a committed offset when it is. What is shown no
-longer leaves no trace: the admin API does not tell what was deleted from what we may not see any more.
+The members of a group and their partitions are written when their fingerprint changes, a committed offset when it changes. A group or
+offset that disappears is not written: the admin API shows no difference between deleted and no longer permitted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from schemas.positions import PolledGroups, SeenGroup
 logger = logging.getLogger(__name__)
 
 NAP_SECONDS = 0.1
-"""How long Ctrl-C takes between two polls."""
+"""The longest time between Ctrl-C and its effect, between two polls."""
 LONGEST_WAITING_BYTES = 64 << 20
 PARTITION_FIELDS = ("owned", "assigned", "current")
 """Fields of a member that are partitions by topic."""
@@ -36,7 +36,7 @@ Group = dict[str, Any]
 
 
 def fingerprint(group: Group) -> str:
-    """Return what stands for the members of a group and what they hold, in whatever order: brokers list both as their hash tables do."""
+    """Return a hash of a group's members and their partitions in any order: brokers list both in the order of their hash tables."""
     members = [
         {
             name: sorted((entry["topic"], sorted(entry["partitions"])) for entry in value) if value and name in PARTITION_FIELDS else value
@@ -49,9 +49,9 @@ def fingerprint(group: Group) -> str:
 
 
 def changes(group: Group, seen: SeenGroup) -> tuple[Group | None, SeenGroup]:
-    """Return of a polled group what was not seen before, None for nothing, and what has been seen by now.
+    """Return the changes of a polled group (None without changes), and the state that has been seen now.
 
-    ``members`` is None in the one when only offsets changed, or members are not told; ``offsets`` has those that changed.
+    ``members`` of the changes is None when only offsets changed, or when the poll has no members; ``offsets`` has those that changed.
     """
     now = seen.fingerprint if group["members"] is None else fingerprint(group)
     committed: dict[str, dict[int, tuple[int, int | None, str | None]]] = {}
@@ -73,10 +73,10 @@ class GroupCollection:
     def __init__(
         self, options: CollectOptions, folder: CaptureFolder, cluster: Cluster, stored: PolledGroups | None, now: Callable[[], datetime]
     ) -> None:
-        """Go on where the folder left off.
+        """Continue after the polls in the folder.
 
         Raises:
-            CaptureFolderError: the folder is of another cluster.
+            CaptureFolderError: the folder belongs to another cluster.
         """
         self._options, self._folder, self._cluster, self._now = options, folder, cluster, now
         name = cluster.cluster_id if options.cluster_id is None else options.cluster_id
@@ -93,10 +93,10 @@ class GroupCollection:
         self._not_shown: Counter[str] = Counter()
 
     def read(self, ending: StopSignal) -> None:
-        """Poll once, or until the end is asked for; look at the cluster before, and after the last one of several.
+        """Poll once, or with ``--follow`` until a stop signal; write topic metadata before, and with ``--follow`` after the last poll.
 
         Raises:
-            EvenkeelError: what came before is saved, unless the folder cannot be written.
+            EvenkeelError: earlier changes are saved, unless the folder cannot be written.
         """
         self._looks.write()
         polled_at = time.monotonic()
@@ -119,10 +119,10 @@ class GroupCollection:
             raise type(error)(f"{error}; {self._line_count} changes of groups are saved, call again to continue after them") from None
 
     def _poll(self) -> None:
-        """Take what has changed.
+        """Poll all groups, and add their changes to the waiting lines.
 
         Raises:
-            ClusterError: no answer, or no group at all is shown.
+            ClusterError: no answer, or the cluster shows no group at all.
         """
         at_ms = max(int(self._now().timestamp() * 1000), self._observed_at_ms + 1)  # a clock may be set back
         poll = poll_groups(self._cluster)
@@ -144,7 +144,7 @@ class GroupCollection:
     def _poll_again(self) -> None:
         try:
             self._poll()
-        except ClusterError as error:  # a cluster that is away for a while does not end this
+        except ClusterError as error:  # a short outage does not end the collection
             logger.warning("could not poll the groups, trying again later: %s", error)
 
     def _is_due(self) -> bool:
@@ -167,7 +167,7 @@ class GroupCollection:
             raise CollectionBrokenError(f"cluster {look['cluster_id']} answers now, cluster {self._cluster.cluster_id} answered before")
 
     def summary(self) -> str:
-        """Return what was collected into which files, and the command to go on with."""
+        """Return what was collected into which files, and the next command."""
         folder = str(self._folder.path)
         what = f"{self._line_count:,} changes of {self._group_count:,} groups{_described(self._not_shown)}"
         return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; continue with: run --input {shlex.quote(folder)}"

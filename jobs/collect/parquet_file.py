@@ -1,4 +1,4 @@
-"""The file of records that a collection is writing: Parquet, a row group at a time, encoded by a thread while the next ones are read."""
+"""The file of records that a collection writes: Parquet. A thread encodes each row group while the next records are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from jobs.runtime.atomic_file import UnfinishedFile
 
 ROW_GROUP_BYTES = 64 << 20
-"""As records lie in memory; as much again may wait for the thread."""
+"""Size of the records in memory; as much again may wait for the thread."""
 
 
 class RecordFile:
@@ -20,11 +20,11 @@ class RecordFile:
 
     Attributes:
         row_count: records in it.
-        byte_count: their bytes, as they lie in memory.
+        byte_count: their bytes in memory.
     """
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
-        """Begin a file of records with these columns in a folder; nothing is on the disk before the first row group is full."""
+        """Begin a file of records with these columns in a folder; it is on the disk only after the first row group is full."""
         self._folder = folder
         self.row_count = self.byte_count = 0
         self._schema = schema
@@ -36,10 +36,10 @@ class RecordFile:
         self._written: Future[None] | None = None
 
     def add(self, records: pa.RecordBatch) -> None:
-        """Take records.
+        """Add records.
 
         Raises:
-            OSError, pa.ArrowException: those before could not be written.
+            OSError, pa.ArrowException: earlier records could not be written.
         """
         self._waiting.append(records)
         self.row_count += records.num_rows
@@ -49,7 +49,7 @@ class RecordFile:
             self._write_waiting()
 
     def publish(self, path: Path) -> None:
-        """Bring the whole file to the disk and give it its name.
+        """Write the whole file to the disk and give it its name.
 
         Raises:
             OSError, pa.ArrowException: it cannot be written.
@@ -63,7 +63,7 @@ class RecordFile:
         self._file.publish(path)
 
     def abandon(self) -> None:
-        """Remove the file, whatever of it there is."""
+        """Remove the file, if a part of it exists."""
         with suppress(OSError, pa.ArrowException):
             self._finish()
         self._thread.shutdown()
@@ -79,7 +79,7 @@ class RecordFile:
         self._waiting, self._waiting_bytes = [], 0
 
     def _finish(self) -> None:
-        """Return when what the thread was given is written."""
+        """Wait until the thread has written its row group."""
         written, self._written = self._written, None
         if written is not None:
             written.result()

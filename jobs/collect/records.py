@@ -1,7 +1,7 @@
-"""Collecting the records of ``__consumer_offsets``: where to go on, what has come, and when a file of it is published.
+"""Collecting the records of ``__consumer_offsets``: where to continue, which records came, and when their file is published.
 
-Each record is in some file before the positions in the folder go past it, so that whatever ends a collection, the next one goes on
-without a gap. Read is what is committed.
+Each record is in a file before the positions in the folder pass it. So the next collection continues without a gap, however this one
+ends. Only committed records are read.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PROGRESS_SECONDS = 1.0
 
 
 def resume(stored: Positions | None, log: OffsetsLog, cluster_id: str | None, name: str | None) -> Positions:
-    """Return where to read from: where the folder left off, at its beginning in a partition that is new.
+    """Return where to read from: after the folder's records, in a new partition at its beginning.
 
     Raises:
-        CaptureFolderError: the folder is of another cluster, or the log is not the one that it was read from. To go on would be to pass
-            over records in silence, or to mix two logs whose places landing takes for the same.
+        CaptureFolderError: the folder belongs to another cluster, or its records are of another log. Reading on would miss records
+            without notice, or mix two logs whose positions landing could not distinguish.
     """
     if stored is None:
         return Positions(
@@ -50,16 +50,16 @@ def resume(stored: Positions | None, log: OffsetsLog, cluster_id: str | None, na
 
 
 class RecordCollection:
-    """One collection of records, from its first look to its last."""
+    """One collection of records, from its first metadata snapshot to its last."""
 
     def __init__(
         self, options: CollectOptions, folder: CaptureFolder, cluster: Cluster, stored: Positions | None, now: Callable[[], datetime]
     ) -> None:
-        """Take a first look at the cluster, and begin to read.
+        """Write a first metadata snapshot, and begin to read.
 
         Raises:
             ClusterError: no answer, or the topic may not be read.
-            CaptureFolderError: the folder does not go on where the cluster is.
+            CaptureFolderError: the folder belongs to another cluster or another log.
         """
         log = cluster.offsets_log()
         with naming_the_folder(options):
@@ -81,14 +81,14 @@ class RecordCollection:
 
     @property
     def left(self) -> int:
-        """Return how many offsets are to come of those that there were at the beginning; some are no records."""
+        """Return how many of the offsets that the log had at the beginning are not read yet; some are not records."""
         return sum(max(0, end - self._next_offsets[number]) for number, end in self._ends.items())
 
     def read(self, ending: StopSignal) -> None:
-        """Read until there is no more to read, or until the end is asked for; then have a last look.
+        """Read up to the end of the log, or with ``--follow`` until a stop signal; then write a last metadata snapshot.
 
         Raises:
-            EvenkeelError: what came before is saved, unless the folder cannot be written.
+            EvenkeelError: earlier records are saved, unless the folder cannot be written.
         """
         try:
             while not ending.is_asked and (self._options.follow or self.left):
@@ -97,7 +97,7 @@ class RecordCollection:
             self._looks.write()
         except TopicForbiddenError as error:
             if not self._record_count:
-                raise  # nothing was collected, so that the folder is still free for polls
+                raise  # nothing was collected, so the folder can still take polls
             self._publish()
             raise ClusterError(f"{error}; {self._saved()}") from None
         except (ClusterError, CollectionBrokenError) as error:
@@ -153,14 +153,14 @@ class RecordCollection:
         return f"{count} records are saved, call again to continue after them" if count else "no records were read"
 
     def summary(self) -> str:
-        """Return what was collected into which files, and the command to go on with."""
+        """Return what was collected into which files, and the next command."""
         folder = str(self._folder.path)
         what = f"{self._folder.record_count:,} records of {len(self._next_offsets)} partitions of {OFFSETS_TOPIC}"
         return f"{what} -> {files_in_words(self._folder.files)} in {masked(folder)}; continue with: run --input {shlex.quote(folder)}"
 
 
 class _Progress:
-    """A line on a terminal that tells how far reading has come; nothing elsewhere."""
+    """A line with the progress of reading; shown on a terminal only."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
@@ -176,6 +176,6 @@ class _Progress:
             self._shown_at, self._shown_count = moment, record_count
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._is_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""Collecting: a live cluster -> files that ``land`` takes: the records of ``__consumer_offsets``, or polls of the groups, and looks.
+"""Collecting: a live cluster -> files for ``land``: the records of ``__consumer_offsets`` or polls of the groups, and topic metadata.
 
-Records where the topic may be read, since they miss nothing; polls where it may not, or where they are asked for. Once, or with
-``--follow`` until Ctrl-C or SIGTERM. A folder has records or polls, never both: landing would take the two for different generations.
-Needs neither Java nor Spark.
+Collect reads records where the user may read the topic, since they are complete. Otherwise, or with ``--poll``, it polls the groups. It
+works once, or with ``--follow`` until Ctrl-C or SIGTERM. A folder has records or polls, never both: landing would take the two for
+different generations. Collect needs neither Java nor Spark.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ logger = logging.getLogger(__name__)
 
 
 def run(options: CollectOptions, properties: ClientProperties, now: Callable[[], datetime]) -> str:
-    """Collect, and return what came of it in one line.
+    """Collect, and return the result in one line.
 
     Raises:
-        ClusterError: the cluster does not answer, or lets us neither read the topic nor see a group.
-        CaptureFolderError: the folder cannot be written, is in use, or does not go on where the cluster is.
-        CollectionBrokenError: collecting ended early; everything until then is saved.
+        ClusterError: the cluster does not answer, or the user may neither read the topic nor see a group.
+        CaptureFolderError: the folder cannot be written, is in use, or belongs to another cluster or log.
+        CollectionBrokenError: collecting ended early; everything read until then is saved.
     """
     ending = StopSignal()
     with ending.listening(), open_folder(options.output, now) as folder:

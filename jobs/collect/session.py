@@ -1,4 +1,4 @@
-"""What collecting records and polling groups share: how it ends, and looks at the cluster."""
+"""Parts that collecting records and polling groups share: the stop signal, and metadata snapshots."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ANOTHER_FOLDER = "name another folder with --output"
 
 
 class StopSignal:
-    """Whether Ctrl-C or SIGTERM has come. The first one ends a collection that is reading in good order, every other one at once."""
+    """Whether Ctrl-C or SIGTERM has come. While a collection reads, the first one ends it in good order, a second one at once."""
 
     def __init__(self) -> None:
         self.is_asked = self.is_reading = False
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the signals for the length of the block; they belong to the main thread."""
+        """Handle the signals during the block; only the main thread can."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -50,7 +50,7 @@ class StopSignal:
 
 
 class MetadataSnapshots:
-    """Looks at the cluster, written into the folder beside what is collected."""
+    """Writes metadata snapshots of the cluster into the folder of a collection."""
 
     def __init__(
         self,
@@ -60,16 +60,16 @@ class MetadataSnapshots:
         check: Callable[[dict[str, Any]], None],
         now: Callable[[], datetime],
     ) -> None:
-        """Look at a cluster that the files call ``cluster_name``; ``check`` refuses a look at what is not being collected."""
+        """Prepare snapshots of a cluster that the files call ``cluster_name``; ``check`` refuses one of another cluster or log."""
         self._cluster, self._folder, self._cluster_name, self._check, self._now = cluster, folder, cluster_name, check, now
         self._looked_at = time.monotonic()
 
     def write(self) -> None:
-        """Write a look into the folder.
+        """Write a metadata snapshot into the folder.
 
         Raises:
             ClusterError: no answer.
-            CollectionBrokenError: it is not the cluster, or the log, that is being collected.
+            CollectionBrokenError: it is of another cluster or log than the one that is collected.
         """
         at_ms = int(self._now().timestamp() * 1000)
         look = self._cluster.read_metadata_snapshot()
@@ -78,17 +78,17 @@ class MetadataSnapshots:
         self._folder.publish_look({"observed_at_ms": at_ms, **look, "cluster_id": self._cluster_name})
 
     def write_after(self, seconds: float) -> bool:
-        """Return whether there was time for a look again: this long after the last one.
+        """Write a metadata snapshot if the last one is this old; return whether one was written.
 
         Raises:
-            CollectionBrokenError: it is not the cluster, or the log, that is being collected.
+            CollectionBrokenError: it is of another cluster or log than the one that is collected.
         """
         moment = time.monotonic()
         if moment - self._looked_at < seconds:
             return False
         try:
             self.write()
-        except ClusterError as error:  # a cluster that is away for a while does not end this: the next look is as good
+        except ClusterError as error:  # a short outage does not end the collection: the next snapshot is as good
             self._looked_at = moment
             logger.warning("could not read the topic metadata, trying again later: %s", error)
             return False
@@ -96,10 +96,10 @@ class MetadataSnapshots:
 
 
 def check_cluster(stored: Positions | PolledGroups, cluster_id: str | None, name: str | None) -> None:
-    """Refuse to go on with a folder of another cluster.
+    """Refuse a folder of another cluster.
 
     Raises:
-        CaptureFolderError: it is of another one, or calls it by another name.
+        CaptureFolderError: the folder belongs to another cluster, or has another name for it.
     """
     if stored.cluster_id != cluster_id:
         raise CaptureFolderError(f"the folder belongs to cluster {stored.cluster_id}, this is cluster {cluster_id}; {ANOTHER_FOLDER}")
@@ -112,7 +112,7 @@ def check_cluster(stored: Positions | PolledGroups, cluster_id: str | None, name
 
 @contextmanager
 def naming_the_folder(options: CollectOptions) -> Iterator[None]:
-    """Have what the block refuses begin with the folder and the cluster."""
+    """Add the folder and the cluster in front of each CaptureFolderError of the block."""
     try:
         yield
     except CaptureFolderError as error:
@@ -120,5 +120,5 @@ def naming_the_folder(options: CollectOptions) -> Iterator[None]:
 
 
 def files_in_words(files: list[str]) -> str:
-    """Return the names of what was written, in a few words."""
+    """Return the names of the written files, in a few words."""
     return files[0] if len(files) == 1 else f"{len(files)} files, {files[0]} to {files[-1]}" if files else "no new file"
