@@ -1,1 +1,1 @@
-"""Reporting: tables -> a page, a summary, and files for programs. Plain Python behind ``queries``; names are made masked first."""
+"""Reporting: tables -> a page, a summary, and files for programs. Plain Python after ``queries``; names are masked first."""

@@ -1,6 +1,6 @@
-"""Groups of which nothing but commits has landed.
+"""Groups of which only commits have landed.
 
-Their consumers assign partitions themselves, so that no coordinator stores a generation of them.
+Their consumers assign partitions themselves, so no coordinator stores a generation of them.
 """
 
 from __future__ import annotations

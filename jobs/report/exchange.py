@@ -1,4 +1,4 @@
-"""Geometry of what moved in one generation: owners before on the left, owners after on the right, a band for each pair."""
+"""Drawing of the owner changes of one generation: owners before on the left, owners after on the right, a band for each pair."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobs.report.figures import movement_words
 Row = Mapping[str, Any]
 
 MOST_OWNERS = 12
-"""Owners that one side names; those with fewest partitions share a place."""
+"""How many owners one side names; those with fewest partitions share a place."""
 
 NOBODY, OTHERS = "nobody", "others"
 
@@ -21,7 +21,7 @@ _TALL, _GAP, _LEAST = 150.0, 10.0, 12.0  # height for all partitions, between tw
 
 @dataclass(frozen=True)
 class Owner:
-    """One owner on one side; ``title`` is the whole name where ``name`` is a short one."""
+    """One owner on one side; ``title`` is the whole name of a shortened ``name``."""
 
     name: str
     title: str
@@ -36,8 +36,8 @@ class Band:
 
     Attributes:
         path: SVG.
-        style: the kind that most of them are of.
-        title: how many of which kinds, and the owners.
+        style: the most frequent kind.
+        title: the number of each kind, and the owners.
     """
 
     path: str
@@ -47,7 +47,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A drawing, and the same in words for those who do not see it; ``cut`` says what is not drawn, and is empty where all is."""
+    """A drawing, and its text for readers who do not see it; ``cut`` says what is not drawn, and is empty if everything is."""
 
     height: float
     before: tuple[Owner, ...]
@@ -93,13 +93,13 @@ def draw_exchange(flows: Sequence[Row], names: Mapping[str, str], changed: int) 
 
 
 def _title(kinds: Mapping[str, int], giver: Owner, taker: Owner) -> str:
-    """Return a band in words; its colour tells one kind only, and not to everybody."""
+    """Return a band as text; its colour shows only one kind, and not to every reader."""
     parts = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items(), key=lambda item: (-item[1], item[0])))
     return f"{parts} from {giver.name} to {taker.name}"
 
 
 def _named(flows: Sequence[Row], column: str) -> set[str]:
-    """Return the owners that get a place of their own: all, or but the last of ``MOST_OWNERS`` with most partitions."""
+    """Return the owners that get their own place: all, or those with most partitions, one fewer than ``MOST_OWNERS``."""
     totals: dict[str, int] = {}
     for flow in flows:
         if flow[column] is not None:
@@ -109,7 +109,7 @@ def _named(flows: Sequence[Row], column: str) -> set[str]:
 
 
 def _owner_key(owner: str | None, named: set[str]) -> str:
-    """Return where an owner stands: keys of owners begin with a dot, so that no name is taken for one of the two others."""
+    """Return the place of an owner: keys of owners begin with a dot, so no name equals one of the two others."""
     return NOBODY if owner is None else f".{owner}" if owner in named else OTHERS
 
 
@@ -118,7 +118,7 @@ def _largest_first(totals: Mapping[tuple[str, str], int]) -> list[tuple[tuple[st
 
 
 def _stack(totals: Mapping[tuple[str, str], int], side: int, scale: float, names: Mapping[str, str]) -> dict[str, Owner]:
-    """Return one side's owners from top to bottom: by name, those without one last."""
+    """Return one side's owners from top to bottom: by name, and those without a name last."""
     numbers: dict[str, int] = {}
     for pair, number in totals.items():
         numbers[pair[side]] = numbers.get(pair[side], 0) + number
@@ -137,7 +137,7 @@ def _bands(
     before: Mapping[str, Owner],
     after: Mapping[str, Owner],
 ) -> list[Band]:
-    """Return the bands, each as thick at either end as its part of that owner's place."""
+    """Return the bands; each end is as thick as the band's share of that owner's place."""
     leaves, arrives = ({key: owner.y for key, owner in side.items()} for side in (before, after))
     middle = (_LEFT + _RIGHT) / 2
     bands = []

@@ -1,7 +1,7 @@
-"""What the report writes for other programs: findings and audits as CSV and JSON, figures for Prometheus.
+"""The files of the report for other programs: findings and audits as CSV and JSON, figures for Prometheus.
 
 Reads: findings, generation_audits.
-Writes: files; no table. Rows come one after the other, in the order of their key, so that tables of any size fit through the driver.
+Writes: files; no table. The driver reads rows one by one, in the order of their key, so tables can have any size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def write_exports(warehouse: Warehouse, formats: tuple[ExportFormat, ...], folde
     """Return the files written: ``findings`` and ``generation_audits`` by format, and ``PROMETHEUS_FILE``.
 
     Args:
-        rows: what was collected for the page; Prometheus gets its figures.
+        rows: the rows of the page; Prometheus gets their figures.
         as_of: the run's clock, with a time zone.
 
     Raises:
@@ -44,7 +44,7 @@ def write_exports(warehouse: Warehouse, formats: tuple[ExportFormat, ...], folde
 
 
 def set_clock(path: Path, as_of: datetime) -> None:
-    """Set the clock in a file for Prometheus, which says that a run has been there, and leave all figures.
+    """Set the clock in a file for Prometheus to that of this run, and keep all figures.
 
     Raises:
         EvenkeelError: the file cannot be written.
@@ -55,7 +55,7 @@ def set_clock(path: Path, as_of: datetime) -> None:
 
 
 def _table(warehouse: Warehouse, path: Path) -> Iterator[str]:
-    """Return the text of the table, and in the format, that the file is named after."""
+    """Return the table that the file's name gives, as text in the format that the name gives."""
     spec = TABLES[path.stem]
     columns = exported_columns(spec)
     return _WRITERS[path.suffix](columns, _rows(warehouse, spec, columns))
@@ -67,7 +67,7 @@ def exported_columns(spec: TableSpec) -> list[str]:
 
 
 def _rows(warehouse: Warehouse, spec: TableSpec, columns: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield a table's rows in the order of its key; times as ISO 8601 in UTC, since a collected one would come in the driver's own zone."""
+    """Yield a table's rows in the order of its key; times are ISO 8601 in UTC, since collected ones would be in the driver's time zone."""
     pattern = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
     shown = [
         F.date_format(name, pattern).alias(name) if isinstance(spec.stored_schema[name].dataType, TimestampType) else F.col(name)

@@ -1,4 +1,4 @@
-"""How the report writes values: figures that may be unknown, names that may be hostile, ranges, times."""
+"""Values as the report writes them: figures that may be unknown, names that may be hostile, ranges, times."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Figure:
     """A value as it is shown.
 
     Attributes:
-        text: the value, or an en dash when it is not known: a reader must never take unknown for 0.
+        text: the value, or an en dash if it is not known: a reader must never take unknown for 0.
         note: why it is unknown, or what it leaves out; empty for a plain value.
         value: the number to sort by; None when unknown.
-        known: of how many generations or partitions it is the sum, where not of all.
+        known: number of generations or partitions in a sum that does not have all; else None.
     """
 
     text: str
@@ -33,7 +33,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Total:
-    """A sum over rows of which some may not know the value.
+    """A sum over rows; some of them may not know the value.
 
     Attributes:
         value: sum over the rows that know it.
@@ -54,7 +54,7 @@ class Total:
         return self.rows - self.known
 
     def figure(self, why: str) -> Figure:
-        """Return the sum; unknown, for the reason ``why``, when no row knows it; with a note when only some do."""
+        """Return the sum; it is unknown, for the reason ``why``, if no row knows it, and has a note if only some do."""
         if self.known == 0:
             return Figure(EN_DASH, why)
         if self.known == self.rows:
@@ -78,11 +78,10 @@ def seconds(milliseconds: int | None, why: str) -> Figure:
 
 
 def visible(text: str) -> str:
-    r"""Return ``text`` with everything that does not print written as an escape, and backslashes doubled.
+    r"""Return ``text`` with an escape for each character that does not print, and with doubled backslashes.
 
-    Group, member and topic names are whatever a client sent. A terminal would obey control characters, a browser would
-    obey direction marks (two names could then look alike), and a lone surrogate cannot be encoded at all. The result
-    is one line, and different texts stay different.
+    Clients can send any group, member and topic names. A terminal would obey control characters. A browser would obey direction marks, and
+    two names could look the same. A lone surrogate cannot be encoded at all. The result is one line, and different texts stay different.
     """
     if text.isprintable() and "\\" not in text:
         return text
@@ -90,9 +89,9 @@ def visible(text: str) -> str:
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Return for each name a short form that no other of the names has, or the name itself.
+    """Return a short form of each name that no other name has, or the name itself.
 
-    The UUID that clients append to the client id is cut to its first block, and a long middle is left out.
+    The UUID that clients append to the client id is cut to its first block. A long middle is left out.
     """
     names = sorted(set(names))
     shortened = {name: _shorten(name) for name in names}
@@ -110,7 +109,7 @@ def _shorten(name: str) -> str:
 
 
 def cut(name: str, longest: int = 120) -> str:
-    """Return ``name``, or its beginning, an ellipsis and its end, where many names differ, when it has more than ``longest`` characters."""
+    """Return ``name``; if it has more than ``longest`` characters, its beginning, an ellipsis and its end, where many names differ."""
     return name if len(name) <= longest else f"{name[: longest - 13]}{_ELLIPSIS}{name[-12:]}"
 
 
@@ -126,14 +125,14 @@ def condense(partitions: Sequence[int]) -> str:
 
 
 def noun(figure: Figure, one: str) -> str:
-    """Return a noun in the number of what it counts."""
+    """Return a noun, in the plural unless the figure is 1."""
     return one if figure.value == 1 else f"{one}s"
 
 
 def movement_words(kind: str, cause: str | None) -> str:
-    """Return what became of a partition, as people say it.
+    """Return the words for a kind of movement.
 
-    The kind ``lost`` is told by its cause: to Kafka a partition is lost that a member's session ended with (``onPartitionsLost``).
+    The kind ``lost`` has the words of its cause: Kafka calls a partition lost if a member's session ended with it (``onPartitionsLost``).
     """
     if cause in ("handed_over", "withheld"):
         return words(cause)
@@ -141,7 +140,7 @@ def movement_words(kind: str, cause: str | None) -> str:
 
 
 def words(code: str) -> str:
-    """Return a stored word as people write it: ``member_joined`` gives ``member joined``."""
+    """Return a stored word with spaces: ``member_joined`` gives ``member joined``."""
     return code.replace("_", " ")
 
 

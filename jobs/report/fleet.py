@@ -15,17 +15,17 @@ from jobs.report.view import IMBALANCE_BOUNDS, ConformanceLine, Count, ReportRow
 from schemas.vocabulary import Basis, Conformance, Severity, Status
 
 CONFORMANCES = (*(str(word) for word in Conformance), "none")
-"""Every conformance, from equal to incomparable, and ``none`` where there is nothing to compare."""
+"""Every conformance, from equal to incomparable, and ``none`` if there is nothing to compare."""
 
 MOST_ASSIGNORS = 50
-"""Assignors that the fleet's tables name, those with most generations; clients can name any number."""
+"""How many assignors the fleet's tables name, those with most generations first; clients can name any number."""
 
 _STATUSES = [str(word) for word in Status]
 _CLASS_NAMES = ("1.00", *(f"to {upper:.2f}" for upper in IMBALANCE_BOUNDS[1:]), f"above {IMBALANCE_BOUNDS[-1]:.2f}")
 
 
 def headline(rows: ReportRows) -> tuple[Count, ...]:
-    """Return the fleet's totals over the observed history, largest question first."""
+    """Return the fleet's totals over the observed history, the most general first."""
     observed = [row for row in rows.tallies if row["basis"] == Basis.OBSERVED]
     only_commit = sum(number == 0 for (number,) in rows.ranked.values("generation_count"))
     return (
@@ -47,7 +47,7 @@ def conformance(tallies: Iterable[Row]) -> tuple[ConformanceLine, ...]:
         lines.append(
             ConformanceLine(
                 strategy=strategy,
-                leader_client=Figure(EN_DASH, "the leader's bytes do not tell its client library")
+                leader_client=Figure(EN_DASH, "the leader's bytes do not show its client library")
                 if leader_client is None
                 else Figure(leader_client),
                 total=total,
@@ -58,7 +58,7 @@ def conformance(tallies: Iterable[Row]) -> tuple[ConformanceLine, ...]:
 
 
 def statuses(tallies: Iterable[Row]) -> tuple[StatusLine, ...]:
-    """Return how many generations each strategy solved, and what became of the others."""
+    """Return the number of generations by status, for each basis and strategy that was computed."""
     computed = [row for row in tallies if row["basis"] != Basis.OBSERVED and row["strategy"]]
     grouped = _group(pool(computed), lambda row: (row["basis"], row["strategy"]))
     lines = []
@@ -69,11 +69,11 @@ def statuses(tallies: Iterable[Row]) -> tuple[StatusLine, ...]:
 
 
 def pool(rows: Sequence[Row], others: str = "{:,} others") -> list[Row]:
-    """Return the rows with all assignors beyond ``MOST_ASSIGNORS`` under one name, and all their leaders as one.
+    """Return the rows with one name for all assignors beyond ``MOST_ASSIGNORS``, and no client library of their leaders.
 
     Args:
         rows: tallies that have a strategy.
-        others: that name, with room for the number of these assignors.
+        others: that name, with a place for the number of these assignors.
     """
     totals = {strategy: _generations(members) for strategy, members in _group(rows, lambda row: row["strategy"]).items()}
     named = set(sorted(totals, key=lambda strategy: (-totals[strategy], strategy))[:MOST_ASSIGNORS])
@@ -98,7 +98,7 @@ def rule_lines(findings: Iterable[Row]) -> tuple[RuleLine, ...]:
 
 
 def imbalance(ranked: Ranking) -> tuple[Count, ...]:
-    """Return how many groups fall in each class; the note says how many of them whole partitions cannot make more even."""
+    """Return the number of groups in each class; the note counts those that are as even as whole partitions allow."""
     numbers, even = Counter[int | None](), Counter[int | None]()
     for ratio, smallest, largest in ranked.values("imbalance_ratio", "partitions_per_member_min", "partitions_per_member_max"):
         key = None if ratio is None else bisect_left(IMBALANCE_BOUNDS, ratio)

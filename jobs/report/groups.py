@@ -1,4 +1,4 @@
-"""The groups: a line for each, and for the worst their history, their present assignment and what moved."""
+"""The groups: a line for each, and for the worst their history, their last assignment and their owner changes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CHANGES = ("revoked_count", "reassigned_count", "gained_count", "lost_count", "
 """Audit columns that together count the partitions that changed owner; those handed over are gained ones."""
 
 _WEIGHTS = ("lag_imbalance_ratio", "throughput_imbalance_ratio", "rack_match_ratio")
-"""What the head of a group's details says of its last settled generation besides."""
+"""Further columns of the last settled generation that the head of a group's details shows."""
 
 MOST_DRAWN = 3
 """Generations of a group whose movements are drawn: the newest in which something moved."""
@@ -53,17 +53,17 @@ AT_MOST = "\N{LESS-THAN OR EQUAL TO}"
 
 
 def anchor_digest(cluster_id: str, group_id: str) -> bytes:
-    """Return what a group's anchor is made of: eight bytes of a digest of its names."""
+    """Return the bytes of a group's anchor: eight bytes of a digest of its names."""
     return hashlib.sha256(f"{len(cluster_id)} {cluster_id}{group_id}".encode()).digest()[:8]
 
 
 def anchor(cluster_id: str, group_id: str) -> str:
-    """Return a group's id on the page: a digest, since names may hold anything, so that a link holds from report to report."""
+    """Return a group's id on the page. It is a digest, since names may have any characters, and a link works in every report."""
     return f"group-{anchor_digest(cluster_id, group_id).hex()}"
 
 
 class GroupLines(Sequence[GroupLine]):
-    """A line of each group of a ranking, in its order; made when it is asked for, since few are shown as anything but packed data."""
+    """The lines of the groups of a ranking, in its order. A line is made on access, since most are shown only as packed data."""
 
     def __init__(self, ranked: Ranking) -> None:
         self._ranked = ranked
@@ -104,10 +104,10 @@ def _sum(row: Row, measure: str) -> Figure:
 
 
 def finding_views(findings: Iterable[Row], ranks: Mapping[GroupKey, int]) -> tuple[FindingView, ...]:
-    """Return all findings, worst severity first, of each those that hold now, then in the order of the ranking, most frequent first.
+    """Return all findings: the worst severity first, then those that hold now, then by rank of the group, then the most frequent.
 
     Args:
-        ranks: of the groups of these findings, as far as they have one.
+        ranks: of the groups of these findings that have a rank.
     """
     ordered = sorted(
         findings,
@@ -143,7 +143,7 @@ def finding_views(findings: Iterable[Row], ranks: Mapping[GroupKey, int]) -> tup
 
 
 def add_settled(groups: Iterable[Row], tallies: Iterable[Row]) -> list[Row]:
-    """Return the rows of groups with the columns that ``ReportRows.detailed`` has besides.
+    """Return the rows of groups with the further columns of ``ReportRows.detailed``.
 
     Args:
         tallies: of these groups, the observed ones with ``settled`` as ``jobs.report.queries.tally_groups`` returns it.
@@ -158,7 +158,7 @@ def add_settled(groups: Iterable[Row], tallies: Iterable[Row]) -> list[Row]:
 
 
 def group_views(rows: ReportRows, lines: Iterable[GroupLine], findings: Iterable[FindingView]) -> tuple[GroupView, ...]:
-    """Return the groups of ``rows.detailed`` with everything that sections show, in the order of ``lines``, which are theirs."""
+    """Return the groups of ``rows.detailed`` with everything that sections show, in the order of ``lines``, the lines of these groups."""
     detailed = {group_key(row): row for row in rows.detailed}
     tallies, holdings, flows = _by_group(rows.tallies), _by_group(rows.holdings), _by_group(rows.flows)
     found: dict[GroupKey, list[FindingView]] = {}
@@ -208,8 +208,8 @@ def _group_view(
 def _newest_generations(tallies: Sequence[Row]) -> list[Row]:
     """Return the newest generations in the order of their position.
 
-    Each tally holds the newest of its own: before the newest generation that one of them had to leave out, the others
-    would be shown as if nothing had been between.
+    Each tally has its own newest generations. If one tally had to leave some out, older generations of the others would appear without
+    those between them. So all generations before its oldest kept one are left out.
     """
     observed = [row for row in tallies if row["basis"] == Basis.OBSERVED]
     oldest_kept = [row["generations"][-1]["position"] for row in observed if len(row["generations"]) < row["generation_count"]]
@@ -226,14 +226,14 @@ def _settled(row: Row) -> str:
 
 def _verdict(row: Row) -> Figure:
     if row["verdict"] is None:
-        return Figure(EN_DASH, "no verdict: nothing settled, subscriptions not known, or no assignor to compare with")
+        return Figure(EN_DASH, "no verdict: no settled generation, subscriptions not known, or no assignor to compare with")
     gain = "" if row["better_gain"] is None else f", by {row['better_gain']:.2f}"
     better = f" ({row['better_strategy']}{gain})" if row["better_strategy"] else ""
     return Figure(words(row["verdict"]) + better)
 
 
 def _cause_lines(generations: Sequence[Row]) -> tuple[CauseLine, ...]:
-    """Return what each cause came to, the most frequent first. Causes that came together are one line: every generation counts once."""
+    """Return the figures of each cause, the most frequent first. Causes of one generation are one line, so each generation counts once."""
     grouped: dict[tuple[str, ...] | None, list[Row]] = {}
     for row in generations:
         grouped.setdefault(None if row["triggers"] is None else tuple(row["triggers"]), []).append(row)
@@ -260,7 +260,7 @@ def _triggers(causes: Sequence[str] | None) -> Figure:
 
 
 def _generation_lines(generations: Sequence[Row], flows: Sequence[Row], holdings: Sequence[Row]) -> tuple[GenerationLine, ...]:
-    """Return the generations, newest first, each with what moved in it; static members by their instance ids, as far as these are known."""
+    """Return the generations, newest first, with their owner changes; static members have the names of their instance ids, if known."""
     names = short_names(name for flow in flows for name in (flow["previous_member_id"], flow["member_id"]) if name is not None)
     names |= {row["member_id"]: row["group_instance_id"] for row in holdings if row["group_instance_id"] and row["member_id"] in names}
     by_position: dict[int, list[Row]] = {}
@@ -292,18 +292,18 @@ def _generation_line(row: Row, flows: Sequence[Row], names: Mapping[str, str], i
 
 
 def _bounded(row: Row) -> dict[str, Figure]:
-    """Return what stands in place of a number of which only a bound is known."""
+    """Return the figure of a number of which only an upper bound is known."""
     avoidable = row["avoidable_movement_count"]
     if not row["is_lower_bound"] or avoidable is None:
         return {}
-    return {"avoidable_movement_count": Figure(f"{AT_MOST} {avoidable:,}", "subscriptions differ too much to tell exactly", avoidable)}
+    return {"avoidable_movement_count": Figure(f"{AT_MOST} {avoidable:,}", "subscriptions differ too much for an exact number", avoidable)}
 
 
 def _parts(row: Row) -> str:
-    """Return what changed owner by kind, in words; partitions handed over are counted once, though they are also gained."""
+    """Return the owner changes by kind, as text; partitions handed over are counted once, though they are also gained."""
     movements = moved(row)
     if movements is None:
-        return "what moved is not known"
+        return "movements are not known"
     withheld = row["withheld_count"] or 0
     others = {"gained": row["gained_count"] - movements["handed_over"], "withheld": withheld}
     others |= {"no_longer_owned": row["lost_count"] - withheld, "orphaned": row["orphaned_count"]}
@@ -340,11 +340,11 @@ def _flow(flow: Row, names: Mapping[str, str]) -> Flow:
 
 
 def _resume(flow: Row) -> Figure:
-    """Return what the new owner finds: messages still to read, and how many partitions it starts anew."""
+    """Return what the new owner still has to read: its messages, and the number of partitions whose offset is reset."""
     if flow["member_id"] is None:
-        return Figure(EN_DASH, "nobody reads on")
+        return Figure(EN_DASH, "there is no new owner")
     if not flow["resume_known"]:
-        return Figure(EN_DASH, "no commit or look at the log tells where it resumes")
+        return Figure(EN_DASH, "no commit or metadata snapshot shows where it resumes")
     most = f"{AT_MOST} " if flow["lag_is_upper_bound"] else ""
     parts = [] if flow["lag"] is None else [f"{most}{flow['lag']:,} messages"]
     parts += [f"{flow['reset_count']:,} reset"] if flow["reset_count"] else []
@@ -354,10 +354,10 @@ def _resume(flow: Row) -> Figure:
 
 
 def _cuts(generations_shown: int, generation_count: int, flows: Sequence[Row]) -> tuple[str, ...]:
-    """Return what the section leaves out, in words; a page that cuts in silence would be believed."""
+    """Return as text what the section leaves out; readers would take a page without it for complete."""
     shown = (
         (generations_shown, generation_count, "generations"),
-        (len(flows), flows[0]["flow_total"] if flows else 0, "lines of what moved"),
+        (len(flows), flows[0]["flow_total"] if flows else 0, "lines of owner changes"),
     )
     return tuple(f"the newest {number:,} of {total:,} {name} are shown" for number, total, name in shown if number < total)
 

@@ -1,4 +1,4 @@
-"""The member x topic heat map of one generation: who holds how much of what."""
+"""The member x topic heat map of one generation: how many partitions of each topic each member has."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from jobs.report.figures import short_names
 Row = Mapping[str, Any]
 
 LEVELS = 6
-"""Shades of the scale; level 0 is an empty cell."""
+"""Number of shades of the scale; level 0 is an empty cell."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Partitions of one topic that one member holds, and the shade of that number."""
+    """Number of partitions of one topic that one member has, and the shade of that number."""
 
     partition_count: int
     level: int
@@ -24,7 +24,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class HeatLine:
-    """One member: its load over all topics, ``share`` of the largest load (0 to 100), and what it holds of each shown topic."""
+    """One member: its load over all topics, ``share`` of the largest load (0 to 100), and its partitions of each shown topic."""
 
     member_id: str
     short: str
@@ -36,7 +36,7 @@ class HeatLine:
 
 @dataclass(frozen=True)
 class Heat:
-    """The map, and what does not fit on it.
+    """The map, and the totals of what does not fit on it.
 
     Attributes:
         topics: shown topics by name.

@@ -1,6 +1,6 @@
-"""What a report notes in its page of itself: of which tables and settings it was made, and what it said on the terminal.
+"""The note of a report in its page: its tables and settings, and its summary for the terminal.
 
-A run that changed no table finds by it that the page it would make is there already.
+A run that changed no table reads the note. If the page would be the same, the run does not write it again.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pathlib import Path
 from schemas.config import ReportSettings
 
 NOTE = "evenkeel-note"
-"""Name of the element of the page's head that has it."""
+"""Name of the element with the note in the page's head."""
 
-_HEAD_BYTES = 1 << 17  # before the note stand a title and a policy, behind it the styles
+_HEAD_BYTES = 1 << 17  # a title and a policy come before the note, the styles after it
 _IN_PAGE = re.compile(rf'<meta name="{NOTE}" content="([^"]*)">')
 
 
 @dataclass(frozen=True)
 class Note:
-    """What a page says of itself.
+    """The note of one page.
 
     Attributes:
         made_of: as ``made_of`` returns it.
         text: the summary for the terminal, without the page's path.
-        file_count: how many files the lines of the groups take, the page among them.
+        file_count: number of files with lines of groups, including the page.
     """
 
     made_of: str
@@ -37,24 +37,24 @@ class Note:
     file_count: int = 1
 
     def as_json(self) -> str:
-        """Return the note as it stands in the page, before it is escaped."""
+        """Return the note as the page has it, before it is escaped."""
         return json.dumps(asdict(self))
 
 
 def made_of(versions: Mapping[str, int], settings: ReportSettings, design: str) -> str:
-    """Return what tells pages apart, but for the run, its clock, and where they are.
+    """Return a digest of everything that changes a page, except for the run, its clock and the path.
 
     Args:
         versions: of the tables that are read.
         settings: of the report.
-        design: what tells releases of the page apart.
+        design: a digest that differs between releases of the page.
     """
     described = (sorted(versions.items()), settings.model_dump_json(exclude={"output", "export_dir"}), design)
     return hashlib.sha256(repr(described).encode()).hexdigest()
 
 
 def read_note(page: Path) -> Note | None:
-    """Return the note of a page, None where there is no such file, or none that has one."""
+    """Return the note of a page, None if the file is missing or has no valid note."""
     try:
         with page.open("rb") as file:
             found = _IN_PAGE.search(file.read(_HEAD_BYTES).decode(errors="replace"))

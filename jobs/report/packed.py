@@ -1,4 +1,4 @@
-"""The lines of the groups as packed data: an array a group, which the script of a page makes a row of when it is looked at."""
+"""The lines of the groups as packed data: an array for each group. The script of a page makes a row of it when it is shown."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ PACKED = (
     *("group", "cluster", "strategy", "critical", "warning", "current", "avoidable", "avoidable_unknown", "movements", "movements_unknown"),
     *("imbalance", "members", "generations", "seconds_ago", "anchor"),
 )
-"""What the members of a line's array are.
+"""The members of a line's array.
 
-A cluster or strategy is a text where it comes first in a file, and from then on its number among the texts that came before. ``unknown``
-counts the generations that do not know the measure. ``seconds_ago`` is counted from ``PackedLines.newest``. ``anchor`` is the digest in
-the group's anchor, as base64 with the alphabet of addresses. What is not known is null."""
+A cluster or strategy is a text at its first occurrence in a file, and later its number among the earlier texts. ``unknown`` counts the
+generations that do not know the measure. ``seconds_ago`` is counted from ``PackedLines.newest``. ``anchor`` is the digest in the group's
+anchor, as base64 with the alphabet of addresses. Unknown values are null."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class PackedLines:
     Attributes:
         first: rank of the first of them.
         count: how many there are.
-        newest: when the group was seen that was seen last of all, in seconds since 1970.
-        lines: JSON arrays, one after the other, with a comma and a line's end between them. No ``<`` is in them, so that no name ends
-            the element that they are in.
+        newest: time of the newest snapshot or commit of all groups, in seconds since 1970.
+        lines: JSON arrays, with a comma and a line's end between them. They have no ``<``, so no name can end the element that they
+            are in.
     """
 
     first: int
@@ -64,7 +64,7 @@ class PackedLines:
 
 
 def pack_lines(ranked: Ranking, first_room: int, further_room: int) -> Iterator[PackedLines]:
-    """Yield the lines file by file; each holds as many as fit, and at least one.
+    """Yield the lines file by file; each file has as many as fit, and at least one.
 
     Args:
         ranked: groups with masked names.
@@ -88,7 +88,7 @@ def pack_lines(ranked: Ranking, first_room: int, further_room: int) -> Iterator[
 
 
 class _Packer:
-    """Packs lines of one file; a text that comes again is a number from then on."""
+    """Packs lines of one file; a repeated text becomes a number."""
 
     def __init__(self, newest: int) -> None:
         self._newest = newest
@@ -137,7 +137,7 @@ def _or_null(value: Any) -> Any:
 
 
 def _once(known: dict[str | None, int], text: str | None) -> str:
-    """Return a text, or its number where it is one of the texts that came before."""
+    """Return a text, or its number if it is one of the earlier texts."""
     if text in known:
         return str(known[text])
     known[text] = len(known)
@@ -145,5 +145,5 @@ def _once(known: dict[str | None, int], text: str | None) -> str:
 
 
 def as_script_data(value: Any) -> str:
-    """Return JSON that no browser takes for markup inside of a script element."""
+    """Return JSON that no browser takes for markup inside a script element."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")

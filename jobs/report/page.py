@@ -1,12 +1,12 @@
 """The report as text: rows -> view model -> a self-contained HTML page, and a summary for the terminal. Pure Python.
 
-Whatever the size of the fleet, the page stays below ``MOST_BYTES``: first come the fleet's figures, then a line for every group,
-then the details of the worst groups as far as they fit. It says what it leaves out. Lines that do not fit go into further files.
+For any size of the fleet, the page stays below ``MOST_BYTES``. It has the fleet's figures, a line for every group, and the details of the
+worst groups, as many as fit. It says what it leaves out. Lines that do not fit go into further files.
 
-Lines are packed data, of which the script makes rows. The first ones are rows already, for those who have no script.
+Lines are packed data, and the script makes rows of them. The first lines are also rows, for readers without a script.
 
-No file loads anything, and a policy in it forbids that it could: styles and the one script are inline and named by their hash, so that
-markup in a group's name, if it ever got through the escaping, could not run.
+No file loads anything, and a policy in it forbids loading. Styles and the one script are inline, and the policy names them by their hash.
+So markup in a group's name cannot run, even if it got through the escaping.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from schemas.tables import CONTRACT_VERSION
 from schemas.vocabulary import Outcome
 
 MOST_BYTES = 8_000_000
-"""Of a page: beyond it, browsers take seconds to open one, and mail does not carry it."""
+"""Largest size of a page: browsers need seconds to open a larger one, and mail does not carry it."""
 
 FINDINGS_SHARE, DETAILS_SHARE, ROWS_SHARE = 3 / 16, 3 / 16, 1 / 16
-"""Of that: at most for the list of findings; for details, as far as there are any, before lines get it; at most for lines that are rows."""
+"""Shares of it: at most for the list of findings; for details before lines, if there are details; at most for lines that are rows."""
 
 MOST_ROWS = 1_000
-"""Lines of a file that are rows already. They open with the file and need no script, so that a small fleet has all of its lines there."""
+"""How many lines of a file are also rows. They need no script, so a small fleet has all of its lines there."""
 
 TEXT_GROUPS, LONGEST_TEXT_NAME = 10, 48
-"""What the summary for the terminal shows: so many groups, names cut to so many characters."""
+"""How many groups the summary for the terminal shows, and how many characters of their names."""
 
-_LINK_BYTES = 100  # what a row grows by, and its end, when the group's details are on the page
+_LINK_BYTES = 100  # of a row's link and line's end, if the group's details are on the page
 _FILES_BYTES = 10_000  # for the names of the other files
 
 _TEMPLATES = files("jobs.report").joinpath("templates")
@@ -58,7 +58,7 @@ _TEMPLATES = files("jobs.report").joinpath("templates")
 
 @dataclass(frozen=True)
 class Document:
-    """The report as files, and what is in them.
+    """The report as files.
 
     Attributes:
         html: the page.
@@ -72,10 +72,10 @@ class Document:
 
 
 def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | None = None) -> Page:
-    """Return everything that the report says about these rows; their order does not matter.
+    """Return everything that the report shows of these rows; their order does not matter.
 
     Args:
-        rows: what was collected.
+        rows: the collected rows.
         as_of: the run's clock, with a time zone.
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
     """
@@ -108,14 +108,14 @@ def build_page(rows: ReportRows, as_of: datetime, summary: Mapping[str, Any] | N
 
 
 def build_views(rows: ReportRows, lines: Sequence[GroupLine]) -> tuple[GroupView, ...]:
-    """Return everything about the groups of ``rows`` that have details; ``lines`` are these groups as the page lists them, in its order."""
+    """Return the details of the groups of ``rows``; ``lines`` are the lines of these groups in the page, in its order."""
     rows = _all_printable(rows)
     ranks = {(line.cluster_id, line.group_id): line.rank for line in lines}
     return group_views(rows, lines, finding_views(rows.findings, ranks))
 
 
 def _inputs(summary: Mapping[str, Any]) -> tuple[Count, ...]:
-    """Return the records read and where they ended, in the order in which that happens."""
+    """Return the number of records read and the number of each outcome, in the order of ``Outcome``."""
     counts = summary.get("input_counts") or {}
     return tuple(Count(name, count(counts[name])) for name in ("read", *(str(word) for word in Outcome)) if name in counts)
 
@@ -127,7 +127,7 @@ def _input_kinds(summary: Mapping[str, Any]) -> tuple[Count, ...]:
 
 
 def _all_printable(rows: ReportRows) -> ReportRows:
-    """Return the rows with everything in them masked, the groups in the order of their real names."""
+    """Return the rows with all texts masked, and the groups in the order of their real names."""
     lists = {field.name: _printable(getattr(rows, field.name)) for field in fields(rows) if field.name != "ranked"}
     return ReportRows(ranked=rows.ranked.with_texts(visible), **lists)
 
@@ -143,14 +143,14 @@ def _printable(value: Any) -> Any:
 
 
 def render(page: Page, details: str = "", name: str = "report.html", most_bytes: int = MOST_BYTES, note: Note | None = None) -> Document:
-    """Return the page, and the files that its lines need besides, as HTML documents.
+    """Return the page and the further files of its lines, as HTML documents.
 
     Args:
-        page: what it can say; details and findings are left out from where they do not fit.
-        details: address, from the page, of the folder in which groups have pages of their own; empty when they have none.
+        page: its content; details and findings that do not fit are left out.
+        details: address, from the page, of the folder with the pages of single groups; empty if there are none.
         name: of the page's file.
         most_bytes: of each file.
-        note: what the page is to say of itself; how many files there are is filled in.
+        note: the note of the page; its number of files is filled in.
     """
     found, section, row, frame, further = map(_template, ("finding", "group", "line", "report", "further"))
     shared = {"page": page, "has_clusters": len(page.clusters) > 1, "details": details, "report": quote(name)}
@@ -189,7 +189,7 @@ def render(page: Page, details: str = "", name: str = "report.html", most_bytes:
 
 
 _EMPTY: Mapping[str, Any] = {"part": PackedLines(1, 0, 0, ""), "packed": "", "rows": "", "drawn": 0, "files": ()}
-"""What a file's template gets to see how large it is without lines."""
+"""Values for a file's template that give its size without lines."""
 
 
 def _rows(shared: Mapping[str, Any], lines: Iterable[GroupLine], room: int) -> list[str]:
@@ -205,7 +205,7 @@ def _rows(shared: Mapping[str, Any], lines: Iterable[GroupLine], room: int) -> l
 
 
 def _lines(shared: Mapping[str, Any], number: int, rows: Sequence[str]) -> dict[str, Any]:
-    """Return what the template of a file needs to show its lines; ``number`` is 0 for the page."""
+    """Return the values with which the template of a file shows its lines; ``number`` is 0 for the page."""
     files, details = shared["files"], shared["details"]
     _, _, part = files[number]
     following = files[number + 1][0] if number + 1 < len(files) else ""
@@ -216,12 +216,12 @@ def _lines(shared: Mapping[str, Any], number: int, rows: Sequence[str]) -> dict[
 
 
 def render_group(page: Page, view: GroupView, report: str) -> str:
-    """Return a page of its own for one group; ``report`` is the address from there of the page that lists them all."""
+    """Return the page of a single group; ``report`` is the address, from there, of the page that lists all groups."""
     return _template("single").render(page=page, group=view, has_clusters=True, back=f"{report}#{view.line.anchor}")
 
 
 def _fitting(texts: Iterable[str], most: int) -> int:
-    """Return how many of the first texts have at most so many bytes together, each with the end of its line."""
+    """Return how many of the first texts fit into this number of bytes, each with the end of its line."""
     number = 0
     for text in texts:
         most -= _size(text) + 1
@@ -245,7 +245,7 @@ def _template(name: str) -> Template:
 
 @cache
 def _environment() -> Environment:
-    """Return the templates: compiled once, since a fleet has thousands of pages."""
+    """Return the templates. They are compiled once, since a fleet can have thousands of pages."""
     environment = Environment(
         loader=FunctionLoader(_source), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, auto_reload=False
     )
@@ -270,13 +270,13 @@ def _source(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the policy's name for an inline block: it covers every character between the tags."""
+    """Return the policy's name of an inline block, a hash of every character between the tags."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 @cache
 def design_digest() -> str:
-    """Return what tells releases of the page apart: its templates, and the contract of the tables."""
+    """Return a digest that differs between releases of the page: of its templates and of the contract of the tables."""
     digest = hashlib.sha256(str(CONTRACT_VERSION).encode())
     for path in sorted(_TEMPLATES.iterdir(), key=lambda path: path.name):
         digest.update(path.read_bytes())
@@ -312,7 +312,7 @@ def _conformance_text(page: Page) -> str:
 
 
 def _table(worst: Sequence[GroupLine]) -> list[str]:
-    """Return the ranking with columns aligned; numbers to the right, names cut."""
+    """Return the ranking with aligned columns; numbers are on the right, and names are cut."""
     if not worst:
         return ["  no groups"]
     header = ["#", "group", "cluster", "strategy", "critical", "warning", "avoidable", "movements", "imbalance"]

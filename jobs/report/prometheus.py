@@ -1,6 +1,6 @@
-"""The report's figures as a file for Prometheus: node_exporter's textfile collector takes it as it is.
+"""The report's figures as a file for Prometheus, which node_exporter's textfile collector can read.
 
-All are gauges: a sum over the history that is kept falls when old generations are dropped, which a counter must not.
+All metrics are gauges: a sum over the history that is kept falls when old generations are dropped, and a counter must not fall.
 """
 
 from __future__ import annotations
@@ -18,26 +18,24 @@ from schemas.vocabulary import Basis, Severity
 Sample = tuple[Mapping[str, str], float | int | None]
 
 MOST_GROUPS = 20_000
-"""Groups that have samples of their own, the worst, since each has fourteen series."""
+"""How many groups, the worst, have their own samples; each has fourteen series."""
 
 
 def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
-    """Yield the lines of the text format, version 0.0.4, in an order that depends on nothing but the rows.
+    """Yield the lines of the text format, version 0.0.4, in an order that depends only on the rows.
 
-    What is not known has no sample. Names of groups are the real ones, so that they join with those of other exporters; of a fleet with
-    more than ``MOST_GROUPS``, only the worst have samples of their own.
+    Unknown values have no sample. Names of groups are the real ones, so they can be joined with those of other exporters. In a fleet with
+    more than ``MOST_GROUPS`` groups, only the worst have their own samples.
     """
     yield from clock_lines(as_of)
     kinds = list(rows.ranked.values("cluster_id", "generation_count"))
     audited = _by_cluster((cluster, int(number > 0)) for cluster, number in kinds)
     yield from _gauge("groups", "Groups with audited generations.", audited)
     only_commit = _by_cluster((cluster, int(number == 0)) for cluster, number in kinds)
-    yield from _gauge("commits_only_groups", "Groups of which nothing but commits has landed.", only_commit)
+    yield from _gauge("commits_only_groups", "Groups of which only commits have landed.", only_commit)
     members = ((cluster, number or 0) for cluster, number in rows.ranked.values("cluster_id", "member_count"))
     yield from _gauge("members", "Members in the last snapshots of these groups.", _by_cluster(members))
-    yield from _gauge(
-        "generations", "Observed generations by how they compare with their own assignor's result.", _conformance(rows.tallies)
-    )
+    yield from _gauge("generations", "Observed generations by conformance with their own assignor's result.", _conformance(rows.tallies))
     yield from _gauge("findings", "Findings of all groups by rule.", _rules(rows.findings, "rule_finding_count"))
     current = _rules(rows.findings, "rule_current_count")
     yield from _gauge("current_findings", "Findings of the newest generation of each group by rule.", current)
@@ -49,21 +47,19 @@ def to_prometheus(rows: ReportRows, as_of: datetime) -> Iterator[str]:
     current = _severities(ranked, "current_{}_count")
     yield from _gauge("group_current_findings", "Findings of the group's newest generation by severity.", current)
     seen = ((_group(row), row["last_at_ms"] / 1000) for row in ranked)
-    yield from _gauge("group_last_snapshot_timestamp_seconds", "When the group's last snapshot was taken.", seen)
+    yield from _gauge("group_last_snapshot_timestamp_seconds", "Time of the group's last snapshot.", seen)
     committed = ((_group(row), row["last_at_ms"] / 1000) for row in listed if has_no_generations(row))
-    text = "When the last commit was made of a group of which nothing but commits has landed."
+    text = "Time of the last commit of a group of which only commits have landed."
     yield from _gauge("group_last_commit_timestamp_seconds", text, committed)
 
 
 def clock_lines(as_of: datetime) -> Iterator[str]:
-    """Yield the lines with which the file begins: the clock of the newest run that found its figures to be so.
+    """Yield the first lines of the file: the clock of the newest run that confirmed its figures.
 
     Args:
         as_of: the run's clock, with a time zone.
     """
-    yield from _gauge(
-        "report_timestamp_seconds", "The clock of the newest run, whether it has changed anything or not.", [({}, as_of.timestamp())]
-    )
+    yield from _gauge("report_timestamp_seconds", "The clock of the newest run, even if it changed nothing.", [({}, as_of.timestamp())])
 
 
 def _gauge(name: str, text: str, samples: Iterable[Sample]) -> Iterator[str]:
@@ -75,7 +71,7 @@ def _gauge(name: str, text: str, samples: Iterable[Sample]) -> Iterator[str]:
 
 
 def _escape(text: str) -> str:
-    """Return a label's value as the format writes it: three characters have an escape, all others stand for themselves."""
+    """Return a label's value as the format writes it: three characters have an escape."""
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
@@ -91,7 +87,7 @@ def _by_cluster(numbers: Iterable[tuple[str, int]]) -> Iterator[Sample]:
 
 
 def _conformance(tallies: Iterable[Row]) -> Iterator[Sample]:
-    """Return samples of as many assignors as the page names: clients can name any number, and each would be a series for good."""
+    """Return samples of as many assignors as the page names: clients can name any number, and each would stay a series for ever."""
     totals: dict[tuple[str, str], int] = {}
     for row in pool([row for row in tallies if row["basis"] == Basis.OBSERVED and row["strategy"]], others="others"):
         key = (row["strategy"], row["conformance"] or "none")
@@ -104,7 +100,7 @@ def _severities(groups: Iterable[Row], column: str) -> Iterator[Sample]:
 
 
 def _rules(findings: Iterable[Row], column: str) -> Iterator[Sample]:
-    """Return every rule there is: an alert on one that finds nothing any more sees a 0, and not that its series has ended."""
+    """Return a sample of every rule: if a rule finds nothing any more, an alert on it sees a 0 and not the end of the series."""
     totals = {(str(rule.severity), str(rule.rule_id)): 0 for rule in (*RULES, *COMMIT_RULES)}
     totals |= {(row["severity"], row["rule_id"]): row[column] for row in findings}
     return (({"severity": severity, "rule_id": rule}, total) for (severity, rule), total in sorted(totals.items()))

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 # Shares of a group's part of max_detail_rows.
 GENERATIONS_SHARE, FLOWS_SHARE, HOLDINGS_SHARE = 0.05, 0.15, 0.7
-MOST_GENERATIONS = 100  # a page that shows more is not read
-MOST_FINDINGS = 100  # groups a rule, where no more have details
+MOST_GENERATIONS = 100  # nobody reads more on a page
+MOST_FINDINGS = 100  # groups of each rule, unless more have details
 TOPICS_SHOWN = 30
-PARTITIONS_LISTED = 500  # of one line of what moved; the rest is counted
-PARTS_AT_A_TIME = 10_000  # rows that are Python objects at the same time
+PARTITIONS_LISTED = 500  # of one line of owner changes; the rest is counted
+PARTS_AT_A_TIME = 10_000  # most rows that are Python objects at the same time
 _RESETS = [str(ResumeOutcome.RESET_NONE), str(ResumeOutcome.RESET_OUT_OF_RANGE)]
 _GENERATION_COLUMNS = (
     "position",
@@ -75,22 +75,22 @@ def _is_settled() -> Column:
 
 
 def _milliseconds() -> Column:
-    """Return the row's time as a number: a collected timestamp would come in the driver's own time zone."""
+    """Return the row's time as a number: a collected timestamp would be in the driver's time zone."""
     return F.unix_millis("observed_at")
 
 
 def _measured(name: str) -> Column:
-    """Return the values of a measure that sums may hold: what was avoidable is not known where generations are missing in between."""
+    """Return the values of a measure that sums may use: avoidable movements are not known after a gap."""
     if name not in ONLY_UNBROKEN:
         return F.col(name)
     return F.when(F.coalesce("generation_gap", F.lit(0)) == 0, F.col(name))
 
 
 def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
-    """Return what ``jobs.report.ranking.merge_parts`` makes one row a group of: rows of audits by strategy, rows of findings by rule.
+    """Return the parts of a group's row for ``jobs.report.ranking.merge_parts``: rows of audits by strategy, rows of findings by rule.
 
     Strategies are part of the key, and all other columns are numbers: Spark sorts rows to aggregate a text or a struct, and hashes them
-    to aggregate numbers. What is left, hardly more than a row a group, the driver puts together.
+    to aggregate numbers. The driver merges the rest, which is little more than a row for each group.
     Reads: audits as schemas.tables.GENERATION_AUDITS, findings as schemas.tables.FINDINGS.
     """
     settled = F.when(_is_settled() & (F.col("member_count") > 0), F.col("position"))
@@ -116,7 +116,7 @@ def count_parts(audits: DataFrame, findings: DataFrame) -> DataFrame:
 
 
 def tally_fleet(audits: DataFrame) -> DataFrame:
-    """Return generations by (basis, strategy, leader_client, status, conformance) with their cost: ``ReportRows.tallies`` of no one group.
+    """Return generations by (basis, strategy, leader_client, status, conformance) with their cost: ``ReportRows.tallies`` of the fleet.
 
     Reads: audits as schemas.tables.GENERATION_AUDITS.
     """
@@ -124,10 +124,10 @@ def tally_fleet(audits: DataFrame) -> DataFrame:
 
 
 def tally_groups(audits: DataFrame, limit: int) -> DataFrame:
-    """Return the same of each group; observed rows carry their newest generations, at most ``limit``, newest first.
+    """Return the same for each group; observed rows have their newest generations, at most ``limit``, newest first.
 
-    They also carry ``settled``, their last settled generation with members: its position, generation, at_ms and ``SETTLED_COLUMNS``.
-    Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: settled, where there is no such generation.
+    They also have ``settled``, their last settled generation with members: its position, generation, at_ms and ``SETTLED_COLUMNS``.
+    Reads: audits as schemas.tables.GENERATION_AUDITS. Nulls: settled, if there is no such generation.
     """
     times = (F.unix_millis(name).alias(f"{name}_ms") for name in _GENERATION_TIMES)
     generation = F.struct(*_GENERATION_COLUMNS, *times)
@@ -143,9 +143,9 @@ def tally_groups(audits: DataFrame, limit: int) -> DataFrame:
 def _costs() -> list[Column]:
     """Return the aggregates of a tally. Balance is that of settled generations.
 
-    Ratios are summed as millionths: a sum of doubles depends on the order of rows. Sums of hashes tell whether two strategies cover the
-    same generations; those without members do not count, since they cost nothing, and some have no row for them. Half of each hash is
-    summed, so that billions of them fit into a bigint.
+    Ratios are summed as millionths: a sum of doubles depends on the order of rows. Sums of hashes show whether two strategies cover the
+    same generations. Generations without members do not count: they cost nothing, and some strategies have no row for them. Half of each
+    hash is summed, so billions of them fit into a bigint.
     """
     ratio = F.when(_is_settled(), F.col("imbalance_ratio"))
     millionths = F.sum(F.floor(ratio * 1_000_000 + 0.5)).cast("decimal(20,0)")
@@ -166,10 +166,10 @@ def _costs() -> list[Column]:
 
 
 def hold_partitions(assignments: DataFrame, members_shown: int) -> DataFrame:
-    """Return one row per member and topic of each group, cut to a block that is complete in itself.
+    """Return one row for each member and topic of a group, for the same topics of every member shown.
 
-    Shown are the members with the largest and, half of them, the smallest loads, since idle ones matter; and the topics
-    with most partitions. A member keeps one row with a null topic for what is not shown, or for having nothing.
+    Half of the members shown have the largest loads and half the smallest, since idle members matter. The topics shown have most
+    partitions. A member has one row with a null topic if it has other topics or nothing.
     Reads: assignments as schemas.tables.ASSIGNMENTS, one basis and one snapshot a group.
     """
     group = Window.partitionBy(*GROUP_KEY)
@@ -206,7 +206,7 @@ def hold_partitions(assignments: DataFrame, members_shown: int) -> DataFrame:
 
 
 def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
-    """Return the newest lines of what moved in each group, at most ``limit``: partitions by topic, owners and reason.
+    """Return the newest lines of owner changes in each group, at most ``limit``: partitions by topic, owners and reason.
 
     Reads: movements as schemas.tables.MOVEMENTS. Returns: the rows that ``ReportRows.flows`` describes.
     """
@@ -239,7 +239,7 @@ def condense_movements(movements: DataFrame, limit: int) -> DataFrame:
 
 
 def condense_findings(findings: DataFrame) -> DataFrame:
-    """Return one row per group and rule: how often and where it was found, and the position and the texts of the last time.
+    """Return one row for each group and rule: number and generations of its findings, and position and texts of the last one.
 
     Reads: findings as schemas.tables.FINDINGS, of few groups: texts are sorted.
     """
@@ -258,9 +258,9 @@ def condense_findings(findings: DataFrame) -> DataFrame:
 
 
 def is_one_of(rows: Sequence[Mapping[str, Any]], *names: str) -> Column:
-    """Return whether a row has the names' values of one of ``rows``; the first condition lets Delta skip files.
+    """Return whether a row has the values of one of ``rows`` in the columns ``names``; the first condition lets Delta skip files.
 
-    As SQL text, since each value as a column would be several calls of the JVM, thousands together.
+    It is SQL text, since each value as a column would be several calls of the JVM, and there are thousands of values.
     """
     if not rows:
         return F.lit(False)
@@ -276,7 +276,7 @@ def collect(rows: DataFrame) -> list[dict[str, Any]]:
 
 
 def collect_rows(warehouse: Warehouse, settings: ReportSettings) -> ReportRows:
-    """Return everything that the report shows: the fleet in aggregates, a row a group, and details of the worst groups."""
+    """Return everything that the report shows: aggregates of the fleet, a row for each group, and details of the worst groups."""
     audits, findings = warehouse.read(GENERATION_AUDITS.name), warehouse.read(FINDINGS.name)
     counted = count_parts(audits, findings)
     if not warehouse.is_empty(OFFSET_SNAPSHOTS.name):
@@ -308,7 +308,7 @@ def _rows(table: Table) -> Iterator[dict[str, Any]]:
 
 
 def collect_details(warehouse: Warehouse, settings: ReportSettings, groups: Sequence[Mapping[str, Any]]) -> ReportRows:
-    """Return the rows of ``ReportRows`` that show single groups, those of ``groups``, but for their findings."""
+    """Return the rows of ``ReportRows`` on the single groups ``groups``, without their findings."""
     if not groups:
         return ReportRows()
     part = settings.max_detail_rows / len(groups)

@@ -1,4 +1,4 @@
-"""The groups of the fleet, worst first: put together from what Spark counts of their audits and findings, and held as columns."""
+"""The groups of the fleet, worst first: merged from Spark's counts of their audits and findings, and stored as columns."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ Row = Mapping[str, Any]
 GroupKey = tuple[str, str]
 
 COMMITS_ONLY = "commits only"
-"""What stands for the strategy of a group of which nothing but commits has landed: its members assign partitions themselves."""
+"""The strategy of a group of which only commits have landed: its members assign partitions themselves."""
 
 FINDING_KEY = ("cluster_id", "group_id", "rule_id", "severity")
 
 
 def group_key(row: Row) -> GroupKey:
-    """Return what identifies the group of a row."""
+    """Return the key of the group of a row."""
     return (row["cluster_id"], row["group_id"])
 
 
 def finding_key(row: Row) -> tuple[str, ...]:
-    """Return what identifies a rule's finding in a group."""
+    """Return the key of a rule's findings in a group."""
     return tuple(row[name] for name in FINDING_KEY)
 
 
 def has_no_generations(row: Row) -> bool:
-    """Return whether a group has nothing but commits."""
+    """Return whether a group has only commits."""
     return bool(row["generation_count"] == 0)
 
 
@@ -52,7 +52,7 @@ def worst_first(row: Row) -> tuple[int | str, ...]:
 
 
 class Ranking(Sequence[Row]):
-    """Rows of groups, worst first. Each is made when it is asked for: 100,000 rows would take ten times the memory of their columns."""
+    """Rows of groups, worst first. A row is made on access: 100,000 rows would need ten times the memory of their columns."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         """Sort rows, which all have the same columns."""
@@ -89,7 +89,7 @@ class Ranking(Sequence[Row]):
         return zip(*(self._columns[name] for name in names), strict=True) if self._length else iter(())
 
     def ranks_of(self, groups: Collection[GroupKey]) -> dict[GroupKey, int]:
-        """Return the ranks of those of the groups that are here; the worst has rank 1."""
+        """Return the ranks of those groups that the ranking has; the worst has rank 1."""
         return {key: rank for rank, key in enumerate(self.values("cluster_id", "group_id"), 1) if key in groups}
 
     def with_texts(self, change: Callable[[str], str]) -> Ranking:
@@ -102,7 +102,7 @@ class Ranking(Sequence[Row]):
 
 
 def merge_parts(parts: Iterable[Row]) -> Iterator[Row]:
-    """Yield a row of ``ReportRows.ranked`` for each group that has audits, or nothing but commits.
+    """Yield a row of ``ReportRows.ranked`` for each group that has audits, or only commits.
 
     Args:
         parts: of each group one after the other, in any order: per strategy of its observed audits generation_count, ``SUMS``, each with
@@ -160,9 +160,9 @@ def _merge(key: GroupKey, audited: Sequence[Row], found: Sequence[Row]) -> Row:
 def choose_findings(
     found: Iterable[Row], newest: Mapping[GroupKey, int], detailed: Collection[GroupKey], most: int
 ) -> dict[tuple[str, ...], Row]:
-    """Return the findings that are shown, by their key: of each rule those of all groups with details, and of others up to ``most`` groups.
+    """Return the findings that are shown, by their key: for each rule those of all groups with details, and others up to ``most`` groups.
 
-    First come the groups with details, then those where the rule holds now, then those with most findings.
+    Groups with details come first, then groups in which the rule holds now, then groups with most findings.
 
     Args:
         found: the parts of ``merge_parts`` that are of findings.
@@ -184,7 +184,7 @@ def choose_findings(
         total["rule_current_count"] += not is_past
         ordered = candidates.setdefault(rule, [])
         ordered.append((key not in detailed, is_past, -part["finding_count"], part["group_id"], part["cluster_id"]))
-        if len(ordered) > 8 * kept:  # so that what is found in every group of a large fleet takes no more memory
+        if len(ordered) > 8 * kept:  # bounds the memory for a rule that holds in every group of a large fleet
             ordered.sort()
             del ordered[kept:]
     return {

@@ -1,4 +1,4 @@
-"""Rows of a table as text that other programs read: CSV and JSON, one row after the other, whatever their number."""
+"""Rows of a table as text for other programs: CSV and JSON, one row after the other, for any number of rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from jobs.report.view import Row
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a formula begins with, or what is dropped before one; the wide forms are the same to spreadsheets with some East Asian settings."""
+"""How a formula begins, or what is dropped before one; spreadsheets with some East Asian settings accept the wide forms too."""
 
 
 def to_csv(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
-    """Yield a heading and a line a row, as RFC 4180 has it: null is empty, arrays and maps are JSON.
+    """Yield a heading and a line for each row, as in RFC 4180: null is empty, arrays and maps are JSON.
 
-    A text that a spreadsheet would run as a formula begins with an apostrophe here, since a member can call itself anything.
+    A text that a spreadsheet would run as a formula gets an apostrophe before it, since a member can have any name.
     """
     line = io.StringIO()
     writer = csv.writer(line)
@@ -39,7 +39,7 @@ def _cell(value: Any) -> Any:
 
 
 def to_json(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
-    """Yield one JSON array, an object a line, in ASCII."""
+    """Yield one JSON array, an object for each line, in ASCII."""
     separator = "[\n"
     for row in rows:
         yield separator + json.dumps({name: row[name] for name in names}, sort_keys=True)

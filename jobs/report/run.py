@@ -1,9 +1,9 @@
-"""The report stage: what the fleet did, every group by how badly it did, and why, as one HTML page and a summary for the terminal.
+"""The report stage: the fleet, every group from the worst on, and reasons, as one HTML page and a summary for the terminal.
 
 Reads: generation_audits, findings, assignments, movements (current rows).
-Writes: the HTML file and those that it needs besides for its lines, pages of single groups and exports where they are asked for; no table.
-Spark aggregates and the driver collects what is shown: first what every group's line is made of, by one query, then one small query a
-table for the details of the worst.
+Writes: the HTML file, further files for its lines, and on request pages of single groups and exports; no table.
+Spark aggregates, and the driver collects only what is shown: one query for the lines of all groups, then one small query for each table for
+the details of the worst groups.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 GROUPS_AT_A_TIME = 100  # of those that get pages of their own
-COMPILED_FROM = 100_000  # audits: from there on queries take less compiled than interpreted, 6 µs an audit instead of 28
+COMPILED_FROM = 100_000  # audits from which compiled queries are faster than interpreted ones: 6 µs an audit instead of 28
 
 
 def run(
@@ -61,23 +61,23 @@ def run(
     *,
     is_wanted_anew: bool = True,
 ) -> str:
-    """Write the report, its exports and its further pages, and return its summary for the terminal, whose last line is the report's path.
+    """Write the report, its exports and its further pages. Return its summary for the terminal; the last line is the report's path.
 
     Args:
         as_of: the run's clock, with a time zone.
         summary: the run that made the tables, keyed as the columns of ``runs``: ``run_id`` and ``input_counts`` are shown.
         versions: of the tables that are read.
-        is_wanted_anew: write also where a report of these tables and by these settings is there; else only set its clock for Prometheus.
+        is_wanted_anew: whether to replace a report of the same tables and settings; if not, only its clock for Prometheus is set.
 
     Raises:
-        EvenkeelError: something cannot be written where ``settings.report`` says.
+        EvenkeelError: a file of ``settings.report`` cannot be written.
     """
     content = made_of(versions or {}, settings.report, design_digest())
     standing = None if is_wanted_anew else _standing(settings.report, content)
     if standing is not None:
         if "prometheus" in settings.report.export:
             set_clock(exports_folder(settings.report) / PROMETHEUS_FILE, as_of)
-        logger.info("report: no table has changed; %s stays as it is", page_file(settings.report).name)
+        logger.info("report: kept %s, since no table has changed", page_file(settings.report).name)
         return standing
     is_large = warehouse.read(GENERATION_AUDITS.name).count() >= COMPILED_FROM  # from the table's statistics
     with compiled_queries(warehouse.spark) if is_large else nullcontext():
@@ -85,7 +85,7 @@ def run(
 
 
 def _standing(settings: ReportSettings, content: str) -> str | None:
-    """Return the summary of the report that is there, if it is one of this content, with all its files; else None."""
+    """Return the summary of the present report if it has this content and all its files, else None."""
     page = page_file(settings)
     note = read_note(page)
     if note is None or note.made_of != content:
@@ -110,9 +110,9 @@ def _write(warehouse: Warehouse, wanted: ReportSettings, as_of: datetime, summar
 
 
 def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTES, note: Note | None = None) -> Collection[str]:
-    """Write the page, and the files with the lines that it has no room for; return the anchors of the groups whose details are in the page.
+    """Write the page and the further files of its lines; return the anchors of the groups whose details are in the page.
 
-    The page is written last, since it names the others.
+    The page is written last, since it names the other files.
 
     Raises:
         EvenkeelError: a file cannot be written.
@@ -124,14 +124,14 @@ def write_page(page: Page, settings: ReportSettings, most_bytes: int = MOST_BYTE
         write_output([html], further_page(path, number))
     write_output([document.html], path)
     others = "".join(f" and {further_page(path, number).name}" for number, _ in enumerate(document.further, 2))
-    logger.info("report: %d groups listed in %s%s, %d of them with details", len(page.groups), path.name, others, len(document.detailed))
+    logger.info("report: listed %d groups in %s%s, %d of them with details", len(page.groups), path.name, others, len(document.detailed))
     return document.detailed
 
 
 def _write_details(
     warehouse: Warehouse, settings: ReportSettings, ranked: Ranking, page: Page, detailed: Collection[str], folder: Path
 ) -> None:
-    """Write a page for each group that is not one of those detailed in the report, some at a time, so that the driver holds only these."""
+    """Write a page for each group without details in the report, some at a time, so the driver has only their rows in memory."""
     report = _address(page_file(settings), folder)
     findings = warehouse.read(FINDINGS.name)
     others = [number for number, line in enumerate(page.groups) if line.anchor not in detailed and line.generations.value]
@@ -146,7 +146,7 @@ def _write_details(
         )
         for view in build_views(rows, [page.groups[number] for number in numbers]):
             write_output([render_group(page, view, report)], folder / f"{view.line.anchor}.html")
-    logger.info("report: wrote %d pages of single groups into %s", len(others), folder)
+    logger.info("report: wrote %d pages of single groups to %s", len(others), folder)
 
 
 def _address(path: Path, seen_from: Path) -> str:

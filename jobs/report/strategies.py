@@ -1,4 +1,4 @@
-"""Strategies compared: what happened, and what each assignor would have cost over the same history."""
+"""Comparison of strategies: the observed history, and the cost of each assignor over the same history."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from schemas.vocabulary import STRATEGIES, Basis, Status
 
 Coverage = tuple[int, int | Decimal]
 Rival = tuple[Mapping[str, Figure], Mapping[str, int]]
-"""Figures of a strategy, and of how many generations it does not know them."""
+"""Figures of a strategy, and the number of generations for which each is not known."""
 
 _ACTUAL = "actual_revocation_count"
 _SUMS = (*(name for name in SUMMED if name != _ACTUAL), _ACTUAL)
-"""What really was revoked comes last: only what happened has it."""
+"""Actual revocations come last: only the observed history has them."""
 
 FLEET_COLUMNS = (*_SUMS, "unsolved_count")
 """The figures of a strategy over a fleet, in the order of the table's columns; balance has no meaning there."""
@@ -37,14 +37,14 @@ def by_strategy(name: str) -> tuple[int, str]:
 
 
 def compare(tallies: Iterable[Row], columns: Sequence[str], own: str | None = None) -> tuple[StrategyLine, ...]:
-    """Return a line for what happened, then one for each strategy; only those over the same generations are compared.
+    """Return a line for the observed history, then one for each strategy; only lines over the same generations are compared.
 
     A group's strategies need not have the same history: a KIP-848 assignor has none of the generations of the classic protocol.
 
     Args:
         tallies: rows of ``ReportRows.tallies``, of the fleet or of one group.
         columns: ``FLEET_COLUMNS`` or ``GROUP_COLUMNS``.
-        own: the group's own strategy; None when there is no one group.
+        own: the group's own strategy; None for the fleet.
     """
     grouped: dict[tuple[str, str], list[Row]] = {}
     for row in tallies:
@@ -72,7 +72,7 @@ def compare(tallies: Iterable[Row], columns: Sequence[str], own: str | None = No
 
 
 def _coverage(rows: Iterable[Row]) -> Coverage:
-    """Return how many generations with members the rows are sums over, and what is equal for the same generations only."""
+    """Return the number of generations with members in the rows, and a sum of hashes that is equal only for the same generations."""
     numbers = [(row["covered_count"], row["coverage"] or 0) for row in rows]
     return sum(number for number, _ in numbers), sum(coverage for _, coverage in numbers)
 
@@ -80,7 +80,7 @@ def _coverage(rows: Iterable[Row]) -> Coverage:
 def _figures(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Figure]:
     known = sum(row["imbalance_ratio_known"] for row in rows)
     is_observed = rows[0]["basis"] == Basis.OBSERVED
-    why_actual = WHY[_ACTUAL] if is_observed else "nobody revoked anything: this did not happen"
+    why_actual = WHY[_ACTUAL] if is_observed else "computed, not observed: nobody revoked anything"
     figures = {measure: sum_of(rows, measure).figure(WHY[measure]) for measure in SUMMED}
     figures |= {
         _ACTUAL: sum_of(rows, _ACTUAL).figure(why_actual),
@@ -105,7 +105,7 @@ def _is_unsolved(status: str | None) -> bool:
 
 
 def _least(figures: Mapping[str, Figure], rivals: Sequence[Rival]) -> frozenset[str]:
-    """Return the columns in which nobody does better and somebody worse; sums over unlike parts of a history do not compare."""
+    """Return the columns in which no rival is better and some rival is worse; sums over different generations are not compared."""
     least = set()
     for name, figure in figures.items():
         values = [rival[name].value for rival, _ in rivals]

@@ -1,4 +1,4 @@
-"""Geometry of a group's timeline: one column a generation, tracks below each other; the template only draws it."""
+"""Geometry of a group's timeline: one column for each generation, and tracks below each other; the template only draws it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobs.report.figures import EN_DASH, from_ms, moment, words
 Row = Mapping[str, Any]
 
 KINDS = ("revoked", "reassigned", "handed_over")
-"""The kinds of movement, in the order in which bars stack them. See ``movement_count``: these three are its parts."""
+"""The kinds of movement in the order of a bar, from the bottom. These three are the parts of ``movement_count``."""
 
 CONFORMANCE_MARKS = {
     "exact": "=",
@@ -21,7 +21,7 @@ CONFORMANCE_MARKS = {
     "differs": "\N{NOT EQUAL TO}",
     "not_comparable": "?",
 }
-"""The sign of each conformance, so that nobody needs to tell colours apart."""
+"""The sign of each conformance, so readers need not distinguish colours."""
 
 CAUSE_MARKS = {
     Trigger.GROUP_CREATED: "*",
@@ -43,7 +43,7 @@ CAUSE_MARKS = {
     Trigger.GENERATION_REWRITTEN: "\N{CLOCKWISE OPEN CIRCLE ARROW}",
     Trigger.NONE_VISIBLE: "?",
 }
-"""The sign of each cause under its generation; the legend beside the drawing explains those that it has."""
+"""The sign of each cause under its generation; the legend of a drawing explains the signs in it."""
 
 ARROW = "\N{RIGHTWARDS ARROW}"
 
@@ -88,9 +88,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A drawing: its width, its columns, the line through the imbalance ratios, and what the ratio track spans.
+    """A drawing: its width, its columns, the line through the imbalance ratios, and the range of the ratio track.
 
-    ``causes`` are the signs that it has, each with its meaning.
+    ``causes`` are the signs in it, each with its meaning.
     """
 
     width: float
@@ -106,9 +106,9 @@ class Timeline:
 
 
 def special(row: Row) -> str:
-    """Return what makes a snapshot no ordinary rebalance: ``follow-up``, ``rewrite``, ``repeat`` or nothing.
+    """Return the kind of a snapshot that is no ordinary rebalance: ``follow-up``, ``rewrite``, ``repeat``; else an empty text.
 
-    A repeated generation id is a static member's rewrite unless a trigger says that something else was written.
+    A repeated generation id is a static member's rewrite, unless a trigger shows that something else was written.
     """
     if row["is_follow_up"]:
         return "follow-up"
@@ -118,14 +118,14 @@ def special(row: Row) -> str:
 
 
 def moved(row: Row) -> dict[str, int] | None:
-    """Return the parts of ``movement_count`` by kind; None where the generation has no known predecessor."""
+    """Return the parts of ``movement_count`` by kind; None if the generation has no known predecessor."""
     if row["movement_count"] is None:
         return None
     return {kind: row[f"{kind}_count"] or 0 for kind in KINDS}
 
 
 def course(row: Row) -> str:
-    """Return how the target of a consumer-protocol group's generation came about and what became of it; nothing for other generations.
+    """Return the steps of a consumer-protocol group's generation: epoch, target and outcome; an empty text for other generations.
 
     An epoch that leaves no members has no target.
     """
@@ -140,7 +140,7 @@ def course(row: Row) -> str:
 
 
 def _outcome(row: Row) -> str:
-    """Return whether all members reached the target; nothing where that is not known."""
+    """Return whether all members reached the target; an empty text if that is not known."""
     if row["is_superseded"]:
         return "superseded by the next target"
     return "" if row["reconciled_at_ms"] is None else f"reconciled {_later(row['observed_at_ms'], row['reconciled_at_ms'])}"
@@ -221,7 +221,7 @@ def _column(row: Row, x: float, width: float, scales: Mapping[str, int], ratio_t
 
 
 def _causes(row: Row, width: float) -> str:
-    """Return the signs of a generation's causes, as many as the column has room for and an ellipsis for the others."""
+    """Return the signs of a generation's causes, as many as fit into the column, and an ellipsis for the others."""
     if row["triggers"] is None:
         return EN_DASH
     marks = "".join(CAUSE_MARKS.get(cause, "?") for cause in row["triggers"])
@@ -234,7 +234,7 @@ def _fits(text: str, width: float) -> bool:
 
 
 def _bars(row: Row, x: float, width: float, scales: Mapping[str, int]) -> list[Bar]:
-    """Return the bars of one column; an unknown value becomes a dash on the baseline, never an empty place."""
+    """Return the bars of one column; an unknown value is a dash on the baseline, never an empty place."""
     bars = [_bar("members", "members", row["member_count"], x, width, scales)]
     parts = moved(row)
     if parts is None:
@@ -266,7 +266,7 @@ def _bar(
 
 
 def _ratio_lines(columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the points of each unbroken run of known ratios; a new life of the group breaks the line."""
+    """Return the points of each unbroken run of known ratios; a new incarnation of the group breaks the line."""
     runs: list[list[str]] = [[]]
     for column in columns:
         if column.ratio_y is None or column.edge == "start":

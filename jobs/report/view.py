@@ -1,4 +1,4 @@
-"""Shapes of the report: the plain rows that go in, and the views that the page and the text summary show."""
+"""Types of the report: the collected rows, and the views that the page and the text summary show."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from jobs.report.timeline import Timeline
 Row = Mapping[str, Any]
 
 SETTLED_COLUMNS = ("strategy", *SETTLED, "verdict", "better_strategy", "better_gain")
-"""Audit columns of a group's last settled generation with members that its details show."""
+"""Audit columns of a group's last settled generation with members, for its details."""
 
 IMBALANCE_BOUNDS = (1.0, 1.1, 1.25, 1.5, 2.0)
 """Upper bounds of the classes of ``imbalance_ratio``; class 0 is up to 1.0, the last one is open."""
 
 Cell = tuple[str, Figure]
-"""A figure, and what the page calls it."""
+"""A figure with its name on the page."""
 
 
 def _cells(figures: Mapping[str, Figure]) -> Iterator[Cell]:
@@ -31,16 +31,16 @@ def _cells(figures: Mapping[str, Figure]) -> Iterator[Cell]:
 
 @dataclass(frozen=True)
 class ReportRows:
-    """What the report is made of, as the stage collected it: rows are mappings, each list but ``ranked`` in any order.
+    """The rows of the report, as the stage collected them: rows are mappings, and each list but ``ranked`` is in any order.
 
     Attributes:
-        ranked: every group, those with nothing but commits last, per (cluster_id, group_id): critical_count, warning_count, info_count, and
+        ranked: every group, those with only commits last, per (cluster_id, group_id): critical_count, warning_count, info_count, and
             of these current_critical_count, current_warning_count, current_info_count, at the group's newest generation; movement_count
-            and avoidable_movement_count (sums over observed rows, null when none knows), each with <name>_known, the rows that know it;
-            generation_count, member_count (last snapshot; null of a group with nothing but commits), first_at_ms, last_at_ms,
+            and avoidable_movement_count (sums over observed rows, null if none knows), each with <name>_known, the rows that know it;
+            generation_count, member_count (last snapshot; null of a group with only commits), first_at_ms, last_at_ms,
             newest_position; of the last settled generation with members, null without one: settled_position, strategy, imbalance_ratio,
             partitions_per_member_min, partitions_per_member_max.
-        detailed: the rows of the groups that have details, with more columns of that settled generation: settled_generation,
+        detailed: the rows of the groups with details, with more columns of that settled generation: settled_generation,
             settled_at_ms and ``SETTLED_COLUMNS``.
         tallies: per (cluster_id, group_id, basis, strategy, leader_client, status, conformance), where cluster_id and group_id
             are null for all groups together that are shown without details: generation_count, of these covered_count, which have
@@ -78,7 +78,7 @@ class Count:
 
 @dataclass(frozen=True)
 class ConformanceLine:
-    """How generations of one assignor and client library of the leader compare with what the assignor gives."""
+    """Conformance of the generations of one assignor and one client library of the leader."""
 
     strategy: str
     leader_client: Figure
@@ -92,7 +92,7 @@ class ConformanceLine:
 
 @dataclass(frozen=True)
 class StatusLine:
-    """What became of the computations of one basis and strategy."""
+    """Results of the computations of one basis and strategy, by status."""
 
     basis: str
     strategy: str
@@ -112,12 +112,12 @@ class RuleLine:
 
 @dataclass(frozen=True)
 class StrategyLine:
-    """What one strategy cost, or would have cost, over a history.
+    """The cost of one strategy over a history, observed or computed.
 
     Attributes:
         generations: number of those with members.
-        is_apart: whether there are other strategies, and none of them covers the same generations.
-        least: columns in which it does best of those that cover the same generations.
+        is_apart: whether there are other strategies and none of them covers the same generations.
+        least: columns in which it is the best of those that cover the same generations.
     """
 
     name: str
@@ -136,7 +136,7 @@ class StrategyLine:
 
 @dataclass(frozen=True)
 class FindingView:
-    """A rule that found something in a group, shown with its last occurrence; ``is_current``: which is of the newest generation.
+    """The last finding of a rule in a group; ``is_current``: whether it is of the newest generation.
 
     ``is_listed``: whether the group has a line.
     """
@@ -159,7 +159,7 @@ class FindingView:
 
 @dataclass(frozen=True)
 class CauseLine:
-    """What rebalances of one cause, or of the same causes together, cost."""
+    """The cost of rebalances of one cause, or of the same causes together."""
 
     cause: Figure
     generations: Figure
@@ -193,7 +193,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class GenerationLine:
-    """One generation in figures, and what moved in it; ``course``: how the target of a consumer-protocol group came about."""
+    """One generation in figures, with its owner changes; ``course``: the steps of a consumer-protocol group's target."""
 
     name: str
     at: str
@@ -210,7 +210,7 @@ class GenerationLine:
     exchange: Exchange | None
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the figures that may not be known, also of what moved."""
+        """Yield the figures that may not be known, also of owner changes."""
         yield "what changed", self.triggers
         yield from _cells(self.figures)
         yield "conformance", self.conformance
@@ -219,9 +219,9 @@ class GenerationLine:
 
 @dataclass(frozen=True)
 class GroupLine:
-    """A group in the table of groups. ``anchor`` is its id in every report: it is made of the names alone.
+    """A group in the table of groups. ``anchor`` is its id in every report: it depends only on the names.
 
-    ``current`` is how many of the critical findings and warnings are of the newest generation.
+    ``current`` is the number of critical findings and warnings of the newest generation.
     """
 
     rank: int
@@ -261,13 +261,13 @@ class GroupView:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that the report can say.
+    """The content of the report.
 
     Attributes:
         groups: a line of each group, worst first.
         ranked: the figures of the same groups in the same order.
-        worst: those of them whose details were collected, in the same order.
-        finding_total: counts findings as ``findings`` does, shown or not.
+        worst: the groups whose details were collected, in the same order.
+        finding_total: number of rules and groups with findings, shown or not.
     """
 
     as_of: str
@@ -290,7 +290,7 @@ class Page:
 
 
 def reasons(lines: Iterable[ConformanceLine | StrategyLine | CauseLine | GenerationLine]) -> str:
-    """Return why figures of a table are not known, or only nearly, each reason once: their notes show only to those who point at them."""
+    """Return why figures of a table are not known or not exact, each reason once: a note shows only when a reader points at it."""
     reasons_by_kind: dict[str, dict[str, None]] = {}
     for name, figure in (cell for line in lines for cell in line.cells()):
         if figure.note and figure.known is None:

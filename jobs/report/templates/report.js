@@ -2,12 +2,12 @@
 const byId = (id) => document.getElementById(id);
 const ROWS_SHOWN = 100;
 
-/* Paper shows what is folded away or on another page of a list: what has to be done before each print, and undone behind it. */
+/* A print also has folded parts and all pages of a list: what to do before each print, and to undo after it. */
 const printing = [];
 addEventListener("beforeprint", () => printing.forEach(({ before }) => before()));
 addEventListener("afterprint", () => printing.forEach(({ after }) => after()));
 
-/* What a filter leaves out is not on paper either, and a line before the list says so. */
+/* A filter also limits a print, and a line before the list says so. */
 function tell(list, words) {
   const note = document.createElement("p");
   note.className = "note";
@@ -16,7 +16,7 @@ function tell(list, words) {
   return note;
 }
 
-/* The real name behind a shown one: undoes visible() of jobs/report/figures.py. */
+/* The real name of a shown one: undoes visible() of jobs/report/figures.py. */
 const ESCAPES = { t: "\t", n: "\n", r: "\r", "\\": "\\" };
 function real(shown) {
   return shown.replace(/\\(?:x(..)|u(.{4})|U(.{8})|(.))/g, (_, x, u, U, letter) => ESCAPES[letter] ?? String.fromCodePoint(parseInt(x ?? u ?? U, 16)));
@@ -33,7 +33,7 @@ const DASH = "\u2013"; /* not known */
 const NUMBERS = new Intl.NumberFormat("en");
 const LETTERS = new Intl.Collator("en");
 
-/* The lines of the file, see PACKED of jobs/report/packed.py: an object of functions, each from a line's number to what the line says. */
+/* The lines of the file, see PACKED of jobs/report/packed.py: an object of functions, each from a line's number to a value of the line. */
 function unpack() {
   const { columns, first, newest, details, next, lines } = JSON.parse(byId("group-lines").textContent);
   const at = Object.fromEntries(columns.map((name, number) => [name, number]));
@@ -62,7 +62,7 @@ function unpack() {
   };
 }
 
-/* The table of groups: its lines are data, and only as many rows are in the document as are looked at, so that it opens at once. */
+/* The table of groups: its lines are data, and the document has only the rows that are shown, so it opens at once. */
 function tableOfGroups(table) {
   const body = table.tBodies[0];
   const lines = unpack();
@@ -250,7 +250,7 @@ function tableOfGroups(table) {
   });
   addEventListener("hashchange", follow);
   document.addEventListener("click", (event) => {
-    if (event.target.closest('a[href^="#"]')?.hash === location.hash) follow(); /* again: no hashchange tells of it */
+    if (event.target.closest('a[href^="#"]')?.hash === location.hash) follow(); /* the same fragment again: there is no hashchange */
   });
   show();
   follow();

@@ -169,7 +169,7 @@ def test_long_findings_do_not_make_the_page_too_large():
     html = render(build_page(rows, AS_OF)).html
     assert len(html.encode()) < 2_000_000
     shown = len(re.findall(r'id="finding-\d', html))
-    assert 50 < shown < 500 and f"The first {shown} of 500;" in html
+    assert 50 < shown < 500 and f"The first {shown} of 500 are listed;" in html
 
 
 def test_details_that_do_not_fit_leave_room_for_those_of_the_next_group():

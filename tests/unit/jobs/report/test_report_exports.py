@@ -142,8 +142,8 @@ def test_csv_is_read_back_and_runs_no_formula():
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 def test_no_cell_begins_as_a_formula(begin: str):
-    told = "".join(to_csv(("a",), [{"a": f"{begin}1+1"}]))
-    assert list(csv.reader(io.StringIO(told, newline=""))) == [["a"], [f"'{begin}1+1"]]
+    text = "".join(to_csv(("a",), [{"a": f"{begin}1+1"}]))
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [["a"], [f"'{begin}1+1"]]
 
 
 def test_csv_without_rows_has_its_heading():

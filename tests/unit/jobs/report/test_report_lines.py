@@ -198,7 +198,7 @@ def test_files_are_written_beside_the_page_by_the_rules_of_the_page(
     assert [line["group"] for file in files for line in file.lines()] == [row["group_id"] for row in fleet.ranked]
     assert all(json.loads(file.data[0])["details"] == "../one" for file in files)
     assert [record.getMessage() for record in caplog.records] == [
-        f"report: 5000 groups listed in weekly.html and weekly-groups-2.html and weekly-groups-3.html, {len(detailed)} of them with details"
+        f"report: listed 5000 groups in weekly.html and weekly-groups-2.html and weekly-groups-3.html, {len(detailed)} of them with details"
     ]
 
 
@@ -296,7 +296,7 @@ def test_group_that_only_commits_is_the_last_row() -> None:
     assert kinds == [("orders", "range", 2), ("a-tool", COMMITS_ONLY, 0)]
     line = GroupLines(ranked)[1]
     assert (line.members.text, line.generations.text, line.movements.text, line.imbalance.text) == (EN_DASH, "0", EN_DASH, EN_DASH)
-    assert line.members.note == "nothing but the group's commits has landed" and line.last_at == "1970-01-01 00:00:06"
+    assert line.members.note == "only commits of the group have landed" and line.last_at == "1970-01-01 00:00:06"
     (packed,) = pack_lines(ranked, 10_000, 10_000)
     tool = dict(zip(PACKED, json.loads(f"[{packed.lines}]")[1], strict=True))
     assert (tool["group"], tool["strategy"], tool["members"], tool["generations"]) == ("a-tool", COMMITS_ONLY, None, 0)
@@ -305,9 +305,9 @@ def test_group_that_only_commits_is_the_last_row() -> None:
         ("2", "1 of them commits only"),
         ("2", "in each group's last snapshot"),
     ]
-    told = "".join(to_prometheus(rows, AS_OF))
-    assert 'evenkeel_groups{cluster_id="prod"} 1\n' in told and 'evenkeel_commits_only_groups{cluster_id="prod"} 1\n' in told
-    samples = [line for line in told.splitlines() if "a-tool" in line]
+    text = "".join(to_prometheus(rows, AS_OF))
+    assert 'evenkeel_groups{cluster_id="prod"} 1\n' in text and 'evenkeel_commits_only_groups{cluster_id="prod"} 1\n' in text
+    samples = [line for line in text.splitlines() if "a-tool" in line]
     assert samples == ['evenkeel_group_last_commit_timestamp_seconds{cluster_id="prod",group_id="a-tool"} 6.0']
 
 

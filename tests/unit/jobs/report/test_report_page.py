@@ -186,9 +186,9 @@ def test_reason_of_every_unknown_figure_is_printed_below_its_table():
     assert len(parts) == 2
     assert len(set(seen)) > 10
     assert "movements, eager (its predecessor is not known)" in parts[1]
-    assert "avoidable movements (subscriptions differ too much to tell exactly)" in parts[1]
-    assert "still to read (nobody reads on)" in parts[1]
-    assert "leader (the leader&#39;s bytes do not tell its client library)" in parts[0]
+    assert "avoidable movements (subscriptions differ too much for an exact number)" in parts[1]
+    assert "still to read (there is no new owner)" in parts[1]
+    assert "leader (the leader&#39;s bytes do not show its client library)" in parts[0]
 
 
 def test_a_generation_without_predecessor_shows_dashes_in_its_bars():
@@ -254,7 +254,7 @@ def test_movement_lines_name_owners_ranges_and_causes():
     assert [flow.topic for flow in newest.flows] == ["alerts", "clicks"]
     assert (newest.flows[0].source_short, newest.flows[0].partitions) == ("orders-1-3fc8d6f1\N{HORIZONTAL ELLIPSIS}", "0-1, 3")
     assert (before.flows[0].source_short, before.flows[0].kind, before.flows[0].cause) == ("nobody", "gained", "handed over")
-    assert (newest.parts, first.parts, first.start) == ("1 revoked, 2 reassigned, 1 withheld", "what moved is not known", "first known")
+    assert (newest.parts, first.parts, first.start) == ("1 revoked, 2 reassigned, 1 withheld", "movements are not known", "first known")
 
 
 def test_partitions_handed_over_are_not_counted_as_gained_again_nor_withheld_ones_as_no_longer_owned():
@@ -270,9 +270,9 @@ def test_shortened_lists_say_what_is_left_out():
     rows = replace(rows, **of_groups(group_row(generation_count=500)), flows=[flow_row(partition_count=600, flow_total=9)])
     rows = replace(rows, findings=[row | {"rule_group_count": 400} for row in rows.findings])
     page = build_page(rows, AS_OF)
-    assert page.worst[0].cuts == ("the newest 3 of 500 generations are shown", "the newest 1 of 9 lines of what moved are shown")
+    assert page.worst[0].cuts == ("the newest 3 of 500 generations are shown", "the newest 1 of 9 lines of owner changes are shown")
     assert page.worst[0].lines[0].flows[0].partitions == "0-1, 3 and 597 more"
-    assert "The first 2 of 800;" in render(page).html
+    assert "The first 2 of 800 are listed;" in render(page).html
 
 
 def test_tallies_cut_at_different_ages_show_only_what_is_complete():
@@ -473,8 +473,8 @@ def test_only_the_newest_movements_are_drawn():
 @pytest.mark.parametrize(
     ("changes", "text", "note"),
     [
-        ({"member_id": None}, DASH, "nobody reads on"),
-        ({}, DASH, "no commit or look at the log tells where it resumes"),
+        ({"member_id": None}, DASH, "there is no new owner"),
+        ({}, DASH, "no commit or metadata snapshot shows where it resumes"),
         ({"lag": 1200, "resume_known": 3}, "1,200 messages", ""),
         ({"lag": 1200, "lag_is_upper_bound": True, "resume_known": 3}, "\N{LESS-THAN OR EQUAL TO} 1,200 messages", ""),
         ({"lag": 0, "reset_count": 1, "resume_known": 2}, "0 messages, 1 reset", "known for 2 of 3 partitions"),
@@ -580,12 +580,12 @@ def test_a_strategy_without_rows_for_empty_generations_is_compared_all_the_same(
 @pytest.mark.parametrize(
     ("rows", "legend"),
     [
-        ([tally_row("", "recomputed")], "Spread is"),
+        ([tally_row("", "recomputed")], "Spread: "),
         ([tally_row("range")], "Faint: revocations"),
         ([tally_row("range"), tally_row("sticky", movements=1)], '<b class="least">Marked</b>: the least among the strategies. Faint:'),
         (
             [tally_row("range"), tally_row("sticky", movements=1), tally_row("uniform", coverage=Decimal(9))],
-            '<b class="least">Marked</b>: the least among the strategies over the same generations. Not compared: over other',
+            '<b class="least">Marked</b>: the least among the strategies over the same generations. Not compared: no other',
         ),
     ],
 )
