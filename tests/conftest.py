@@ -139,10 +139,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for folder, counts in sorted(ended.items()):
         terminalreporter.write_line(f"{folder}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind) if report.when == "call"]
-    told = [(report.nodeid.rpartition("/")[2], text) for report in reports for name, text in report.user_properties if name == MEASURED]
-    if told:
+    measured = [(report.nodeid.rpartition("/")[2], text) for report in reports for name, text in report.user_properties if name == MEASURED]
+    if measured:
         terminalreporter.section("measured")
-    for test, texts in groupby(sorted(told, key=itemgetter(0)), key=itemgetter(0)):
+    for test, texts in groupby(sorted(measured, key=itemgetter(0)), key=itemgetter(0)):
         terminalreporter.write_line(test)
         for _, text in texts:
             terminalreporter.write_line(f"    {text}")

@@ -24,12 +24,12 @@ def need_programs(programs: Sequence[str], packages: Sequence[str], else_what: s
     """
     if all(map(shutil.which, programs)):
         return
-    told = "no apt-get here, or not root"
+    problem = "no apt-get here, or not root"
     if shutil.which("apt-get") and os.geteuid() == 0:
         command = ["sh", "-c", f"apt-get update && apt-get install -y --no-install-recommends {' '.join(packages)}"]
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         if done.returncode == 0:
             return
-        told = done.stderr.strip().rpartition("\n")[2]
-    skip_loudly(f"{else_what}: apt-get install {' '.join(packages)} ({told})")
+        problem = done.stderr.strip().rpartition("\n")[2]
+    skip_loudly(f"{else_what}: apt-get install {' '.join(packages)} ({problem})")

@@ -85,9 +85,9 @@ def collect_all(broker: Broker, record_count: int) -> None:
     """Collect into a new folder, and check that all is there."""
     with tempfile.TemporaryDirectory() as folder:
         options = CollectOptions(bootstrap_servers=broker.address, output=Path(folder))
-        told = collect.run(options, ClientProperties({}, {}), lambda: datetime.now(timezone.utc))
-        if not told.startswith(f"{record_count:,} records of "):
-            sys.exit(f"expected {record_count:,} records, found: {told}")
+        summary = collect.run(options, ClientProperties({}, {}), lambda: datetime.now(timezone.utc))
+        if not summary.startswith(f"{record_count:,} records of "):
+            sys.exit(f"expected {record_count:,} records, found: {summary}")
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ DEMO = Path(__file__).resolve().parents[2] / "conf" / "demo"
 LOOKS = DEMO / "cluster_metadata.jsonl.gz"
 
 
-def piece(folder: Path, name: str, first: int, behind: int, *, earlier: timedelta = timedelta(0)) -> Path:
+def piece(folder: Path, name: str, first: int, end: int, *, earlier: timedelta = timedelta(0)) -> Path:
     """Write the records whose place in their own partition lies in a range, in eighths of the partition's length.
 
     Args:
@@ -24,7 +24,7 @@ def piece(folder: Path, name: str, first: int, behind: int, *, earlier: timedelt
     length: dict[int, int] = {}
     for partition, offset in places:
         length[partition] = max(length.get(partition, 0), offset + 1)
-    keep = [first * length[partition] <= 8 * offset < behind * length[partition] for partition, offset in places]
+    keep = [first * length[partition] <= 8 * offset < end * length[partition] for partition, offset in places]
     times = pc.subtract(table["timestamp"], pa.scalar(earlier, pa.duration(table.schema.field("timestamp").type.unit)))
     table = table.set_column(table.schema.get_field_index("timestamp"), table.schema.field("timestamp"), times)
     pq.write_table(table.filter(pa.array(keep)), folder / name)
@@ -35,9 +35,9 @@ FEW = (2, 16, 24, 45)
 """Partitions of the offsets topic: eight groups, among them a tombstone's and one without snapshots."""
 
 
-def few(folder: Path, name: str, first: int, behind: int) -> Path:
+def few(folder: Path, name: str, first: int, end: int) -> Path:
     """Write a part of the recorded capture, in eighths of each partition, that a run needs little more than its start for."""
-    path = piece(folder, name, first, behind)
+    path = piece(folder, name, first, end)
     pq.write_table(pq.read_table(path, filters=[("partition", "in", FEW)]), path)
     return path
 

@@ -25,8 +25,8 @@ def tombstone(offset: int, content: str, **changes: Any) -> dict[str, Any]:
 
 
 def snapshot(offset: int, content: str, source: str = "consumer-offsets", **changes: Any) -> dict[str, Any]:
-    told = {"group_id": "g", "position": offset, "generation": 1, "fingerprint": content, "members": [], **changes}
-    return {"outcome": "landed", "kind": "group", "source": source, "source_position": f"3@{offset}", "snapshot": told}
+    content_row = {"group_id": "g", "position": offset, "generation": 1, "fingerprint": content, "members": [], **changes}
+    return {"outcome": "landed", "kind": "group", "source": source, "source_position": f"3@{offset}", "snapshot": content_row}
 
 
 def bad(position: str, payload_hash: str, reason: str = "truncated") -> dict[str, Any]:

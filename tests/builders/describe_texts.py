@@ -211,14 +211,14 @@ def expected(edition: str, group: Kafka, outputs: Sequence[str]) -> Group | None
     if not (has_notice or rows or has_rows or commands & {"state", "list"}):
         return None
     state = group.state if commands & {"state", "list"} or (has_notice and group.state == "Empty") else None
-    tells_kind = (
+    has_kind = (
         (has_rows and is_verbose and (has_epochs or any(any(member.held.values()) for member in group.members)))
         or ("state --verbose" in outputs and has_epochs)
         or ("list --type --state" in outputs and edition >= "3.8")
         or state in REBALANCING
     )
     strategy = (group.assignor or None) if "state" in commands else None
-    tells_epoch = has_epochs and ((has_rows and is_verbose) or "state --verbose" in outputs)
+    has_epoch = has_epochs and ((has_rows and is_verbose) or "state --verbose" in outputs)
     holders = [member for member in group.members if any(member.held.values())]
     asks_owners = not (has_rows and is_verbose) and bool(holders) and "offsets" in commands
     is_by_owner = asks_owners or (has_rows and not is_verbose and not holders)
@@ -228,12 +228,12 @@ def expected(edition: str, group: Kafka, outputs: Sequence[str]) -> Group | None
     ]
     return Group(
         group_id=group.group_id,
-        group_type=group.kind if tells_kind else None,
+        group_type=group.kind if has_kind else None,
         state=state,
         is_rebalancing=(has_notice and group.state in REBALANCING) or state in REBALANCING,
-        strategy="server-range" if strategy == "range" and tells_kind and group.kind == "consumer" else strategy,
+        strategy="server-range" if strategy == "range" and has_kind and group.kind == "consumer" else strategy,
         group_epoch=group.epoch if "state --verbose" in outputs and has_epochs else None,
-        target_epoch=group.target_epoch if tells_epoch else None,
+        target_epoch=group.target_epoch if has_epoch else None,
         members=tuple(sorted(members)) if members or (has_notice and group.state == "Empty") else None,
         is_doubtful=False,
         offsets=tuple(

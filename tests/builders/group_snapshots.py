@@ -49,35 +49,35 @@ def admin_looks() -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def told_envelopes(look: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def envelopes_of(look: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield an envelope for each classic and consumer-protocol group of a look."""
     for group_id, group in look["groups"].items():
         if group["listed_type"] not in ("Classic", "Consumer"):
             continue
-        told = group["describeConsumerGroups"]
-        if "error" in told:  # the client refuses groups that are none of consumers; this call describes them too
-            told = {**group["describeClassicGroups"], "type": "Classic", "assignor": None, "target_assignment_epoch": None}
+        description = group["describeConsumerGroups"]
+        if "error" in description:  # the client refuses groups that are none of consumers; this call describes them too
+            description = {**group["describeClassicGroups"], "type": "Classic", "assignor": None, "target_assignment_epoch": None}
         yield {
             "group_id": group_id,
             "observed_at_ms": look["from_ms"],
-            "generation": told["target_assignment_epoch"],
-            "group_type": told["type"].lower(),
+            "generation": description["target_assignment_epoch"],
+            "group_type": description["type"].lower(),
             "protocol_type": group["listed_protocol"],
-            "state": told["state"],
-            "strategy": told["assignor"],
-            "members": [_told_member(one) for one in told["members"]],
-            "offsets": [_told_offset(place, *commit) for place, commit in look["committed"].get(group_id, {}).items()],
+            "state": description["state"],
+            "strategy": description["assignor"],
+            "members": [_member(one) for one in description["members"]],
+            "offsets": [_offset(partition, *commit) for partition, commit in look["committed"].get(group_id, {}).items()],
         }
 
 
-def _told_member(told: dict[str, Any]) -> dict[str, Any]:
-    held, target = told["assignment"], told["target_assignment"]
+def _member(description: dict[str, Any]) -> dict[str, Any]:
+    held, target = description["assignment"], description["target_assignment"]
     return {
-        "member_id": told["member_id"],
-        "group_instance_id": told["instance_id"],
-        "client_id": told["client_id"],
-        "client_host": told["host"],
-        "rack": told["rack"],
+        "member_id": description["member_id"],
+        "group_instance_id": description["instance_id"],
+        "client_id": description["client_id"],
+        "client_host": description["host"],
+        "rack": description["rack"],
         "assigned": _entries(held if target is None else target),
         "current": None if target is None else _entries(held),
     }
@@ -87,6 +87,6 @@ def _entries(by_topic: dict[str, list[int]]) -> list[dict[str, Any]]:
     return [{"topic": topic, "partitions": numbers} for topic, numbers in by_topic.items()]
 
 
-def _told_offset(place: str, offset: int, leader_epoch: int | None, metadata: str) -> dict[str, Any]:
-    topic, _, partition = place.rpartition("-")
+def _offset(name: str, offset: int, leader_epoch: int | None, metadata: str) -> dict[str, Any]:
+    topic, _, partition = name.rpartition("-")
     return {"topic": topic, "partition": int(partition), "committed_offset": offset, "leader_epoch": leader_epoch, "metadata": metadata}

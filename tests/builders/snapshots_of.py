@@ -84,15 +84,15 @@ def stored(
 def facts(*history: Stored) -> list[SnapshotFacts]:
     """Return what rules are told of each snapshot."""
     audit, past = GroupAudit(), GroupHistory()
-    told = []
+    gathered = []
     for one in history:
         solved = {"basis": OBSERVED, "strategy": "", "status": "solved", "conformance": None, "kafka_version": None, "detail": None}
         solved["uncertain_topics"] = one.uncertain_topics
         solved["recurrences"] = one.recurrences
         timeouts_ms = [one.rebalance_timeout_ms] * len(one.generation.problem.members)
         row = {"offered": one.offered, "has_conflict": False, "leader_client": None, "rebalance_timeouts_ms": timeouts_ms}
-        told.append(gather_facts(row, one.generation, [solved], audit.advance(one.generation), past))
-    return told
+        gathered.append(gather_facts(row, one.generation, [solved], audit.advance(one.generation), past))
+    return gathered
 
 
 def found(rule: Rule, *history: Stored) -> list[Finding | None]:

@@ -65,5 +65,5 @@ def assert_equal_warehouses(found: Path, expected: Path, names: Sequence[str] = 
         ours, theirs = content(found, name), content(expected, name)
         is_equal = ours == theirs  # pytest would look for the shortest difference of two lists, which takes hours for long ones
         strange = [list(Counter(side) - Counter(other))[:2] for side, other in ((ours, theirs), (theirs, ours))]
-        told = f"not expected: {json.dumps(strange[0])[:1500]}; missing: {json.dumps(strange[1])[:1500]}"
-        assert is_equal, f"{name}: {len(ours)} rows, expected {len(theirs)}; {told}"
+        strange_rows = f"not expected: {json.dumps(strange[0])[:1500]}; missing: {json.dumps(strange[1])[:1500]}"
+        assert is_equal, f"{name}: {len(ours)} rows, expected {len(theirs)}; {strange_rows}"

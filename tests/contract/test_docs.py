@@ -89,8 +89,8 @@ def test_page_says_how_to_install_packages_that_its_examples_need(page: str) -> 
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = "".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     imported = set(re.findall(r"^(?:import|from) (\w+)", blocks, re.MULTILINE)) - set(sys.stdlib_module_names) - {"assignors"}
-    told = {name for packages in re.findall(r"pip install ([\w ]+)`", text) for name in packages.split()}
-    assert "deltalake" in imported - names and imported - names <= told
+    named = {name for packages in re.findall(r"pip install ([\w ]+)`", text) for name in packages.split()}
+    assert "deltalake" in imported - names and imported - names <= named
 
 
 def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_cluster_gets_nothing_installed(checkout: Checkout):
 
 @pytest.mark.parametrize("arguments", [["--master"], ["--conf"], ["--verbose", "-c"]])
 def test_an_option_without_its_value_is_refused(ready: Checkout, arguments: list[str]):
-    assert ready.refusal(*arguments) == f"{arguments[-1]} needs a value; ./spark-submit.sh --help tells the usage"
+    assert ready.refusal(*arguments) == f"{arguments[-1]} needs a value; ./spark-submit.sh --help shows the usage"
 
 
 def test_a_call_that_may_not_open_enough_files_is_refused(checkout: Checkout):
@@ -126,8 +126,8 @@ def test_a_call_that_may_not_open_enough_files_is_refused(checkout: Checkout):
     script.write_text(f'#!{shutil.which("bash")}\nulimit -n 64\nexec "{checkout.root}/spark-submit.sh" "$@"\n')
     script.chmod(0o755)
     done = checkout.call("run", script=script)
-    told = "evenkeel: at most 64 files may be open (ulimit -Hn), Spark needs 1024; raise the limit in this shell or service\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+    message = "evenkeel: at most 64 files may be open (ulimit -Hn), Spark needs 1024; raise the limit in this shell or service\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
 def test_help_needs_nothing(checkout: Checkout):
@@ -168,7 +168,7 @@ def test_collect_needs_neither_java_nor_jars(checkout: Checkout):
     "options", [["--master", "yarn"], ["--remote", "sc://h"], ["--jars", "x.jar"], ["-v"], ["--py-files=a.zip"], ["--packages", "a:b:1"]]
 )
 def test_collect_takes_no_options_of_spark(checkout: Checkout, options: list[str]):
-    assert checkout.refusal(*options, "collect") == "collect runs without Spark: take out the options before it"
+    assert checkout.refusal(*options, "collect") == "collect runs without Spark: remove the options before it"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_connect_server_needs_neither_java_nor_jars(checkout: Checkout, option
 
 @pytest.mark.parametrize("options", [["--master", "yarn"], ["--jars", "x.jar"], ["-v"], ["--py-files=a.zip"], ["--conf", "a=b"]])
 def test_a_connect_server_takes_no_other_options_of_spark(checkout: Checkout, options: list[str]):
-    message = "--remote takes no other options of Spark: jars, packages and settings belong to the command line of the server"
+    message = "--remote takes no other options of Spark: jars, packages and settings belong on the command line of the server"
     assert checkout.refusal("--remote", "sc://h", *options, "run") == message
 
 
@@ -623,13 +623,13 @@ def test_java_without_a_release_file_is_asked(checkout: Checkout, output: str, m
 
 def test_missing_python_is_refused(checkout: Checkout):
     (checkout.bin / "python3").unlink()
-    assert checkout.refusal().startswith("no fitting Python on PATH (there is no python3); Evenkeel runs on Python 3.10 to 3.14")
+    assert checkout.refusal().startswith("no suitable Python on PATH (there is no python3); Evenkeel runs on Python 3.10 to 3.14")
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "3.15.0"])
 def test_unsupported_python_on_path_is_refused(checkout: Checkout, version: str):
     checkout.write_python(version=version, fits="exit 1")
-    assert checkout.refusal().startswith(f"no fitting Python on PATH ({checkout.bin}/python3 is Python {version})")
+    assert checkout.refusal().startswith(f"no suitable Python on PATH ({checkout.bin}/python3 is Python {version})")
     assert not (checkout.root / ".evenkeel").exists()
     checkout.write_python()
     assert checkout.call("run").returncode == 0
@@ -720,7 +720,7 @@ def test_a_damaged_jar_is_not_kept(checkout: Checkout):
 
 def test_checkout_that_cannot_be_written_is_refused(checkout: Checkout):
     (checkout.root / ".evenkeel").write_text("in the way, for root too")
-    assert checkout.refusal().startswith(f"cannot write into {checkout.root}, where the first call keeps .venv")
+    assert checkout.refusal().startswith(f"cannot write into {checkout.root}, the folder of .venv")
     assert checkout.refusal("--master", "yarn", "run", SPARK_HOME=str(checkout.spark)).startswith(f"cannot write into {checkout.root}")
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, StructType
 from schemas.snapshot import GroupSnapshot
 from schemas.snapshot_docs import to_json_schema
 from schemas.staging import DECODED_ROWS
-from tests.builders.group_snapshots import admin_looks, decode, envelope, member, told_envelopes
+from tests.builders.group_snapshots import admin_looks, decode, envelope, envelopes_of, member
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "docs" / "snapshot.schema.json"
@@ -132,8 +132,8 @@ def test_a_line_that_is_no_object_is_refused() -> None:
 
 
 def test_snapshots_of_a_real_cluster_are_valid_in_the_schema() -> None:
-    told = [one for look in admin_looks() for one in told_envelopes(look)]
-    assert len(told) > 400 and [one["group_id"] for one in told if not (VALIDATOR.is_valid(one) and is_sound(one))] == []
+    envelopes = [one for look in admin_looks() for one in envelopes_of(look)]
+    assert len(envelopes) > 400 and [one["group_id"] for one in envelopes if not (VALIDATOR.is_valid(one) and is_sound(one))] == []
 
 
 def test_every_field_of_an_envelope_is_described() -> None:

@@ -37,9 +37,9 @@ def need_extra(extra: str, module: str) -> None:
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = LONGEST_SECONDS) -> None:
     """Return when a condition holds."""
-    behind = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < behind, f"{what}: not within {seconds:.0f} s"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
         time.sleep(0.1)
 
 

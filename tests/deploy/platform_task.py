@@ -49,7 +49,7 @@ def main(conf: str, jars: str, folder: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         outcomes = [pool.submit(call, *task).result() for task in json.load(sys.stdin)]
 
-    told = {
+    result = {
         "outcomes": outcomes,
         "place": jobs.__file__,
         "settings": {key: spark.conf.get(key) for key in PLATFORMS_OWN},
@@ -59,7 +59,7 @@ def main(conf: str, jars: str, folder: str) -> None:
         ),
     }
     spark.stop()
-    print(json.dumps(told))
+    print(json.dumps(result))
 
 
 main(*sys.argv[1:])

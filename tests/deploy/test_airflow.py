@@ -57,9 +57,9 @@ def test_parameters_become_this_argv(arguments, name: str):
     assert argv == case["argv"]
     parsed = vars(parse([case["command"], *argv])[1])
     assert parsed["warehouse"] == "/srv/evenkeel/warehouse"
-    told = {key: str(value) if isinstance(value, Path) else value for key, value in parsed.items() if case["params"].get(key)}
+    options = {key: str(value) if isinstance(value, Path) else value for key, value in parsed.items() if case["params"].get(key)}
     read = {"as_of": datetime.fromisoformat, "input": tuple, "strategies": lambda text: tuple(text.split(","))}
-    assert told == {key: read.get(key, str)(value) for key, value in case["params"].items() if value}
+    assert options == {key: read.get(key, str)(value) for key, value in case["params"].items() if value}
 
 
 def test_every_published_table_is_an_asset():
@@ -102,8 +102,8 @@ def airflow_at_hand(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.usefixtures("airflow_at_hand")
 def test_airflow_reads_the_file_as_meant(tmp_path: Path):
-    told = AirflowHome(tmp_path, Path("/opt/evenkeel"), delay_seconds=None).probe("describe")
-    assert told == GOLDEN["described"]
+    answer = AirflowHome(tmp_path, Path("/opt/evenkeel"), delay_seconds=None).probe("describe")
+    assert answer == GOLDEN["described"]
 
 
 @pytest.mark.slow

@@ -62,8 +62,8 @@ def test_settings_that_a_session_may_choose_are_ours_whatever_the_server_has(ser
     (tmp_path / "spark-defaults.conf").write_text("spark.sql.execution.arrow.maxRecordsPerBatch 123\nspark.sql.extensions none\n")
     names = ["spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.extensions", "spark.sql.session.timeZone"]
     code = f"from pathlib import Path; from jobs.runtime.session import open_session; spark = open_session(Path({str(tmp_path)!r}))"
-    told = f"{code}; print([spark.conf.get(name) for name in {names}])"
-    done = call(sys.executable, "-c", told, PYTHONPATH=str(ROOT), SPARK_REMOTE=server.address)
+    script = f"{code}; print([spark.conf.get(name) for name in {names}])"
+    done = call(sys.executable, "-c", script, PYTHONPATH=str(ROOT), SPARK_REMOTE=server.address)
     assert done.stdout == "['123', 'io.delta.sql.DeltaSparkSessionExtension', 'UTC']\n", done
 
 

@@ -252,11 +252,11 @@ def test_the_task_runs_as_the_platform_runs_it(wheel: Path, tmp_path: Path):
         venv / "bin" / "python", PLATFORM, ROOT / "conf", ROOT / ".evenkeel" / "jars" / f"spark-{minor}", tmp_path / "catalog",
         input=json.dumps([[*called, call] for call in calls]), cwd="/", env=environment(SPARK_LOCAL_IP="127.0.0.1"),
     )  # fmt: skip
-    told = json.loads(output.splitlines()[-1])
-    assert told["outcomes"][:2] == [{"returned": None}, {"returned": None}]
-    assert [(outcome["raised"], outcome["exit_code"]) for outcome in told["outcomes"][2:]] == [("RunIdReusedError", 4), ("UsageError", 2)]
-    assert told["runs"] == [{"run_id": "databricks-1234", "status": "published"}]
-    assert told["views"] == sorted(f"{name}_published" for name in TABLES if name != "runs")
-    assert told["settings"] == {"spark.sql.shuffle.partitions": "3"}
-    assert Path(told["place"]).is_relative_to(venv)
+    result = json.loads(output.splitlines()[-1])
+    assert result["outcomes"][:2] == [{"returned": None}, {"returned": None}]
+    assert [(outcome["raised"], outcome["exit_code"]) for outcome in result["outcomes"][2:]] == [("RunIdReusedError", 4), ("UsageError", 2)]
+    assert result["runs"] == [{"run_id": "databricks-1234", "status": "published"}]
+    assert result["views"] == sorted(f"{name}_published" for name in TABLES if name != "runs")
+    assert result["settings"] == {"spark.sql.shuffle.partitions": "3"}
+    assert Path(result["place"]).is_relative_to(venv)
     assert (tmp_path / "report.html").stat().st_size > 10_000

@@ -85,8 +85,8 @@ def test_a_run_makes_what_a_local_run_makes(store: Store, demo_warehouse: Path, 
 def test_one_of_two_simultaneous_landings_lands(store: Store, demo_warehouse: Path, tmp_path: Path) -> None:
     drivers = [store.submit(tmp_path / run_id, "land", "pair", "--run-id", run_id) for run_id in ("a", "b")]
     ends = [driver.end() for driver in drivers]
-    told = "\n".join(driver.said() for driver in drivers)
-    assert sorted(ends) == [0, 3], told
+    output = "\n".join(driver.said() for driver in drivers)
+    assert sorted(ends) == [0, 3], output
     loser = drivers[ends.index(3)]
     assert f"held by run {'ab'[ends.index(0)]} (process" in loser.said()
     names = ("subscription_snapshots", "group_records", "topic_snapshots", "quarantine")

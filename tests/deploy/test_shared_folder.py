@@ -64,8 +64,8 @@ def test_one_of_two_simultaneous_runs_gives_the_tables_of_a_local_run(mounts: li
     """And the other may, once the lease was given back."""
     drivers = [run_on(place, tmp_path / f"driver-{place.name}", place.name) for place in mounts]
     ends = [driver.end() for driver in drivers]
-    told = "\n".join(driver.said() for driver in drivers)
-    assert sorted(ends) == [0, 3], told
+    output = "\n".join(driver.said() for driver in drivers)
+    assert sorted(ends) == [0, 3], output
     winner, loser = ends.index(0), ends.index(3)
     assert f"held by run {mounts[winner].name} (process" in drivers[loser].said()
     assert_equal_warehouses(tmp_path / "server" / "warehouse", demo_warehouse)

@@ -75,8 +75,8 @@ class Instant:
 
         if self.commits is not None:
             wait_until(lambda: driver.has_ended() or (driver.holder() is not None and made() >= self.commits), f"{self}")
-        behind, reached = time.monotonic() + self.delay, made()
-        wait_until(lambda: driver.has_ended() or time.monotonic() > behind or made() > reached, f"{self}")
+        deadline, reached = time.monotonic() + self.delay, made()
+        wait_until(lambda: driver.has_ended() or time.monotonic() > deadline or made() > reached, f"{self}")
         if driver.has_ended():
             return
         holder = driver.holder()
@@ -110,7 +110,7 @@ class Step:
     """A named place where a driver kills itself; ``tests.faults.dying`` tells the words.
 
     Attributes:
-        behind: where an earlier driver has died; this one dies in the recovery.
+        after: where an earlier driver has died; this one dies in the recovery.
         is_first: there is no warehouse yet.
     """
 
@@ -118,7 +118,7 @@ class Step:
     calls: str
     moment: str
     count: int = 1
-    behind: Step | None = None
+    after: Step | None = None
     is_first: bool = False
 
     def arguments(self) -> list[str]:
@@ -134,11 +134,11 @@ STEPS_OF_ANY_RUN = [
     Step("between two tables' creation", "jobs.storage.warehouse:create_statement", "before", 7, is_first=True),
     Step("during a table's creation", "jobs.storage.warehouse:create_statement", "during", 12, is_first=True),
     Step("after the tables are made", "jobs.storage.warehouse:Warehouse.create", "after", is_first=True),
-    Step("before the first RESTORE", RESTORE, "before", behind=UNPUBLISHED),
-    Step("during a RESTORE", RESTORE, "during", 3, behind=UNPUBLISHED),
-    Step("during a RESTORE, with Spark frozen", RESTORE, "frozen", 2, behind=UNPUBLISHED),
-    Step("between two RESTOREs", RESTORE, "after", 3, behind=UNPUBLISHED),
-    Step("after the last RESTORE", "jobs.storage.warehouse:Warehouse.recover", "after", behind=UNPUBLISHED),
+    Step("before the first RESTORE", RESTORE, "before", after=UNPUBLISHED),
+    Step("during a RESTORE", RESTORE, "during", 3, after=UNPUBLISHED),
+    Step("during a RESTORE, with Spark frozen", RESTORE, "frozen", 2, after=UNPUBLISHED),
+    Step("between two RESTOREs", RESTORE, "after", 3, after=UNPUBLISHED),
+    Step("after the last RESTORE", "jobs.storage.warehouse:Warehouse.recover", "after", after=UNPUBLISHED),
 ]
 """Of landings too, which are the shorter runs."""
 STEPS_OF_WHOLE_RUNS = [
@@ -204,7 +204,7 @@ class Case:
             ours = rf"evenkeel: \w+ on {re.escape(str(self.warehouse))}: "
             assert code in (-signal.SIGKILL, 0) or re.search(ours, said), driver.log
         else:
-            for step in (what.behind, what) if what.behind is not None else (what,):
+            for step in (what.after, what) if what.after is not None else (what,):
                 driver = self._start(*step.arguments())
                 assert self._outlive(driver) == -signal.SIGKILL, f"{step.name}: never reached, see {driver.log}"
 

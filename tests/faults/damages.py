@@ -205,7 +205,7 @@ def make_checkpoint(table: Path) -> Path:
     return path
 
 
-def missing_first_commit_behind_a_checkpoint(table: Path) -> Place:
+def missing_first_commit_before_a_checkpoint(table: Path) -> Place:
     make_checkpoint(table)
     return missing_first_commit(table)
 

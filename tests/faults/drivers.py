@@ -43,9 +43,9 @@ def linked_checkout(folder: Path) -> str:
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     """Return when a condition holds."""
-    behind = time.monotonic() + LONGEST_SECONDS
+    deadline = time.monotonic() + LONGEST_SECONDS
     while not condition():
-        assert time.monotonic() < behind, f"{what}: not within {LONGEST_SECONDS:.0f} s"
+        assert time.monotonic() < deadline, f"{what}: not within {LONGEST_SECONDS:.0f} s"
         time.sleep(0.1)
 
 

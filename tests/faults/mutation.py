@@ -247,11 +247,11 @@ class Progress:
         with self._lock:
             self._count += 1
             if answer["by"] is not None:
-                told = f"by {answer['by']}"
+                change = f"by {answer['by']}"
             else:
-                told = f"{mutant.before}  ->  {mutant.after}"
+                change = f"{mutant.before}  ->  {mutant.after}"
             place = f"{mutant.path} {mutant.function or '(top)'}"
-            print(f"[{self._count:3}/{self._total}] {answer['outcome']} in {answer['seconds']:.1f} s  {place}: {told}", flush=True)
+            print(f"[{self._count:3}/{self._total}] {answer['outcome']} in {answer['seconds']:.1f} s  {place}: {change}", flush=True)
 
 
 class Judge:
@@ -315,13 +315,13 @@ def main() -> int:
         judge = Judge({part: every[part] for part in parts}, Path(scratch))
         # From both ends, so that each core has work until the last mutant, and Spark one session while there is something else.
         jobs = [pool.submit(judge.judge, order) for order in (parts, parts[::-1])]
-    code = told(judge.verdicts, time.monotonic() - started, arguments.seed) if judge.verdicts else 1
+    code = print_result(judge.verdicts, time.monotonic() - started, arguments.seed) if judge.verdicts else 1
     for job in jobs:
         job.result()  # raises what has ended it; the verdicts until then have been told
     return code
 
 
-def told(verdicts: Sequence[Verdict], seconds: float, seed: int) -> int:
+def print_result(verdicts: Sequence[Verdict], seconds: float, seed: int) -> int:
     """Print the table, the survivors and the result; return the exit code."""
     survivors = [verdict.mutant for verdict in verdicts if verdict.outcome == "survived"]
     listed = SURVIVORS.read_text(encoding="utf-8").splitlines()

@@ -99,14 +99,14 @@ class Runner:
 
     def _forked(self, arguments: list[str], order: list[str], is_changed: bool) -> dict[str, Any]:
         started = time.monotonic()
-        told, telling = os.pipe()
+        results, telling = os.pipe()
         child = os.fork()
         if child == 0:
-            os.close(told)
+            os.close(results)
             self._test(arguments, Recorder(telling, order))
         os.close(telling)
-        code, by = self._watch(told, is_changed)
-        os.close(told)
+        code, by = self._watch(results, is_changed)
+        os.close(results)
         with suppress(ProcessLookupError):  # what it has started may still run
             os.killpg(child, signal.SIGKILL)
         _, _, usage = os.wait4(child, 0)

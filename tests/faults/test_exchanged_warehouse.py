@@ -78,8 +78,8 @@ def test_a_run_whose_warehouse_is_exchanged_publishes_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, "prepare_views", lambda *_: exchange(own, other))
         assert make_tables("audit", "--warehouse", own) == 1
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("evenkeel: warehouse")]
-    assert len(told) == 1 and found.format(**ids) in told[0] and "publishes nothing" in told[0]
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("evenkeel: warehouse")]
+    assert len(lines) == 1 and found.format(**ids) in lines[0] and "publishes nothing" in lines[0]
     for warehouse in (own, own.with_name("moved away")):
         assert set(versions(warehouse).values()) == {0}, warehouse
     assert make_tables("audit", "--warehouse", own) == 0
@@ -100,8 +100,8 @@ def test_a_row_of_another_warehouse_is_refused_and_found(
     give_another_identity(warehouse)
     before = versions(warehouse)
     assert make_tables("audit", "--warehouse", warehouse) == 1
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert f"which worked on warehouse {wrote}, expected rows of this one, {identity(warehouse)}; restore all tables" in told
+    last_line = capsys.readouterr().err.splitlines()[-1]
+    assert f"which worked on warehouse {wrote}, expected rows of this one, {identity(warehouse)}; restore all tables" in last_line
     assert versions(warehouse) == before
     (finding,) = check_folder(warehouse).damages
     assert str(finding).startswith("unknown_run runs version 1")

@@ -99,7 +99,7 @@ def bomb(depth: int, template: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         pytest.param(b"warehouse: !!python/object/apply:os.system ['touch MARK']", "python/object/apply:os.system", id="code to call"),
         pytest.param(b"warehouse: !!python/name:os.system", "python/name:os.system", id="code to name"),
@@ -129,11 +129,11 @@ def bomb(depth: int, template: str) -> bytes:
         ),
     ],
 )
-def test_yaml_with_code_is_refused_and_runs_nothing(content: bytes, told: str, settings_file: Path, tmp_path: Path) -> None:
+def test_yaml_with_code_is_refused_and_runs_nothing(content: bytes, message: str, settings_file: Path, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     settings_file.write_bytes(content.replace(b"MARK", str(mark).encode()))
     first, *_ = run("report", "--config", settings_file)
-    assert str(settings_file) in first and told in first
+    assert str(settings_file) in first and message in first
     assert not mark.exists()
 
 
@@ -141,7 +141,7 @@ def test_settings_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
-    for name, told in (
+    for name, message in (
         ("pipe", "expected a file"),
         ("folder", "expected a file"),
         ("loop", "Too many levels of symbolic links"),
@@ -150,7 +150,7 @@ def test_settings_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
         ("/dev/zero", "expected a file"),
     ):
         (line,) = run("report", "--config", tmp_path / name)
-        assert told in line and str(tmp_path / name) in line
+        assert message in line and str(tmp_path / name) in line
 
 
 def test_an_empty_file_is_all_defaults(settings_file: Path) -> None:

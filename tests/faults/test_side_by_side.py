@@ -45,8 +45,8 @@ def test_nothing_writes_beside_a_run_or_verify(
         for command in WRITING:
             inputs = ("--input", capture) if command.lands else ()
             assert evenkeel(command.name, "--warehouse", published, *inputs) == BUSY, command.name
-            told = capsys.readouterr().err.splitlines()
-            assert len(told) == 1 and ("held by run first" in told[0] or first == "verify"), command.name
+            lines = capsys.readouterr().err.splitlines()
+            assert len(lines) == 1 and ("held by run first" in lines[0] or first == "verify"), command.name
 
 
 def test_beside_a_run_a_report_is_made_and_nothing_is_verified(evenkeel, published: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ KINDS: list[tuple[Inflict, Code]] = [
     (damages.commit_that_makes_no_table, Code.CHANGED_COMMIT),
     (damages.file_of_another_partition, Code.CHANGED_COMMIT),
     (damages.version_checksum_of_other_metadata, Code.CHANGED_COMMIT),
-    (damages.missing_first_commit_behind_a_checkpoint, Code.MISSING_COMMIT),
+    (damages.missing_first_commit_before_a_checkpoint, Code.MISSING_COMMIT),
     (damages.damaged_checkpoint, Code.DAMAGED_CHECKPOINT),
     (damages.flipped_checkpoint, Code.DAMAGED_CHECKPOINT),
     (damages.checkpoint_of_another_state, Code.DAMAGED_CHECKPOINT),
@@ -305,9 +305,9 @@ def test_a_first_run_that_died_is_run_again(copied: Callable[..., Path]) -> None
         damages.empty(warehouse / table)
     for table in ("quarantine", "runs"):
         shutil.rmtree(warehouse / table)
-    told = check_folder(warehouse).damages
-    assert [(damage.code, damage.table) for damage in told] == [(Code.MISSING_TABLE, "runs"), (Code.MISSING_TABLE, "quarantine")]
-    assert all("run, which makes the tables" in str(damage) for damage in told)
+    found = check_folder(warehouse).damages
+    assert [(damage.code, damage.table) for damage in found] == [(Code.MISSING_TABLE, "runs"), (Code.MISSING_TABLE, "quarantine")]
+    assert all("run, which makes the tables" in str(damage) for damage in found)
 
 
 def test_an_older_contract_is_no_damage(copied: Callable[..., Path]) -> None:

@@ -160,15 +160,15 @@ def test_contradictions_between_rows_are_found_with_all_that_follows(
 
     assert check_folder(warehouse).damages == []
     assert evenkeel("verify", "--warehouse", warehouse) == 1
-    told = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("checked", "not checked"))]
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("checked", "not checked"))]
 
     def explains(line: str, wanted: tuple[str, str, str]) -> bool:
         code, table, place = wanted
         named = place if "=" in place or not place else f"group_id={place} "
         return line.replace(",", "").startswith(f"{code} {table} ") and named in line
 
-    assert [wanted for wanted in sorted(expected) if not any(explains(line, wanted) for line in told)] == []
-    assert [line for line in told if not any(explains(line, wanted) for wanted in expected)] == []
+    assert [wanted for wanted in sorted(expected) if not any(explains(line, wanted) for line in lines)] == []
+    assert [line for line in lines if not any(explains(line, wanted) for wanted in expected)] == []
 
 
 @pytest.fixture
@@ -193,8 +193,8 @@ def test_verify_checks_rows_of_catalog_tables(
     spark.sql(f"ALTER TABLE {schema}.quarantine ADD COLUMN note string")
     spark.sql(f"DROP TABLE {schema}.group_states")
     assert evenkeel("verify", "--warehouse", schema) == 1
-    told = {tuple(line.replace(":", "").split(" ")[:2]) for line in capsys.readouterr().out.splitlines()}
-    assert told == {
+    found = {tuple(line.replace(":", "").split(" ")[:2]) for line in capsys.readouterr().out.splitlines()}
+    assert found == {
         *((code, name) for code in ("foreign_commit", "ahead_of_runs") for name in ("movements", "findings", "quarantine")),
         ("wrong_properties", "findings"),
         ("wrong_schema", "quarantine"),

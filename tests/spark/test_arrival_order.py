@@ -58,9 +58,9 @@ def drawn(random: Random) -> list[Row]:
                     row = bad(position, content)
                 else:
                     row = make(offset, content)
-                    told = row[next(name for name in ("offset_commit", "snapshot", "group_record") if name in row)]
-                    told |= {"group_id": f"g{partition}{random.randrange(2)}", "offsets_partition": partition}
-                    told |= {"recorded_at": time} if make in (record, tombstone) else {"observed_at": time}
+                    content_row = row[next(name for name in ("offset_commit", "snapshot", "group_record") if name in row)]
+                    content_row |= {"group_id": f"g{partition}{random.randrange(2)}", "offsets_partition": partition}
+                    content_row |= {"recorded_at": time} if make in (record, tombstone) else {"observed_at": time}
                 rows.append({**row, "source_position": position, "source": str(Source.CONSUMER_OFFSETS)})
     return rows
 

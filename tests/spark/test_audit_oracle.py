@@ -224,8 +224,8 @@ def test_every_pause_ends_with_the_next_generation(
         wanted[place] = (length if goes_on and following["is_follow_up"] else None, pause if figures["unassigned_count"] else 0)
     assert sum(1 for follow_up, _ in wanted.values() if follow_up) > 20 and sum(1 for _, pause in wanted.values() if pause) > 20
     for row in tables["generation_audits"]:
-        told = (None, None) if row["basis"] != "observed" else wanted[row["group_id"], row["position"]]
-        assert (row["follow_up_ms"], row["pause_partition_ms"]) == told
+        lengths = (None, None) if row["basis"] != "observed" else wanted[row["group_id"], row["position"]]
+        assert (row["follow_up_ms"], row["pause_partition_ms"]) == lengths
 
 
 def test_every_verdict_is_the_oracles(tables: dict[str, list[Row]]) -> None:

@@ -23,7 +23,7 @@ from tests.builders.tables import COMPARED, OF_THE_RUN, rows, versions
 
 
 @pytest.fixture
-def told(make_tables, capsys):
+def failed_run(make_tables, capsys):
     """Runs a command that fails and returns its exit code and its one line."""
 
     def run(*argv: str | Path) -> tuple[int, str]:
@@ -43,7 +43,7 @@ def fingerprints(folder: Path) -> dict[str, str]:
     }
 
 
-def test_inputs_that_are_refused_before_anything_is_written(told, tmp_path: Path) -> None:
+def test_inputs_that_are_refused_before_anything_is_written(failed_run, tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.touch()
     columns = tmp_path / "columns.parquet"
@@ -64,31 +64,31 @@ def test_inputs_that_are_refused_before_anything_is_written(told, tmp_path: Path
     }
     warehouse = tmp_path / "warehouse"
     for path, message in expected.items():
-        code, line = told("run", "--warehouse", warehouse, "--input", path)
+        code, line = failed_run("run", "--warehouse", warehouse, "--input", path)
         assert (code, message in line) == (2, True), line
         assert str(path) in line
     assert not warehouse.exists()
 
 
-def test_misspelt_settings_key_is_refused_with_a_suggestion(told, tmp_path: Path) -> None:
+def test_misspelt_settings_key_is_refused_with_a_suggestion(failed_run, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("report:\n  worst_group: 3\n")
-    code, line = told("run", "--config", settings, "--warehouse", tmp_path / "w")
+    code, line = failed_run("run", "--config", settings, "--warehouse", tmp_path / "w")
     assert (code, line) == (2, f"evenkeel: {settings}: unknown key 'report.worst_group': did you mean 'worst_groups'?")
     assert not (tmp_path / "w").exists()
 
 
-def test_a_folder_that_is_no_warehouse_stays_untouched(told, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_warehouse_stays_untouched(failed_run, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_bytes(b"meow")
-    code, line = told("run", "--warehouse", tmp_path / "photos")
+    code, line = failed_run("run", "--warehouse", tmp_path / "photos")
     assert code == 2 and "expected an empty folder or Evenkeel's tables, found cat.jpg" in line
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
     (tmp_path / "half" / "runs").mkdir(parents=True)
     (tmp_path / "half" / "runs" / "2026.csv").touch()
-    code, line = told("run", "--warehouse", tmp_path / "half")
+    code, line = failed_run("run", "--warehouse", tmp_path / "half")
     assert code == 2 and "runs is not a Delta table (no _delta_log)" in line
-    code, line = told("audit", "--warehouse", tmp_path / "nothing")
+    code, line = failed_run("audit", "--warehouse", tmp_path / "nothing")
     assert code == 2 and "no tables here; land captures first" in line
     assert not (tmp_path / "nothing").exists()
 
@@ -169,9 +169,15 @@ def hostile_captures(folder: Path) -> Path:
     folder.mkdir()
     with (folder / "records.jsonl").open("w") as lines:
         for place, (key, content) in enumerate(contents, 1):
-            told = {"key_b64": base64.b64encode(key).decode(), "value_b64": base64.b64encode(content).decode()}
-            lines.write(json.dumps({"partition": 1, "offset": place, "timestamp_ms": at_ms + place, **told}) + "\n")
-        last = {"partition": 1, "offset": 2**63 - 1, "timestamp_ms": at_ms, "key_b64": told["key_b64"], "value_b64": told["value_b64"]}
+            key_and_value = {"key_b64": base64.b64encode(key).decode(), "value_b64": base64.b64encode(content).decode()}
+            lines.write(json.dumps({"partition": 1, "offset": place, "timestamp_ms": at_ms + place, **key_and_value}) + "\n")
+        last = {
+            "partition": 1,
+            "offset": 2**63 - 1,
+            "timestamp_ms": at_ms,
+            "key_b64": key_and_value["key_b64"],
+            "value_b64": key_and_value["value_b64"],
+        }
         lines.write(json.dumps(last) + "\n")
     columns = {
         "key": pa.array([key, key], pa.binary()),
@@ -199,9 +205,9 @@ def hostile_captures(folder: Path) -> Path:
     with (folder / "snapshots.jsonl").open("w") as lines:
         for number in (2**31 - 1, 99_000_000, 5):
             entry = {"topic": f"in no look {number}", "partitions": [number]}
-            told = {"member_id": "m", "topics": [entry["topic"]], "assigned": [entry]}
+            member = {"member_id": "m", "topics": [entry["topic"]], "assigned": [entry]}
             group = {"group_id": f"far {number}", "group_type": "classic", "state": "Stable", "strategy": "range"}
-            lines.write(json.dumps({**group, "observed_at_ms": at_ms, "cluster_id": "hostile", "members": [told]}) + "\n")
+            lines.write(json.dumps({**group, "observed_at_ms": at_ms, "cluster_id": "hostile", "members": [member]}) + "\n")
     return folder
 
 
@@ -265,8 +271,8 @@ def test_too_much_damage_publishes_nothing(
     warehouse = tmp_path / "warehouse"
     shutil.copytree(demo_warehouse, warehouse)
     capture = tmp_path / "damaged.jsonl"
-    behind = [{**record, "offset": record["offset"] + 1_000_000} for record in damaged_records()]  # no place of the demo's own records
-    capture.write_text("".join(json.dumps(record) + "\n" for record in behind))
+    later = [{**record, "offset": record["offset"] + 1_000_000} for record in damaged_records()]  # no place of the demo's own records
+    capture.write_text("".join(json.dumps(record) + "\n" for record in later))
     before = {name: rows(warehouse, name) for name in ("quarantine", "subscription_snapshots", "generation_audits")}
     with monkeypatch.context() as patched:
         patched.setattr("jobs.assign.run", lambda *_: pytest.fail("the run went on"))
@@ -285,14 +291,14 @@ def test_too_much_damage_publishes_nothing(
     assert make_tables("run", "--warehouse", warehouse) == 0
 
 
-def test_lines_of_other_programs_do_not_thin_out_damaged_rows(told, tmp_path: Path) -> None:
+def test_lines_of_other_programs_do_not_thin_out_damaged_rows(failed_run, tmp_path: Path) -> None:
     """Half of what resembles rows is damaged, in a text as PowerShell writes it; of all lines that is a fiftieth."""
     header = f"{'GROUP':15} {'CONSUMER-ID':38} {'HOST':15} {'CLIENT-ID':15} {'#PARTITIONS':15} ASSIGNMENT"
     row = f"{'billing':15} c-5b0c91fe-daf6-4812-9301-d2610acee9ae {'/10.0.0.1':15} {'c':15} {'1':15} orders(0)"
     lines = ["é"] * 98 + [header, row, header, row.replace("billing", "mailer ").replace("(0)", "(0,1)")]
     look = tmp_path / "look.txt"
     look.write_text("\r\n".join(lines) + "\r\n", encoding="utf-16")
-    code, line = told("land", "--warehouse", tmp_path / "w", "--input", look, "--as-of", "2026-11-23T08:00:00Z")
+    code, line = failed_run("land", "--warehouse", tmp_path / "w", "--input", look, "--as-of", "2026-11-23T08:00:00Z")
     assert code == 4 and "1 of 2 records could not be used" in line
     [run] = rows(tmp_path / "w", "runs")
     counts = dict(run["input_counts"])
@@ -301,23 +307,23 @@ def test_lines_of_other_programs_do_not_thin_out_damaged_rows(told, tmp_path: Pa
     assert counts["describe.skipped.not_a_table_line"] == 98
 
 
-def test_a_run_id_is_retried_but_not_reused(told, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_a_run_id_is_retried_but_not_reused(failed_run, demo_warehouse: Path, tmp_path: Path) -> None:
     warehouse = tmp_path / "warehouse"
     shutil.copytree(demo_warehouse, warehouse)
     before = fingerprints(warehouse / "runs")
-    code, line = told("run", "--warehouse", warehouse, "--run-id", "demo", "--input", LOOKS)
+    code, line = failed_run("run", "--warehouse", warehouse, "--run-id", "demo", "--input", LOOKS)
     assert code == 4 and "run id demo was used before with other input or settings" in line
     assert fingerprints(warehouse / "runs") == before
 
 
-def test_fail_on_publishes_first(told, demo_warehouse: Path, tmp_path: Path) -> None:
+def test_fail_on_publishes_first(failed_run, demo_warehouse: Path, tmp_path: Path) -> None:
     warehouse, groups = tmp_path / "warehouse", ("alerts-strclassic", "fraud-upgrade")
     capture = of_groups(tmp_path, "two.parquet", *groups)
     asked = ("run", "--warehouse", warehouse, "--run-id", "r", "--fail-on", "warning", "--input", capture, LOOKS)
     expected = Counter(row["severity"] for row in rows(demo_warehouse, "findings") if row["group_id"] in groups)
     assert expected.keys() == {"info", "warning"}
     for _ in range(2):  # a scheduler that tries again is told the same
-        code, line = told(*asked)
+        code, line = failed_run(*asked)
         expected_line = f"evenkeel: published, but {expected['warning']} findings are of severity warning or above (--fail-on)"
         assert (code, line) == (4, expected_line)
     (run,) = rows(warehouse, "runs")
@@ -340,7 +346,7 @@ def test_a_reader_sees_the_published_run_and_the_next_run_takes_back_what_was_le
 
 
 def test_a_task_that_runs_out_of_memory_ends_the_run_and_not_the_process(
-    told, spark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    failed_run, spark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A text of 2 GB is more than any array has room for."""
 
@@ -348,7 +354,7 @@ def test_a_task_that_runs_out_of_memory_ends_the_run_and_not_the_process(
         spark.range(1).select(F.repeat(F.lit("x"), (F.lit(2**31 - 1) - F.col("id")).cast("int"))).collect()
 
     monkeypatch.setattr(assign, "run", fill_the_heap)
-    code, line = told("run", "--warehouse", tmp_path / "warehouse", "--input", of_groups(tmp_path, "one.parquet", "fraud-upgrade"))
+    code, line = failed_run("run", "--warehouse", tmp_path / "warehouse", "--input", of_groups(tmp_path, "one.parquet", "fraud-upgrade"))
     assert code == 1
     assert "assign: Spark ran out of memory (OutOfMemoryError" in line and "raise its heap with --driver-memory" in line
     assert rows(tmp_path / "warehouse", "subscription_snapshots") == []

@@ -93,8 +93,8 @@ def test_the_row_in_runs_switches_all_views_at_once(
     spark.sql(f"DELETE FROM {schema}.movements")  # as a run does that is at work
     assert published(spark, schema) == after
     (query,) = re.findall(r"^```sql\n(.*?)^```", (ROOT / "docs" / "reading.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    told = spark.sql(query.replace("main.evenkeel", schema)).collect()
-    assert {row["group_id"] for row in told} == {row["group_id"] for row in spark.table(f"{schema}.generation_audits").collect()}
+    found = spark.sql(query.replace("main.evenkeel", schema)).collect()
+    assert {row["group_id"] for row in found} == {row["group_id"] for row in spark.table(f"{schema}.generation_audits").collect()}
 
 
 def test_view_of_an_older_table_has_the_columns_of_today(spark: SparkSession, schema: str) -> None:

@@ -65,7 +65,7 @@ def snapshots_by_group(warehouse: Path) -> dict[GroupKey, list[dict[str, Any]]]:
     return by_group
 
 
-def redone_behind(snapshots: list[dict[str, Any]], late: set[tuple[int, int]]) -> int | None:
+def redone_after(snapshots: list[dict[str, Any]], late: set[tuple[int, int]]) -> int | None:
     """Return the position behind which the second run had to compute a group; None when it had nothing to do.
 
     New to it is what came late, and what has another incarnation since: land wrote both in the second run.
@@ -83,12 +83,12 @@ def test_tables_are_those_of_sorted_arrival(warehouse: Path, demo_warehouse: Pat
 
 
 def test_only_generations_after_the_checkpoint_are_computed_again(warehouse: Path, late: set[tuple[int, int]]) -> None:
-    behind = {key: redone_behind(snapshots, late) for key, snapshots in snapshots_by_group(warehouse).items()}
-    kinds = [None if place is None else place < 0 for place in behind.values()]
+    checkpoints = {key: redone_after(snapshots, late) for key, snapshots in snapshots_by_group(warehouse).items()}
+    kinds = [None if place is None else place < 0 for place in checkpoints.values()]
     assert min(kinds.count(None), kinds.count(True), kinds.count(False)) > 3, "untouched, from the beginning, from a checkpoint"
     for name in ("solutions", "assignments", "generation_audits", "movements", "findings"):
         for row in rows(warehouse, name):
-            place = behind[group_of(row)]
+            place = checkpoints[group_of(row)]
             if name == "generation_audits" and row["basis"] == "observed" and row["position"] == place:
                 continue  # when its follow-up and its pause ended is told by the generation behind it, which is another one now
             expected = 1 if place is None or row["position"] <= place else 2

@@ -51,9 +51,9 @@ def many(count: int, group_id: str, offsets_partition: int, at_ms: int = 10 * MI
     return [commit("t", 0, at_ms, group_id, offsets_partition=offsets_partition, copies=count)]
 
 
-def all_commits(spark: SparkSession, told: list[Row]) -> DataFrame:
+def all_commits(spark: SparkSession, commits: list[Row]) -> DataFrame:
     """Return commits, those with ``copies`` so many times: made by Spark, to which this many rows would be long in coming from here."""
-    counted = frame(spark, StructType([*OFFSET_SNAPSHOTS.schema, StructField("copies", IntegerType())]), told)
+    counted = frame(spark, StructType([*OFFSET_SNAPSHOTS.schema, StructField("copies", IntegerType())]), commits)
     copies = F.explode(F.sequence(F.lit(1), F.coalesce("copies", F.lit(1))))
     return counted.withColumn("copies", copies).drop("copies")
 
@@ -242,8 +242,8 @@ def test_a_commit_that_lands_later_takes_the_finding_back(make_tables, tmp_path:
     member = {"member_id": "m", "topics": ["t"], "assigned": [{"topic": "t", "partitions": [0]}]}
 
     def snapshot(group_id: str, at_ms: int, **changes: Any) -> Row:
-        told = {"group_id": group_id, "observed_at_ms": at_ms, "group_type": "classic", "state": "Stable", "protocol_type": "consumer"}
-        return {**told, "strategy": "range", "members": [member], **changes}
+        line = {"group_id": group_id, "observed_at_ms": at_ms, "group_type": "classic", "state": "Stable", "protocol_type": "consumer"}
+        return {**line, "strategy": "range", "members": [member], **changes}
 
     def offset(topic: str) -> list[Row]:
         return [{"topic": topic, "partition": 0, "committed_offset": 3, "committed_at_ms": first + 2 * MINUTE}]
@@ -267,6 +267,6 @@ def test_a_commit_that_lands_later_takes_the_finding_back(make_tables, tmp_path:
             if lines:
                 (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert make_tables("run", "--warehouse", tmp_path / "warehouse", "--input", folder, "--strategies", "range") == 0
-        told = [row for row in rows(tmp_path / "warehouse", "findings") if row["rule_id"] == "members_never_commit"]
-        seen.append([(row["group_id"], row["run_sequence"]) for row in told])
+        found = [row for row in rows(tmp_path / "warehouse", "findings") if row["rule_id"] == "members_never_commit"]
+        seen.append([(row["group_id"], row["run_sequence"]) for row in found])
     assert seen == [[], [("g", 2)], []]

@@ -51,8 +51,8 @@ def stored(warehouse: TablesInMemory, staged: DataFrame) -> None:
         rows = new.where((F.col("target") == target) & (F.col("outcome") != "quarantined"))
         if not rows.isEmpty():
             extra = {"is_generation_inferred": F.lit(False), "has_subscriptions": F.lit(True)} if target == "snapshot" else {}
-            told = rows.select("cluster_id", "source", "source_position", f"{target}.*").withColumns(extra)
-            warehouse.tables[spec.name] = told.localCheckpoint()
+            landed = rows.select("cluster_id", "source", "source_position", f"{target}.*").withColumns(extra)
+            warehouse.tables[spec.name] = landed.localCheckpoint()
     rows = new.where("outcome = 'quarantined'")
     if not rows.isEmpty():
         columns = [name for name in QUARANTINE.schema.names if name in rows.columns]

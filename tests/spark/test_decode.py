@@ -100,8 +100,10 @@ def commits(draw: st.DrawFn) -> tuple:
         value = struct.pack(">hqih", 3, offset, epoch, len(metadata)) + metadata + struct.pack(">q", at_ms)
     else:
         length = len(metadata) + 1
-        told = bytes([length]) if length < 128 else bytes([length & 127 | 128, length >> 7])
-        value = struct.pack(">hqi", 4, offset, epoch) + told + metadata + struct.pack(">q", at_ms) + draw(st.sampled_from(COMMIT_TAGS))
+        length_bytes = bytes([length]) if length < 128 else bytes([length & 127 | 128, length >> 7])
+        value = (
+            struct.pack(">hqi", 4, offset, epoch) + length_bytes + metadata + struct.pack(">q", at_ms) + draw(st.sampled_from(COMMIT_TAGS))
+        )
     key = draw(st.sampled_from([records.commit_key("g", "t", 0), records.commit_key("é", "t", -1), records.commit_key("g", "t", 0)[:-1]]))
     if draw(st.booleans()):
         value = draw(st.one_of(records.damaged(value), records.damaged(value), st.none(), st.just(records.commit_value(1, 2, version=1))))

@@ -21,11 +21,11 @@ FIRST_WITH_MEMBERS = 15
 def test_either_order_gives_the_tables_of_one_run(make_tables, tmp_path: Path, is_late: bool) -> None:
     whole = of_groups(tmp_path, "whole.parquet", CONSUMERS, CONNECT)
     table = pq.read_table(whole)
-    tells = [
+    members_known = [
         CONNECT.encode() in key and offset >= FIRST_WITH_MEMBERS
         for key, offset in zip(table["key"].to_pylist(), table["offset"].to_pylist(), strict=True)
     ]
-    pq.write_table(table.filter(pa.array([told != is_late for told in tells])), tmp_path / "first.parquet")
+    pq.write_table(table.filter(pa.array([has_members != is_late for has_members in members_known])), tmp_path / "first.parquet")
     runs = {"pieces": (tmp_path / "first.parquet", whole), "at_once": (whole,)}
     for name, captures in runs.items():
         for capture in captures:

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.builders.captures import LOOKS
-from tests.builders.group_snapshots import admin_looks, told_envelopes
+from tests.builders.group_snapshots import admin_looks, envelopes_of
 from tests.builders.tables import rows
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -30,7 +30,7 @@ Held = dict[str, frozenset[tuple[str, int]]]
 def snapshots(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All looks of the admin client, as one file of snapshots."""
     folder = tmp_path_factory.mktemp("snapshots")
-    lines = [json.dumps(envelope) for look in admin_looks() for envelope in told_envelopes(look)]
+    lines = [json.dumps(envelope) for look in admin_looks() for envelope in envelopes_of(look)]
     (folder / "looks.jsonl").write_text("\n".join(lines), encoding="utf-8")
     assert make_tables("run", "--warehouse", folder / "w", "--input", folder / "looks.jsonl", LOOKS, "--cluster-id", CLUSTER) == 0
     return folder / "w"
@@ -81,10 +81,10 @@ def test_landed_snapshots_and_descriptions_pass_verify(name: str, make_tables, r
 
 @pytest.mark.slow
 def test_described_groups_are_the_admin_clients(snapshots: Path, described: Path) -> None:
-    told, printed = held_by_position(snapshots), held_by_position(described)
+    snapshot_held, printed = held_by_position(snapshots), held_by_position(described)
     times = {admin_looks()[number]["from_ms"] for number in LOOKED_AT}
     assert len(printed) > 35 and len({group for group, _ in printed}) > 20
-    assert printed == {place: found for place, found in told.items() if place[1] in times}
+    assert printed == {place: found for place, found in snapshot_held.items() if place[1] in times}
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_committed_offsets_are_those_of_the_log(snapshots: Path, demo_warehouse:
 def test_the_more_detailed_source_stays_in_any_order(first: str, make_tables, spark: SparkSession, tmp_path: Path) -> None:
     """Whichever comes first; a group that only the lesser one tells of keeps that. Once as lines, once as Parquet."""
     look, as_of = write_look(tmp_path, 16)
-    lines = [json.dumps(envelope) for envelope in told_envelopes(admin_looks()[16]) if envelope["group_id"] != "mart-rack"]
+    lines = [json.dumps(envelope) for envelope in envelopes_of(admin_looks()[16]) if envelope["group_id"] != "mart-rack"]
     (tmp_path / "snapshots").write_text("\n".join(lines), encoding="utf-8")
     inputs = {"snapshot": tmp_path / "snapshots", "describe": look}
     if first == "describe":

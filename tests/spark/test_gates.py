@@ -38,8 +38,8 @@ def test_a_failed_critical_gate_publishes_nothing(
     monkeypatch.setattr(cli, "conf_folder", lambda: conf)
     warehouse = tmp_path / "warehouse"
     assert evenkeel("land", "--warehouse", warehouse) == 4
-    told = capsys.readouterr().err
-    assert "critical gates failed: expect_column_values_to_be_between(partition_count) on topic_snapshots (" in told
+    printed = capsys.readouterr().err
+    assert "critical gates failed: expect_column_values_to_be_between(partition_count) on topic_snapshots (" in printed
     (run,) = rows(warehouse, "runs")
     assert run["status"] == "refused"
     assert {name for name in TABLES if name != "runs" and rows(warehouse, name)} == set()
@@ -47,7 +47,9 @@ def test_a_failed_critical_gate_publishes_nothing(
 
 def test_malformed_suite_is_refused(tmp_path: Path) -> None:
     (tmp_path / "nothing.yaml").write_text("[]\n")
-    with pytest.raises(PlatformError, match=r"nothing\.yaml: expected a file with the name of a table that contains a list of expectations"):
+    with pytest.raises(
+        PlatformError, match=r"nothing\.yaml: expected a file with the name of a table that contains a list of expectations"
+    ):
         gates.read_suites(tmp_path)
     (tmp_path / "nothing.yaml").rename(tmp_path / "runs.yaml")
     (tmp_path / "runs.yaml").write_text("- {type: expect_column_values_to_not_be_null, column: run_id}\n")

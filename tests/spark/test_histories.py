@@ -41,8 +41,8 @@ def numbers(spark: SparkSession, *looks: tuple[int, str, int | None], retained_f
         | {"observed_month": date(2026, 2 if place >= 100 else 1, 1)}
         for place, content, number in looks
     ]
-    told = {"cluster_id": "c", "group_id": "g", "position": 50, "fingerprint": "z", "generation": 70, "is_generation_inferred": False}
-    numbered = number_generations(snapshots(spark, *reversed(shown), told), retained_from).orderBy("position").collect()
+    known = {"cluster_id": "c", "group_id": "g", "position": 50, "fingerprint": "z", "generation": 70, "is_generation_inferred": False}
+    numbered = number_generations(snapshots(spark, *reversed(shown), known), retained_from).orderBy("position").collect()
     assert [row["generation"] for row in numbered if not row["is_generation_inferred"]] == [70]
     return [row["generation"] for row in numbered if row["is_generation_inferred"]]
 
@@ -248,10 +248,10 @@ DISPUTES: dict[str, tuple[list[int], list[int]]] = {
 def test_conflict_is_marked_on_the_next_snapshot(spark: SparkSession) -> None:
     """Each case in a cluster of its own, beside a group that nobody disputes."""
     keys = [{"cluster_id": name, "position": position} for name in DISPUTES for position in (2, 5, 8)]
-    told = snapshots(spark, *[snapshot_row(group, 1, **key) for key in keys for group in "gh"])
+    unmarked = snapshots(spark, *[snapshot_row(group, 1, **key) for key in keys for group in "gh"])
     places = [(name, "g", place) for name, (places, _) in DISPUTES.items() for place in places]
     found = spark.createDataFrame(places, "cluster_id string, group_id string, position bigint")
-    marked = mark_conflicts(told.drop("has_conflict"), found).where("has_conflict").collect()
+    marked = mark_conflicts(unmarked.drop("has_conflict"), found).where("has_conflict").collect()
     expected = [(name, "g", place) for name, (_, carriers) in DISPUTES.items() for place in carriers]
     assert sorted((row["cluster_id"], row["group_id"], row["position"]) for row in marked) == sorted(expected)
 
@@ -259,9 +259,9 @@ def test_conflict_is_marked_on_the_next_snapshot(spark: SparkSession) -> None:
 def test_conflict_marks_stay_after_retention(spark: SparkSession) -> None:
     """What contradicted them may be gone from quarantine."""
     months = {1: date(2026, 1, 1), 2: date(2026, 1, 1), 3: date(2026, 2, 1)}
-    told = snapshots(spark, *[snapshot_row("g", number, observed_month=month) for number, month in months.items()])
-    told = told.drop("has_conflict").withColumn("old_has_conflict", told["position"] != 2)
-    marked = mark_conflicts(told, None, months[3]).orderBy("position").collect()
+    unmarked = snapshots(spark, *[snapshot_row("g", number, observed_month=month) for number, month in months.items()])
+    unmarked = unmarked.drop("has_conflict").withColumn("old_has_conflict", unmarked["position"] != 2)
+    marked = mark_conflicts(unmarked, None, months[3]).orderBy("position").collect()
     assert [row["has_conflict"] for row in marked] == [True, False, False]
 
 
@@ -345,7 +345,7 @@ def test_consumer_protocol_group_has_epochs_movements_and_reconciliations(at_onc
         **{1: 4, 2: 11, 3: 18, 4: None}
     }
     targets = {epoch: (row["epoch_at"], row["is_superseded"], row["batched_epoch_count"]) for epoch, row in observed.items()}
-    assert {epoch: (int(at.timestamp()), *told) for epoch, (at, *told) in targets.items()} == {
+    assert {epoch: (int(at.timestamp()), *rest) for epoch, (at, *rest) in targets.items()} == {
         **{1: (1, False, None), 2: (6, False, 0), 3: (15, False, 0), 4: (22, None, 0)}
     }
 

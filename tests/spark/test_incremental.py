@@ -162,7 +162,7 @@ def test_groups_without_new_solutions_are_not_audited(spark: SparkSession) -> No
 
 def test_a_pause_lasts_until_the_next_generation_of_the_incarnation(spark: SparkSession) -> None:
     """2 parts are without owner in 1 and 2, which 3 only completes; the clock goes back at 4; 6 begins a new incarnation."""
-    told = [
+    generations = [
         {"unassigned_count": 2},
         {"unassigned_count": 2, "previous_generation": 1},
         {"unassigned_count": 0, "previous_generation": 2, "is_follow_up": True},
@@ -170,7 +170,7 @@ def test_a_pause_lasts_until_the_next_generation_of_the_incarnation(spark: Spark
         {"unassigned_count": 1, "previous_generation": 4},
         {"unassigned_count": 3, "previous_generation": None},
     ]
-    audits = [audit_row(number, "observed", **{"is_follow_up": False, **one}) for number, one in enumerate(told, 1)]
+    audits = [audit_row(number, "observed", **{"is_follow_up": False, **one}) for number, one in enumerate(generations, 1)]
     found = with_pauses(frame(spark, GENERATION_AUDITS.schema, audits)).orderBy("position").collect()
     assert [(row["follow_up_ms"], row["pause_partition_ms"]) for row in found] == [
         (None, 2 * HOUR_MS),

@@ -51,7 +51,7 @@ def test_printed_tombstone_gets_its_time_from_the_next_record(make_tables, tmp_p
     assert record["timestamp"] == snapshot["joined_at"]
 
 
-def told(**changes: Any) -> str:
+def snapshot_line(**changes: Any) -> str:
     members = [{"member_id": name, "assigned": [{"topic": "t", "partitions": [number]}]} for number, name in enumerate("ab")]
     line = {"group_id": "g", "observed_at_ms": 1_000, "group_type": "classic", "state": "Stable", "strategy": "range", "members": members}
     return json.dumps({**line, **changes}) + "\n"
@@ -62,7 +62,7 @@ def test_conflict_of_snapshot_lines_lasts_until_a_better_source_lands(make_table
     nothing."""
     (tmp_path / "any.yaml").write_text("quality: {max_quarantined_ratio: 1}\n", encoding="utf-8")
     (gx, gy), (hx, hy) = (
-        [written_text(tmp_path / f"{group}-{name}.jsonl", told(group_id=group, strategy=name)) for name in ("range", "sticky")]
+        [written_text(tmp_path / f"{group}-{name}.jsonl", snapshot_line(group_id=group, strategy=name)) for name in ("range", "sticky")]
         for group in "gh"
     )
     log = written(tmp_path / "log.parquet", generation(3, 0, "g", 1, a=[0, 1]), generation(3, 1, "h", 1, a=[0, 1]))

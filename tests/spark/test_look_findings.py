@@ -46,8 +46,10 @@ def test_only_topics_whose_count_differs_are_asked_for(spark: SparkSession, comp
 def topics_row(topics_hash: str, **counts: int) -> Row:
     """Return the topics of a generation; those whose name begins with ``maybe`` are not confirmed."""
     entry = {"topic_id": None, "partition_racks": None, "basis": "before"}
-    told = [{**entry, "topic": name, "partition_count": count, "is_uncertain": name.startswith("maybe")} for name, count in counts.items()]
-    return {"cluster_id": "c", "topics_hash": topics_hash, "topics": told}
+    topics = [
+        {**entry, "topic": name, "partition_count": count, "is_uncertain": name.startswith("maybe")} for name, count in counts.items()
+    ]
+    return {"cluster_id": "c", "topics_hash": topics_hash, "topics": topics}
 
 
 def audit_row(group_id: str, position: int, topics_hash: str, **changes: Any) -> Row:
@@ -81,7 +83,7 @@ def test_topic_has_grown_if_the_newest_metadata_has_more_partitions(spark: Spark
 
 def test_growth_facts_are_of_topics_that_members_read(spark: SparkSession) -> None:
     """Records of the group's source go on until 5,000 ms, those of another one until 9,000."""
-    told = [
+    topics = [
         snapshot_row("g", 1, member_row("m", assigned=entries(t=[0])), source="consumer-offsets", group_type="classic"),
         snapshot_row("untold", 1, member_row("m"), source="describe", group_type="classic", has_subscriptions=False),
         snapshot_row("converted", 1, member_row("m"), source="consumer-offsets", group_type="classic", is_conversion=True),
@@ -95,7 +97,7 @@ def test_growth_facts_are_of_topics_that_members_read(spark: SparkSession) -> No
         [("c", group, 1, topic, 1, 2, 20) for group in ("g", "untold", "converted") for topic in ("t", "left")],
         "cluster_id string, group_id string, position bigint, topic string, known_count int, partition_count int, seen_at_ms bigint",
     )
-    facts = growth_facts(grown, snapshots(spark, *told), frame(spark, OFFSET_SNAPSHOTS.schema, commits), {"c": (10, 20)})
+    facts = growth_facts(grown, snapshots(spark, *topics), frame(spark, OFFSET_SNAPSHOTS.schema, commits), {"c": (10, 20)})
     row, untold = sorted(facts.collect(), key=lambda row: row["group_id"])
     assert (untold["group_id"], untold["grown"], untold["known_until_ms"]) == ("untold", row["grown"], 1_000)
     assert (row["group_id"], row["generation"], row["observed_at_ms"], row["is_consumer_protocol"]) == ("g", 1, 1_000, False)

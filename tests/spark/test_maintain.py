@@ -100,11 +100,11 @@ def kept(make_tables, tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 
 def test_retention_drops_old_rows_and_counts_them(kept: Kept) -> None:
-    told = dict(newest_run(kept.maintained)["output_counts"])
+    output_counts = dict(newest_run(kept.maintained)["output_counts"])
     snapshots = ("subscription_snapshots", "offset_snapshots", "topic_snapshots")
     for name in (*snapshots, "assignments", "solutions", "group_states", "generation_audits", "movements"):
         had, has = len(rows(kept.before, name)), len(rows(kept.maintained, name))
-        assert told[f"{name}.dropped"] == had - has > 0, name
+        assert output_counts[f"{name}.dropped"] == had - has > 0, name
 
 
 def test_the_last_generation_of_each_group_stays(kept: Kept) -> None:
@@ -262,10 +262,15 @@ def test_tables_in_order_are_left_alone(make_tables, copy: Path) -> None:
     before, last = versions(copy), newest_run(copy)
     assert make_tables("maintain", "--warehouse", copy, *AS_OF) == 0
     assert versions(copy) == {**before, "runs": before["runs"] + 1}
-    told = newest_run(copy)
-    assert (told["command"], told["status"], told["retained_from"], told["output_counts"]) == ("maintain", "published", KEPT_FROM, [])
+    newest = newest_run(copy)
+    assert (newest["command"], newest["status"], newest["retained_from"], newest["output_counts"]) == (
+        "maintain",
+        "published",
+        KEPT_FROM,
+        [],
+    )
     for name in ("consumed", "written", "table_versions"):
-        assert dict(told[name]) == dict(last[name])
+        assert dict(newest[name]) == dict(last[name])
     assert make_tables("run", "--warehouse", copy) == 0
     assert versions(copy) == {**before, "runs": before["runs"] + 2}
     assert newest_run(copy)["retained_from"] == KEPT_FROM
@@ -282,16 +287,16 @@ def test_many_small_files_become_few(make_tables, tmp_path: Path, monkeypatch: p
     files = {name: len(DeltaTable(str(copy / name)).file_uris()) for name in TABLES}
     monkeypatch.setattr(maintain, "MANY_FILES", 2)
     assert make_tables("maintain", "--warehouse", copy, *AS_OF) == 0
-    told = dict(newest_run(copy)["output_counts"])
-    merged = {name for name in TABLES if f"{name}.files_before" in told}
+    output_counts = dict(newest_run(copy)["output_counts"])
+    merged = {name for name in TABLES if f"{name}.files_before" in output_counts}
     assert {"subscription_snapshots", "offset_snapshots", "runs"} <= merged
     for name in merged - {"runs"}:
         now = len(DeltaTable(str(copy / name)).file_uris())
-        assert (told[f"{name}.files_before"], told[f"{name}.files_after"]) == (files[name], now)
+        assert (output_counts[f"{name}.files_before"], output_counts[f"{name}.files_after"]) == (files[name], now)
         assert now < files[name]
     assert {name: content(copy, name) for name in COMPARED} == had
-    now_told = newest_run(copy)
-    assert [dict(now_told[name]) for name in ("consumed", "written")] == [dict(landed[name]) for name in ("consumed", "written")]
+    newest = newest_run(copy)
+    assert [dict(newest[name]) for name in ("consumed", "written")] == [dict(landed[name]) for name in ("consumed", "written")]
     assert {name for name, version in versions(copy).items() if version != before[name]} == merged | {"runs"}
     after = versions(copy)
     assert make_tables("maintain", "--warehouse", copy, *AS_OF) == 0

@@ -181,9 +181,9 @@ def newer(migrated_later: Path, tmp_path: Path, request: pytest.FixtureRequest) 
 def test_a_newer_contract_is_refused(evenkeel, newer: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = versions(newer)
     assert evenkeel(command, "--warehouse", newer) == 2
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     newer_one = f"runs has contract version {CONTRACT_VERSION + 1}, this release of Evenkeel knows versions up to {CONTRACT_VERSION}"
-    assert f"{newer_one}; use the release that wrote it" in told
+    assert f"{newer_one}; use the release that wrote it" in printed
     assert versions(newer) == before
 
 

@@ -63,11 +63,11 @@ def test_twenty_shuffled_pieces_give_what_the_whole_gives(at_once: int, make_tab
     assert sum(count.get("consumer-offsets.duplicate", 0) for count in counts) > 80
 
 
-def looks_between(folder: Path, name: str, first: int, behind: int) -> Path:
+def looks_between(folder: Path, name: str, first: int, end: int) -> Path:
     """Write some of the looks, counted by time."""
     with gzip.open(LOOKS, "rt", encoding="utf-8") as file:
         lines = sorted(file, key=lambda line: json.loads(line)["observed_at_ms"])
-    (folder / name).write_text("".join(lines[first:behind]), encoding="utf-8")
+    (folder / name).write_text("".join(lines[first:end]), encoding="utf-8")
     return folder / name
 
 

@@ -73,7 +73,7 @@ def runs(warehouse: Path) -> list[dict[str, Any]]:
     return sorted(rows(warehouse, "runs"), key=lambda run: run["run_sequence"])
 
 
-def told(run: dict[str, Any], name: str) -> dict[str, int]:
+def counts_of(run: dict[str, Any], name: str) -> dict[str, int]:
     return dict(run[name])
 
 
@@ -87,12 +87,12 @@ def test_each_run_says_what_it_read_and_wrote_and_which_versions_count(land, war
     for number, (run, name) in enumerate(((first, "first"), (second, "second")), 1):
         assert (run["run_id"], run["run_sequence"], run["command"], run["status"]) == (name, number, "land", "published")
         assert run["started_at"] <= run["finished_at"]
-        assert told(run, "written")[LANDED] == number
-    assert [told(run, "input_counts")["landed"] for run in (first, second)] == [2, 2]
-    assert told(second, "input_counts")["duplicate"] == 1
-    assert [told(run, "output_counts")[LANDED] for run in (first, second)] == [2, 2]
-    assert told(second, "table_versions") == versions_but_runs(warehouse)
-    assert told(first, "table_versions")[LANDED] < told(second, "table_versions")[LANDED]
+        assert counts_of(run, "written")[LANDED] == number
+    assert [counts_of(run, "input_counts")["landed"] for run in (first, second)] == [2, 2]
+    assert counts_of(second, "input_counts")["duplicate"] == 1
+    assert [counts_of(run, "output_counts")[LANDED] for run in (first, second)] == [2, 2]
+    assert counts_of(second, "table_versions") == versions_but_runs(warehouse)
+    assert counts_of(first, "table_versions")[LANDED] < counts_of(second, "table_versions")[LANDED]
     assert sorted(row["run_sequence"] for row in rows(warehouse, LANDED)) == [1, 1, 2, 2]
     assert first["input_fingerprint"] != second["input_fingerprint"]
     assert not (warehouse / "_staging").exists()
@@ -101,9 +101,9 @@ def test_each_run_says_what_it_read_and_wrote_and_which_versions_count(land, war
 def test_run_keeps_last_writers_and_origins_of_earlier_runs(land, warehouse: Path) -> None:
     assert [land("first", 0), land("second", 0)] == [0, 0]
     first, second = runs(warehouse)
-    assert told(second, "input_counts")["duplicate"] == 1
+    assert counts_of(second, "input_counts")["duplicate"] == 1
     for name in ("written", "origins"):
-        assert told(first, name) and told(second, name) == told(first, name)
+        assert counts_of(first, name) and counts_of(second, name) == counts_of(first, name)
 
 
 def test_json_log_has_each_phase_and_a_last_line_on_the_published_run(land_with_gates, capfd: pytest.CaptureFixture[str]) -> None:
@@ -155,7 +155,7 @@ def test_a_run_with_nothing_new_decodes_nothing_and_leaves_the_page(
     seconds = [float(text.split("\n", 3)[2].split()[1]) for text in (first[2], second[2])]
     assert seconds[1] - seconds[0] == 24 * 3600
     assert versions_but_runs(warehouse) == before
-    counts = told(runs(warehouse)[1], "input_counts")
+    counts = counts_of(runs(warehouse)[1], "input_counts")
     assert {name: counts[name] for name in ("read", "landed", "duplicate")} == {"read": 2, "landed": 0, "duplicate": 2}
     page.unlink()
     assert "as of 2026-11-22" in run(22)[1]
@@ -198,10 +198,10 @@ def test_a_stage_that_fails_leaves_the_tables_as_they_were(land, landed: Path, m
     assert not (landed / "_staging").exists()
     failed = runs(landed)[1]
     assert (failed["run_id"], failed["status"], failed["output_counts"]) == ("second", "failed", [])
-    assert told(failed, "table_versions") == versions_but_runs(landed)
+    assert counts_of(failed, "table_versions") == versions_but_runs(landed)
     assert land("second", 2) == 0  # a name that published nothing is free
     again = runs(landed)[2]
-    assert (again["run_sequence"], again["status"], told(again, "written")[LANDED]) == (3, "published", 3)
+    assert (again["run_sequence"], again["status"], counts_of(again, "written")[LANDED]) == (3, "published", 3)
     assert len(rows(landed, LANDED)) == 2
 
 
@@ -235,8 +235,8 @@ def test_log_counts_landed_skipped_and_quarantined_records(land, capsys: pytest.
     connect = {"key_b64": group_key("g"), "value_b64": group_value(1, protocol_type="connect")}
     line = record_line(offset=8, **{name: base64.b64encode(part).decode() for name, part in connect.items()}) + "\n"
     assert land("r", 1, lines=line + record_line(offset=9, key_b64=None) + "\n") == 0
-    told = capsys.readouterr().err.splitlines()
-    assert [line for line in told if "record" in line] == [
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "record" in line] == [
         "evenkeel: 3 records read: 1 landed, 0 duplicate, 1 skipped, 1 quarantined",
         "evenkeel: consumer-offsets: 1 records of kind no_key went to quarantine; see the columns reason and detail there",
         "evenkeel: consumer-offsets: skipped 1 records of groups with protocol type 'connect'",

@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reading.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def read_as_told(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def read_as_documented(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return the names that the examples leave when they are run one after the other beside a folder ``warehouse``."""
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"spark": spark}
@@ -34,7 +34,7 @@ def test_readers_see_the_old_run_while_newer_versions_are_unpublished(
     for name in ("movements", "generation_audits", "assignments"):
         spark.sql(f"DELETE FROM delta.`{copy / name}`")
         assert rows(copy, name) == []
-    names = read_as_told(spark, tmp_path, monkeypatch)
+    names = read_as_documented(spark, tmp_path, monkeypatch)
     audits = [row for row in rows(demo_warehouse, "generation_audits") if row["basis"] == "observed"]
     moved: dict[str, int] = {}
     for row in audits:

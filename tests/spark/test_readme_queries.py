@@ -94,12 +94,12 @@ def test_resume_query_counts_partitions_by_resume_outcome(ask: Ask, demo_warehou
     found = ask(RESUME)
     assert counted(found, "group_id", "resume_outcome", count="partition_count") == expected
     assert {"committed", "reset_none"} <= {outcome for _, outcome in expected}
-    behind = {(row["group_id"], row["resume_outcome"]): 0 for row in moved if row["committed_at"] is not None}
+    longest = {(row["group_id"], row["resume_outcome"]): 0 for row in moved if row["committed_at"] is not None}
     for row in moved:
         if row["committed_at"] is not None:
             since = (row["observed_at"] - row["committed_at"]).total_seconds()
             place = (row["group_id"], row["resume_outcome"])
-            behind[place] = max(behind[place], int(since))
+            longest[place] = max(longest[place], int(since))
     assert {
         (row.group_id, row.resume_outcome): row.longest_since_commit_s for row in found if row.longest_since_commit_s is not None
-    } == behind
+    } == longest

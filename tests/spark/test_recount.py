@@ -68,9 +68,9 @@ def test_violations_are_counted_alike(spark: SparkSession) -> None:
         strategy = STRATEGIES[number % len(STRATEGIES)]
         problem, given = drawn(chance, strategy)
         key = ("cluster", "group", number)
-        told = violations(problem, given, strategy)
-        codes.update({text.split()[0] for text in told})
-        audits.append((*key, "observed", strategy, "solved", list(told)))
+        texts = violations(problem, given, strategy)
+        codes.update({text.split()[0] for text in texts})
+        audits.append((*key, "observed", strategy, "solved", list(texts)))
         assignments += [(*key, "observed", strategy, owner, entries(places)) for owner, places in given.items()]
         members = [{"member_id": one.member_id, "topics": list(one.topics), "owned": entries(one.owned)} for one in problem.members]
         sizes = [{"topic": name, "topic_size": topic.partition_count} for name, topic in problem.topics.items()]
@@ -87,8 +87,8 @@ def test_violations_are_counted_alike(spark: SparkSession) -> None:
     assert found(audits).collect() == []
 
     # Balance alone: taken from those that have it, given to those that have not.
-    def changed(told: list[str]) -> list[str]:
-        rest = [text for text in told if not text.startswith("unbalanced ")]
-        return rest if len(rest) < len(told) else [*told, "unbalanced a"]
+    def changed(texts: list[str]) -> list[str]:
+        rest = [text for text in texts if not text.startswith("unbalanced ")]
+        return rest if len(rest) < len(texts) else [*texts, "unbalanced a"]
 
     assert found([(*row[:-1], changed(row[-1])) for row in audits]).count() == CASES

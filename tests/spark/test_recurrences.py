@@ -21,5 +21,7 @@ def test_a_loop_that_began_in_an_earlier_run_is_found(make_tables, tmp_path: Pat
     found = [(row["group_id"], row["generation"], row["rule_id"]) for row in rows(tmp_path / "warehouse", "findings")]
     about = {"restart_loop", "rebalance_storm", "partition_flapping"}
     assert sorted(one for one in found if one[2] in about) == [("g36", generation, "restart_loop") for generation in (11, 13, 15)]
-    told = {(row["group_id"], row["generation"], row["basis"]) for row in rows(tmp_path / "warehouse", "solutions") if row["recurrences"]}
-    assert told == {("g36", generation, "observed") for generation in (11, 13, 15)}
+    recurring = {
+        (row["group_id"], row["generation"], row["basis"]) for row in rows(tmp_path / "warehouse", "solutions") if row["recurrences"]
+    }
+    assert recurring == {("g36", generation, "observed") for generation in (11, 13, 15)}

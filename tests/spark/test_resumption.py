@@ -33,15 +33,15 @@ def movement(at: int, **changes: Any) -> Row:
 
 
 def commit(at: int, offset: int | None, **changes: Any) -> Row:
-    told = {"position": at, "observed_at": moment(at), "committed_at": None if offset is None else moment(at), "run_sequence": 1}
-    told |= {"committed_offset": offset, "is_deleted": offset is None, "is_uncertain": None, "source": "consumer-offsets"}
-    return {**PLACE, **told, **changes}
+    row = {"position": at, "observed_at": moment(at), "committed_at": None if offset is None else moment(at), "run_sequence": 1}
+    row |= {"committed_offset": offset, "is_deleted": offset is None, "is_uncertain": None, "source": "consumer-offsets"}
+    return {**PLACE, **row, **changes}
 
 
 def look(at: int, begin: int, end: int, **changes: Any) -> Row:
     partition = {"partition": 0, "begin_offset": begin, "end_offset": end}
-    told = {"observed_at": moment(at), "partitions": [partition], "topic_id": "A", "run_sequence": 1}
-    return {"cluster_id": "c", "topic": "t", **told, **changes}
+    row = {"observed_at": moment(at), "partitions": [partition], "topic_id": "A", "run_sequence": 1}
+    return {"cluster_id": "c", "topic": "t", **row, **changes}
 
 
 def is_complete(group_id: str) -> bool:
@@ -55,7 +55,7 @@ def resumed(
     asked = frame(spark, MOVEMENTS.schema, movements)
     names = sorted({row["group_id"] for row in movements})
     groups = [{**GROUP, "group_id": name, "offsets_partition": 4 if is_complete(name) else 5} for name in names]
-    told = resumption.resolve_resume_offsets(
+    answered = resumption.resolve_resume_offsets(
         resumption.moments_of(asked),
         frame(spark, OFFSET_SNAPSHOTS.schema, commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
@@ -63,7 +63,7 @@ def resumed(
         unstaged,
         max_look_delay_s,
     )
-    found = resumption.with_resumption(asked, told)
+    found = resumption.with_resumption(asked, answered)
     return [row.asDict() for row in found.collect()]
 
 
@@ -135,21 +135,21 @@ def test_lag_by_a_later_end_offset_is_an_upper_bound_with_its_delay(spark: Spark
     looks = [{**row, "topic": name} for name, (of_looks, _) in DELAYS.items() for row in of_looks]
     names = ("lag", "end_offset_delay_ms", "lag_is_upper_bound")
     found = {row["group_id"]: tuple(row[name] for name in names) for row in resumed(spark, movements, commits, looks)}
-    assert found == {name: told for name, (_, told) in DELAYS.items()}
+    assert found == {name: expected for name, (_, expected) in DELAYS.items()}
     found = {row["group_id"]: tuple(row[name] for name in names) for row in resumed(spark, movements, commits, looks, 0.01)}
     late = {name: (None, 780, None) for name in DELAYS if "much later" in name}
-    assert found == {name: told for name, (_, told) in DELAYS.items()} | late
+    assert found == {name: expected for name, (_, expected) in DELAYS.items()} | late
 
 
 def test_resume_case_by_case(spark: SparkSession) -> None:
     """Each case is a group of its own; what moves at 10 is asked for."""
     movements, commits, looks, expected = [], [], [], {}
-    for name, (of_commits, of_looks, told) in CASES.items():
+    for name, (of_commits, of_looks, answer) in CASES.items():
         own = {"group_id": name, "topic": name}
         movements.append(movement(10, **own))
         commits += [{**row, **own} for row in of_commits]
         looks += [{**row, "topic": name} for row in of_looks]
-        expected[name] = told
+        expected[name] = answer
     found = resumed(spark, movements, commits, looks)
     assert {row["group_id"]: tuple(row[name] for name in RESUME_COLUMNS[:5]) for row in found} == expected
 
@@ -222,9 +222,9 @@ def answers(found: list[Row], movements: list[Row]) -> list[tuple]:
     return [by_key[row["group_id"], row["position"]] for row in movements]
 
 
-def comparable(told: list[tuple]) -> list[tuple]:
+def comparable(found: list[tuple]) -> list[tuple]:
     """Times come back without a zone, which is the machine's."""
-    return [(*row[:5], None if row[5] is None else row[5].timestamp()) for row in told]
+    return [(*row[:5], None if row[5] is None else row[5].timestamp()) for row in found]
 
 
 def test_resume_is_the_oracles(spark: SparkSession, histories: tuple[list[Row], list[Row], list[Row]]) -> None:
@@ -241,7 +241,7 @@ def test_late_commits_and_metadata_select_every_movement_that_they_change(
     movements, commits, looks = histories
     early = [[row for row in part if row["run_sequence"] == 1] for part in (commits, looks)]
     before, now = oracles(movements, *early), oracles(movements, commits, looks)
-    stored = [{**row, **dict(zip(RESUME_COLUMNS, told, strict=True))} for row, told in zip(movements, before, strict=True)]
+    stored = [{**row, **dict(zip(RESUME_COLUMNS, answer, strict=True))} for row, answer in zip(movements, before, strict=True)]
     all_looks = frame(spark, TOPIC_SNAPSHOTS.schema, looks)
     late_commits = _late_commits(frame(spark, OFFSET_SNAPSHOTS.schema, commits).where("run_sequence > 1"))
     news = NewCommits(late_commits, all_looks, late_commits, _late_looks(all_looks, 1), late_commits, None, None)

@@ -120,11 +120,11 @@ def test_partitions_left_out_is_the_same_for_any_arrival_of_records_and_metadata
     for number, (severity, look_count, record_count) in enumerate(steps):
         folder = tmp_path / str(number)
         folder.mkdir()
-        for source, told in left.items():
+        for source, problems in left.items():
             count = look_count if source in LOOKS else record_count
             if count:
-                (folder / source).write_text("".join(told[:count]), encoding="utf-8")
-            left[source] = told[count:]
+                (folder / source).write_text("".join(problems[:count]), encoding="utf-8")
+            left[source] = problems[count:]
         # The folder of records alone does not tell their cluster.
         cluster = () if look_count else ("--cluster-id", "c35")
         assert make_tables("run", "--warehouse", tmp_path / "parts", "--input", folder, *cluster) == 0

@@ -21,19 +21,19 @@ from tests.builders.tables import assert_equal_warehouses, rows
 
 Row = dict[str, Any]
 PLACES = StructType([OFFSET_SNAPSHOTS.schema[name] for name in COMMIT_OFFSET_KEY])
-READ = StructType([*PLACES.fields, StructField("told", BooleanType())])
+READ = StructType([*PLACES.fields, StructField("recorded", BooleanType())])
 COMMITS = StructType([*READ.fields, *(OFFSET_SNAPSHOTS.schema[name] for name in ("group_id", "observed_at"))])
 
 
 def is_uncertain(offset: int, log: dict[int, Row]) -> bool | None:
     """Return what is known of one commit, going from it to the next offset until one tells."""
     commit = log[offset]
-    if commit.get("told") is not None:
-        return commit["told"]
-    behind = log.get(offset + 1)
-    if behind is None:
+    if commit.get("recorded") is not None:
+        return commit["recorded"]
+    following = log.get(offset + 1)
+    if following is None:
         return True if max(log) > offset else None
-    if "group_id" not in behind or any(behind[name] != commit[name] for name in ("group_id", "observed_at")):
+    if "group_id" not in following or any(following[name] != commit[name] for name in ("group_id", "observed_at")):
         return False
     return is_uncertain(offset + 1, log)
 
@@ -47,30 +47,30 @@ def test_following_records_decide_whether_a_commit_is_uncertain(spark: SparkSess
         for offset in sorted(random.sample(range(14), random.randint(1, 13))):
             is_read = random.random() < 0.6
             log[offset] = made = {**partition, "position": offset, "is_read": is_read}
-            made["told"] = random.choice([False, False, True]) if is_read and random.random() < 0.2 else None
+            made["recorded"] = random.choice([False, False, True]) if is_read and random.random() < 0.2 else None
             if random.random() < 0.8:
                 made |= {"group_id": random.choice("gh"), "observed_at": moment(random.choice([1, 1, 2]))}
         if not any(row["is_read"] for row in log.values()):
             continue
         for offset, row in log.items():
             place = {name: row[name] for name in COMMIT_OFFSET_KEY}
-            (read if row["is_read"] else stored).append({**place, **({"told": row["told"]} if row["is_read"] else {})})
+            (read if row["is_read"] else stored).append({**place, **({"recorded": row["recorded"]} if row["is_read"] else {})})
             if "group_id" in row:
-                commits.append({**place, "told": None, "group_id": row["group_id"], "observed_at": row["observed_at"]})
+                commits.append({**place, "recorded": None, "group_id": row["group_id"], "observed_at": row["observed_at"]})
                 expected[tuple(place.values())] = is_uncertain(offset, log)
-    told = judged(frame(spark, COMMITS, commits), frame(spark, READ, read), frame(spark, PLACES, stored)).collect()
-    assert {tuple(row[name] for name in COMMIT_OFFSET_KEY): row["is_uncertain"] for row in told} == expected
-    assert len(told) == len(expected) and set(expected.values()) == {True, False, None}
+    marked = judged(frame(spark, COMMITS, commits), frame(spark, READ, read), frame(spark, PLACES, stored)).collect()
+    assert {tuple(row[name] for name in COMMIT_OFFSET_KEY): row["is_uncertain"] for row in marked} == expected
+    assert len(marked) == len(expected) and set(expected.values()) == {True, False, None}
 
 
 def test_largest_possible_offset_has_no_following_record(spark: SparkSession) -> None:
     """A damaged dump may hold any offset; a number that has no room for one more must not end the run."""
     last = 2**63 - 1
     places = [{"cluster_id": "c", "offsets_partition": 3, "position": offset} for offset in (last - 1, last)]
-    commits = [{**place, "told": None, "group_id": "g", "observed_at": moment(number)} for number, place in enumerate(places)]
-    read = frame(spark, READ, [{**place, "told": None} for place in places])
-    told = judged(frame(spark, COMMITS, commits), read, None).collect()
-    assert {row["position"]: row["is_uncertain"] for row in told} == {last - 1: False, last: None}
+    commits = [{**place, "recorded": None, "group_id": "g", "observed_at": moment(number)} for number, place in enumerate(places)]
+    read = frame(spark, READ, [{**place, "recorded": None} for place in places])
+    marked = judged(frame(spark, COMMITS, commits), read, None).collect()
+    assert {row["position"]: row["is_uncertain"] for row in marked} == {last - 1: False, last: None}
 
 
 def commit(offset: int, at: int, group: str = "g", number: int = 0) -> Row:

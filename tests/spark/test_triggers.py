@@ -112,8 +112,8 @@ def test_a_consumer_that_stalls_again_and_again_is_not_called_restarted(demo_war
     """The recorder stalled it six times, past max.poll.interval.ms; its process ran all the while."""
     stalls = sum(line.get("action") == "stall" and line["group"] == "mart-flap" for line in read("capture_timeline.jsonl.gz"))
     found = [row for row in rows(demo_warehouse, "findings") if (row["group_id"], row["rule_id"]) == ("mart-flap", "restart_loop")]
-    told = [dict(row["evidence"]) for row in sorted(found, key=lambda row: row["position"])]
-    assert [(one["restart_count"], one["same_process_count"]) for one in told] == [(str(n), str(n)) for n in range(3, stalls + 1)]
+    evidence = [dict(row["evidence"]) for row in sorted(found, key=lambda row: row["position"])]
+    assert [(one["restart_count"], one["same_process_count"]) for one in evidence] == [(str(n), str(n)) for n in range(3, stalls + 1)]
 
 
 def test_a_follow_up_is_the_generation_that_audits_call_so(audits: dict[str, list[Row]]) -> None:

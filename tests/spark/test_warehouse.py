@@ -222,12 +222,12 @@ def test_a_run_does_not_build_upon_a_commit_that_came_between_two_of_its_own(war
     warehouse.append(NAME, topics(spark, "a"))
     with zombie.signed("zombie", nullcontext):
         zombie.append(NAME, topics(spark, "b"))
-    told = (
+    expected = (
         r"generation_topics: expected version 1, as this run found or left it, found version 2 by evenkeel run zombie \w+; something else"
     )
-    with pytest.raises(ForeignCommitError, match=told):
+    with pytest.raises(ForeignCommitError, match=expected):
         warehouse.append(NAME, topics(spark, "c"))
-    with pytest.raises(ForeignCommitError, match=told):  # nor is it published where the run has written its last
+    with pytest.raises(ForeignCommitError, match=expected):  # nor is it published where the run has written its last
         warehouse.verify_own_versions()
     warehouse.recover()
     assert hashes(warehouse) == []

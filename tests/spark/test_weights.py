@@ -27,9 +27,9 @@ def given(member_id: str, *partitions: int, **changes: Any) -> Row:
 
 
 def commits(**offsets: int) -> list[Row]:
-    told = {"cluster_id": "c", "group_id": "g", "topic": "t", "position": 5, "observed_at": moment(5), "committed_at": moment(5)}
-    told |= {"is_deleted": False, "source": "consumer-offsets"}
-    return [{**told, "partition": int(name[1:]), "committed_offset": offset} for name, offset in offsets.items()]
+    row = {"cluster_id": "c", "group_id": "g", "topic": "t", "position": 5, "observed_at": moment(5), "committed_at": moment(5)}
+    row |= {"is_deleted": False, "source": "consumer-offsets"}
+    return [{**row, "partition": int(name[1:]), "committed_offset": offset} for name, offset in offsets.items()]
 
 
 def look(at: int, *ends: int, topic_id: str = "A") -> Row:
@@ -52,7 +52,7 @@ def weighed(spark: SparkSession, cases: dict[str, Case]) -> dict[str, tuple]:
         looks += [{**row, "topic": name} for row in of_topic]
     audited = frame(spark, GENERATION_AUDITS.schema, audits)
     held = held_partitions(frame(spark, ASSIGNMENTS.schema, assignments), audited)
-    told = resumption.resolve_resume_offsets(
+    answered = resumption.resolve_resume_offsets(
         held,
         frame(spark, OFFSET_SNAPSHOTS.schema, of_commits),
         frame(spark, TOPIC_SNAPSHOTS.schema, looks),
@@ -60,7 +60,7 @@ def weighed(spark: SparkSession, cases: dict[str, Case]) -> dict[str, tuple]:
         unstaged,
     )
     found = {
-        (row["group_id"], row["basis"]): tuple(row[name] for name in CARRIED.values()) for row in with_weights(audited, told).collect()
+        (row["group_id"], row["basis"]): tuple(row[name] for name in CARRIED.values()) for row in with_weights(audited, answered).collect()
     }
     assert len(found) == len(audits)
     assert {ratios for (_, basis), ratios in found.items() if basis != "observed"} == {(None, None)}
@@ -148,8 +148,8 @@ def test_every_generation_of_the_capture_is_weighed_as_the_oracle_says(demo_ware
         for row in held_in[audit["group_id"], audit["position"]] if audit["basis"] == "observed" else ():
             for topic, number in ((entry["topic"], number) for entry in row["partitions"] for number in entry["partitions"]):
                 asked = {**row, "partition": number}
-                told = resume_oracle.resume(asked, commits_of[row["group_id"], topic, number], looks_of[topic])
-                lag, committed_at = told[4:6]
+                resumed = resume_oracle.resume(asked, commits_of[row["group_id"], topic, number], looks_of[topic])
+                lag, committed_at = resumed[4:6]
                 latest = latest if committed_at is None else max(latest, committed_at)
                 shares[CARRIED["lag"]][row["member_id"]] += lag or 0
                 shares[CARRIED["rate"]][row["member_id"]] += rates((topic, number), row["observed_at"], looks_of[topic]) or 0

@@ -202,7 +202,7 @@ def test_a_flag_with_a_mistake_says_so() -> None:
         (["assign", "--since", "2026-01-01"], "--since needs --recompute or --expand"),
         (["assign", "--output", "x.parquet"], "--output needs --expand"),
         (["assign", "--recompute", "--expand", "g"], "--recompute and --expand cannot be used together"),
-        (["assign", "--expand", "g", "--output", __file__], "is there already; name a file that is not"),
+        (["assign", "--expand", "g", "--output", __file__], "exists already; name a new file"),
         (["run", "--strategies", "rnage"], "strategies: no assignor is called 'rnage'; known are range,"),
         (["run", "--input", "/nowhere"], "input /nowhere: no such file or folder"),
     ],
@@ -253,7 +253,7 @@ def test_texts_without_a_time_are_passed_over_beside_better_captures(executed: l
     cli.main(["land", "--input", str(tmp_path)])
     cli.main(["land", "--input", str(tmp_path), "--as-of", "2026-01-01"])
     assert [[Path(capture.path).name for capture in captures] for *_, captures in executed] == [["records"], ["printed.txt", "records"]]
-    assert "passed over 1 texts such as" in capsys.readouterr().err
+    assert "skipped 1 texts such as" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("inputs", [("printed.txt",), ("records", "printed.txt"), ("folder",)])
@@ -330,21 +330,21 @@ def test_the_last_line_of_a_json_log_says_what_the_run_came_to(monkeypatch: pyte
 
     monkeypatch.setattr(cli, "_execute", publish)
     assert cli.console_main(["report", "--log-format", "json"]) == 0
-    told = capsys.readouterr()
-    end = json.loads(told.err)
+    printed = capsys.readouterr()
+    end = json.loads(printed.err)
     assert (end["run_id"], end["report"]) == ("r1", "/tmp/report.html")
-    assert told.out == "ten groups\n/tmp/report.html\n"
+    assert printed.out == "ten groups\n/tmp/report.html\n"
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "message"),
     [
         (WarehouseBusyError("held\nby another"), 3, "held\nby another"),
         (KeyboardInterrupt(), 1, "interrupted"),
     ],
 )
 def test_a_json_log_ends_with_the_reason_of_a_failure(
-    error: BaseException, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         raise error
@@ -352,7 +352,7 @@ def test_a_json_log_ends_with_the_reason_of_a_failure(
     monkeypatch.setattr(cli, "_execute", fail)
     assert cli.console_main(["report", "--log-format", "json"]) == code
     end = json.loads(capsys.readouterr().err)  # one line, and nothing else
-    assert (end["level"], end["event"], end["exit_code"], end["error"]) == ("error", "end", code, told)
+    assert (end["level"], end["event"], end["exit_code"], end["error"]) == ("error", "end", code, message)
     assert cli.console_main(["report", "--log-format", "xml"]) == 2
     assert capsys.readouterr().err.startswith("evenkeel: argument --log-format: ")
 
@@ -402,7 +402,7 @@ def test_parts_of_two_installations_do_not_run(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_maintenance_drops_nothing_by_a_clock_that_is_ahead(executed: list[tuple]) -> None:
-    with pytest.raises(UsageError, match="yet to come"):
+    with pytest.raises(UsageError, match="in the future"):
         cli.main(["maintain", "--as-of", "2199-01-01"])
     cli.main(["maintain", "--as-of", "2026-11-21"])
     assert [command.name for command, *_ in executed] == ["maintain"]

@@ -334,7 +334,7 @@ GIVEN = [{"a": first, "b": second, "c": third} for first in ("t0", "t0 t1", "") 
 
 
 @st.composite
-def told_generations(draw: st.DrawFn) -> list[AuditedGeneration]:
+def expected_generations(draw: st.DrawFn) -> list[AuditedGeneration]:
     """Generations of three members, with results of which some are the same object."""
     results = [{name: held(text) for name, text in given.items()} for given in GIVEN]
     pool = st.sampled_from(results)
@@ -351,7 +351,7 @@ def told_generations(draw: st.DrawFn) -> list[AuditedGeneration]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(told_generations())
+@given(expected_generations())
 def test_shared_assignment_objects_are_audited_like_equal_copies(history: list[AuditedGeneration]) -> None:
     apart = [replace(one, solutions=[replace(s, assignment=dict(s.assignment)) for s in one.solutions]) for one in history]
     assert audits(*history) == audits(*apart)

@@ -318,7 +318,7 @@ def test_audit_that_starts_before_the_window_finds_the_same_triggers(history: li
     """The rule of ``jobs.audit.run.audited_groups``: the last generation with members, or the one before the first within the window."""
     cut = data.draw(st.integers(1, len(history) - 1))
     since = min(one.observed_at_ms for one in history[cut:]) - RETURN_MS
-    told = max((place for place in range(cut) if history[place].participants), default=0)
-    recent = min((place for place in range(cut - 1) if history[place + 1].observed_at_ms >= since), default=told)
-    begin = min(told, recent)
+    last_with_members = max((place for place in range(cut) if history[place].participants), default=0)
+    recent = min((place for place in range(cut - 1) if history[place + 1].observed_at_ms >= since), default=last_with_members)
+    begin = min(last_with_members, recent)
     assert play(history[begin:])[cut - begin :] == play(history)[cut:]

@@ -82,8 +82,8 @@ def test_a_first_snapshot_without_predecessor_is_computed_by_every_strategy() ->
         "sticky": {"a": "t0", "b": "u0"},
         COOPERATIVE: {"a": "t0", "b": "u0"},
     }
-    told = {(one.status, one.kafka_version, one.rebalance_count, one.cooperative_revocation_count) for one in found.values()}
-    assert told == {("solved", NEWEST_KAFKA, 0, None)}
+    results = {(one.status, one.kafka_version, one.rebalance_count, one.cooperative_revocation_count) for one in found.values()}
+    assert results == {("solved", NEWEST_KAFKA, 0, None)}
     assert not step.has_predecessor
 
 

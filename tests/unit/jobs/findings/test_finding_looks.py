@@ -12,7 +12,7 @@ SEEN = 1_790_000_600_000
 SEEN_TEXT = "2026-09-21T14:23:20Z"
 
 
-def told(*grown: GrownTopic, looked: int = 0, known: int | None = 0, is_consumer_protocol: bool = False) -> Finding | None:
+def finding_of(*grown: GrownTopic, looked: int = 0, known: int | None = 0, is_consumer_protocol: bool = False) -> Finding | None:
     """Return the finding; ``looked`` and ``known`` are minutes since the first look."""
     known_until = None if known is None else SEEN + known * MINUTE
     return next(find(GrowthFacts(is_consumer_protocol, grown, SEEN + looked * MINUTE, known_until), LOOK_RULES), None)
@@ -22,14 +22,14 @@ GROWN = GrownTopic("t", 2, 4, SEEN)
 
 
 def test_left_out_partitions_are_named_with_the_time_they_were_first_seen() -> None:
-    finding = told(GROWN, GrownTopic("u", 0, 1, SEEN + MINUTE))
+    finding = finding_of(GROWN, GrownTopic("u", 0, 1, SEEN + MINUTE))
     assert finding is not None
     assert finding.message == (
         "Nobody was given 3 partitions that the group's topics have got since its newest generation: t-2, t-3, u-0. "
         f"The metadata snapshot of {SEEN_TEXT} is the first to show some of them"
     )
     assert finding.evidence == {"left_out_count": "3", "partitions": "t-2, t-3, u-0", "seen_at": SEEN_TEXT}
-    assert told() is None
+    assert finding_of() is None
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_left_out_partitions_are_named_with_the_time_they_were_first_seen() -> N
     ],
 )
 def test_severity_grows_when_later_metadata_and_records_change_nothing(looked: int, known: int | None, severity: str) -> None:
-    finding = told(GROWN, looked=looked, known=known)
+    finding = finding_of(GROWN, looked=looked, known=known)
     assert finding is not None and finding.severity == severity
 
 
 @pytest.mark.parametrize("is_consumer_protocol", [True, False])
 def test_advice_depends_on_whether_the_coordinator_assigns(is_consumer_protocol: bool) -> None:
-    finding = told(GROWN, is_consumer_protocol=is_consumer_protocol)
+    finding = finding_of(GROWN, is_consumer_protocol=is_consumer_protocol)
     assert finding is not None and ("group epoch" in finding.advice) is is_consumer_protocol

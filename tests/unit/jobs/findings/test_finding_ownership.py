@@ -96,15 +96,15 @@ def test_idle_members_are_found_beside_partitions_left_out() -> None:
 
 @pytest.mark.parametrize(("strategy", "is_classic"), [("sticky", True), ("uniform", False), ("server-range", False), ("own", False)])
 def test_only_assignors_of_the_groups_own_protocol_are_advised(strategy: str, is_classic: bool) -> None:
-    told = [last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy=strategy)).advice]
+    advice_texts = [last(Rule.IDLE_MEMBERS, stored(1, {"a": "t0 t1", "b": ""}, strategy=strategy)).advice]
     if strategy == "server-range":
-        told.append(last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy=strategy)).advice)
+        advice_texts.append(last(Rule.RANGE_CROWDED, small_topics({"a": "t0 u0 v0 w0", "b": ""}, strategy=strategy)).advice)
     leaders = [
         last(Rule.PARTITION_MULTIPLY_OWNED, stored(1, {"a": "t0 t1", "b": "t1"}, strategy=strategy)).advice,
         last(Rule.PARTITIONS_LEFT_OUT, stored(1, {"a": "t0"}, strategy=strategy)).advice,
     ]
     assert [("leader" in advice, "group.consumer.assignors" in advice) for advice in leaders] == [(is_classic, not is_classic)] * 2
-    for advice in told:
+    for advice in advice_texts:
         assert ("cooperative-sticky" in advice) is is_classic
         assert ("group.remote.assignor=uniform" in advice) is not is_classic
 

@@ -57,8 +57,8 @@ def test_epochs_that_share_a_target_are_one_rebalance_and_those_without_a_record
     shapes: Sequence[dict[str, str]] = ({"a": "t0 t1"}, {"a": "t0", "b": "t1"})
 
     def history(batched: int) -> list[Stored]:
-        told = {"strategy": "uniform", "batched_epoch_count": batched}
-        return [stored(3 * number + 1, shapes[number % 2], minute=number / 2, **told) for number in range(12)]
+        changes = {"strategy": "uniform", "batched_epoch_count": batched}
+        return [stored(3 * number + 1, shapes[number % 2], minute=number / 2, **changes) for number in range(12)]
 
     assert places(Rule.REBALANCE_STORM, *history(2)) == [10, 11]
     assert last(Rule.REBALANCE_STORM, *history(2)).evidence["rebalance_count"] == "11"
@@ -379,18 +379,18 @@ def test_a_rolling_restart_is_no_finding_however_often_partitions_move() -> None
 
 
 def test_rebalance_storm_names_its_duration_and_its_cycle() -> None:
-    def told(recurrences: Recurrences, timeout_ms: int | None = None) -> Finding:
+    def storm_of(recurrences: Recurrences, timeout_ms: int | None = None) -> Finding:
         quiet = [stored(number, {"a": "t0", "b": "t1"}, minute=20 * number) for number in range(1, 4)]
         return last(Rule.REBALANCE_STORM, *quiet, replace(
             stored(4, {"a": "t0", "b": "t1"}, minute=80), recurrences=recurrences.encoded(), rebalance_timeout_ms=timeout_ms
         ))  # fmt: skip
 
-    finding = told(Recurrences(storm=Storm(72, 71 * 1_200_000, 1_200_000, None)))
+    finding = storm_of(Recurrences(storm=Storm(72, 71 * 1_200_000, 1_200_000, None)))
     assert finding.message == "72 rebalances of 2 members within 23.7 hours, all without a visible reason"
     assert "suspected_setting" not in finding.evidence
-    finding = told(Recurrences(storm=Storm(60, 59 * 310_000, 310_000, 2.5)))
+    finding = storm_of(Recurrences(storm=Storm(60, 59 * 310_000, 310_000, 2.5)))
     assert finding.message.endswith("reason, 2.5 on its median day; 310 s each time, and max.poll.interval.ms is 300 s")
-    finding = told(Recurrences(storm=Storm(72, 71 * 1_200_000, 1_200_000, None)), timeout_ms=1_200_000)
+    finding = storm_of(Recurrences(storm=Storm(72, 71 * 1_200_000, 1_200_000, None)), timeout_ms=1_200_000)
     assert finding.message.endswith("; 1200 s each time, and max.poll.interval.ms is 1200 s")
 
 

@@ -79,11 +79,11 @@ def test_claim_that_is_given_up_can_be_taken_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [(PySparkAttributeError("there is no JVM over Spark Connect"), 0), (PySparkException("501: A header is not implemented"), 1)],
 )
 def test_without_fencing_files_the_log_alone_decides(
-    error: Exception, told: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    error: Exception, expected: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Who can mend it is told: over Spark Connect nobody can."""
 
@@ -94,7 +94,7 @@ def test_without_fencing_files_the_log_alone_decides(
     claims = FencingFiles(None, "s3a://bucket/w/_lease/_claims")
     assert claims.make(1, LONG_AGO)
     claims.give_up()
-    assert len(caplog.messages) == told
+    assert len(caplog.messages) == expected
     assert all("501" in message for message in caplog.messages)
 
 

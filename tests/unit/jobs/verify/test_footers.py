@@ -66,19 +66,19 @@ def test_spark_schema_that_differs_from_parquet_is_found(old: str, new: str, tmp
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "problem"),
     [
         (b"uncommom", "a footer with the column s.uncommom where the schema has s.uncommon"),
         (b"\xffncommon", "a footer with an unreadable text ('utf-8' codec can't decode byte 0xff in position 2: invalid start byte)"),
     ],
     ids=["another name", "no text"],
 )
-def test_column_name_that_differs_between_footer_and_schema_is_found(changed: bytes, told: str, tmp_path: Path) -> None:
+def test_column_name_that_differs_between_footer_and_schema_is_found(changed: bytes, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "file.parquet"
     pq.write_table(pa.table({"s": [{"uncommon": 1}]}), path, store_schema=False)
-    in_schema, in_group, behind = path.read_bytes().split(b"uncommon")
-    path.write_bytes(in_schema + b"uncommon" + in_group + changed + behind)
-    assert footer_problem(pq.ParquetFile(path)) == told
+    in_schema, in_group, rest = path.read_bytes().split(b"uncommon")
+    path.write_bytes(in_schema + b"uncommon" + in_group + changed + rest)
+    assert footer_problem(pq.ParquetFile(path)) == problem
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ def test_column_name_that_differs_between_footer_and_schema_is_found(changed: by
     ids=["no text", "no name", "no JSON", "no text in it", "empty"],
 )
 def test_unreadable_footer_text_is_found(texts: dict[str, str | bytes], tmp_path: Path) -> None:
-    told = problem_of(tmp_path, texts)
-    assert told is not None
-    assert told.startswith("a footer with an unreadable text (")
+    problem = problem_of(tmp_path, texts)
+    assert problem is not None
+    assert problem.startswith("a footer with an unreadable text (")
