@@ -271,8 +271,8 @@ def _is_rolling_restart(window: Iterable[Moment]) -> bool:
     "Partitions go back and forth",
     when=(
         f"Within {WINDOW_MINUTES} minutes a partition moved to the same member {FLAPS} times, each time from another one. Only a snapshot "
-        "in which it does so once more is reported. In a rolling restart, movements while members leave and join do not count: members "
-        "left, and no member that came left again."
+        "in which it does so once more is reported. Movements while members leave and join do not count in a rolling restart, in "
+        "which no member that joined leaves again."
     ),
     advice=(
         "Caches and state of these partitions are built again each time. Look for the member that leaves and joins and so moves them. "
