@@ -41,21 +41,21 @@ __all__ = [
 
 
 def assign(strategy: str, problem: GroupProblem, kafka_version: str | None = None, step_budget: int | None = None) -> Assignment:
-    """Return what the strategy gives each member, members and partitions in Kafka's own order.
+    """Return the assignment of a strategy, members and partitions in Kafka's own order.
 
     Args:
         strategy: ``range``, ``roundrobin``, ``sticky``, ``cooperative-sticky`` (client side); ``uniform``, ``server-range`` (KIP-848);
             ``legacy-range``, ``legacy-roundrobin`` (ZooKeeper consumer); an entry point of ``evenkeel.assignors``; or a path
             ``package.module:function``.
         problem: the group as its leader sees it.
-        kafka_version: release of the leader's client, e.g. ``"3.4.1"``; the newest known when None.
-        step_budget: bound on the work, see ``assignors.algorithms.step_budget``; a generous default when None.
+        kafka_version: release of the leader's client, e.g. ``"3.4.1"``; None: the newest known.
+        step_budget: limit of the work, see ``assignors.algorithms.step_budget``; None: a generous default.
 
     Raises:
         KafkaAssignorError: Kafka's own class throws on this input.
         NoResultError: Kafka never returns on this input, or the budget ran out.
-        KafkaVersionError: the release is not a version, or did not have this assignor.
-        MalformedProblemError: two members have the same id, a member's topics are a text, or a topic of a KIP-848 group has no id.
-        UnknownStrategyError: no assignor of this name is known.
+        KafkaVersionError: the text is not a release, or the release does not have this assignor.
+        MalformedProblemError: two members have the same id, a member's topics are a string, or a topic of a KIP-848 group has no id.
+        UnknownStrategyError: no assignor has this name.
     """
     return find_assignor(strategy)(problem, kafka_version=kafka_version, step_budget=step_budget)

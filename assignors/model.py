@@ -1,6 +1,6 @@
-"""The vocabulary of a rebalance: a group problem goes in, an assignment comes out.
+"""The types of a rebalance: the input is a group problem, the result is an assignment.
 
-Everything here is immutable, slotted and free of I/O. Names are Kafka's own.
+All types are immutable, have slots and do no I/O. Names are Kafka's own.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Assignment = dict[str, tuple[TopicPartition, ...]]
 """Owner -> its partitions, owners and partitions in Kafka's own order."""
 
 AssignmentMapping = Mapping[str, tuple[TopicPartition, ...]]
-"""An assignment for reading: an assignor's own dict, or columns that read like one (``holdings.Holdings``)."""
+"""An assignment to read: the dict of an assignor, or columns with the same interface (``holdings.Holdings``)."""
 
 
 class AssignorError(Exception):
-    """An assignor has no assignment to give; the base of every error of this package."""
+    """An assignor has no assignment. Base of all errors of this package."""
 
 
 class KafkaAssignorError(AssignorError):
@@ -43,10 +43,10 @@ def _rebuild_kafka_error(java_class: str, text: str) -> KafkaAssignorError:
 
 
 class NoResultError(AssignorError):
-    """Kafka's assignor never returns on this input, or the step budget ran out before it did.
+    """Kafka's assignor never returns on this input, or the step budget ran out first.
 
     Attributes:
-        is_cycle: True when a state repeats, so that no budget would be enough; False when the budget ended the call.
+        is_cycle: True if a state repeats, so that no budget would be enough; False if the budget ended the call.
     """
 
     def __init__(self, message: str, *, is_cycle: bool) -> None:
@@ -62,26 +62,26 @@ def _rebuild_no_result(message: str, is_cycle: bool) -> NoResultError:
 
 
 class UnknownStrategyError(AssignorError):
-    """No assignor of this name is known."""
+    """No assignor has this name."""
 
 
 class MalformedProblemError(AssignorError):
-    """A problem contradicts itself, so that no group can have posed it."""
+    """A problem contradicts itself, so that no group can have it."""
 
 
 class KafkaVersionError(AssignorError):
-    """A Kafka release is not a version number, or it did not have the assignor that is asked for."""
+    """A text is not a Kafka release, or the release does not have the assignor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the leader's metadata shows it.
+    """A topic in the metadata of the leader.
 
     Attributes:
-        partition_count: partitions are numbered ``0 .. partition_count - 1``; None is a topic whose id resolves but
-            which has no metadata (KIP-848 assignors only).
+        partition_count: partitions are numbered ``0 .. partition_count - 1``; None: the id of the topic resolves, but the
+            topic has no metadata (KIP-848 assignors only).
         partition_racks: for each partition the racks of its replicas, None for a replica on a broker without a rack;
-            None when racks are not known.
+            None if racks are not known.
         topic_id: Kafka's 22-character text form of the topic id; only the KIP-848 assignors need it.
     """
 
@@ -92,16 +92,16 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member with what it told the group when it joined.
+    """One member, with the data that it sent when it joined.
 
     Attributes:
-        member_id: the broker's id for the member.
+        member_id: the id that the broker gave the member.
         topics: subscribed topics in list order, duplicates kept.
         group_instance_id: set for a static member (KIP-345).
         rack: the member's ``client.rack``.
-        owned: claimed partitions in list order (subscription v1 and up).
-        owned_generation: the generation of the claims (subscription v2 and up); None or negative is absent.
-        user_data: the assignor's own bytes in the subscription; None is not set, ``b""`` is empty.
+        owned: claimed partitions in list order (subscription version 1 and newer).
+        owned_generation: the generation of the claims (subscription version 2 and newer); None or negative: absent.
+        user_data: the assignor's own bytes in the subscription; None: not set, ``b""``: empty.
         streams: topic -> number of consumer threads, ZooKeeper consumers only.
     """
 
@@ -117,13 +117,13 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupProblem:
-    """What one rebalance has to solve.
+    """The input of one rebalance.
 
     Attributes:
-        topics: metadata by topic name; a subscribed topic that is not here does not exist.
-        members: in the order in which the group's leader puts them into its map, which is the order of the stored
-            group metadata record.
-        answers: what has been asked of the problem before, see ``subscriptions``: question -> answer.
+        topics: topic name -> metadata; a subscribed topic that is absent does not exist.
+        members: in the order in which the group's leader puts them into its map. It is the order of the stored group
+            metadata record.
+        answers: cache of derived facts, function -> its result; see ``subscriptions``.
     """
 
     topics: Mapping[str, Topic] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""Which function stands behind a strategy name.
+"""The function of a strategy name.
 
 An assignor is a function ``f(problem, *, kafka_version, step_budget) -> Assignment``. Kafka's own are in ``BUILT_IN``. A package adds its
-own through the entry-point group ``evenkeel.assignors``; a setting can also name any function as ``package.module:function``.
+own by the entry-point group ``evenkeel.assignors``. A setting can also name any function as ``package.module:function``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def find_assignor(strategy: str) -> Assignor:
     """Return the assignor of a strategy name, an entry point of ``evenkeel.assignors``, or a path ``package.module:function``.
 
     Raises:
-        UnknownStrategyError: there is none of this name, or it cannot be imported.
+        UnknownStrategyError: no assignor has this name, or it cannot be imported.
 
     >>> find_assignor("range").__name__
     'assign_range'
@@ -57,7 +57,7 @@ def find_assignor(strategy: str) -> Assignor:
 
 
 def is_path(strategy: str) -> bool:
-    """Return whether a strategy name is a path ``package.module:function``, which ``find_assignor`` would import."""
+    """Return whether a strategy name is a path ``package.module:function``. ``find_assignor`` imports a path."""
     return ":" in strategy
 
 
@@ -65,7 +65,7 @@ def _load(strategy: str, path: str) -> Assignor:
     module, _, name = path.partition(":")
     try:
         assignor: object = getattr(importlib.import_module(module), name)
-    except Exception as error:  # besides what importing says of a wrong path, a module may raise anything while it is imported
+    except Exception as error:  # an import of a wrong path fails, and a module may raise anything during its import
         raise UnknownStrategyError(f"the assignor {strategy!r} cannot be loaded from {path!r}: {error}") from error
     if not callable(assignor):
         raise UnknownStrategyError(f"the assignor {strategy!r} at {path!r} is a {type(assignor).__name__}, not a function")

@@ -1,1 +1,1 @@
-"""Facts about one generation: who may be given what, who holds what, how evenly."""
+"""Facts of one generation: subscriptions, partitions of members, balance, violations."""

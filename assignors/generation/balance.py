@@ -1,4 +1,4 @@
-"""How evenly one assignment spreads partitions over a group's members."""
+"""How evenly an assignment spreads partitions over the members of a group."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _INT_SIGN = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The measures of one assignment, as the columns of the same names.
+    """The measures of one assignment. The columns of audits have the same names.
 
-    The load of a member is the number of partitions in its list, those of its threads together. **All** members of the group count
-    for minimum, maximum, mean, standard deviation, gini, imbalance ratio and balance score, also those that subscribe to nothing.
+    The load of a member is the number of partitions in its list, or in the lists of all its threads. **All** members of the group count
+    for minimum, maximum, mean, standard deviation, gini, imbalance ratio and balance score, even those that subscribe to nothing.
 
     Attributes:
         partition_count: distinct partitions with an owner.
@@ -31,14 +31,14 @@ class Balance:
         multiply_owned_count: partitions with several owners.
         idle_member_count: members without partitions that subscribe to an existing topic.
         partitions_per_member_min, partitions_per_member_max, partitions_per_member_mean: of the loads; None without members.
-        partitions_per_member_stddev: of the whole population; None without members.
-        imbalance_ratio: largest load by mean load, 1 is even; None without members or partitions.
-        gini: 0 for equal loads, nearing 1 when one of many members holds everything; None without members or partitions.
-        topic_skew_max: the largest difference of two subscribers' counts within one topic; 0 without subscribed topics.
-        balance_score: the sum of differences over all pairs of members in 32-bit arithmetic that wraps around, as Kafka's sticky
-            assignors compute it; 0 without members.
-        rack_match_ratio: the share of partitions with a replica in their owner's rack, of those whose owner has a rack and whose
-            replicas' racks are known; None when there are none.
+        partitions_per_member_stddev: population standard deviation of the loads; None without members.
+        imbalance_ratio: largest load / mean load, 1 is even; None without members or partitions.
+        gini: 0 for equal loads, near 1 if one of many members has everything; None without members or partitions.
+        topic_skew_max: the largest spread of the subscribers of one topic, within that topic; 0 without subscribed topics.
+        balance_score: the sum of the load differences of all pairs of members, in 32-bit arithmetic that wraps around, as in
+            Kafka's sticky assignors; 0 without members.
+        rack_match_ratio: the share of partitions with a replica in their owner's rack, among those whose owner has a rack and whose
+            replicas' racks are known; None if there are none.
     """
 
     partition_count: int
@@ -57,7 +57,7 @@ class Balance:
 
 
 def measure_balance(problem: GroupProblem, assignment: AssignmentMapping) -> Balance:
-    """Return every measure of balance of one assignment.
+    """Return the measures of one assignment.
 
     Complexity: linear in members, subscriptions and partitions, apart from sorting the loads.
 
@@ -96,11 +96,11 @@ def measure_balance(problem: GroupProblem, assignment: AssignmentMapping) -> Bal
 
 
 def topic_skews(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdings) -> dict[str, int]:
-    """Return for each topic the difference between the most and the fewest of its partitions that one of its subscribers holds.
+    """Return for each topic the difference between the most and the fewest of its partitions that a subscriber has.
 
     Args:
         subscribers: owners by the topics they subscribe to, as ``subscriptions.owners_by_topics`` gives them.
-        held: what owners hold; partitions of topics to which the owner does not subscribe are ignored.
+        held: partitions by owner; those of topics to which the owner does not subscribe are ignored.
     """
     subscriber_counts: Counter[str] = Counter()
     for topics, owners in subscribers.items():
@@ -122,7 +122,7 @@ def topic_skews(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdi
 
 
 def _subscribed_entries(subscribers: Mapping[frozenset[str], Sequence[str]], held: Holdings) -> NDArray[np.bool_] | None:
-    """Return a mask over the entries: those of topics to which their owner subscribes; None where it is all of them."""
+    """Return a mask of the entries of topics to which their owner subscribes; None if these are all entries."""
     topics_of = {owner: topics for topics, owners in subscribers.items() for owner in owners}
     if not any(foreign_entries(held, topics_of)):
         return None
@@ -130,7 +130,7 @@ def _subscribed_entries(subscribers: Mapping[frozenset[str], Sequence[str]], hel
 
 
 def _by_member(problem: GroupProblem, held: Holdings) -> Holdings:
-    """Return each member's partitions, its threads' ones included; owners that are neither members nor threads are left out."""
+    """Return each member's partitions, with those of its threads. Owners that are neither members nor threads are left out."""
     if {member.member_id for member in problem.members}.issuperset(held.owners):
         return held  # the usual case
     by_member: dict[str, tuple[TopicPartition, ...]] = {}
@@ -142,12 +142,12 @@ def _by_member(problem: GroupProblem, held: Holdings) -> Holdings:
 
 
 def _standard_deviation(loads: Sequence[int], total: int) -> float:
-    # Whole numbers up to the root: the same result whatever the order of the loads.
+    # Whole numbers up to the root: the result does not depend on the order of the loads.
     return sqrt(len(loads) * sum(load * load for load in loads) - total * total) / len(loads)
 
 
 def _rack_match_ratio(problem: GroupProblem, held: Holdings) -> float | None:
-    """Return the rack match ratio; as in Kafka an empty ``client.rack`` is none, and a replica without a rack matches nobody's."""
+    """Return the rack match ratio. As in Kafka, an empty ``client.rack`` is no rack, and a replica without a rack matches none."""
     racks_of = {name: topic.partition_racks for name, topic in problem.topics.items() if topic.partition_racks is not None}
     if not racks_of:
         return None

@@ -1,4 +1,4 @@
-"""One generation of a group as audits compare it: what was to be solved, what came out, and who its owners are."""
+"""One generation of a group as audits compare it: its problem, its assignment and its owners."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from assignors.generation.subscriptions import existing_partition_counts
 from assignors.model import AssignmentMapping, GroupProblem, Member
 
 STREAMS = "stream"
-"""The strategy of every Kafka Streams application (``StreamsPartitionAssignor``): it deals out tasks, which are sets of partitions."""
+"""The strategy of Kafka Streams applications (``StreamsPartitionAssignor``). It assigns tasks, which are sets of partitions."""
 
 COOPERATIVE = frozenset({"cooperative-sticky", STREAMS})
-"""The strategies that let a member keep its partitions during a rebalance (KIP-429), Kafka Streams' since 2.4. With ``upgrade.from`` below
-2.4 Streams is eager: then its members claim nothing, so that nothing is kept back for them."""
+"""The strategies with which members keep their partitions during a rebalance (KIP-429). Kafka Streams is one since 2.4; with
+``upgrade.from`` below 2.4 it is eager. Then its members claim nothing, so that nothing is withheld for them."""
 
 SERVER_SIDE = frozenset({"uniform", "server-range"})
 """The strategies that brokers run for groups of the consumer protocol (KIP-848)."""
 
 WITHOUT_CLAIMS = frozenset({"range", "roundrobin", "legacy-range", "legacy-roundrobin"})
-"""The strategies that do not look at what members claim."""
+"""The strategies that do not read claims."""
 
 Owner = tuple[bool, str]
-"""Who owns a partition across generations: ``(True, group_instance_id)`` or ``(False, member_id)``."""
+"""The identity of an owner across generations: ``(True, group_instance_id)`` or ``(False, member_id)``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What one generation of a group had to solve and what its members were given.
+    """The problem and the assignment of one generation of a group.
 
     Attributes:
         generation: the generation id or group epoch.
@@ -42,17 +42,17 @@ class Generation:
 
 
 def owner_of(member: Member) -> Owner:
-    """Return who a member is across generations: its instance id where it is static (KIP-345), else its member id."""
+    """Return the identity of a member across generations: its instance id if it is static (KIP-345), else its member id."""
     if member.group_instance_id is not None:
         return (True, member.group_instance_id)
     return (False, member.member_id)
 
 
 def is_follow_up(previous: Generation, current: Generation) -> bool:
-    """Return whether a generation only completes the hand-over that the previous, cooperative one began.
+    """Return whether a generation is a follow-up: it only finishes the rebalance of the previous, cooperative one.
 
-    So it is when some member was not given back a partition it had claimed, which makes its consumer rejoin (KIP-429), and nothing
-    else changed: member ids, instance ids, subscriptions, partition counts and strategy.
+    That is so if a member did not get back a partition that it had claimed, which makes its consumer rejoin (KIP-429), and if nothing
+    else changed: member ids, instance ids, subscriptions, partition counts, strategy.
     """
     return (
         previous.strategy in COOPERATIVE

@@ -1,7 +1,7 @@
-"""Who holds which partitions, in columns: what makes audits of large groups quick.
+"""An assignment in columns, which makes audits of large groups fast.
 
-An assignment of tuples costs a hash of every partition each time it is looked at. In columns it is looked at as a whole: partitions have
-numbers (``Layout``), and an array tells for each of them who owns it (``Owners``).
+An assignment of tuples costs a hash of every partition each time it is read. Columns are read as a whole: partitions have numbers
+(``Layout``), and an array has the owner of each number (``Owners``).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from assignors.java.ordering import sort_strings
 from assignors.model import Topic, TopicPartition
 
 NOBODY = -1
-"""Stands for an owner where there is none."""
+"""The owner of a partition without an owner."""
 
 Integers = NDArray[np.signedinteger[Any]]
-"""Whole numbers, of 32 bits where they come out of a table, else of 64."""
+"""Whole numbers: of 32 bits from a table, else of 64 bits."""
 
 
 class Layout:
-    """Numbers for the partitions of topics, from 0 on: by topic in Java's order, then by partition.
+    """Numbers for the partitions of topics, from 0: by topic in Java's order, then by partition.
 
     Attributes:
-        sizes: topic -> the number of its partitions, at least 1; in that order.
+        sizes: topic -> the number of its partitions, at least 1; topics in Java's order.
         topic_index: topic -> its index among the topics.
         starts: the number of each topic's first partition, and the number of all at the end; shape (topics + 1,).
     """
@@ -40,7 +40,7 @@ class Layout:
 
     @classmethod
     def of(cls, *topics: Mapping[str, Topic]) -> Layout:
-        """Return a layout of the topics that exist with partitions on any side; of a topic on several, the larger number counts."""
+        """Return a layout of the topics with partitions in any argument. For a topic in several, the largest partition count is used."""
         sizes: dict[str, int] = {}
         for side in topics:
             for name, topic in side.items():
@@ -55,11 +55,11 @@ class Layout:
         return int(self.starts[-1])
 
     def is_like(self, other: Layout) -> bool:
-        """Return whether the other one gives every partition the same number."""
+        """Return whether the other layout gives every partition the same number."""
         return self is other or self.sizes == other.sizes
 
     def number(self, topic_partition: TopicPartition) -> int | None:
-        """Return the number of a partition, None where the layout has not got it."""
+        """Return the number of a partition; None if the layout does not have it."""
         topic, partition = topic_partition
         if not 0 <= partition < self.sizes.get(topic, 0):
             return None
@@ -75,21 +75,21 @@ class Layout:
         return map(names.__getitem__, topic_indices.tolist()), (numbers - self.starts[topic_indices]).tolist()
 
     def topic_indices(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index of the topic of each of these numbers; topics have partitions, so that no two begin at one number."""
+        """Return the index of the topic of each number. Topics have partitions, so no two begin at the same number."""
         return np.searchsorted(self.starts, numbers, side="right") - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """Who owns each partition of a layout.
+    """The owners of the partitions of a layout.
 
     Attributes:
-        layout: what numbers the partitions.
+        layout: the numbers of the partitions.
         first: for each number the index of its owner among those of the holdings, ``NOBODY`` without one; of several one of them.
-        free: the numbers of those without one.
-        shared: the partitions of the layout with several owners, each with all of them in their order.
-        strays: the partitions that the layout has not, with their owners.
-        repeated: the partitions that were given out more than once, to several owners or to one.
+        free: the numbers of the partitions without an owner.
+        shared: partition of the layout with several owners -> all of these in their order.
+        strays: partition that is not in the layout -> its owners.
+        repeated: the partitions that were given more than once, to several owners or to one.
     """
 
     layout: Layout
@@ -109,28 +109,28 @@ class Owners:
 
     @property
     def multiply_owned(self) -> list[TopicPartition]:
-        """Return the partitions with several owners; what one was given twice has one."""
+        """Return the partitions with several owners. A partition that one owner was given twice has one owner."""
         return [*self.shared, *(partition for partition, owners in self.strays.items() if len(owners) > 1)]
 
     @property
     def partition_count(self) -> int:
-        """Return how many partitions have an owner, strays included."""
+        """Return the number of partitions with an owner, strays included."""
         return self.layout.size - len(self.free) + len(self.strays)
 
 
 class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
-    """An assignment in columns; as a mapping it gives tuples, in which each owner's topics are in the order in which they first appear.
+    """An assignment in columns. As a mapping it gives tuples; the topics of an owner are in the order of their first appearance.
 
-    An entry is what one owner was given of one topic.
+    An entry is the partitions of one owner and one topic.
 
     Attributes:
         owners: in the assignment's order.
-        topics: the names that occur.
+        topics: the topics that occur.
         loads: for each owner the number of its partitions, repeats included.
         entry_counts: for each owner the number of its entries; shape (owners,).
         entry_topics: for each entry the index of its topic; shape (entries,).
         lengths: for each entry the number of its partitions; shape (entries,).
-        partitions: those of all entries, one behind the other.
+        partitions: those of all entries, one entry after the other.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
 
     @classmethod
     def of(cls, assignment: Mapping[str, Sequence[TopicPartition]]) -> Holdings:
-        """Return an assignment in columns: itself where it is."""
+        """Return an assignment in columns: the argument if it is one already."""
         if isinstance(assignment, cls):
             return assignment
         names: dict[str, int] = {}
@@ -185,7 +185,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         return len(self.owners)
 
     def load(self, owner: str) -> int:
-        """Return how many partitions an owner was given, repeats included; 0 for a stranger."""
+        """Return the number of partitions of an owner, repeats included; 0 for an unknown owner."""
         index = self._owner_index.get(owner)
         return 0 if index is None else self.loads[index]
 
@@ -196,12 +196,12 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
             yield self.owners[owner], self.topics[topic], length
 
     def topic_counts(self) -> dict[str, int]:
-        """Return for every topic that occurs how many of its partitions were given, repeats included."""
+        """Return for each topic that occurs the number of its partitions that were given, repeats included."""
         counts = np.bincount(self.entry_topics, weights=self.lengths, minlength=len(self.topics))
         return dict(zip(self.topics, map(int, counts.tolist()), strict=True))
 
     def owners_in(self, layout: Layout) -> Owners:
-        """Return who owns each partition of a layout; asking again for the same one costs nothing."""
+        """Return the owners of the partitions of a layout. The last result is kept, so a second call is free."""
         if self._owners is None or not self._owners.layout.is_like(layout):
             self._owners = self._find_owners(layout)
         return self._owners
@@ -223,7 +223,7 @@ class Holdings(Mapping[str, tuple[TopicPartition, ...]]):
         owners = np.repeat(np.arange(len(self.owners), dtype=np.int32), self.loads)
         strays: dict[TopicPartition, tuple[int, ...]] = {}
         repeated: list[TopicPartition] = []
-        sizes: NDArray[np.int64] = np.append(np.diff(layout.starts), 0)[entry_indices]  # of topics that the layout has not, 0
+        sizes: NDArray[np.int64] = np.append(np.diff(layout.starts), 0)[entry_indices]  # 0 for topics that are not in the layout
         if self.partitions.size and (np.min(self.partitions) < 0 or np.max(self.partitions) >= np.min(sizes)):
             is_stray = (self.partitions < 0) | (self.partitions >= np.repeat(sizes, self.lengths))
             strays, repeated = self._strays(np.flatnonzero(is_stray), owners)

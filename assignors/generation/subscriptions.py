@@ -1,4 +1,4 @@
-"""Who may be given what: the subscriptions of a problem, as verification, balance and optimum read them."""
+"""The subscriptions of a problem: which member may have which partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 
 
 def _once(question: Callable[[GroupProblem], Answer]) -> Callable[[GroupProblem], Answer]:
-    """Keep an answer with the problem, which never changes: one audit asks the same a dozen times."""
+    """Keep the result of a function with the problem, which never changes: one audit calls the same function a dozen times."""
 
     @wraps(question)
     def answer(problem: GroupProblem) -> Answer:
@@ -27,13 +27,13 @@ def _once(question: Callable[[GroupProblem], Answer]) -> Callable[[GroupProblem]
 
 
 Claim = tuple[tuple[TopicPartition, ...], int | None, bytes | None]
-"""What a member claims: its ``owned``, ``owned_generation`` and ``user_data``."""
+"""The claim of a member: its ``owned``, ``owned_generation`` and ``user_data``."""
 
 NO_CLAIM: Claim = ((), None, None)
 
 
 def with_claims(problem: GroupProblem, claims: Iterable[Claim]) -> GroupProblem:
-    """Return the problem with other claims, one for each member; what has been asked of subscriptions stays known.
+    """Return the problem with other claims, one for each member. Cached facts on subscriptions stay.
 
     >>> from assignors.model import Topic
     >>> problem = GroupProblem({"t": Topic(1)}, (Member("a", ("t",), rack="r"),))
@@ -51,7 +51,7 @@ def with_claims(problem: GroupProblem, claims: Iterable[Claim]) -> GroupProblem:
 
 
 Subscriptions = dict[str, frozenset[str]]
-"""Owner -> the topics it subscribes to, existing or not; owners with equal topic lists share one set."""
+"""Owner -> the topics it subscribes to, existing or not. Owners with equal topic lists share one set."""
 
 
 @_once
@@ -64,7 +64,7 @@ def subscriptions_of(problem: GroupProblem) -> Subscriptions:
 def thread_subscriptions_of(problem: GroupProblem) -> Subscriptions:
     """Return for each consumer thread, ``<member_id>-<n>``, its topics; empty unless members have ``streams``.
 
-    Thread n of a member takes part in the topics for which the member registered more than n streams.
+    Thread n of a member has the topics for which the member registered more than n streams.
 
     >>> thread_subscriptions_of(GroupProblem(members=(Member("c", streams={"t": 2, "u": 1}),)))["c-1"]
     frozenset({'t'})
@@ -79,17 +79,17 @@ def thread_subscriptions_of(problem: GroupProblem) -> Subscriptions:
 
 
 def thread_id(member: Member, number: int) -> str:
-    """Return the id of a ZooKeeper consumer's thread, the owner in results of the legacy assignors."""
+    """Return the id of a thread of a ZooKeeper consumer: the owner in results of the legacy assignors."""
     return f"{member.member_id}-{number}"
 
 
 def distinct_subscriptions(members: Collection[Member]) -> dict[tuple[str, ...], None]:
-    """Return the members' topic lists, equal ones once, in the order in which members first have them.
+    """Return the members' distinct topic lists, in the order of their first occurrence.
 
-    Most groups share one list. Hashing it for every member would take longer than a round robin over a million partitions.
+    In most groups all members have one list. To hash it for every member would take longer than a round robin over a million partitions.
 
     Raises:
-        MalformedProblemError: a member's topics are a text, which would be read letter by letter.
+        MalformedProblemError: a member's topics are a string, which would be read letter by letter.
 
     >>> list(distinct_subscriptions([Member("a", ("t", "u")), Member("b", ("u",)), Member("c", ("t", "u"))]))
     [('t', 'u'), ('u',)]
@@ -99,16 +99,16 @@ def distinct_subscriptions(members: Collection[Member]) -> dict[tuple[str, ...],
         if isinstance(topics, str):
             member = next(member for member in members if member.topics is topics)
             raise MalformedProblemError(
-                f"member {member.member_id} subscribes to the text {topics!r}, expected a tuple of topic names, such as {(topics,)!r}"
+                f"member {member.member_id} subscribes to the string {topics!r}, expected a tuple of topic names, such as {(topics,)!r}"
             )
     return distinct
 
 
 @_once
 def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
-    """Return the partition count of every topic that exists with partitions and that some member subscribes to.
+    """Return the partition count of each topic that has partitions and a subscriber.
 
-    Order: as the members first name them.
+    Order: as the members first name the topics.
     """
     counts = {}
     for name in dict.fromkeys(chain.from_iterable(distinct_subscriptions(problem.members))):
@@ -120,13 +120,13 @@ def existing_partition_counts(problem: GroupProblem) -> dict[str, int]:
 
 @_once
 def subscribers_of(problem: GroupProblem) -> dict[frozenset[str], list[str]]:
-    """Return the members grouped by the existing topics that they subscribe to, see ``owners_by_topics``."""
+    """Return the members by the existing topics that they subscribe to, see ``owners_by_topics``."""
     return owners_by_topics(subscriptions_of(problem), existing_partition_counts(problem))
 
 
 @_once
 def subscribed_topics(problem: GroupProblem) -> frozenset[str]:
-    """Return the topics, existing or not, to which some member subscribes."""
+    """Return the topics, existing or not, to which a member subscribes."""
     return frozenset().union(*set(subscriptions_of(problem).values()))
 
 
@@ -137,10 +137,10 @@ def layout_of(problem: GroupProblem) -> Layout:
 
 
 def owners_by_topics(subscriptions: Subscriptions, topics: Mapping[str, object]) -> dict[frozenset[str], list[str]]:
-    """Return the owners grouped by which of the given topics they subscribe to; those that subscribe to none are left out.
+    """Return the owners by the given topics that they subscribe to. Owners that subscribe to none of these are left out.
 
-    One group means equal subscriptions. Most groups have few distinct subscriptions, so a loop over topics and these groups is
-    far shorter than one over topics and members.
+    One entry means equal subscriptions. Most groups have few distinct subscriptions, so a loop over topics and these entries is far
+    shorter than one over topics and members.
     """
     by_subscription: dict[frozenset[str], list[str]] = {}
     for owner, subscribed in subscriptions.items():
@@ -153,7 +153,7 @@ def owners_by_topics(subscriptions: Subscriptions, topics: Mapping[str, object])
 
 
 def foreign_entries(held: Holdings, subscriptions: Subscriptions) -> Iterator[tuple[str, str]]:
-    """Yield the owners and topics of which they were given something without subscribing to them."""
+    """Yield (owner, topic) if an owner was given partitions of a topic to which it does not subscribe."""
     topics = frozenset(held.topics)
     covering = {subscribed for subscribed in set(subscriptions.values()) if subscribed >= topics}
     if all(subscriptions.get(owner) in covering for owner in held.owners):

@@ -1,7 +1,7 @@
-"""The judge of every assignment: valid, exclusive, complete, known members only, and as balanced as its strategy claims.
+"""The check of every assignment: valid, exclusive, complete, only known members, and as balanced as its strategy promises.
 
-Kafka's own check (``verifyValidityAndBalance`` of its tests) ignores partitions that nobody was given, and in production nothing
-checks at all. Here every assignment is judged, observed or computed, so that a broken one cannot be reported as a good one.
+Kafka's own check (``verifyValidityAndBalance`` of its tests) ignores partitions without an owner, and Kafka has no check in
+production. Evenkeel checks every assignment, observed or computed, so that a wrong one is not reported as good.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from assignors.java.ordering import java_order, sort_strings
 from assignors.model import AssignmentMapping, GroupProblem, TopicPartition
 
 CODES = ("unknown_member", "not_existing", "not_subscribed", "multiply_owned", "unassigned", "unbalanced")
-"""Every code that ``violations`` gives, in the order in which it gives them."""
+"""All codes of ``violations``, in the order of its result."""
 
 _EVEN_WITHIN_EACH_TOPIC = frozenset({"range", "server-range", "legacy-range"})
 _EVEN_WHEN_SUBSCRIPTIONS_ARE_EQUAL = frozenset({"roundrobin", "uniform", "legacy-roundrobin"})
@@ -32,28 +32,28 @@ _NOTHING_LEFT_TO_EVEN_OUT = frozenset({"sticky", "cooperative-sticky"})
 
 
 def violations(problem: GroupProblem, assignment: AssignmentMapping, strategy: str | None = None) -> tuple[str, ...]:
-    """Return what is wrong with an assignment, each entry a code and its place; an empty tuple when it is sound.
+    """Return the errors of an assignment, each a code with its place; an empty tuple if there are none.
 
     ========================== ==============================================================================================
-    ``unknown_member c9``      the owner is no member, nor a thread of one
-    ``not_existing t-7``       somebody was given a partition that does not exist
+    ``unknown_member c9``      the owner is neither a member nor a thread of one
+    ``not_existing t-7``       an owner was given a partition that does not exist
     ``not_subscribed t-0 c1``  ``c1`` was given a partition of a topic to which it does not subscribe
-    ``multiply_owned t-0``     the partition was given out more than once, to one owner or to several
-    ``unassigned t-0``         the partition exists, some member subscribes to its topic, and nobody was given it
-    ``unbalanced t``           with a strategy: it claims more balance than it kept among the subscribers of ``t``
+    ``multiply_owned t-0``     the partition was given more than once, to one owner or to several
+    ``unassigned t-0``         the partition exists, a member subscribes to its topic, and nobody was given it
+    ``unbalanced t``           with a strategy: the subscribers of ``t`` have less balance than it promises
     ========================== ==============================================================================================
 
-    What each strategy claims:
+    What each strategy promises:
 
-    * ``range``, ``server-range``, ``legacy-range``: within each topic its subscribers' counts differ by at most one.
-    * ``roundrobin``, ``uniform``, ``legacy-roundrobin``: where all that subscribe to anything existing subscribe to the same,
-      their loads differ by at most one. With different subscriptions they claim nothing.
+    * ``range``, ``server-range``, ``legacy-range``: within each topic the counts of its subscribers differ by at most one.
+    * ``roundrobin``, ``uniform``, ``legacy-roundrobin``: if all members with existing topics subscribe to the same ones, their
+      loads differ by at most one. With different subscriptions they promise nothing.
     * ``sticky``, ``cooperative-sticky`` (KIP-54): no partition could go to a subscriber that has at least two fewer.
-    * any other name claims nothing.
+    * any other name: nothing.
 
-    A partition that ``cooperative-sticky`` or Kafka Streams' ``stream`` withholds is not unassigned, and whatever the withheld
-    partitions can still even out is not unbalanced. An owner of any kind is an owner: a partition given to a stranger is not
-    unassigned as well.
+    A partition that ``cooperative-sticky`` or Kafka Streams' ``stream`` withholds is not unassigned, and what the withheld
+    partitions can still even out is not unbalanced. Any owner counts: a partition of an unknown member is not also
+    unassigned.
 
     Order: by code as in ``CODES``, then by owner, topic and partition in Java's order.
     Complexity: linear in members, subscriptions, claims and partitions.
@@ -92,10 +92,10 @@ def violations(problem: GroupProblem, assignment: AssignmentMapping, strategy: s
 
 
 def withheld_partitions(problem: GroupProblem, assignment: AssignmentMapping) -> frozenset[TopicPartition]:
-    """Return the partitions that a cooperative result keeps back: claimed by a member, given to nobody, although they could be.
+    """Return the partitions that a cooperative result withholds: claimed by a member and given to nobody, although they could be.
 
-    A partition can be given when it exists and some member subscribes to its topic. The claimant gives it up when it sees the
-    result, and the next rebalance hands it over (KIP-429). The result means something for cooperative assignors only.
+    A partition can be given if it exists and a member subscribes to its topic. The claimant gives it up when it gets the result,
+    and the next rebalance hands it over (KIP-429). Only results of cooperative assignors have withheld partitions.
 
     >>> from assignors.model import Member, Topic
     >>> claims = Member("a", ("t",), owned=(("t", 0), ("t", 1)))
@@ -110,14 +110,14 @@ def withheld_partitions(problem: GroupProblem, assignment: AssignmentMapping) ->
 
 
 def _missing(problem: GroupProblem, owners: Owners) -> set[TopicPartition]:
-    """Return the partitions that exist, of topics to which some member subscribes, and that nobody was given."""
+    """Return the existing partitions of subscribed topics that nobody was given."""
     return set(owners.layout.partitions(owners.free_of(existing_partition_counts(problem))))
 
 
 def _unbalanced(
     strategy: str | None, subscriptions: Subscriptions, counts: Mapping[str, int], held: Holdings, withheld_count: int
 ) -> list[str]:
-    """Return the topics among whose subscribers the strategy did not keep its claim, in Java's order."""
+    """Return the topics whose subscribers have less balance than the strategy promises, in Java's order."""
     subscribers = owners_by_topics(subscriptions, counts)
     if strategy in _EVEN_WITHIN_EACH_TOPIC:
         uneven = [topic for topic, skew in topic_skews(subscribers, held).items() if skew > 1]
@@ -129,10 +129,10 @@ def _unbalanced(
 
 
 def _uneven_loads(subscribers: Mapping[frozenset[str], list[str]], held: Holdings, withheld_count: int) -> list[str]:
-    """Return the topics with a partition whose owner has at least two more than some subscriber, withheld partitions considered.
+    """Return the topics with a partition whose owner has at least two more than another subscriber, withheld partitions considered.
 
-    Withheld partitions will go to somebody, so a topic counts only if all of them together could not lift its subscribers to one
-    below the most loaded owner. For equal subscriptions that is exact; for different ones it accuses nobody wrongly.
+    Withheld partitions will have an owner later. So a topic counts only if all of them together cannot lift its subscribers to one
+    below the most loaded owner. For equal subscriptions that is exact; for different ones it gives no false violation.
     """
     least: dict[str, int] = {}
     for topics, owners in subscribers.items():
@@ -152,7 +152,7 @@ def _uneven_loads(subscribers: Mapping[frozenset[str], list[str]], held: Holding
 
 
 def _shortfall(topic: str, level: int, subscribers: Mapping[frozenset[str], list[str]], held: Holdings) -> int:
-    """Return how many partitions it takes to lift every subscriber of the topic to the level."""
+    """Return how many partitions are needed to lift every subscriber of the topic to the level."""
     loads = (held.load(owner) for topics, owners in subscribers.items() if topic in topics for owner in owners)
     return sum(max(0, level - load) for load in loads)
 

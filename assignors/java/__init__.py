@@ -1,1 +1,1 @@
-"""How a JVM hashes and orders, where an assignor's answer depends on it."""
+"""How a JVM hashes and orders, as far as assignments depend on it."""

@@ -1,4 +1,4 @@
-"""What is kept from call to call: the groups of a cluster read the same topics, and most generations resemble the one before."""
+"""Results kept between calls: the groups of a cluster read the same topics, and most generations resemble the one before."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _MOST_PARTITIONS = 1 << 20  # some 70 MB, and only where a cluster has as many
 
 
 class BoundedCache(Generic[Key, Value]):
-    """A dictionary of bounded weight: when it would hold too much, it forgets everything first."""
+    """A dictionary of limited weight. If a new value would exceed the limit, all others are removed first."""
 
     __slots__ = ("_known", "_most", "_weight", "find")
 
     def __init__(self, most: int) -> None:
-        """Make an empty memory.
+        """Make an empty cache.
 
         Args:
-            most: the weight to be held at most; a single heavier value is held alone.
+            most: the largest total weight; a single heavier value is kept alone.
         """
         self._known: dict[Key, Value] = {}
         self._most = most
         self._weight = 0
         self.find = self._known.get
-        """Return the value of a key, None when it is not known."""
+        """Return the value of a key; None if it is not known."""
 
     def keep(self, key: Key, value: Value, weight: int) -> Value:
-        """Return the value, which is known from now on.
+        """Keep a value, and return it.
 
         >>> memory = BoundedCache(3)
         >>> memory.keep("a", "A", 2), memory.find("a"), memory.keep("b", "B", 2), memory.find("a")
@@ -45,16 +45,16 @@ class BoundedCache(Generic[Key, Value]):
         return value
 
 
-# One int for the same number of every topic: a third less memory, and marking a million claims takes half the time, because the
+# One int object per number, shared by all topics: a third less memory. And to mark a million claims takes half the time, because the
 # numbers stay in the processor's cache.
 _numbers: list[int] = []
 _partitions: BoundedCache[str, tuple[TopicPartition, ...]] = BoundedCache(_MOST_PARTITIONS)
 
 
 def partitions_of(topic: str, count: int) -> tuple[TopicPartition, ...]:
-    """Return the partitions of a topic, numbers ascending; every assignment shares these objects.
+    """Return the partitions of a topic, numbers ascending. All assignments share these objects.
 
-    Copying a reference takes a tenth of the time that making a tuple takes, so a second look at a topic is that much faster.
+    To copy a reference takes a tenth of the time of making a tuple, so the second use of a topic is that much faster.
 
     >>> partitions_of("t", 2)
     (('t', 0), ('t', 1))

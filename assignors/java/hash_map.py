@@ -1,12 +1,12 @@
-"""A replay of ``java.util.HashMap`` key by key, with tree bins, for keys that collide too often for the short rule.
+"""A simulation of ``java.util.HashMap`` key by key, with tree bins, for keys that collide too often for the short rule.
 
-``ordering`` sorts keys by bucket, which is exact until a bucket is about to hold nine keys. Names built to collide (``Aa`` and ``BB``
-have equal hashes) get there; then the JDK doubles a small table early and turns a bucket of a larger one into a red-black tree.
-Iteration goes on following the bucket's chain, and three things move keys in it: a tree's root always goes to the head, also after a
-removal, a new key is linked in behind its tree parent, and a split keeps the relative order.
+``ordering`` sorts keys by bucket, which is exact until a bucket would hold nine keys. Names that are built to collide (``Aa`` and ``BB``
+have equal hashes) reach that. Then the JDK doubles a small table early, and turns a bucket of a larger one into a red-black tree.
+Iteration still follows the chain of the bucket. Three rules change the chain: the root of a tree moves to the head, after a removal too;
+a new key is inserted after its tree parent; a split keeps the relative order.
 
-Source: ``java.util.HashMap`` of JDK 8 to 21. Differs from source: keys with equal hashes and no natural order (Java breaks such ties by
-identity) are not supported.
+Source: ``java.util.HashMap`` of JDK 8 to 21. Differs from source: keys with equal hashes and no natural order are not supported;
+Java orders those by identity.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Node(Generic[Key]):
 
 
 class _Tree(Generic[Key]):
-    """The tree of a tree bin; it has a node at least."""
+    """The tree of a tree bin; it has at least one node."""
 
     __slots__ = ("root",)
 
@@ -74,12 +74,12 @@ class _Tree(Generic[Key]):
             self._put_in_place_of(node, None)
 
     def is_small(self) -> bool:
-        """Return whether the JDK makes a plain chain of the tree at the next removal."""
+        """Return whether the JDK turns the tree into a plain chain at the next removal."""
         root = self.root
         return root.right is None or root.left is None or root.left.left is None
 
     def _swap_with_successor(self, node: _Node[Key], left: _Node[Key], right: _Node[Key]) -> None:
-        """Let a node and the next larger one change places and colours; the node has one child at most then."""
+        """Swap places and colours of a node and the next larger one. Then the node has at most one child."""
         successor = right
         while successor.left is not None:
             successor = successor.left
@@ -98,7 +98,7 @@ class _Tree(Generic[Key]):
             below.parent = node
 
     def _put_in_place_of(self, node: _Node[Key], other: _Node[Key] | None) -> None:
-        """Hang another node, or none, where a node hangs."""
+        """Put another node, or none, in the place of a node."""
         parent = node.parent
         if other is not None:
             other.parent = parent
@@ -111,7 +111,7 @@ class _Tree(Generic[Key]):
             self.root = other
 
     def _rebalance_without(self, node: _Node[Key]) -> None:
-        """Restore the red-black rules where a black node above this one, or this one itself, goes."""
+        """Restore the red-black rules after the removal of a black node above this one, or of this one."""
         while (parent := node.parent) is not None and not node.is_red:
             is_left = node is parent.left
             sibling = parent.right if is_left else parent.left
@@ -195,13 +195,13 @@ class _Bin(Generic[Key]):
         self._move_to_front(tree.root)
 
     def add_to_tree(self, tree: _Tree[Key], node: _Node[Key]) -> None:
-        """Link a new node in behind its tree parent, then move the root to the head."""
+        """Insert a new node after its tree parent, then move the root to the head."""
         parent = tree.insert(node)
         self.chain.insert(self.chain.index(parent) + 1, node)
         self._move_to_front(tree.root)
 
     def remove(self, node: _Node[Key]) -> None:
-        """Take a node out of the chain; a tree moves its root to the head, or is given up."""
+        """Remove a node from the chain; a tree moves its root to the head, or becomes a plain chain."""
         self.chain.remove(node)
         if self.tree is None:
             return
@@ -225,7 +225,7 @@ class HashMapSimulation(Generic[Key]):
         self._known: set[Key] = set()
 
     def put(self, key: Key, key_hash: int, order_of: Callable[[Key], Any]) -> None:
-        """Insert a key as ``put`` does: at the tail of its chain, growing afterwards."""
+        """Insert a key as ``put`` does: at the tail of its chain; the table grows afterwards."""
         if key in self._known:
             return
         self._add(key, key_hash, order_of, at_head=False)
@@ -234,7 +234,7 @@ class HashMapSimulation(Generic[Key]):
             self._double()
 
     def compute_if_absent(self, key: Key, key_hash: int, order_of: Callable[[Key], Any]) -> None:
-        """Insert a key as ``computeIfAbsent`` does: growing first, at the head of its chain."""
+        """Insert a key as ``computeIfAbsent`` does: the table grows first; the key goes to the head of its chain."""
         if 4 * len(self._known) > 3 * self._capacity:
             self._double()
         if key in self._known:
@@ -243,7 +243,7 @@ class HashMapSimulation(Generic[Key]):
         self._known.add(key)
 
     def remove(self, key: Key) -> None:
-        """Remove a key that is there; the table does not shrink."""
+        """Remove a key that the map has; the table does not shrink."""
         bucket, node = next((bucket, node) for bucket in self._bins.values() for node in bucket.chain if node.key == key)
         bucket.remove(node)
         self._known.remove(key)
@@ -286,7 +286,7 @@ class HashMapSimulation(Generic[Key]):
                 if bucket.tree is None or len(half) <= _UNTREEIFY_LENGTH:
                     continue
                 if len(half) == len(bucket.chain):
-                    bins[at].tree = bucket.tree  # the other half is empty: the JDK leaves the tree as it is
+                    bins[at].tree = bucket.tree  # the other half is empty: the JDK does not change the tree
                 else:
                     bins[at].treeify()
         self._bins = bins

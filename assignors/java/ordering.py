@@ -1,8 +1,8 @@
-"""Every order that Kafka's answer depends on: Java strings, Java hashes, ``java.util.HashMap`` iteration, members.
+"""All orders that Kafka's results depend on: Java strings, Java hashes, ``java.util.HashMap`` iteration, members.
 
-Kafka's assignors iterate hash maps, and the sticky ones let that order decide who keeps a partition. The order is no
-accident: it follows from the keys' hash codes, their insertion order and the largest size the map ever had. Nothing else in
-this project may sort strings or members by a rule of its own.
+Kafka's assignors iterate hash maps, and in the sticky ones that order decides who keeps a partition. The order is not
+random: it follows from the keys' hash codes, their insertion order and the largest size that the map ever had. No other
+module may sort strings or members by a rule of its own.
 
 Source: ``java.lang.String``, ``java.util.HashMap`` (JDK 8 to 21), ``org.apache.kafka.common.TopicPartition`` and ``Uuid``,
 ``AbstractPartitionAssignor.MemberInfo``.
@@ -34,7 +34,7 @@ _SIGN = 0x80000000
 
 
 def java_order(text: str) -> bytes:
-    """Return a sort key with the order of ``String.compareTo``, which compares UTF-16 units, then lengths.
+    """Return a sort key for the order of ``String.compareTo``, which compares UTF-16 units, then lengths.
 
     >>> "\\U0001F600" > "\\uFFFD", java_order("\\U0001F600") > java_order("\\uFFFD")
     (True, False)
@@ -43,9 +43,9 @@ def java_order(text: str) -> bytes:
 
 
 def order_key(texts: Collection[str]) -> Callable[[str], Any]:
-    """Return a function whose values order these strings as Java does; not comparable with another call's values.
+    """Return a function whose values order these strings as Java does. Values of different calls are not comparable.
 
-    Python orders by code point, which is the same as long as no string needs a surrogate pair.
+    Python orders by code point, which is the same unless a string needs a surrogate pair.
 
     >>> sorted({"b", "a", "B"}, key=order_key({"b", "a", "B"}))
     ['B', 'a', 'b']
@@ -64,7 +64,7 @@ def sort_strings(texts: Collection[str]) -> list[str]:
 
 
 def ranks(texts: Sequence[str]) -> list[int]:
-    """Return for each string its place in Java's order.
+    """Return the rank of each string in Java's order.
 
     >>> ranks(["b", "a", "c"])
     [1, 0, 2]
@@ -87,7 +87,7 @@ def sort_positions(texts: Sequence[str]) -> list[int]:
 
 
 def partition_order(topics: Collection[str]) -> Callable[[TopicPartition], Any] | None:
-    """Return a sort key that orders partitions of these topics by topic, then number; None when their natural order does."""
+    """Return a sort key that orders partitions of these topics by topic, then number; None if their natural order is the same."""
     key = order_key(topics)
     return None if key is str else lambda partition: (key(partition[0]), partition[1])
 
@@ -103,13 +103,13 @@ def string_hash(text: str) -> int:
 
 
 def coordinator_partition(group_id: str, partition_count: int) -> int:
-    """Return the partition of ``__consumer_offsets`` that holds the group, and so decides which broker coordinates it.
+    """Return the partition of ``__consumer_offsets`` that holds the group. Its leader is the coordinator of the group.
 
     Differs from Java's ``Math.abs``: Kafka's ``Utils.abs`` turns -2**31, the hash of ``polygenelubricants``, into 0.
 
     Args:
-        group_id: the group.
-        partition_count: partitions of the topic, ``offsets.topic.num.partitions`` when it was created (default 50).
+        group_id: the group id.
+        partition_count: partitions of the topic: ``offsets.topic.num.partitions`` at its creation, by default 50.
 
     >>> coordinator_partition("g1", 50), coordinator_partition("polygenelubricants", 50)
     (42, 0)
@@ -128,7 +128,7 @@ def topic_partition_hash(topic: str, partition: int) -> int:
 
 
 def uuid_order(text: str) -> tuple[int, int]:
-    """Return a sort key with the order of Kafka's ``Uuid.compareTo``: two signed 64-bit numbers, the higher half first.
+    """Return a sort key for the order of Kafka's ``Uuid.compareTo``: two signed 64-bit numbers, the higher half first.
 
     Args:
         text: Kafka's 22-character text form, URL-safe base64 without padding.
@@ -151,9 +151,9 @@ def uuid_hash(text: str) -> int:
 
 
 def member_order(member: Member) -> tuple[bool, bytes]:
-    """Return a sort key with the order of ``MemberInfo``: static members by instance id, then the others by member id.
+    """Return a sort key for the order of ``MemberInfo``: static members by instance id, then the others by member id.
 
-    Range and round robin use it; the sticky assignors go by member id alone.
+    Range and round robin use it; the sticky assignors order by member id alone.
 
     >>> members = [Member("a"), Member("c", group_instance_id="x"), Member("b", group_instance_id="y")]
     >>> [member.member_id for member in sorted(members, key=member_order)]
@@ -165,7 +165,7 @@ def member_order(member: Member) -> tuple[bool, bytes]:
 
 
 def table_capacity(largest_size: int, initial_capacity: int = DEFAULT_CAPACITY) -> int:
-    """Return the number of buckets of a map that once held ``largest_size`` keys: it doubles above three quarters.
+    """Return the number of buckets of a map that once held ``largest_size`` keys. It doubles when more than three quarters full.
 
     >>> [table_capacity(size) for size in (0, 12, 13, 24, 25)]
     [16, 16, 32, 32, 64]
@@ -188,7 +188,7 @@ def bucket(key_hash: int, capacity: int) -> int:
 def hash_map_order(
     keys: Iterable[Key],
     hash_of: Callable[[Key], int] = string_hash,
-    order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]  # other keys than strings come with their own
+    order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]  # keys that are not strings need their own
     *,
     largest_size: int = 0,
     initial_capacity: int = DEFAULT_CAPACITY,
@@ -199,18 +199,18 @@ def hash_map_order(
     Worked example: ``consumer1``, ``consumer2``, ``consumer3`` fall into buckets 12, 11, 10, so iteration starts with
     ``consumer3``.
 
-    Order: buckets ascending, within a bucket by insertion. A bucket that reaches nine keys changes the rules (the table
-    doubles early or the bucket becomes a tree); then the insertions are replayed one by one.
+    Order: buckets ascending, within a bucket by insertion. If a bucket reaches nine keys, other rules apply (the table
+    doubles early, or the bucket becomes a tree); then the insertions are simulated one by one.
 
-    Complexity: O(n log n) with a C sort; no step per key in Python beyond the hash.
+    Complexity: O(n log n) with a sort in C; in Python only the hash of each key.
 
     Args:
-        keys: in insertion order; a repeated key keeps its first place.
+        keys: in insertion order; a repeated key keeps its first position.
         hash_of: a key's Java hash code.
         order_of: a key's ``compareTo`` as a sort key, used in tree bins only.
-        largest_size: the most keys the map ever held, when that is more than now: tables never shrink.
+        largest_size: the most keys that the map ever held, if more than now: tables never shrink.
         initial_capacity: the number of buckets before the first insertion.
-        copies: how many more maps of the same kind are filled one from the other; that changes the order within trees only.
+        copies: number of further maps, each filled from the one before; they change the order within trees only.
 
     >>> hash_map_order(["consumer1", "consumer2", "consumer3"])
     ['consumer3', 'consumer2', 'consumer1']
@@ -231,30 +231,30 @@ def hash_map_order(
 
 
 def string_map_order(keys: tuple[str, ...]) -> tuple[Sequence[int], bool]:
-    """Return the iteration order of a default ``HashMap`` of strings, and whether a map filled in that order keeps it.
+    """Return the iteration order of a default ``HashMap`` of strings, and whether a map filled in that order has the same order.
 
-    It does unless a bucket ever held nine keys: then the JDK builds a tree, and keys leave a tree in another order every time.
+    It has, unless a bucket ever held nine keys: then the JDK builds a tree, and each copy of a tree has another order.
 
     Args:
         keys: distinct, in insertion order.
 
     Returns:
-        The keys' positions in iteration order, and the answer.
+        The positions of the keys in iteration order, and whether a copy has the same order.
 
     >>> string_map_order(("consumer1", "consumer2", "consumer3"))
     (b'\\x02\\x01\\x00', True)
     """
     if len(keys) <= _MOST_WITHOUT_GROWTH:
-        # Most groups are that small: remembering them costs more than it saves, a byte has all that their table asks of a hash, and bytes
+        # Most groups are that small. To cache them costs more than it saves. A byte has all that their table needs of a hash, and bytes
         # of bucket and position sort faster than positions by bucket.
         placed = sorted(map(or_, hash_low_bytes(keys).translate(_BUCKETS), range(len(keys))))
-        # Where nine keys share a bucket, the ninth and the ninth from the end are among them.
+        # If nine keys share a bucket, the ninth and the ninth from the end are among them.
         if len(keys) < TREEIFY_LENGTH or (placed[TREEIFY_LENGTH - 1] ^ placed[-TREEIFY_LENGTH]) >= DEFAULT_CAPACITY:
             return bytes(placed).translate(_POSITIONS), True
     return _grown_map_order(keys)
 
 
-@lru_cache(maxsize=256)  # every strategy asks for the same members, and most generations have them too
+@lru_cache(maxsize=256)  # all strategies, and most generations, have the same members
 def _grown_map_order(keys: tuple[str, ...]) -> tuple[tuple[int, ...], bool]:
     capacity = table_capacity(len(keys))
     spreads = [value ^ ((value & _MASK) >> 16) for value in string_hashes(keys)]
@@ -271,20 +271,20 @@ def _grown_map_order(keys: tuple[str, ...]) -> tuple[tuple[int, ...], bool]:
 def computed_hash_map_order(
     calls: Iterable[Key],
     hash_of: Callable[[Key], int] = string_hash,
-    order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]  # other keys than strings come with their own
+    order_of: Callable[[Key], Any] = java_order,  # type: ignore[assignment]  # keys that are not strings need their own
     *,
     puts: Iterable[Key] = (),
 ) -> list[Key]:
     """Return the distinct keys in the iteration order of a default ``HashMap`` filled by ``computeIfAbsent``, then by ``put``.
 
     Order: buckets ascending, within a bucket the newest key first. The table grows at the *entry* of a call, one call later than
-    ``put`` would, and a call for a key that is already there can be that call: hence the argument is all calls, repeats included.
+    with ``put``. A call for a present key can be that call, so the argument has all calls, repeats included.
 
     Args:
         calls: the keys of ``computeIfAbsent``.
         hash_of: a key's Java hash code.
         order_of: a key's ``compareTo`` as a sort key, used in tree bins only.
-        puts: the keys of ``put``; those that are there already are not put again.
+        puts: the keys of ``put``; keys that the map already has are not put again.
 
     >>> computed_hash_map_order(["Aa", "BB", "Aa"]), hash_map_order(["Aa", "BB", "Aa"])
     (['BB', 'Aa'], ['Aa', 'BB'])
@@ -295,7 +295,7 @@ def computed_hash_map_order(
     computed = list(dict.fromkeys(sequence))
     known = set(computed)
     put = [key for key in dict.fromkeys(puts) if key not in known]
-    # The size that the last call found on entry decides the capacity; where something is put, the size after it.
+    # The size at the entry of the last call decides the capacity; with a ``put``, the size after it.
     found = len(computed) - (1 if sequence and sequence.index(sequence[-1]) == len(sequence) - 1 else 0)
     capacity = table_capacity(len(computed) + len(put) if put else found)
     distinct = computed + put
@@ -307,14 +307,14 @@ def computed_hash_map_order(
         for key in put:
             simulation.put(key, hash_of(key), order_of)
         return simulation.keys()
-    # The newest computed key is first in its bucket, the newest one that was put is last.
+    # In a bucket the newest computed key is first, and the newest key of ``put`` is last.
     chained = computed[::-1] + put
     chained_spreads = spreads[: len(computed)][::-1] + spreads[len(computed) :]
     return [chained[position] for position in _by_bucket(chained_spreads, capacity)]
 
 
 def has_crowded_bucket(keys: Sequence[str]) -> bool:
-    """Return whether a default ``HashMap`` that is filled in this order may change the rules for some bucket, however it is filled.
+    """Return whether a default ``HashMap`` filled in this order, in any way, may have a bucket with nine keys or a tree.
 
     >>> has_crowded_bucket(["Aa", "BB"])
     False
@@ -327,7 +327,7 @@ def has_crowded_bucket(keys: Sequence[str]) -> bool:
 
 
 def filled_map(calls: Iterable[str], *puts: Iterable[str]) -> HashMapSimulation[str]:
-    """Return a default ``HashMap`` filled by ``computeIfAbsent``, then by ``put``, one sequence of keys after the other."""
+    """Return a default ``HashMap`` filled by ``computeIfAbsent``, then by ``put`` with one sequence of keys after the other."""
     simulation: HashMapSimulation[str] = HashMapSimulation(DEFAULT_CAPACITY)
     for key in calls:
         simulation.compute_if_absent(key, string_hash(key), java_order)
@@ -343,12 +343,12 @@ def put_all(simulation: HashMapSimulation[str], keys: Iterable[str]) -> None:
 
 
 def first_in_hash_set(topic: str, partitions: Iterable[int], largest_size: int) -> int:
-    """Return the partition that the iterator of a ``HashSet`` of one topic's partitions gives first.
+    """Return the first partition in the iteration of a ``HashSet`` of partitions of one topic.
 
     Args:
         topic: the topic of all partitions.
         partitions: the partition numbers in insertion order, at least one.
-        largest_size: the most elements the set ever held.
+        largest_size: the most elements that the set ever held.
 
     >>> first_in_hash_set("topic-7", range(100), 100), first_in_hash_set("topic-7", range(1000), 1000)
     (2, 770)
@@ -368,18 +368,18 @@ def _spreads(keys: Iterable[Key], hash_of: Callable[[Key], int]) -> list[int]:
 
 
 def _by_bucket(spreads: Sequence[int], capacity: int) -> list[int]:
-    """Return the positions by bucket, within a bucket as they come."""
+    """Return the positions by bucket, within a bucket in their order."""
     mask = capacity - 1
     return sorted(range(len(spreads)), key=[spread & mask for spread in spreads].__getitem__)
 
 
 def _reaches(spreads: list[int], length: int, capacity: int, initial_capacity: int) -> bool:
-    """Return whether any bucket holds ``length`` keys at any time while the table grows to ``capacity``."""
+    """Return whether a bucket ever holds ``length`` keys while the table grows to ``capacity``."""
     size = initial_capacity
     while len(spreads) >= length:
         mask = size - 1
         slots = [spread & mask for spread in islice(spreads, len(spreads) if size >= capacity else 3 * size // 4 + 1)]
-        # Where few keys share a bucket at all, counting can be spared.
+        # If few keys share a bucket, no count is needed.
         if len(slots) - len(set(slots)) >= length - 1 and max(Counter(slots).values()) >= length:
             return True
         if size >= capacity:

@@ -1,9 +1,8 @@
 """``java.lang.String.hashCode``, for many strings at a time.
 
 The hash is a polynomial in 31 whose coefficients are the UTF-16 units. A hundred thousand new member ids are most of the work on ten
-thousand small groups, so the strings of a call are laid side by side in one large int, and neighbouring lanes of it are folded into
-one another until each string has a lane of its own: a few operations in C for all, two to four times as fast as ``int(text, 31)``
-for each.
+thousand small groups. So the strings of a call are put side by side into one large int. Neighbouring lanes of it are then combined
+until each string has one lane. These are a few operations in C for all strings, two to four times as fast as ``int(text, 31)`` for each.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from dataclasses import dataclass
 
 from assignors.java.cache import BoundedCache
 
-_LEAST_WIDTH = 8  # units; a lane has to hold 32 bits in the end
+_LEAST_WIDTH = 8  # units; the last lanes have to hold 32 bits
 _TOGETHER = 256
-_LONGEST_TOGETHER = 256  # characters; one long string makes all of its batch wide, so then each goes by itself
+_LONGEST_TOGETHER = 256  # characters; one long string makes its whole batch wide, so it is hashed alone
 
 
 def string_hashes(texts: Sequence[str]) -> list[int]:
@@ -34,9 +33,9 @@ def string_hashes(texts: Sequence[str]) -> list[int]:
 
 
 def hash_low_bytes(texts: tuple[str, ...]) -> bytes:
-    """Return the lowest byte of each string's hash as a ``HashMap`` spreads it, ``h ^ (h >>> 16)``; meant for few strings.
+    """Return the lowest byte of each string's hash as a ``HashMap`` spreads it, ``h ^ (h >>> 16)``; for few strings.
 
-    It has the string's bucket in all small tables. One slice reads it out of all lanes.
+    The byte has the string's bucket in all small tables. One slice reads it from all lanes.
 
     >>> hash_low_bytes(("consumer1", "consumer2", "consumer3")).hex()
     '1c1b1a'
@@ -51,10 +50,10 @@ class _Plan:
 
     Attributes:
         template: puts ASCII strings into their lanes, with blanks in front.
-        foldings: width of a lane in bits, a mask for every other lane, and how many times its left neighbour a lane gets added.
-        lane_bytes: the width of a lane in the end, which is that of a string.
+        foldings: width of a lane in bits, a mask for every other lane, and the factor with which its left neighbour is added to a lane.
+        lane_bytes: the width of the last lanes, one per string.
         low_32_bits: a mask for the hashes.
-        hashes: the layout to read them with.
+        hashes: the struct layout that reads the hashes.
     """
 
     template: str
@@ -65,7 +64,7 @@ class _Plan:
 
 
 def _fold(texts: tuple[str, ...]) -> tuple[_Plan, int]:
-    """Return the plan for these strings, and an int whose lanes have their hashes as the lowest 32 bits."""
+    """Return the plan for these strings, and an int whose lanes have the hashes in their lowest 32 bits."""
     plan, units = _lay_out(texts)
     lanes = int.from_bytes(units, "big")
     for lane_bits, mask, factor in plan.foldings:
@@ -74,14 +73,14 @@ def _fold(texts: tuple[str, ...]) -> tuple[_Plan, int]:
 
 
 def _lay_out(texts: tuple[str, ...]) -> tuple[_Plan, bytes]:
-    """Return the plan for these strings, and their units in lanes of equal width: a zero in front changes no hash."""
+    """Return the plan for these strings, and their units in lanes of equal width. Leading zeros do not change a hash."""
     joined = "".join(texts)
     if not joined.isascii():
         encoded = [text.encode("utf-16-be", "surrogatepass") for text in texts]
         plan = _plan_for(16, max(map(len, encoded)) // 2, len(texts))
         return plan, b"".join([text.rjust(plan.lane_bytes, b"\0") for text in encoded])
     if texts and " " not in joined:
-        # Formatting all at once takes half the time of padding one by one, but pads with blanks. Mostly the first is as long as any.
+        # One format call takes half the time of padding each string, but it pads with blanks. Mostly the first string has the full width.
         plan = _plan_for(8, len(texts[0]), len(texts))
         padded = plan.template % texts
         if len(padded) == plan.hashes.size:
@@ -96,7 +95,7 @@ def _plan_for(unit_bits: int, longest: int, count: int) -> _Plan:
     return _plans.find((unit_bits, width, count)) or _plans.keep((unit_bits, width, count), _plan(unit_bits, width, count), width * count)
 
 
-# A plan is several times as large as the strings it is for.
+# A plan is several times as large as its strings.
 _plans: BoundedCache[tuple[int, int, int], _Plan] = BoundedCache(1 << 18)
 
 

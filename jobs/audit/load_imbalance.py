@@ -32,7 +32,7 @@ def _observed(rows: DataFrame) -> DataFrame:
 def held_topics(assignments: DataFrame, audits: DataFrame) -> DataFrame:
     """Return every topic of which a member has partitions in audited observed generations.
 
-    Rows: ``resumption.PARTITION_AT_KEY`` without partition, member_id, ``partitions`` (their numbers).
+    Rows: ``resume_offsets.PARTITION_AT_KEY`` without partition, member_id, ``partitions`` (their numbers).
     """
     given = _observed(assignments).join(_observed(audits).select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
     return given.select(*GENERATION_KEY, "observed_at", "member_id", F.inline("partitions"))
@@ -41,7 +41,7 @@ def held_topics(assignments: DataFrame, audits: DataFrame) -> DataFrame:
 def held_partitions(assignments: DataFrame, audits: DataFrame) -> DataFrame:
     """Return every partition that a member has in audited observed generations.
 
-    Rows: ``resumption.PARTITION_AT_KEY`` and member_id.
+    Rows: ``resume_offsets.PARTITION_AT_KEY`` and member_id.
     """
     topics = held_topics(assignments, audits)
     return topics.withColumn("partition", F.explode("partitions")).select(*resumption.PARTITION_AT_KEY, "member_id")
@@ -55,7 +55,7 @@ def with_weights(audits: DataFrame, answered: DataFrame) -> DataFrame:
 
     Args:
         audits: their own columns of these names are ignored.
-        answered: ``resumption.resolve_resume_offsets`` for ``held_partitions`` of these generations.
+        answered: ``resume_offsets.resolve_resume_offsets`` for ``held_partitions`` of these generations.
     """
     carried = [F.sum(F.col(name).cast("decimal(38,0)")).alias(name) for name in CARRIED]
     by_member = answered.groupBy(*GENERATION_KEY, "member_id").agg(*carried, F.max("end_from").alias("end_from"))

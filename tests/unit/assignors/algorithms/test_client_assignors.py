@@ -78,5 +78,5 @@ def test_a_text_as_subscription_is_refused(strategy: str, topic: str) -> None:
         {topic: Topic(3, topic_id="AAAAAAAAAAEAAAAAAAAAAg")},
         (Member("c0", topic), Member("c1", topic)),  # type: ignore[arg-type]
     )
-    with pytest.raises(MalformedProblemError, match=rf"member c0 subscribes to the text '{topic}', expected a tuple .* \('{topic}',\)"):
+    with pytest.raises(MalformedProblemError, match=rf"member c0 subscribes to the string '{topic}', expected a tuple .* \('{topic}',\)"):
         assign(strategy, problem)

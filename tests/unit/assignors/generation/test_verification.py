@@ -76,7 +76,7 @@ def test_violations_are_in_a_fixed_order() -> None:
 
 def test_a_text_as_subscription_is_refused_with_the_member_that_has_it() -> None:
     problem = GroupProblem({"t": Topic(1)}, (Member("sound", ("t",)), Member("faulty", "t")))  # type: ignore[arg-type]
-    with pytest.raises(MalformedProblemError, match=r"^member faulty subscribes to the text 't', expected a tuple of topic names"):
+    with pytest.raises(MalformedProblemError, match=r"^member faulty subscribes to the string 't', expected a tuple of topic names"):
         violations(problem, {"sound": (("t", 0),)})
 
 
@@ -93,7 +93,7 @@ def test_faults_are_those_of_the_definition(data: st.DataObject) -> None:
     assignment = data.draw(broken_assignments(problem))
     members = {member.member_id: member for member in problem.members}
     existing = {(name, number) for name, topic in problem.topics.items() for number in range(topic.partition_count or 0)}
-    copies = Counter(place for held in assignment.values() for place in held)
+    copies = Counter(partition for held in assignment.values() for partition in held)
     expected = {f"unknown_member {owner}" for owner in assignment if owner not in members}
     expected |= {f"not_existing {topic}-{number}" for topic, number in copies if (topic, number) not in existing}
     expected |= {
@@ -118,7 +118,7 @@ def test_faults_are_those_of_the_definition(data: st.DataObject) -> None:
 def test_withheld_partitions_are_no_fault_of_the_cooperative_assignor_alone(data: st.DataObject) -> None:
     problem = data.draw(problems())
     assignment = data.draw(sound_assignments(problem, is_complete=False))
-    claimed = {place for member in problem.members for place in member.owned}
+    claimed = {partition for member in problem.members for partition in member.owned}
     unassigned = {entry for entry in violations(problem, assignment) if entry.startswith("unassigned ")}
     excused = {entry for entry in unassigned if entry in {f"unassigned {topic}-{number}" for topic, number in claimed}}
     cooperative = {entry for entry in violations(problem, assignment, "cooperative-sticky") if entry.startswith("unassigned ")}
@@ -184,8 +184,8 @@ def test_withheld_partitions_may_still_even_out_what_is_uneven(data: st.DataObje
     can_settle = False
     for owners in product(*takers):
         settled = {member_id: list(held) for member_id, held in assignment.items()}
-        for place, owner in zip(withheld, owners, strict=True):
-            settled[owner].append(place)
+        for partition, owner in zip(withheld, owners, strict=True):
+            settled[owner].append(partition)
         can_settle = can_settle or not uneven(problem, settled)
     is_accused = any(entry.startswith("unbalanced ") for entry in violations(problem, assignment, "cooperative-sticky"))
     if can_settle:
