@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Starts one Evenkeel command through spark-submit; `./spark-submit.sh --help` says how.
+# Starts one Evenkeel command through spark-submit; see `./spark-submit.sh --help`.
 #
-# Only what must be shell is here: it finds the checkout that it is part of and a Python that fits, and becomes jobs/launcher.
-# Written for bash 3.2 and no tools beyond POSIX's, as on a Mac.
+# It finds its own checkout and a suitable Python, and starts jobs/launcher, which does the rest.
+# It needs only bash 3.2 and the tools of POSIX, as on a Mac.
 set -Eeuo pipefail
-# Whatever fails before Spark starts is a matter of the environment, which has exit code 2.
+# A failure before Spark starts is a failure of the environment, with exit code 2.
 trap 'exit 2' ERR
 
 # Prints the usage: the docstring at the head of the launcher. Needs no Python.
@@ -13,10 +13,10 @@ usage() {
   while IFS= read -r line && [[ $line != '"""' ]]; do printf '%s\n' "${line#'"""'}"; done <"$root/jobs/launcher/__init__.py"
 }
 
-# Sets python to the one of .venv, else to the first one on PATH that fits.
+# Sets python to the one of .venv, else to the first suitable one on PATH.
 find_python() {
   local candidate made_with found=''
-  # The interpreter that .venv was made with is known to fit. A system upgrade puts another one behind the same link.
+  # The interpreter that made .venv is suitable. After a system upgrade the same link may lead to another interpreter.
   if [[ -r $root/.venv/complete ]]; then
     python=$root/.venv/bin/python
     IFS= read -r made_with <"$root/.venv/complete" || made_with=''
@@ -27,7 +27,7 @@ find_python() {
     "$python" -I -S -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 15))' 2>/dev/null && return
     found=${found:-"$python is $("$python" --version 2>&1 || true)"}
   done
-  printf 'evenkeel: no fitting Python on PATH (%s); %s\n' "${found:-there is no python3}" \
+  printf 'evenkeel: no suitable Python on PATH (%s); %s\n' "${found:-there is no python3}" \
     'Evenkeel runs on Python 3.10 to 3.14: install one, or put it on PATH' >&2
   exit 2
 }
@@ -49,9 +49,9 @@ case ${1-} in
       exit 2
     fi
     find_python
-    # Isolated and without site-packages, since only the standard library is used: that starts fastest, and no setting of the caller's
-    # can harm it. Imported, so that Python keeps its compiled form; from the end of the path, so that no file of jobs/ hides a library.
-    # Arguments are UTF-8, whatever the locale is. Python may set LC_CTYPE while it starts, so the launcher gets the caller's own.
+    # Isolated and without site-packages, since the launcher uses only the standard library: that starts fastest, and the caller's
+    # settings cannot harm it. Imported, so that Python stores its compiled form; at the end of the path, so that no file of jobs/ hides a
+    # library. Arguments are UTF-8 in every locale. Python may set LC_CTYPE when it starts, so the launcher gets the caller's own.
     exec "$python" -I -S -X utf8 -c 'import sys; sys.path.append(sys.argv[1]); import launcher; sys.exit(launcher.main(sys.argv[2:]))' \
       "$root/jobs" "$python" "${LC_CTYPE-}" "$@"
     ;;

@@ -1,42 +1,42 @@
 """Usage: ./spark-submit.sh [SPARK OPTIONS] COMMAND [OPTIONS]
 
-Computes and audits Kafka consumer-group assignments. Commands (COMMAND --help tells its options):
-  run        land, assign, audit and report in one go; without options on a recorded capture, into ./warehouse
-  collect    a live Kafka cluster -> captures that land takes; needs no Java
+Computes and audits Kafka consumer-group assignments. Commands (COMMAND --help lists its options):
+  run        land, assign, audit and report in one session; without options it reads a recorded capture into ./warehouse
+  collect    a live Kafka cluster -> captures for land; needs no Java
   land       captures -> snapshots of every group generation
-  assign     snapshots -> what each assignor gives to each member
+  assign     snapshots -> the partitions that each assignor gives to each member
   audit      assignments -> movements, imbalance, findings
   report     tables -> one HTML page and a summary
-  maintain   tables -> drops old months, merges small files, removes files that nobody can be reading
-  verify     tables -> what is wrong with their log, files and rows; changes nothing
+  maintain   tables -> removes old months, merges small files, removes files that no reader can use
+  verify     tables -> the damage in their log, files and rows; changes nothing
 
-Spark options go before the command and are passed on to spark-submit, for example:
+Spark options come before the command and are passed to spark-submit, for example:
   ./spark-submit.sh run
   ./spark-submit.sh --driver-memory 8g land --input captures/ --warehouse /data/audit
   ./spark-submit.sh --master yarn --packages org.example:extra:1.0 run --config conf/cluster.yaml
   ./spark-submit.sh --remote sc://host:15002 run --config conf/cluster.yaml
 
 Without SPARK_HOME the first call makes .venv (Python 3.10 to 3.14) and fetches Delta's jars; later calls work offline.
-With SPARK_HOME that installation is used (Spark 4.0 or 4.1) with PYSPARK_PYTHON, else python3. Java 17 or 21 is needed: JAVA_HOME,
-else java on PATH. A master that is not local gets conf/spark-defaults.conf over the cluster's own defaults, and nothing is
-installed; name Delta's jars there by --jars, else Spark resolves them. --remote uses a Spark Connect server, without Java here.
-docs/deploy-cluster.md tells of each. With a local master the bytes that a command reads decide between settings for a small and for a
-large run; EVENKEEL_PROFILE=small or large decides instead.
+With SPARK_HOME it uses that installation (Spark 4.0 or 4.1) with PYSPARK_PYTHON, else python3. It needs Java 17 or 21: JAVA_HOME,
+else java on PATH. On a cluster's master it adds conf/spark-defaults.conf to the cluster's own defaults and installs nothing; give
+Delta's jars with --jars, else Spark resolves them. --remote uses a Spark Connect server, without Java here. docs/deploy-cluster.md
+describes each. With a local master the bytes that a command reads decide between settings for a small and for a large run;
+EVENKEEL_PROFILE=small or large decides instead.
 
-  --setup [EXTRA...]   make .venv and fetch the jars, also for these extras of setup.cfg (test), and start nothing
+  --setup [EXTRA...]   make .venv, also with these extras of setup.cfg (test), and fetch the jars; start nothing
   --help               this text
 
 Exit codes: 0 done; 1 failed; 2 wrong usage, settings or environment; 3 another run holds the warehouse; 4 a gate failed.
 """
 
-# The docstring is the usage text, which spark-submit.sh prints where there is no Python. That script starts this package with any Python 3
-# and without site-packages, so it imports nothing but the standard library, and late what not every start needs. There its name is
-# launcher, elsewhere jobs.launcher, so its modules import each other by relative names. Records are named tuples, since dataclasses alone
-# would cost a start 15 ms more.
+# The docstring is the usage text; spark-submit.sh prints it even without Python. That script starts this package with any Python 3 and
+# without site-packages. So the package imports only the standard library, and imports late what not every start needs. Its name is
+# launcher there and jobs.launcher elsewhere, so its modules use relative imports. Records are named tuples, since importing dataclasses
+# would add 15 ms to each start.
 #
-# With a local master a checkout looks after itself: Python packages in .venv, Delta's jars in .evenkeel, both made by the first call and
-# only checked, without starting a process, by later ones. With SPARK_HOME or a cluster's master the installation belongs to somebody
-# else: it is used as it is.
+# With a local master a checkout needs no installation: the first call makes Python packages in .venv and Delta's jars in .evenkeel, and
+# later calls only check them, without starting a process. With SPARK_HOME or a cluster's master the installation belongs to another
+# owner and is never changed.
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from .workload import find_workload
 
 
 def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
-    """Make what a call needs and return what it becomes; None when nothing is to be started."""
+    """Make what a call needs; return the program to start, None for none."""
     root, environ = setup.root, setup.environ
     if way in ("local", "cluster"):
         check_open_files(hard_limit_of_open_files())
@@ -106,12 +106,12 @@ def prepare(line: CommandLine, way: str, setup: Setup) -> Start | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Become what the call asks for, or return an exit code.
+    """Replace this process by the program of the call, or return an exit code.
 
     Args:
         arguments: the Python that the script found, the caller's LC_CTYPE, and the caller's arguments.
     """
-    # Ctrl-C ends the launcher as it ends a shell, with what it has started.
+    # Ctrl-C ends the launcher and the processes that it has started, as it does with a shell.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     python, locale, *words = arguments
@@ -143,5 +143,5 @@ def main(arguments: Sequence[str]) -> int:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             say(f"no space left on the disk of {root}; free some (about 2 GB), then call again")
         else:
-            say(f"cannot go on: {error.filename or root}: {error.strerror}")
+            say(f"cannot continue: {error.filename or root}: {error.strerror}")
     return EXIT_CODE

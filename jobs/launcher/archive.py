@@ -1,4 +1,4 @@
-"""The zip of our packages, which is what a cluster gets."""
+"""The zip of Evenkeel's packages for a cluster."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator, Mapping
 from .messages import unwritable
 
 ZIP_SOURCES = {"jobs": "jobs", "schemas": "schemas", "assignors": "assignors", "jobs/conf": "conf", "setup.cfg": "setup.cfg"}
-"""What a cluster imports, and setup.cfg, which has the version: the name of a folder or file in the zip, and its path in the checkout."""
+"""The code for a cluster, and setup.cfg, which has the version: name of a folder or file in the zip -> its path in the checkout."""
 
 
 def zip_path(root: str) -> str:
-    """Return where a checkout keeps the zip for clusters."""
+    """Return the path of a checkout's zip for clusters."""
     return f"{root}/.evenkeel/evenkeel.zip"
 
 
 def write_zip(target: str, sources: Mapping[str, str]) -> None:
-    """Write a zip of source files. The same sources make the same bytes: one order, one date for all.
+    """Write a zip of source files. The same sources give the same bytes: a fixed order and one date for all.
 
     Args:
         target: the path of the zip.
-        sources: by the name that a folder or file has in the zip, where it is.
+        sources: name of a folder or file in the zip -> its path.
     """
     import zipfile
 
@@ -34,7 +34,7 @@ def write_zip(target: str, sources: Mapping[str, str]) -> None:
 
 
 def _sources(source: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each folder of sources, with the paths of its files; a file alone with itself."""
+    """Yield each folder of sources with the paths of its files; for a single file, the file with itself."""
     if os.path.isfile(source):
         yield source, [source]
     for parent, folders, names in os.walk(source):
@@ -43,7 +43,7 @@ def _sources(source: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def update_zip(root: str) -> None:
-    """Write a checkout's zip anew when a source is newer, or its folder, from which another may have gone."""
+    """Write a checkout's zip again if a source is newer, or a folder, from which a source may have been removed."""
     target = zip_path(root)
     sources = {name: f"{root}/{source}" for name, source in ZIP_SOURCES.items()}
     paths = (path for source in sources.values() for parent, files in _sources(source) for path in (parent, *files))
@@ -56,8 +56,8 @@ def update_zip(root: str) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         open(part, "wb").close()
     except OSError as error:
-        raise unwritable(error, root, "where evenkeel.zip for the cluster is kept; make it writable") from None
-    # Made under another name and dated before the first file is read: neither a concurrent call nor a later edit can be missed.
+        raise unwritable(error, root, "the folder of evenkeel.zip for the cluster; make it writable") from None
+    # Made under another name, with a date before the first file is read, so that no concurrent call and no later edit is missed.
     started = os.stat(part).st_mtime_ns
     write_zip(part, sources)
     os.utime(part, ns=(started, started))

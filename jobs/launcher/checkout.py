@@ -1,4 +1,4 @@
-"""What a checkout's files and the programs that it calls say, as data; and what Ivy is told."""
+"""Parsed files of a checkout, parsed output of the programs it calls, and the input of Ivy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Jar(NamedTuple):
 
 
 def java_version(text: str) -> str:
-    """Return the version in a JDK's file ``release``, or in what ``java -version`` prints; empty when there is none.
+    """Return the version in a JDK's file ``release``, or in the output of ``java -version``; empty if there is none.
 
     >>> java_version('IMPLEMENTOR="Any"\\nJAVA_VERSION="17.0.9"'), java_version('openjdk version "21-ea" 2023-09-19')
     ('17.0.9', '21-ea')
@@ -91,7 +91,7 @@ def select_packages(lock: Mapping[str, tuple[str, ...]], sections: Iterable[str]
 
 
 def requirements(setup_cfg: str, extras: Sequence[str]) -> tuple[str, ...]:
-    """Return the dependencies and those of these extras in setup.cfg, as they stand there.
+    """Return the dependencies in setup.cfg and those of these extras, unchanged.
 
     Raises:
         Refusal: setup.cfg has no such extra.
@@ -109,12 +109,12 @@ def requirements(setup_cfg: str, extras: Sequence[str]) -> tuple[str, ...]:
 
 
 def explain_failure(output: str, remedy: str, is_disk_full: bool = False) -> str:
-    """Return cause and remedy of a failed program from what it printed.
+    """Return cause and remedy of a failed program from its output.
 
     Args:
         output: everything that it printed.
-        remedy: what to do about any cause but those that have a remedy of their own.
-        is_disk_full: nothing can be written, so that the program may have lost its message.
+        remedy: what to do about any cause that has no remedy of its own.
+        is_disk_full: nothing can be written, so that the program's message may be lost.
     """
     import re
 
@@ -139,7 +139,7 @@ def explain_failure(output: str, remedy: str, is_disk_full: bool = False) -> str
 
 
 def ivy_module(jars: Iterable[Jar]) -> str:
-    """Return the ivy.xml that names these jars, without what their poms depend on."""
+    """Return the ivy.xml that names these jars, without the dependencies in their poms."""
     parts = [jar.coordinate.split(":") for jar in jars]
     dependencies = "".join(
         f'<dependency org="{group}" name="{name}" rev="{revision}" transitive="false"/>' for group, name, revision in parts
@@ -151,7 +151,7 @@ def ivy_module(jars: Iterable[Jar]) -> str:
 
 
 def ivy_settings(repository: str) -> str:
-    """Return the settings that have Ivy ask this repository, Maven Central when it is empty."""
+    """Return the settings that make Ivy use this repository; Maven Central if it is empty."""
     from xml.sax.saxutils import quoteattr
 
     root = f" root={quoteattr(repository)}" if repository else ""

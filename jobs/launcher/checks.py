@@ -1,4 +1,4 @@
-"""Whether a call can go on: its arguments, and the Python, the Java and the Spark that are there."""
+"""Checks before a call continues: its arguments, and the installed Python, Java and Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .messages import Refusal
 from .start import Start
 
 OPEN_FILES = 1024
-"""What Spark needs with some reserve: a run on two cores had 368 files open, most of them jars."""
+"""Open files that Spark needs, with some reserve: a run on two cores had 368 open, most of them jars."""
 CHECK_PACKAGES = """
 import sys
 sys.path[:] = [path for path in sys.path if path]  # an empty one is the current folder
@@ -30,23 +30,23 @@ if missing:
 
 
 def check_words(words: Iterable[str]) -> None:
-    """Raise a Refusal unless every argument is UTF-8: of other bytes Java makes question marks, which may end in a key."""
+    """Raise a Refusal unless every argument is UTF-8: Java turns other bytes into question marks, which could get into a key."""
     for word in words:
         if not _is_utf8(word):
             found = word.encode("utf-8", "surrogateescape")
-            raise Refusal(f"the argument {found!r} is not UTF-8; write it in UTF-8, and rename a file whose name is not")
+            raise Refusal(f"the argument {found!r} is not UTF-8; write it in UTF-8; if it is a file name, rename the file")
 
 
 def check_for_java(start: Start, locale: str | None) -> None:
-    """Raise a Refusal if Java would change an argument: no locale of UTF-8 is installed, or the name of a folder is not UTF-8."""
+    """Raise a Refusal if Java would change an argument: no UTF-8 locale is installed, or a folder name is not UTF-8."""
     for part in (part for word in start.argv for part in word.split(",")):
         if not part.isascii() and (locale is None or not _is_utf8(part)):
             found = part.encode("utf-8", "surrogateescape")
             if locale is None:
-                cause = f"no locale of UTF-8 is installed ({', '.join(UTF8_LOCALES)}); install one, or use a name in ASCII"
+                cause = f"no UTF-8 locale is installed ({', '.join(UTF8_LOCALES)}); install one, or use a name in ASCII"
             else:
                 cause = "it is not UTF-8; rename it"
-            raise Refusal(f"Java cannot be given {found!r}: {cause}")
+            raise Refusal(f"Java cannot read {found!r}: {cause}")
 
 
 def _is_utf8(text: str) -> bool:
@@ -72,17 +72,17 @@ def current_folder() -> str:
 
 
 def check_open_files(limit: int) -> None:
-    """Raise a Refusal where fewer files may be open than Spark needs: it would end with a trace, wherever it happens to be.
+    """Raise a Refusal if fewer files may be open than Spark needs: it would fail with a stack trace at any point of a run.
 
     Args:
-        limit: the hard limit, to which a JVM raises its own; -1 for none.
+        limit: the hard limit, to which a JVM raises its soft limit; -1 for none.
     """
     if 0 <= limit < OPEN_FILES:
         raise Refusal(f"at most {limit} files may be open (ulimit -Hn), Spark needs {OPEN_FILES}; raise the limit in this shell or service")
 
 
 def hard_limit_of_open_files() -> int:
-    """Return how many files a process may have open if it asks for as many as it can; -1 for any number."""
+    """Return the largest number of open files that a process may ask for; -1 for no limit."""
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -90,14 +90,14 @@ def hard_limit_of_open_files() -> int:
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the path of a program as a shell finds it."""
+    """Return the path of a program, found as a shell does."""
     folders = [""] if "/" in name else environ.get("PATH", os.defpath).split(":")
     paths = (os.path.join(folder, name) for folder in folders)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 
 
 def find_java(environ: Mapping[str, str]) -> str:
-    """Return the path of the Java to use. Java itself is asked for its version only if it has no file ``release``.
+    """Return the path of the Java to use. Starts Java to get its version only if there is no file ``release``.
 
     Raises:
         Refusal: there is none, or none that Spark 4 runs on.
@@ -133,10 +133,10 @@ def find_java(environ: Mapping[str, str]) -> str:
 
 
 def find_spark(home: str) -> Spark:
-    """Return the installation in a folder.
+    """Return the installation of Spark in a folder.
 
     Raises:
-        Refusal: there is none, or none that the jobs run on.
+        Refusal: there is none, or Evenkeel does not run on its version.
     """
     try:
         names = os.listdir(f"{home}/jars")
@@ -154,7 +154,7 @@ def find_spark(home: str) -> Spark:
 
 
 def check_packages(python: str, spark_home: str, wanted: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Raise a Refusal unless a Python fits and has these packages, of any version; pyspark itself comes from SPARK_HOME."""
+    """Raise a Refusal unless a Python has a supported version and these packages, of any version; pyspark comes from SPARK_HOME."""
     path = find_program(python, environ)
     if path is None:
         raise Refusal(f"no Python at {python}; set PYSPARK_PYTHON to a Python 3.10 to 3.14 that has Evenkeel's packages")

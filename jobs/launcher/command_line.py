@@ -1,4 +1,4 @@
-"""The arguments of a call: which are for Spark and which for the command, and how they pass the JVM unchanged."""
+"""The arguments of a call: which are for Spark and which for the command, and how they pass through the JVM unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from .messages import Refusal
 
 FLAGS = frozenset(("-v", "--verbose", "--version", "--supervise", "--load-spark-defaults", "--usage-error"))
-"""The options of spark-submit that take no value; every other one, known to the launcher or not, takes one."""
+"""The options of spark-submit without a value; every other one, known to the launcher or not, has a value."""
 OPTIONS = {
     "--master": "master",
     "--remote": "remote",
@@ -19,7 +19,7 @@ OPTIONS = {
 }
 """The options of spark-submit that the launcher needs to know, with their fields of CommandLine."""
 SETTINGS = {"spark.master": "master", "spark.remote": "remote", "spark.submit.deployMode": "deploy_mode"}
-"""The same by their names as settings, which ``--conf`` takes."""
+"""The same options by their names as settings of ``--conf``."""
 ALSO_PASSED_ON = ("master", "deploy_mode")
 """The fields of CommandLine that stay among Spark's options; the launcher adds the others itself."""
 ENCODED = "--encoded-arguments"
@@ -27,11 +27,11 @@ ENCODED = "--encoded-arguments"
 
 
 class CommandLine(NamedTuple):
-    """The arguments of a call; what was not given is empty.
+    """The arguments of a call; an argument that was not given is empty.
 
     ``spark_options`` are those for spark-submit, without the ones that the launcher merges with its own: ``remote``, ``jars``,
     ``packages`` and ``py_files``. ``command`` is the command with its options. ``setup_extras`` is None without ``--setup``. ``folder`` is
-    the one from which relative paths start.
+    the start of relative paths.
     """
 
     spark_options: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ def parse(arguments: Sequence[str]) -> CommandLine:
     (('--master', 'yarn'), 'a.jar', ('run', '--jars', 'b'))
 
     Raises:
-        Refusal: an option stands at the end, without its value.
+        Refusal: the last option lacks its value.
     """
     rest = list(arguments)
     options: list[str] = []
@@ -74,7 +74,7 @@ def parse(arguments: Sequence[str]) -> CommandLine:
         elif rest:
             value = rest.pop(0)
         else:
-            raise Refusal(f"{name} needs a value; ./spark-submit.sh --help tells the usage")
+            raise Refusal(f"{name} needs a value; ./spark-submit.sh --help shows the usage")
         if name in ("--conf", "-c"):
             setting, _, text = value.partition("=")
             field = SETTINGS.get(setting)
@@ -88,10 +88,10 @@ def parse(arguments: Sequence[str]) -> CommandLine:
 
 
 def encode_arguments(words: Sequence[str]) -> tuple[str, ...]:
-    """Return arguments that no locale of a JVM changes: as they are where they are plain, else encoded.
+    """Return arguments that no locale of a JVM changes: encoded, unless all are plain.
 
-    The JVM of spark-submit decodes its arguments by its locale and encodes them anew for the driver's Python. What is not in the locale
-    becomes a question mark, so a question mark of the caller's is encoded too: one that arrives as such was something else.
+    The JVM of spark-submit decodes its arguments by its locale and encodes them again for the driver's Python. A character that the locale
+    lacks becomes a question mark. So a question mark of the caller's is encoded too: one that arrives unencoded replaces another character.
 
     >>> encode_arguments(["land", "--cluster-id", "Zürich"])
     ('--encoded-arguments', 'land', '--cluster-id', 'Z%C3%BCrich')
@@ -102,28 +102,28 @@ def encode_arguments(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def decode_arguments(words: Sequence[str]) -> list[str]:
-    """Return what ``encode_arguments`` was given."""
+    """Return the arguments of ``encode_arguments``."""
     return [decode(word) for word in words[1:]] if words and words[0] == ENCODED else list(words)
 
 
 def encode(text: str) -> str:
-    """Return a text in masked ASCII."""
+    """Return a text in ASCII, with other characters as ``%`` and their bytes."""
     codes = text.encode("utf-8", "surrogateescape")
     return "".join(chr(code) if 32 <= code < 127 and code not in b"%?" else f"%{code:02X}" for code in codes)
 
 
 def decode(text: str) -> str:
-    """Return what ``encode`` was given."""
+    """Return the text of ``encode``."""
     from urllib.parse import unquote_to_bytes
 
     return unquote_to_bytes(text).decode("utf-8", "surrogateescape")
 
 
 def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
-    """Return how a call goes on: ``usage``, ``setup``, ``local``, ``cluster``, ``python`` (no Spark here) or ``remote`` (its client).
+    """Return the kind of a call: ``usage``, ``setup``, ``local``, ``cluster``, ``python`` (no Spark) or ``remote`` (a client of Spark).
 
     Raises:
-        Refusal: options of Spark are given to what runs without it.
+        Refusal: a call without Spark has options of Spark.
     """
     options = (*line.spark_options, line.jars, line.packages, line.py_files)
     if line.asks_usage:
@@ -134,7 +134,7 @@ def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
         return "usage"
     if line.command[:1] == ("collect",):
         if any(options) or line.remote:
-            raise Refusal("collect runs without Spark: take out the options before it")
+            raise Refusal("collect runs without Spark: remove the options before it")
         return "python"
     if line.master and not line.master.startswith("local") and not line.remote:
         return "cluster"
@@ -142,6 +142,6 @@ def choose_way(line: CommandLine, environ: Mapping[str, str]) -> str:
         return "python"
     if line.remote or (not line.master and environ.get("SPARK_REMOTE")):
         if any(options):
-            raise Refusal("--remote takes no other options of Spark: jars, packages and settings belong to the command line of the server")
+            raise Refusal("--remote takes no other options of Spark: jars, packages and settings belong on the command line of the server")
         return "remote"
     return "local"

@@ -1,4 +1,4 @@
-"""A call without the current folder and the locale that it was made in: its paths and its variables."""
+"""Paths and variables of a call, made independent of its current folder and locale."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ PATH_OPTIONS = {
     **dict.fromkeys(("--properties-file", "--keytab", "spark.kerberos.keytab", "spark.jars.ivy", "spark.jars.ivySettings"), ""),
     **dict.fromkeys(("spark.eventLog.dir", "spark.sql.warehouse.dir"), ""),
 }
-"""The options and settings of Spark whose values are paths of this machine, with what separates several."""
+"""The options and settings of Spark whose values are paths of this machine -> the separator of several paths."""
 PATH_VARIABLES = {
     **dict.fromkeys(("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_HOME", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "JAVA_HOME", "TMPDIR"), ""),
     **dict.fromkeys(("PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"), ""),
     "SPARK_LOCAL_DIRS": ",",
 }
-"""The variables whose values are paths, with what separates several."""
+"""The variables whose values are paths -> the separator of several paths."""
 SEARCH_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "SPARK_DIST_CLASSPATH")
 """The variables with folders that programs search for code; an empty one means the current folder."""
 IGNORED_VARIABLES = ("PYTHONHOME", "PYTHONINSPECT", "PYTHONSTARTUP")
-"""The variables that would keep the driver's Python from starting or from ending."""
+"""The variables that would stop the driver's Python from starting or from ending."""
 UTF8_LOCALES = ("C.UTF-8", "en_US.UTF-8")
-"""The locales to choose from where the caller's is not one of UTF-8."""
+"""The locales to choose from if the caller's is not UTF-8."""
 
 
 def resolve_paths(line: CommandLine, folder: str) -> CommandLine:
-    """Return a call whose Spark options do not depend on the current folder, with the folder itself for the command's own paths.
+    """Return a call whose Spark options do not depend on the current folder, and with the folder itself for the command's own paths.
 
     >>> resolve_paths(CommandLine(("--conf", "spark.files=c"), ("run", "d"), jars="a.jar,/b.jar"), "/here")[:2]
     (('--conf', 'spark.files=/here/c'), ('run', 'd'))
@@ -51,11 +51,11 @@ def resolve_paths(line: CommandLine, folder: str) -> CommandLine:
 
 
 def _resolved(value: str, separator: str | None, folder: str) -> str:
-    """Return paths, each from a folder if it is relative; a value without a separator, None, is no path."""
+    """Return paths, relative ones joined to a folder; with None as separator the value is not a path."""
     if separator is None:
         return value
     paths = value.split(separator) if separator else [value]
-    # What has a scheme is an address already; a list that colons separate has none.
+    # A value with a scheme is already an address; a list with colons as separators has no schemes.
     return separator.join(path if separator != ":" and _has_scheme(path) else os.path.join(folder, path) for path in paths if path)
 
 
@@ -65,12 +65,12 @@ def _has_scheme(path: str) -> bool:
 
 
 def codeset(name: str) -> str:
-    """Return the encoding of a locale by its name, empty if it is not installed; without a name, the encoding of the environment's."""
+    """Return the encoding of a locale, empty if it is not installed; for an empty name, that of the environment's locale."""
     import _locale
 
     before = _locale.setlocale(_locale.LC_ALL, None)
     try:
-        # All categories, as the JVM does: where a single one names a locale that is not installed, it takes "C" for all.
+        # All categories, as the JVM does: if one names a locale that is not installed, the JVM uses "C" for all.
         _locale.setlocale(_locale.LC_ALL, name)
         return _locale.nl_langinfo(_locale.CODESET)
     except _locale.Error:  # type: ignore[attr-defined]  # the stubs have it in locale alone, whose import takes milliseconds
@@ -85,7 +85,7 @@ def choose_locale(find_codeset: Callable[[str], str] = codeset) -> str | None:
 
 
 def clean_environment(environ: Mapping[str, str], folder: str, locale: str | None) -> dict[str, str]:
-    """Return the variables with which programs are started: UTF-8, and none that depends on the current folder.
+    """Return the variables for programs to start: with UTF-8, and independent of the current folder.
 
     Args:
         environ: the caller's.
@@ -96,7 +96,7 @@ def clean_environment(environ: Mapping[str, str], folder: str, locale: str | Non
     for name in PATH_VARIABLES.keys() & clean.keys():
         clean[name] = _resolved(clean[name], PATH_VARIABLES[name], folder)
     for name in SEARCH_VARIABLES:
-        # Without any folder it has to go: an empty PATH would mean the current folder once more.
+        # Without a folder the variable is removed: an empty PATH would mean the current folder again.
         paths = clean_search_path(clean.pop(name, ""), folder)
         if paths:
             clean[name] = paths
@@ -106,7 +106,7 @@ def clean_environment(environ: Mapping[str, str], folder: str, locale: str | Non
 
 
 def clean_search_path(text: str, folder: str) -> str:
-    """Return a list of folders without those that mean the current one, and the other relative ones from it.
+    """Return a list of folders without the current one, and with other relative folders joined to it.
 
     >>> clean_search_path(":lib:/opt:.", "/here")
     '/here/lib:/opt'

@@ -1,4 +1,4 @@
-"""What the first call makes, .venv and Delta's jars."""
+"""The first call makes .venv and fetches Delta's jars."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .checks import check_packages, find_spark, run
 from .messages import Refusal, say, unwritable
 
 DEFAULT_EXTRAS = ("spark", "quality", "report", "kafka")
-"""What .venv has beside the dependencies of every installation."""
+"""Extras in .venv, besides the dependencies of every installation."""
 PIP_OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes")
 PROGRESS_SECONDS = 60.0
 
 
 class PipCall(NamedTuple):
-    """One call of pip: the name of its requirements file, the lines in it, and the options that not every call has."""
+    """One call of pip: the name of its requirements file, its lines, and further options."""
 
     file_name: str
     lines: tuple[str, ...]
@@ -26,14 +26,14 @@ class PipCall(NamedTuple):
 
 
 class Setup:
-    """What the first call makes, .venv and Delta's jars; one process at a time makes them."""
+    """Makes .venv and fetches Delta's jars; one process at a time does so."""
 
     def __init__(self, root: str, python: str, environ: Mapping[str, str]) -> None:
         """Make nothing yet.
 
         Args:
             root: the checkout.
-            python: makes .venv, unless it is the one in it.
+            python: makes .venv, unless it is in .venv itself.
             environ: the caller's.
         """
         self.root = root
@@ -45,13 +45,13 @@ class Setup:
         self._base_python = os.path.realpath(python) if python == self.venv_python else python
         self._lock = -1
 
-    # -- what is there
+    # -- existing files
 
     def has_venv(self) -> bool:
-        """Return whether .venv was finished, with the interpreter, the setup.cfg and the lock of now.
+        """Return whether .venv was finished with the present interpreter, setup.cfg and requirements.lock.
 
         Raises:
-            Refusal: there is no lock.
+            Refusal: there is no requirements.lock.
         """
         stamp = self._stamp()
         try:
@@ -86,14 +86,14 @@ class Setup:
             raise Refusal(f"{name} is missing in {self.root}; restore it from the repository") from None
 
     def _stamp(self) -> bytes:
-        """Return what .venv depends on. The interpreter's real path names its version: a system upgrade makes another stamp."""
+        """Return a stamp of what .venv depends on. The interpreter's real path has its version, so a system upgrade changes the stamp."""
         parts = (os.path.realpath(self.venv_python), self._read("setup.cfg"), self._read("conf/requirements.lock"))
         return "\n".join(parts).encode("utf-8", "surrogateescape")
 
-    # -- what is made
+    # -- new files
 
     def prepare_spark(self) -> tuple[Spark, str]:
-        """Return the installation to use and the Python for it; make .venv when no installation is named."""
+        """Return the installation to use and its Python; make .venv if no installation is named."""
         home = self.environ.get("SPARK_HOME")
         if home:
             python = self.environ.get("PYSPARK_PYTHON") or "python3"
@@ -106,7 +106,7 @@ class Setup:
         return self.venv_spark(), self.venv_python
 
     def prepare_venv(self) -> None:
-        """Make .venv, or bring it up to date when setup.cfg or the lock have changed, unless it is complete."""
+        """Make .venv, or update it if setup.cfg or requirements.lock has changed, unless it is complete."""
         if self.has_venv():
             return
         self._take_lock()
@@ -133,7 +133,7 @@ class Setup:
         requirements(self._read("setup.cfg"), extras)
 
     def prepare_jars(self, spark: Spark, java: str) -> tuple[str, ...]:
-        """Return the paths of Delta's jars, which are fetched when they are absent; none when they are part of the installation."""
+        """Return the paths of Delta's jars, fetched if they are absent; none if they are part of the installation."""
         if spark.has_delta:
             return ()
         paths = self.jar_files(spark)
@@ -143,7 +143,7 @@ class Setup:
         return paths
 
     def _take_lock(self) -> None:
-        """Wait for the setup lock, once. Programs that are started borrow it, so that one which outlives this process still has it."""
+        """Wait for the setup lock, once. Child processes inherit it, so that one which outlives this process still holds it."""
         if self._lock >= 0:
             return
         import fcntl
@@ -153,12 +153,12 @@ class Setup:
             self._lock = os.open(f"{self._state}/lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
             remedy = "make it writable, or set SPARK_HOME to a Spark 4.1 that has Delta's jars"
-            purpose = f"where the first call keeps .venv and Delta's jars; {remedy}"
+            purpose = f"the folder of .venv and Delta's jars; {remedy}"
             raise unwritable(error, self.root, purpose) from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another call is setting up this checkout; waiting for it")
+            say("another call is setting up this checkout; waiting until it ends")
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def _has_same_interpreter(self) -> bool:
@@ -179,7 +179,7 @@ class Setup:
                 f"{python} has no venv or ensurepip module; install it (Debian, Ubuntu: apt install python3-venv), then call again"
             )
         version = run((python, "--version"), self.environ)[1].strip()
-        say(f"making .venv with {version} and Spark; about 500 MB to download, once")
+        say(f"making .venv with {version} and Spark; it downloads about 500 MB, once")
         if os.path.islink(self.venv):
             os.unlink(self.venv)
         elif os.path.exists(self.venv):
@@ -189,7 +189,7 @@ class Setup:
     def _pip_calls(self, sections: Sequence[str]) -> list[PipCall]:
         """Return the calls of pip that install these sections of the lock.
 
-        What builds packages from source comes first, since pip is to build them without fetching anything that is not in the lock.
+        The packages that build others from source come first, so that pip fetches nothing for a build that is not in the lock.
         """
         lock = read_lock(self._read("conf/requirements.lock"))
         calls = [PipCall("requirements.txt", select_packages(lock, sections), ("--no-build-isolation",))]
@@ -200,9 +200,9 @@ class Setup:
     def _install(self, calls: Iterable[PipCall]) -> None:
         """Install packages, not the project: a checkout runs from its sources. The stamp is written last.
 
-        Unfinished until pip is: a killed pip leaves no stamp, so that all is made anew; a pip that refuses (offline) has changed nothing.
+        A killed pip leaves no stamp, so that the next call makes everything again; a pip that refuses (offline) has changed nothing.
         """
-        # A file that changes while pip works is noticed by the next call.
+        # If a file changes during this call of pip, the next call detects it.
         stamp = self._stamp()
         before = f"{self._stamp_path}.before"
         was_complete = os.path.exists(self._stamp_path)
@@ -214,7 +214,7 @@ class Setup:
                     file.writelines(f"{line}\n" for line in lines)
                 self._attempt(
                     "installing the packages of setup.cfg",
-                    "connect this machine or name a mirror by PIP_INDEX_URL",
+                    "connect this machine or name a mirror with PIP_INDEX_URL",
                     (self.venv_python, "-I", "-m", "pip", "install", *PIP_OPTIONS, *options, "--requirement", f"{self.venv}/{name}"),
                 )
             self._compile_archives()
@@ -231,7 +231,7 @@ class Setup:
     def _compile_archives(self) -> None:
         """Add compiled modules to the zips from which drivers and workers import Spark's Python.
 
-        They have sources alone, which every process would compile for itself: 0.6 CPU s, in each driver and each daemon of workers.
+        They contain only sources, which every process would compile again: 0.6 CPU s in each driver and each daemon of workers.
         """
         import glob
         import shutil
@@ -244,14 +244,14 @@ class Setup:
                 if any(name.endswith(".pyc") for name in file.namelist()):
                     continue
                 file.extractall(folder)
-            # A module is found in a zip with its compiled form beside it; unchecked, since dates in a zip are local time.
+            # Python finds a compiled module beside its source in a zip; unchecked, since dates in a zip are local time.
             options = ("-q", "-b", "--invalidation-mode", "unchecked-hash", "-s", folder, "-p", archive)
             self._attempt("compiling Spark's Python", "see the cause", (self.venv_python, "-I", "-m", "compileall", *options, folder))
             os.replace(shutil.make_archive(f"{archive}.new", "zip", folder), archive)
             shutil.rmtree(folder)
 
     def _fetch_jars(self, spark: Spark, java: str) -> tuple[str, ...]:
-        """Fetch Delta's jars with the Ivy that Spark ships: what --packages does, without a Spark's start and without 26 jars too many."""
+        """Fetch Delta's jars with the Ivy of Spark, as --packages does, but without starting Spark and without 26 needless jars."""
         import shutil
         import time
 
@@ -259,7 +259,7 @@ class Setup:
         jars, folder = self.jars(spark), self._jar_folder(spark)
         part = f"{folder}.part"
         ivy = next(name for name in os.listdir(f"{spark.home}/jars") if name.startswith("ivy-") and name.endswith(".jar"))
-        say(f"fetching Delta's jars for Spark {spark.version}; 13 MB, once")
+        say(f"fetching Delta's jars for Spark {spark.version}; it downloads 13 MB, once")
         shutil.rmtree(part, ignore_errors=True)
         os.makedirs(part)
         # The variable is Spark's own for a mirror.
@@ -267,9 +267,9 @@ class Setup:
         for name, text in (("ivy.xml", ivy_module(jars)), ("settings.xml", ivy_settings(repository))):
             with open(f"{part}/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
-        # Inside its own folder, since a path given to Ivy is a pattern, in which brackets have a meaning.
+        # In its own folder, since Ivy reads a path as a pattern, in which brackets have a meaning.
         options = "-warn -settings settings.xml -ivy ivy.xml -cache cache -types jar -retrieve jars/[artifact]-[revision].[ext]"
-        remedy = "connect this machine or name a mirror by DEFAULT_ARTIFACT_REPOSITORY"
+        remedy = "connect this machine or name a mirror with DEFAULT_ARTIFACT_REPOSITORY"
         command = (java, "-XX:TieredStopAtLevel=1", "-cp", f"{spark.home}/jars/{ivy}", "org.apache.ivy.Main", *options.split())
         self._attempt("fetching Delta's jars", remedy, command, part)
         for jar in jars:
@@ -284,7 +284,7 @@ class Setup:
         """Run a program with its output in setup.log.
 
         Raises:
-            Refusal: it failed; one line made of `what`, the cause and the remedy.
+            Refusal: it failed; one line with `what`, the cause and the remedy.
         """
         import subprocess
 
@@ -314,12 +314,12 @@ def check_jar(path: str, jar: Jar) -> None:
 
 
 def wait_for_end(wait: Callable[[float], int], what: str, is_terminal: bool, progress_seconds: float = PROGRESS_SECONDS) -> int:
-    """Return the exit code of a process; to a terminal, say now and then that it is still at work.
+    """Return the exit code of a process; on a terminal, report regularly that it still works.
 
     Args:
         wait: returns the exit code, or raises ``subprocess.TimeoutExpired`` after so many seconds.
         what: names the work.
-        is_terminal: somebody reads along.
+        is_terminal: whether to report.
         progress_seconds: between two lines.
     """
     import subprocess
@@ -335,7 +335,7 @@ def wait_for_end(wait: Callable[[float], int], what: str, is_terminal: bool, pro
 
 
 def _is_full(log: str) -> bool:
-    """Return whether nothing can be written beside a log: a full disk may have swallowed the message that says so."""
+    """Return whether nothing can be written beside a log: on a full disk the program's own message may be lost."""
     probe = f"{log}.probe"
     try:
         with open(probe, "wb") as file:

@@ -1,4 +1,4 @@
-"""What a call says to its caller, and how it ends when it cannot go on."""
+"""Messages of a call to its caller, and its end if it cannot continue."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import errno
 import sys
 
 EXIT_CODE = 2
-"""Of every failure before Spark starts."""
+"""Exit code of every failure before Spark starts."""
 
 
 class Refusal(Exception):
-    """The call cannot go on, for the reason that is its text: one line, without the program's name."""
+    """The call cannot continue; the text is the reason, in one line without the program's name."""
 
 
 def say(message: str) -> None:
@@ -20,5 +20,5 @@ def say(message: str) -> None:
 
 
 def unwritable(error: OSError, root: str, purpose: str) -> Exception:
-    """Return what to raise where a checkout cannot be written: the error itself on a full disk, else a Refusal."""
+    """Return the exception for a checkout that cannot be written: the error itself on a full disk, else a Refusal."""
     return error if error.errno in (errno.ENOSPC, errno.EDQUOT) else Refusal(f"cannot write into {root}, {purpose}")

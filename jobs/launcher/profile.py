@@ -1,4 +1,4 @@
-"""The settings of Spark that fit the size of a run and the machine."""
+"""Settings of Spark for the size of a run and for the machine."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .messages import Refusal
 from .workload import ENOUGH_BYTES, MB, Workload, content, measure_inputs, measure_warehouse
 
 PROFILES = {"small": "spark-local.conf", "large": "spark-local-large.conf"}
-"""The kinds of runs on a local master, with the file in conf/ that has what is special to each; a large run has the small one's beneath."""
+"""The kinds of runs on a local master, each with the file of its settings in conf/; a large run has the small one's settings too."""
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 PROFILE_VARIABLE = "EVENKEEL_PROFILE"
-"""The variable that names the kind of a run, whatever its size."""
+"""The variable that sets the kind of a run, whatever its size."""
 INPUT_LIMIT = 4 * MB
 """Inputs beyond it make a run large: as raw records in Parquet, of some 600 groups with six generations and 170 commits each."""
 WAREHOUSE_LIMIT = 32 * MB
-"""Tables beyond it make a run large, whatever is new; the demo's have 0.5 MB."""
+"""Tables beyond it make a run large, whatever its inputs; the demo's tables have 0.5 MB."""
 PARTITION_BYTES = 4 * MB
-"""A large run shuffles into one partition for so much that it reads, as far as its file of settings allows."""
+"""A large run shuffles into one partition for each such part of its inputs and tables, up to the limit in its settings."""
 FEWEST_PARTITIONS = 8
 SMALLEST_HEAP = 512 * MB
 """Spark does not start with less than 450 MB."""
 
 
 class Machine(NamedTuple):
-    """What a driver may use: bytes of memory, and cores."""
+    """The limits of a driver: bytes of memory, and cores."""
 
     memory: int
     cores: int
@@ -41,14 +41,14 @@ class OwnSettings(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """The settings that Spark has to be given, and the line that says which kind of run they are for and why."""
+    """The settings for Spark, and the log line with the kind of run they are for and the reason."""
 
     settings: Mapping[str, str]
     notice: str
 
 
 def find_machine(root: str = "") -> Machine:
-    """Return what this process may use: of memory the least of its control groups' limits and the machine's.
+    """Return the limits of this process; its memory is the least of its control groups' limits and the machine's memory.
 
     Args:
         root: the folder with ``proc`` and ``sys``.
@@ -64,7 +64,7 @@ def find_machine(root: str = "") -> Machine:
             folder, name = f"{root}/sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
-        # The groups around it have limits as well. In a container the path may be the host's: there is the root alone, which is its own.
+        # Parent groups have limits too. In a container the path may be the host's; then only the root exists, which is its own group.
         group = group.strip("/")
         while True:
             limit = content(f"{folder}/{group}/{name}").strip()
@@ -78,7 +78,7 @@ def find_machine(root: str = "") -> Machine:
 
 
 def read_settings(text: str) -> dict[str, str]:
-    """Return the settings of a file of Spark's: a key and a value a line, a blank, ``=`` or ``:`` between; ``#`` begins a comment.
+    """Return the settings of a file of Spark: a key and a value on each line, separated by a blank, ``=`` or ``:``; ``#`` begins a comment.
 
     >>> read_settings("# comment\\nspark.a   b c\\n spark.d=e=f\\nspark.g : h")
     {'spark.a': 'b c', 'spark.d': 'e=f', 'spark.g': 'h'}
@@ -93,7 +93,7 @@ def read_settings(text: str) -> dict[str, str]:
 
 
 def own_settings(options: Sequence[str], environ: Mapping[str, str]) -> OwnSettings:
-    """Return the caller's settings: those of SPARK_CONF_DIR, over them those of ``--properties-file``, over them single options.
+    """Return the caller's settings: from SPARK_CONF_DIR, overridden by ``--properties-file``, overridden by single options.
 
     Args:
         options: those for spark-submit.
@@ -118,20 +118,20 @@ def own_settings(options: Sequence[str], environ: Mapping[str, str]) -> OwnSetti
 
 
 def choose_profile(workload: Workload, conf_folder: str, forced: str, machine: Machine, own: OwnSettings) -> Profile:
-    """Return the settings that fit the size of a run and the machine.
+    """Return the settings for the size of a run and for the machine.
 
-    The settings of a small run make a large one many times slower, and those of a large one a small run a little. So a run of unknown
-    size is large.
+    The settings of a small run make a large run many times slower; those of a large run make a small one a little slower. So a run of
+    unknown size counts as large.
 
     Args:
-        workload: what the run reads.
-        conf_folder: holds the files of settings.
-        forced: the kind of run that the caller names; empty where its size is to decide.
-        machine: what the driver may use.
-        own: the caller's settings, which beat these.
+        workload: the inputs and tables of the run.
+        conf_folder: contains the files of settings.
+        forced: the kind of run that the caller names; empty if its size decides.
+        machine: the limits of the driver.
+        own: the caller's settings, which override these.
 
     Raises:
-        Refusal: there is no such kind of run, or no file of its settings.
+        Refusal: the kind of run is unknown, or the file of its settings is missing.
     """
     if forced and forced not in PROFILES:
         raise Refusal(f"{PROFILE_VARIABLE} is {forced!r}; set it to {' or '.join(PROFILES)}, or unset it")
@@ -164,7 +164,7 @@ def _settings_of(path: str) -> dict[str, str]:
 
 
 def _fit(settings: Mapping[str, str], machine: Machine, counted: int) -> dict[str, str]:
-    """Return settings lowered to a machine and to the bytes that are read: memory, partitions and the collector's threads."""
+    """Return settings reduced to the machine and to the bytes that are read: memory, partitions and the collector's threads."""
     fitted = dict(settings)
     third = max(machine.memory // 3, SMALLEST_HEAP)
     if third < int(settings["spark.driver.memory"].removesuffix("g")) << 30:
@@ -177,7 +177,7 @@ def _fit(settings: Mapping[str, str], machine: Machine, counted: int) -> dict[st
 
 
 def _heap(memory: str, machine: Machine) -> str:
-    """Return a heap in words; megabytes are read in gigabytes."""
+    """Return a heap size for the log line, in gigabytes."""
     is_third = memory == f"{machine.memory // 3 // MB}m"
     text = f"{int(memory[:-1]) / 1024:.1f}g" if memory[-1:] == "m" and memory[:-1].isdigit() else memory
     return f"heap of {text}{', a third of the memory' if is_third else ''}"

@@ -1,4 +1,4 @@
-"""What a call becomes: a program with its arguments and its environment."""
+"""The program that replaces a call, with its arguments and its environment."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .profile import PROFILES, Profile
 from .workload import option_values
 
 FOLDER_VARIABLE = "EVENKEEL_FOLDER"
-"""The variable that gives the driver the caller's current folder, encoded, since Spark runs in another one."""
+"""The variable with the caller's current folder for the driver, encoded, since Spark runs in another folder."""
 VECTOR_NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
-"""The JVM's notice about its vector module, which comes with every start of Spark 4 and has no switch."""
+"""The JVM's notice about its vector module, which every start of Spark 4 prints and no option stops."""
 STDERR = 8
-"""The descriptor that keeps the caller's own stderr while the one of spark-submit is filtered."""
+"""The descriptor of the caller's own stderr while that of spark-submit is filtered."""
 NOTICE_VARIABLE = "EVENKEEL_NOTICE"
-"""The variable by which a driver whose log is JSON gets the line on its settings, so that it stands in that log."""
+"""The variable with the line on settings for a driver whose log is JSON, so that the line is in that log."""
 
 
 class Start(NamedTuple):
-    """What this process becomes.
+    """The program that replaces this process.
 
-    ``filters_stderr``: without the JVM's notice, and apart from stdout also for the driver's Python. ``folder``: where it runs; empty for
-    the caller's. Spark runs in the checkout, since it starts its Python workers by ``-m``, which puts the current folder before every other
-    on their path. ``notice``: what is said before.
+    ``filters_stderr``: its stderr is without the JVM's notice, and also for the driver's Python separate from stdout. ``folder``: its
+    current folder; empty for the caller's. Spark runs in the checkout, since it starts its Python workers with ``-m``, which puts the
+    current folder first on their path. ``notice``: a line to print before.
     """
 
     argv: tuple[str, ...]
@@ -40,7 +40,7 @@ class Start(NamedTuple):
 
 
 def python_start(line: CommandLine, root: str, python: str, environ: Mapping[str, str], remote: str = "") -> Start:
-    """Return the start of a command without a Spark of its own: neither Java nor jars are needed.
+    """Return the start of a command that starts no Spark: it needs neither Java nor jars.
 
     Args:
         line: the call.
@@ -52,7 +52,7 @@ def python_start(line: CommandLine, root: str, python: str, environ: Mapping[str
     own = {"PYTHONPATH": _joined(":", root, environ.get("PYTHONPATH"))}
     if remote:
         own["SPARK_REMOTE"] = remote
-    # By its path: -m would put the current folder on Python's path.
+    # Started by its path: -m would put the current folder on Python's path.
     return Start((python, f"{root}/jobs/__main__.py", *line.command), {**environ, **own})
 
 
@@ -72,23 +72,23 @@ def local_start(
         root: the checkout.
         spark: the installation.
         python: runs driver and workers.
-        jar_files: the paths of Delta's jars; none where they are part of the installation.
+        jar_files: the paths of Delta's jars; none if they are part of the installation.
         environ: the caller's.
-        profile: what fits the size of the command's work; None without a command.
+        profile: the settings for the size of the command's work; None without a command.
     """
     own = {
         "SPARK_HOME": spark.home,
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": python,
-        # It is Spark's conf folder too, for spark-defaults.conf and log4j2.
+        # Also Spark's conf folder, for spark-defaults.conf and log4j2.
         "SPARK_CONF_DIR": f"{root}/conf",
-        # From the sources, not from a zip: Python keeps their compiled form.
+        # From the sources, not from a zip: Python stores their compiled form.
         "PYTHONPATH": _joined(":", root, environ.get("PYTHONPATH")),
-        # Driver and executors talk on this machine only; no start fails on a host name without an address, as in many containers.
+        # Driver and executors are on this machine. So no start fails because a host name has no address, as in many containers.
         "SPARK_LOCAL_IP": environ.get("SPARK_LOCAL_IP") or "127.0.0.1",
         FOLDER_VARIABLE: encode(line.folder),
     }
-    # Spark makes this folder for tables without a path, of which there are none; its default is in the caller's folder.
+    # Spark makes this folder for tables without a path, which Evenkeel does not have; its default is in the caller's folder.
     settings = {"spark.sql.warehouse.dir": f"{environ.get('TMPDIR') or '/tmp'}/spark-warehouse"}
     notice = ""
     if profile is not None:
@@ -97,7 +97,7 @@ def local_start(
             own[NOTICE_VARIABLE] = profile.notice
         else:
             notice = profile.notice
-    # Before the caller's options, of which the last one counts.
+    # Before the caller's options, since the last one counts.
     ours = (word for key, value in settings.items() for word in ("--conf", f"{key}={value}"))
     master = () if line.master else ("--master", "local[*,4]")
     jars = _joined(",", *jar_files, line.jars)
@@ -171,7 +171,7 @@ def stderr_path(pid: int, is_terminal: bool, folder: str = "/proc") -> str | Non
 
 
 def become(start: Start) -> None:
-    """Replace this process; returns never.
+    """Replace this process; does not return.
 
     Raises:
         OSError: the program cannot be started.
@@ -185,17 +185,17 @@ def become(start: Start) -> None:
         _filter_stderr(environ)
     if start.folder:
         os.chdir(start.folder)
-    # Python ignores both for itself, and what is ignored stays so in the next program.
+    # Python ignores both signals, and the next program would inherit that.
     for name in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(name, signal.SIG_DFL)
     os.execvpe(start.argv[0], start.argv, environ)
 
 
 def _filter_stderr(environ: Mapping[str, str]) -> None:
-    """Put grep between stderr and the caller's: it ends with the last process that writes there, and not by Ctrl-C before."""
+    """Put grep between stderr and the caller's: it ends after the last process that writes there, and ignores Ctrl-C."""
     readable, writable = os.pipe()
     interrupts = (signal.SIGINT, signal.SIGQUIT)
-    # Blocked until grep-to-be ignores them: it may be slower than the program whose last message it is to pass on.
+    # Blocked until the child ignores them: it may start later than the program whose last message it has to pass on.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, interrupts)
     if os.fork() == 0:
         try:

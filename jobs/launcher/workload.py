@@ -1,4 +1,4 @@
-"""What a command reads, and how much that is."""
+"""The inputs and tables that a command reads, and their size."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ SHORT_COMMANDS = ("report",)
 """Commands that end before the settings of a large run pay: a report on 20,000 groups took 29 CPU s with the small ones, else 52."""
 MB = 1 << 20
 ENOUGH_BYTES = 256 * MB
-"""What lies beyond in the inputs is not measured, since it changes no setting."""
+"""Measuring of inputs ends here, since more bytes change no setting."""
 MOST_ENTRIES = 4096
-"""Files and folders that are looked at; inputs of more are large. That takes 20 ms on a local disk."""
+"""Files and folders that are measured; inputs with more count as large. That takes 20 ms on a local disk."""
 TEXT_RATIO = 10
 """An offset commit takes 213 bytes as text, 18 in gzip and 20 in Parquet: the limits are in bytes of the latter two."""
 TEXT_ENDINGS = (".json", ".jsonl", ".ndjson", ".txt")
 LARGEST_TEXT_BYTES = 1 << 20
-"""What is read of files whose writers are others: of settings, and of a table's checksum, which begins with its size."""
+"""Most bytes to read of a file of settings, or of a table's checksum, which begins with its size."""
 
 
 class Workload(NamedTuple):
-    """What a command reads.
+    """The inputs and tables of a command.
 
-    ``inputs``: files and folders. ``without_size``: names what it reads besides and cannot be measured here, such as a live cluster;
-    empty where there is nothing. ``warehouse``: its folder; None where it is not on a local file system. ``is_short``: the command ends
-    before the settings of a large run pay, however much it reads.
+    ``inputs``: files and folders. ``without_size``: names a further input that cannot be measured here, such as a live cluster; empty
+    if there is none. ``warehouse``: its folder; None if it is not on a local file system. ``is_short``: the command ends before the
+    settings of a large run pay, however much it reads.
     """
 
     inputs: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Workload(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Of files: their bytes, the bytes that they would have as Parquet, and whether these are all."""
+    """The size of files: their bytes, the bytes that they would have as Parquet, and whether all files were measured."""
 
     found: int
     counted: int
@@ -49,7 +49,7 @@ class Size(NamedTuple):
 
 
 def find_workload(line: CommandLine, conf_folder: str) -> Workload:
-    """Return what a command reads by its options and its file of settings; paths are absolute."""
+    """Return the inputs and tables of a command, from its options and its file of settings; paths are absolute."""
     command = line.command
     path = os.path.join(line.folder, (option_values(command, "--config") or [f"{conf_folder}/local.yaml"])[-1])
     text = content(path)
@@ -67,7 +67,7 @@ def find_workload(line: CommandLine, conf_folder: str) -> Workload:
 
 
 def option_values(words: Iterable[str], name: str) -> list[str]:
-    """Return the values of an option of a command where it is given last; none where it is not given.
+    """Return the values of the last use of an option in a command; none if it is not given.
 
     >>> option_values(["run", "--input", "a", "b", "--wait=5", "--input=c"], "--input"), option_values(["run"], "--input")
     (['c'], [])
@@ -86,10 +86,10 @@ def option_values(words: Iterable[str], name: str) -> list[str]:
 
 
 def file_values(text: str, key: str) -> list[str] | None:
-    """Return the name or the names that a file of settings has under a key at the beginning of a line; none without the key.
+    """Return the name or the names under a key that begins a line in a file of settings; an empty list without the key.
 
-    There may be no parser of YAML yet. None is returned for a form that is not read here, such as an alias or a list over several lines
-    in brackets; the size of what it names is then not known.
+    A parser of YAML may not be installed yet. Returns None for a form that is not read here, such as an alias, or a list in brackets over
+    several lines; the size of these files is then unknown.
 
     >>> file_values("inputs:  # two\\n  - a\\n  - 'b c'\\nwarehouse: ./w", "inputs"), file_values("warehouse: ./w", "warehouse")
     (['a', 'b c'], ['./w'])
@@ -116,7 +116,7 @@ def file_values(text: str, key: str) -> list[str] | None:
 
 
 def _plain(name: str) -> str:
-    """Return a name without its quotes; empty where it is written in another form."""
+    """Return a name without its quotes; empty if it is in a form that is not read here."""
     if name[0] in "\"'" and name[-1] == name[0]:
         name = name[1:-1]
         return "" if any(char in "\\\"'" for char in name) else name
@@ -137,7 +137,7 @@ def local_folder(warehouse: str, folder: str) -> str | None:
 
 
 def measure_inputs(paths: Iterable[str]) -> Size:
-    """Return the size of files and of all that folders hold, without opening any; beyond ENOUGH_BYTES or MOST_ENTRIES no more is added."""
+    """Return the size of files and of the content of folders, without opening any; ends at ENOUGH_BYTES or MOST_ENTRIES."""
     found = counted = 0
     for number, (path, size) in enumerate(_walk(paths)):
         if number == MOST_ENTRIES or counted > ENOUGH_BYTES:
@@ -148,7 +148,7 @@ def measure_inputs(paths: Iterable[str]) -> Size:
 
 
 def _walk(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield each file with its size and each folder with none. What is not there is left out; a folder with several names is read once."""
+    """Yield each file with its size and each folder with 0. Skips missing paths; reads a folder with several names once."""
     folders: list[str] = []
     seen = set()
     while True:
@@ -168,7 +168,7 @@ def _walk(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def _members(folder: str) -> Iterator[str]:
-    """Yield the paths of what landing reads in a folder: nothing of a Delta table, nothing hidden; none where it cannot be read."""
+    """Yield the paths that landing reads in a folder: nothing of a Delta table, nothing hidden; none if it cannot be read."""
     if os.path.isdir(f"{folder}/_delta_log"):
         return
     try:
@@ -181,7 +181,7 @@ def _members(folder: str) -> Iterator[str]:
 
 
 def measure_warehouse(folder: str) -> int | None:
-    """Return the bytes of the newest version of all tables, as Delta notes them with each commit; None where there is no table."""
+    """Return the bytes of the newest version of all tables, as Delta stores them with each commit; None if there is no table."""
     sizes = []
     for path in islice(_members(folder), MOST_ENTRIES):
         try:
@@ -195,7 +195,7 @@ def measure_warehouse(folder: str) -> int | None:
 
 
 def content(path: str) -> str:
-    """Return a file's text; empty where there is none that can be read. Nothing but a file is opened: a pipe would not end."""
+    """Return a file's text; empty if it cannot be read. Opens only regular files: a pipe would not end."""
     try:
         if os.path.isfile(path):
             with open(path, encoding="utf-8", errors="surrogateescape") as file:

@@ -1,8 +1,8 @@
 """Whole files: after each write, crash or power cut a file has its old content or its new one, never a part or a mixture of two.
 
-New content is written to a file of a random name in the folder of its target, brought to the disk, and renamed. The random name is made
-with O_EXCL, so that no link that somebody left under that name is followed. Each write has a file of its own, so that two processes
-can write the same target: one of them wins.
+New content is written to a file with a random name in the folder of its target, synced to the disk, and renamed. The file is made with
+O_EXCL, so that no existing link of that name is followed. Each write has its own file, so that two processes can write the same target:
+one of them wins.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 UNFINISHED = ".evenkeel-unfinished-"
-"""How the names of unfinished files begin; landing passes over files whose name begins with a dot."""
+"""Beginning of the names of unfinished files; landing skips files whose name begins with a dot."""
 
 
 class UnfinishedFile:
-    """A file that is being written and has no name of its own yet.
+    """A file that is being written and does not have its final name yet.
 
     Its writer locks it until it has its name. A file that nobody locks was left by a killed process.
 
     Attributes:
-        file: takes the content.
-        path: where that is meanwhile.
+        file: receives the content.
+        path: its present path.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,14 +41,14 @@ class UnfinishedFile:
             self.path = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
             # Not mkstemp: its files have mode 0600, and to know the umask a process has to change it.
             self.file: BinaryIO = self.path.open("xb")
-            with suppress(OSError):  # a file system without locks: then nobody else gets one either, and nobody removes the file
+            with suppress(OSError):  # a file system without locks: then no process gets one, and none removes the file
                 fcntl.flock(self.file, fcntl.LOCK_EX)
             if os.fstat(self.file.fileno()).st_nlink:
                 return
             self.file.close()  # removed before it was locked
 
     def publish(self, target: Path) -> None:
-        """Bring the content to the disk and give the file its name, in place of what had it; a link of that name is replaced, too.
+        """Sync the content to the disk and rename the file to the target; an existing file or link of that name is replaced.
 
         Raises:
             OSError: it cannot be written or renamed.
@@ -60,14 +60,14 @@ class UnfinishedFile:
         _sync_names(target.parent)
 
     def discard(self) -> None:
-        """Remove the file, if it has no name yet."""
-        with suppress(OSError):  # what could not be written is still in the buffer
+        """Remove the file, unless it is published."""
+        with suppress(OSError):  # closing may write the rest of the buffer, and fail again
             self.file.close()
         self.path.unlink(missing_ok=True)
 
 
 def write_file(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Replace a file by the parts, one after the other; if a part or a write fails, the file stays as it was.
+    """Replace the content of a file by the parts in order; if a part or a write fails, the file is unchanged.
 
     Raises:
         OSError: it cannot be written.
@@ -96,7 +96,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def _sync_names(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Sync the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

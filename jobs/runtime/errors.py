@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class EvenkeelError(Exception):
-    """A run cannot go on; the base of all below. Shown as one clear line, never as a traceback."""
+    """A run cannot continue; the base of all errors below. Shown as one line, never as a traceback."""
 
     exit_code = 1
 
@@ -22,29 +22,29 @@ class InputError(EvenkeelError):
 
 
 class PlatformError(EvenkeelError):
-    """The machine or the Spark installation does not fit; nothing was written."""
+    """The machine or the Spark installation is not suitable; nothing was written."""
 
     exit_code = 2
 
 
 class ClusterError(EvenkeelError):
-    """A Kafka cluster does not answer, does not let us in, or does not let us read what there is to collect."""
+    """A Kafka cluster does not answer, refuses the login, or forbids to read what is to be collected."""
 
     exit_code = 2
 
 
 class TopicForbiddenError(ClusterError):
-    """A Kafka cluster does not let us read ``__consumer_offsets``."""
+    """A Kafka cluster forbids to read ``__consumer_offsets``."""
 
 
 class CaptureFolderError(EvenkeelError):
-    """A folder of captures cannot be written, is in use, or does not go on where the cluster is; what is in it stays."""
+    """A folder of captures cannot be written, is in use, or does not fit the log of the cluster; its content is unchanged."""
 
     exit_code = 2
 
 
 class CollectionBrokenError(EvenkeelError):
-    """Reading from a Kafka cluster ended early; what was read until then is saved."""
+    """Reading from a Kafka cluster ended early; everything read until then is saved."""
 
 
 class NotAWarehouseError(EvenkeelError):
@@ -60,25 +60,25 @@ class WarehouseBusyError(EvenkeelError):
 
 
 class LeaseLostError(EvenkeelError):
-    """Another run has taken the warehouse over; what this one wrote was not published."""
+    """Another run has taken over the warehouse; this run has published nothing."""
 
     exit_code = 3
 
 
 class ForeignCommitError(EvenkeelError):
-    """Somebody else wrote to a table while this run held the warehouse; what this one wrote was not published."""
+    """Another program wrote to a table while this run held the warehouse; this run has published nothing."""
 
 
 class WarehouseExchangedError(EvenkeelError):
-    """The location of the warehouse leads to another one than when the run began; what this one wrote was not published."""
+    """The location has another warehouse than when the run began; this run has published nothing."""
 
 
 class WarehouseDamagedError(EvenkeelError):
-    """A table is not at a version that a run left behind."""
+    """A table is damaged, or does not have the version that the last run left."""
 
 
 class SchemaMismatchError(EvenkeelError):
-    """A frame does not have the shape its table declares; a defect of the program."""
+    """A frame does not have the columns that its table declares; a defect of the program."""
 
 
 class CountsDoNotBalanceError(EvenkeelError):
@@ -86,7 +86,7 @@ class CountsDoNotBalanceError(EvenkeelError):
 
 
 class StageFailedError(EvenkeelError):
-    """Spark gave up on a stage; the text names the group where it is known."""
+    """A stage failed in Spark; the text names the group if it is known."""
 
 
 class GateFailedError(EvenkeelError):
@@ -102,23 +102,23 @@ class RunIdReusedError(EvenkeelError):
 
 
 PY4J_SAYS = "An error occurred while calling "
-"""Begins the line that Py4J puts before what the JVM says, if the JVM says anything."""
+"""Beginning of the line that Py4J puts before a message of the JVM."""
 
 
 OF_A_STOPPED_SPARK = ("No active or default Spark session found", "SparkContext was shut down", "stopped SparkContext")
-"""What Spark says of calls and jobs after its end has begun."""
+"""Parts of Spark's messages for calls and jobs after it has begun to stop."""
 
 
 OUT_OF_MEMORY = "OutOfMemoryError"
-"""Is in the name of what the JVM raises where its heap is full, and of what Spark does where it could not get its share of it."""
+"""Part of the name of the JVM's error for a full heap, and of Spark's error when it cannot get its share of the heap."""
 
 
 def explain(error: Exception) -> str:
-    """Return the line of an error that says what happened: a worker's own words where there are any, or the first cause in the JVM."""
+    """Return the line of an error that names its cause: a worker's own message if there is one, or the first cause in the JVM."""
     if isinstance(error, ConnectionError):
-        return "Spark's JVM has ended; the system's log may tell why, such as a want of memory"
+        return "Spark's JVM has ended; the system's log may show why, for example too little memory"
     if any(words in str(error) for words in OF_A_STOPPED_SPARK):
-        return "Spark has been stopped while it was at work, by a signal to its JVM for one"
+        return "Spark was stopped during its work, for example by a signal to its JVM"
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(PY4J_SAYS)] or lines
     worker = [

@@ -1,9 +1,9 @@
 """One writer at a time: advisory locks on files inside a local warehouse.
 
-A lock belongs to the open file, so that a killed process frees it without leaving anything to clean up. What is written in the file
-tells the loser who holds it, and the next holder which JVM to wait for: Spark's JVM outlives a killed driver for a moment, and could
-still commit. Two files: one is held for a whole run, the other for one commit, so that even a writer that bypasses the first loses
-nothing, which Delta's own local log store does not promise to two processes.
+A lock belongs to the open file, so that a killed process frees it and nothing has to be cleaned up. The file contains its holder: other
+runs report it, and the next holder waits for its JVM, since Spark's JVM outlives a killed driver for a moment and could still commit.
+There are two files. One is held for a whole run, the other for one commit. So even a writer that bypasses the first loses nothing;
+Delta's own local log store does not promise that to two processes.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 NAMELESS_SECONDS = 2.0
-"""How long a holder may be without a name: it writes that once it has the lock, and takes it away before it lets go."""
+"""How long a holder may be without a name: it writes the name after it gets the lock, and removes it before it frees the lock."""
 JVM_END_SECONDS = 60.0
-"""How long a JVM may outlive its killed driver before the next run gives up."""
+"""How long the next run waits for the JVM of a killed driver to end."""
 LONGEST_COMMIT_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock.
+    """The holder of a lock.
 
     Attributes:
-        host, pid: where the driver runs.
+        host, pid: of the driver.
         started_at: when the run began, ISO 8601 with a zone.
-        jvm: process id of Spark's JVM and when it started, which tells it from a later process of that id; None where the JVM is
-            elsewhere.
-        driver_start: likewise when the process ``pid`` started; None where nobody noted it.
+        jvm: process id of Spark's JVM and its start time, which differs from that of a later process with this id; None if the JVM runs
+            on another machine.
+        driver_start: start time of the process ``pid``; None if it is not known.
     """
 
     run_id: str
@@ -54,13 +54,13 @@ class Holder:
     driver_start: str | None = None
 
     def described(self, now: datetime) -> str:
-        """Return what a loser is told."""
+        """Return a description of the holder for messages."""
         age = int((now - datetime.fromisoformat(self.started_at)).total_seconds())
         return f"run {self.run_id} (process {self.pid} on {self.host}), started {max(0, age)} s ago"
 
 
 def this_process(run_id: str, started_at: datetime, jvm_pid: int | None = None) -> Holder:
-    """Return this process as a holder; ``jvm_pid`` is that of its Spark, None where that runs on another machine."""
+    """Return this process as a holder; ``jvm_pid`` is that of its Spark, None if it runs on another machine."""
     start = None if jvm_pid is None else process_start(jvm_pid)
     jvm = None if jvm_pid is None or start is None else (jvm_pid, start)
     return Holder(run_id, socket.gethostname(), os.getpid(), started_at.isoformat(), jvm, process_start(os.getpid()))
@@ -68,13 +68,13 @@ def this_process(run_id: str, started_at: datetime, jvm_pid: int | None = None) 
 
 @contextmanager
 def exclusive(folder: Path, name: str, holder: Holder, wait_seconds: float, now: Callable[[], datetime]) -> Iterator[Callable[[], None]]:
-    """Hold one of the locks of a folder for the length of the block; yields what checks that the folder's path still leads to it.
+    """Hold one of the locks of a folder for the length of the block; yields a check that the path still leads to the locked folder.
 
-    The lock belongs to the file, wherever that is moved, and everything else is written by path. The check raises
+    The lock follows the file if that is moved, but everything else is written by path. The check raises
     ``WarehouseExchangedError``.
 
     Raises:
-        WarehouseBusyError: somebody else holds it and still does after ``wait_seconds``; or a killed run's JVM does not end.
+        WarehouseBusyError: another process still holds it after ``wait_seconds``; or a killed run's JVM does not end.
         PlatformError: the folder cannot be written.
     """
     path = folder / name
@@ -86,7 +86,7 @@ def exclusive(folder: Path, name: str, holder: Holder, wait_seconds: float, now:
         os.pwrite(descriptor, json.dumps(asdict(holder)).encode(), 0)
         try:
             yield partial(_check_path, descriptor, path)
-        finally:  # of an error too: only a killed driver leaves its name
+        finally:  # also after an error: only a killed driver leaves its name
             os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
@@ -102,22 +102,22 @@ def _check_path(descriptor: int, path: Path) -> None:
 
 
 def exchanged(location: object, expected: str, found: str) -> str:
-    """Return what a run is told whose warehouse was exchanged for another."""
+    """Return the message for a run whose warehouse was replaced by another."""
     return (
-        f"warehouse {location}: expected {expected}, found {found}; it was moved or exchanged under the run, which publishes nothing. "
+        f"warehouse {location}: expected {expected}, found {found}; it was moved or replaced during the run, which publishes nothing. "
         "End all runs before a warehouse is moved, then run again"
     )
 
 
 @contextmanager
 def shared(folder: Path, name: str, wait_seconds: float, now: Callable[[], datetime]) -> Iterator[None]:
-    """Keep who wants a lock of a folder for itself out for the length of the block, beside others that only read; writes nothing.
+    """Hold a shared lock of a folder for the length of the block: other readers may hold it too, runs may not; writes nothing.
 
     Raises:
-        WarehouseBusyError: a run holds it and still does after ``wait_seconds``; or a killed run's JVM does not end.
+        WarehouseBusyError: a run still holds it after ``wait_seconds``; or a killed run's JVM does not end.
     """
     path = folder / name
-    if not path.exists():  # no run has been here
+    if not path.exists():  # no run has used this folder
         yield
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -153,7 +153,7 @@ def _acquire(descriptor: int, kind: int, path: Path, now: Callable[[], datetime]
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Return who a lock file names; None when it names nobody, or is unreadable."""
+    """Return the holder that a lock file names; None if it names none, or is unreadable."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         jvm = content.pop("jvm")
@@ -164,9 +164,9 @@ def read_holder(path: Path) -> Holder | None:
 
 
 def _outwait_jvm(path: Path) -> None:
-    """Wait for the end of the JVM of a driver that was killed: a name still stands in the file, though nobody holds it.
+    """Wait for the end of the JVM of a killed driver, which has left its name in the file although nobody holds the lock.
 
-    In a copy of a warehouse it stands there too, with the lock of the one that is in use: that driver lives, and writes elsewhere.
+    A copy of a warehouse in use has such a name too: that driver is alive, and writes to the original.
     """
     left = read_holder(path)
     if left is None or left.jvm is None or left.host != socket.gethostname():
@@ -179,20 +179,20 @@ def _outwait_jvm(path: Path) -> None:
         if waited >= JVM_END_SECONDS:
             raise WarehouseBusyError(
                 f"warehouse {path.parent}: the driver of run {left.run_id} was killed, but its Spark (process {pid}) still runs after "
-                f"{waited:.0f} s and may write; end it"
+                f"{waited:.0f} s and may write; end that process"
             )
         if waited == 0:
-            logger.warning("the driver of run %s was killed; waiting for the end of its Spark (process %d)", left.run_id, pid)
+            logger.warning("the driver of run %s was killed; waiting until its Spark (process %d) ends", left.run_id, pid)
         time.sleep(POLL_SECONDS)
         waited += POLL_SECONDS
 
 
 def process_start(pid: int) -> str | None:
-    """Return when a process of this machine started, in words of the system; None when there is no such process."""
+    """Return the start time of a process of this machine as the system gives it; None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return None if fields[0] == "Z" else fields[19]  # a zombie writes no more; the 22nd of all fields is the start time
-    except (FileNotFoundError, ProcessLookupError):  # the second where it ends while it is being looked at
+    except (FileNotFoundError, ProcessLookupError):  # the second if it ends during this read
         if Path("/proc/self/stat").exists():
             return None
     started = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()

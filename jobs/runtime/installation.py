@@ -1,4 +1,4 @@
-"""Where the running program was imported from: folders, or the zip that is all a cluster gets. Needs no Spark."""
+"""The origin of the running program: folders, or the zip, which is all that a cluster gets. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGES = (jobs, schemas, assignors)
 
 
 def own_archive() -> Path | None:
-    """Return the zip that the program was imported from; None when it was folders."""
+    """Return the zip that the program was imported from; None if it was imported from folders."""
     archive = getattr(jobs.__spec__.loader, "archive", None) if jobs.__spec__ is not None else None
     return None if archive is None else Path(archive)
 
@@ -28,11 +28,11 @@ def own_archive() -> Path | None:
 def evenkeel_version() -> str:
     """Return the version of the running program.
 
-    A checkout and evenkeel.zip have it in setup.cfg beside the packages, an installed wheel in its metadata there. Another evenkeel that
-    is installed somewhere else does not count.
+    A checkout and evenkeel.zip have it in setup.cfg beside the packages, an installed wheel in its metadata there. Another evenkeel
+    that is installed elsewhere does not count.
 
     Raises:
-        PlatformError: neither lies beside the packages.
+        PlatformError: neither is beside the packages.
     """
     archive = own_archive()
     root = Path(jobs.__file__).resolve().parent.parent if archive is None else archive
@@ -44,11 +44,11 @@ def evenkeel_version() -> str:
             return config["metadata"]["version"]
     for distribution in importlib.metadata.distributions(name="evenkeel", path=[str(root)]):
         return distribution.version
-    raise PlatformError(f"no version of Evenkeel in {root}: expected its setup.cfg or evenkeel-*.dist-info there; copy setup.cfg along")
+    raise PlatformError(f"no version of Evenkeel in {root}: expected its setup.cfg or evenkeel-*.dist-info there; copy setup.cfg there too")
 
 
 def unpack_conf(archive: Path) -> Path:
-    """Return a folder with the ``conf/`` of a zip, which is there for as long as the program runs."""
+    """Return a folder with the ``conf/`` of a zip, which exists as long as the program runs."""
     folder = Path(tempfile.mkdtemp(prefix="evenkeel-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with zipfile.ZipFile(archive) as packed:
@@ -57,7 +57,7 @@ def unpack_conf(archive: Path) -> Path:
 
 
 def zip_packages(folder: Path) -> Path:
-    """Return a zip in a folder, with the packages that are running and the settings: the one that the launcher makes of the same files."""
+    """Write a zip of the running packages and the settings into a folder; return its path. The launcher makes the same zip."""
     target = folder / "evenkeel.zip"
     archive = own_archive()
     if archive is not None:

@@ -1,4 +1,4 @@
-"""Spark's JVM: what it raises, what it is, and what it has to be told where it runs beside this process."""
+"""Spark's JVM: its errors, its properties, and its settings if it runs on the same machine as this process."""
 
 from __future__ import annotations
 
@@ -19,37 +19,35 @@ logger = logging.getLogger(__name__)
 
 try:
     from py4j.protocol import Py4JError
-except ImportError:  # Spark Connect does without
+except ImportError:  # Spark Connect does not need it
     SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
 else:
     SPARK_ERRORS = (PySparkException, Py4JError)
-"""What Spark raises; the second where PySpark has no class for what happened in the JVM, such as a full disk, or where the JVM is gone."""
+"""Errors of Spark; the second if PySpark has no class for an error of the JVM, such as a full disk, or if the JVM has ended."""
 STORAGE_ERRORS: tuple[type[Exception], ...] = (*SPARK_ERRORS, OSError)
-"""What reading or writing a store can raise, through Spark or without it."""
+"""Errors of reading or writing a store, with Spark or without it."""
 _LOCAL_WITHOUT_RETRIES = re.compile(r"local(?:\[([0-9]+|\*)\])?")
-"""Local masters with no number of tries; no setting adds one."""
+"""Local masters without a number of tries; no setting can add one."""
 UMASK = "fs.permissions.umask-mode"
 
 
 def setting(spark: SparkSession, key: str) -> str:
-    """Return the value of one of the session's settings, empty where it has none."""
+    """Return the value of one of the session's settings, empty if it is not set."""
     return spark.conf.get(key, "") or ""
 
 
 def advice_on_master(master: str) -> str | None:
-    """Return what to choose in place of a local master on which nothing is tried again; None for any other.
+    """Return a warning for a local master that retries no task; None for any other.
 
     >>> advice_on_master("local[2]")
-    'master local[2] gives up when one worker is killed, and cannot tell which group it was at; local[2,4] tries again'
+    'master local[2] fails if one worker is killed, and cannot name the group; local[2,4] tries again'
     >>> advice_on_master("local[*,4]"), advice_on_master("yarn")
     (None, None)
     """
     match = _LOCAL_WITHOUT_RETRIES.fullmatch(master)
     if match is None:
         return None
-    return (
-        f"master {master} gives up when one worker is killed, and cannot tell which group it was at; local[{match[1] or 1},4] tries again"
-    )
+    return f"master {master} fails if one worker is killed, and cannot name the group; local[{match[1] or 1},4] tries again"
 
 
 def jvm_pid(spark: SparkSession) -> int | None:
@@ -73,20 +71,20 @@ def jvm_encoding(spark: SparkSession) -> str | None:
 def jvm_versions(spark: SparkSession) -> dict[str, str]:
     """Return the versions of the driver's Java and Delta; nothing over Spark Connect, where they are another machine's.
 
-    Without Delta's where a platform brings a Delta of its own that does not tell it.
+    Delta's version is left out on a platform whose own Delta does not give one.
     """
     try:
         jvm: Any = spark._jvm  # has whatever Java has
     except PySparkException:
         return {}
     versions = {"java": str(jvm.java.lang.System.getProperty("java.version"))}
-    with suppress(TypeError):  # what Py4J raises where there is no such class
+    with suppress(TypeError):  # Py4J raises it if there is no such class
         versions["delta"] = str(jvm.io.delta.package.VERSION())
     return versions
 
 
 def is_utf8(encoding: str) -> bool:
-    """Return whether this name, of Java's or Python's, means UTF-8.
+    """Return whether this encoding, in Java's or Python's spelling, is UTF-8.
 
     >>> is_utf8("UTF-8"), is_utf8("utf8"), is_utf8("ANSI_X3.4-1968"), is_utf8("unheard-of")
     (True, True, False, False)
@@ -98,22 +96,22 @@ def is_utf8(encoding: str) -> bool:
 
 
 def use_own_scheduler_pool(spark: SparkSession) -> None:
-    """Give this thread's jobs the next slot that gets free, before the tasks that wait already; over Spark Connect they wait behind them.
+    """Give this thread's jobs the next free slot, before the tasks that already wait; over Spark Connect they wait after those.
 
-    Takes effect where ``spark.scheduler.mode`` is FAIR: then each pool has its turn, and this thread's is one of its own.
+    Works if ``spark.scheduler.mode`` is FAIR: each pool then has its turn, and this thread gets its own pool.
     """
     try:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"evenkeel-{threading.get_ident()}")
     except SPARK_ERRORS as error:
-        logger.debug("no pool of its own: %s", error)
+        logger.debug("this thread has no scheduler pool of its own: %s", error)
 
 
 def mend_interrupt(spark: SparkSession) -> None:
-    """Have Ctrl-C end the running jobs and raise ``KeyboardInterrupt``, where PySpark has taken that signal for the same.
+    """Make Ctrl-C end the running jobs and raise ``KeyboardInterrupt``, if PySpark has a handler for that signal.
 
-    PySpark's own handler asks the JVM on the connection of the call that it interrupts. That fails, so that the jobs go on, and the call
-    ends with an error of Py4J instead. Py4J then has the JVM close that connection by its port, which is the port of all: whatever is
-    asked next may find its connection closed.
+    PySpark's own handler calls the JVM on the connection of the call that it interrupts. That fails, so the jobs continue, and the call
+    ends with an error of Py4J instead. Py4J then makes the JVM close that connection by its port, which all connections share: the next
+    call may find its connection closed.
     """
     if not getattr(signal.getsignal(signal.SIGINT), "__module__", "").startswith("pyspark."):
         return
@@ -123,7 +121,7 @@ def mend_interrupt(spark: SparkSession) -> None:
         client: Any = gateway._gateway_client
         connection = client.get_thread_connection() if hasattr(client, "get_thread_connection") else None
         if connection is not None:
-            connection.socket = None  # an answer is still to come on it: this thread gets a new one, and Py4J leaves the others alone
+            connection.socket = None  # its answer is still to come: this thread gets a new one, and Py4J does not close the others
         with suppress(*SPARK_ERRORS, OSError):  # the JVM may have been interrupted as well
             spark.sparkContext.cancelAllJobs()
         raise KeyboardInterrupt
@@ -132,9 +130,9 @@ def mend_interrupt(spark: SparkSession) -> None:
 
 
 def follow_umask(spark: SparkSession) -> None:
-    """Have Spark give its files and folders the modes that this process gives, unless the session's settings name a umask.
+    """Make Spark use the umask of this process for its files and folders, unless the session's settings name a umask.
 
-    Hadoop has a umask of its own, 022 by default, which file systems that are open already ask at each file; Delta asks the other one.
+    Hadoop has its own umask, 022 by default. Open file systems read it from their own configuration, Delta from the session's.
     """
     if setting(spark, f"spark.hadoop.{UMASK}"):
         return
@@ -148,5 +146,5 @@ def follow_umask(spark: SparkSession) -> None:
 
 
 def is_of_one_machine(spark: SparkSession) -> bool:
-    """Return whether the workers run where this process does; where a Spark Connect server runs, cannot be told."""
+    """Return whether the workers run on the machine of this process; False for Spark Connect, whose machine is not known."""
     return not is_remote() and setting(spark, "spark.master").startswith("local")

@@ -1,4 +1,4 @@
-"""What the name of a warehouse says: a folder, a place in an object store, or a schema of a catalog. Needs no Spark."""
+"""Kinds of warehouse locations: a folder, a path in an object store, or a schema of a catalog. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LOG = "_delta_log"
 SCRATCH, LEASE, PROBE_FILE = "_staging", "_lease", ".evenkeel.reach"
 RUN_LOCK, COMMIT_LOCK = ".evenkeel.lock", ".evenkeel.commit.lock"
 OTHER_ENTRIES = {SCRATCH, RUN_LOCK, COMMIT_LOCK, LEASE, PROBE_FILE, "report.html"}
-"""What a warehouse's folder has beside its tables."""
+"""Entries of a warehouse's folder besides its tables."""
 _SCHEMA = re.compile(r"[^/:.]+(\.[^/:.]+){1,2}")
 
 
@@ -29,12 +29,12 @@ def local_folder(location: str) -> Path | None:
     >>> local_folder("file:///tmp/w") == local_folder("file:/tmp/w") == local_folder("/tmp/w")
     True
     """
-    path = re.sub("^/+(?=/)", "", re.sub("^file:", "", location))  # Hadoop reads a host behind two slashes
+    path = re.sub("^/+(?=/)", "", re.sub("^file:", "", location))  # Hadoop reads a host after two slashes
     return Path(path).absolute() if is_path(location) and "://" not in path else None
 
 
 def table_around(path: Path) -> Path | None:
-    """Return the Delta table in whose folder a path lies, or whose folder it is; None where it lies in none."""
+    """Return the folder of the Delta table that a path is in, or is itself; None if it is in none."""
     for folder in (path, *path.parents):
         if folder.name == LOG:
             return folder.parent
@@ -44,8 +44,8 @@ def table_around(path: Path) -> Path | None:
 
 
 def is_table(folder: Path) -> bool:
-    """Return whether a folder is that of a Delta table, of ours or not."""
-    return os.path.isdir(folder / LOG)  # unlike Path's own, no error where it cannot be seen
+    """Return whether a folder is that of a Delta table, of Evenkeel or not."""
+    return os.path.isdir(folder / LOG)  # unlike Path's own, no error if it cannot be read
 
 
 def is_warehouse(folder: Path) -> bool:
@@ -54,7 +54,7 @@ def is_warehouse(folder: Path) -> bool:
 
 
 def address(location: str) -> str:
-    """Return a path as Spark has to be given it: one without a scheme would be of the cluster's default file system, such as HDFS.
+    """Return a path in the form for Spark: without a scheme it would be on the cluster's default file system, such as HDFS.
 
     >>> address("/data/w"), address("file:/data/w"), address("s3a://bucket/w")
     ('file:/data/w', 'file:/data/w', 's3a://bucket/w')
@@ -82,29 +82,29 @@ def is_text(name: str) -> bool:
 
 
 def objection(location: str) -> str | None:
-    r"""Return why a place cannot be given to Spark by its name; None when it can.
+    r"""Return why Spark cannot use a location; None if it can.
 
     >>> objection("data/2026-11")
     >>> objection("data/[ab]")
-    "found '[' in its name, which Spark does not take as it stands; name another, or rename it"
+    "found '[' in its name, which has a special meaning in Spark; choose another name, or rename it"
     >>> objection("dbfs:/w")
-    "found 'dbfs:/'; name a place on another file system as dbfs://..., on this machine's as file:/..."
+    "found 'dbfs:/'; write a location on another file system as dbfs://..., on this machine as file:/..."
     """
     if not re.sub("^file:(//)?", "", location).strip():
         return "expected a name, found none"
     if not is_text(location):
-        return "found a control character, or bytes that are not UTF-8, in its name; name another, or rename it"
+        return "found a control character, or bytes that are not UTF-8, in its name; choose another name, or rename it"
     if _USER.search(location):
-        return "found a user or password in an address, which logs would repeat; give them to Spark by its settings or the environment"
+        return "found a user or password in an address, which logs would repeat; pass them in Spark's settings or in the environment"
     scheme = _SCHEME_WITHOUT_HOST.match(location)
     if scheme is not None:  # it would be a folder of that name on the driver's own disk
-        return f"found {scheme[0]!r}; name a place on another file system as {scheme[0]}/..., on this machine's as file:/..."
+        return f"found {scheme[0]!r}; write a location on another file system as {scheme[0]}/..., on this machine as file:/..."
     odd = (_SPARKS_OWN_IN_PATHS if is_path(location) else _SPARKS_OWN_IN_SCHEMAS).search(location)
-    return None if odd is None else f"found {odd[0]!r} in its name, which Spark does not take as it stands; name another, or rename it"
+    return None if odd is None else f"found {odd[0]!r} in its name, which has a special meaning in Spark; choose another name, or rename it"
 
 
 def masked(location: str) -> str:
-    """Return a place as messages may repeat it.
+    """Return a location in the form that messages may contain.
 
     >>> masked("s3a://key:secret@bucket/w")
     's3a://***@bucket/w'
@@ -113,7 +113,7 @@ def masked(location: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    r"""Return a text with what does not print written as an escape.
+    r"""Return a text with escapes in place of unprintable characters.
 
     >>> print(on_one_line("a\nb"))
     a\nb
@@ -125,16 +125,16 @@ SHARED_FILE_SYSTEMS = (
     *("9p", "acfs", "afs", "beegfs", "ceph", "cifs", "fuse", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "ocfs2", "orangefs"),
     *("panfs", "prl_fs", "pvfs2", "smb", "vboxsf", "virtiofs", "vmhgfs", "wekafs"),
 )
-"""First letters of the types of file systems that several machines mount, a host and its guests too, or that need not keep locks."""
+"""First letters of the types of file systems that several machines may mount (also a host and its guests), or that may have no locks."""
 OF_ONE_MACHINE = ("fuse.fuse-overlayfs",)
-"""What starts with these letters all the same."""
+"""Exceptions: types that begin with these letters, but belong to one machine."""
 
 
 def is_shared(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
-    """Return whether a folder, or the nearest one above it that exists, lies on a file system whose locks do not reach everybody.
+    """Return whether a folder, or the nearest existing one above it, is on a file system whose locks may not reach all machines.
 
     Args:
-        mounts: the mounted file systems, a line each; where there is no such file (macOS), the folder counts as this machine's own.
+        mounts: the mounted file systems, one on each line; without such a file (macOS) the folder counts as local.
     """
     if not mounts.exists():
         return False

@@ -1,4 +1,4 @@
-"""What log lines look like: text for people, or an object a line for programs."""
+"""The format of log lines: text for people, or one JSON object on each line for programs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from jobs.runtime.locations import on_one_line
 
 
 class _TextFormatter(logging.Formatter):
-    """Keeps each message on its line: names out of captures and paths may hold line ends and what a terminal obeys."""
+    """Keeps each message on one line: names from captures and paths may contain line ends and control codes of terminals."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return f"evenkeel: {on_one_line(record.message)}"
 
 
 class _JsonFormatter(logging.Formatter):
-    """One object a line; ``facts`` of a record are further members of it."""
+    """One object on each line; the ``facts`` of a record are further members of it."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
@@ -31,7 +31,7 @@ def logs_json() -> bool:
 
 
 def set_up_logging(log_format: str) -> None:
-    """Write the log of this package to stderr, as ``text`` or ``json``, and nowhere else."""
+    """Write the log of this package to stderr only, as ``text`` or ``json``."""
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     package = logging.getLogger("jobs")

@@ -1,6 +1,6 @@
 """The files of a report: their names, which files they may replace, and how they are written. Needs no Spark.
 
-A report replaces files of its own and no others. A file's content shows whether a report wrote it. Files of earlier releases pass, too.
+A report replaces only files that a report wrote. It detects these by their content. Files of earlier releases count too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from schemas.config import ExportFormat, ReportSettings, Settings
 logger = logging.getLogger(__name__)
 
 PROMETHEUS_FILE = "evenkeel.prom"
-"""The ending is what node_exporter's textfile collector asks for."""
+"""The textfile collector of node_exporter needs this ending."""
 
 EXPORTED_KEYS = {
     "findings": ("cluster_id", "group_id", "generation", "observed_at", "position", "rule_id"),
@@ -40,21 +40,21 @@ _METRICS_BEGIN = b"# HELP evenkeel_report_timestamp_seconds "
 _HEADINGS = {table: re.compile(rf"{','.join(key)}(,[a-z_]+)*\r\n".encode()) for table, key in EXPORTED_KEYS.items()}
 _HEAD_BYTES, _LONGEST_ROW = 1 << 12, 1 << 24
 _GROUP_PAGE = re.compile("group-[0-9a-f]{16}[.]html")
-_LOCKS_BEGIN = ".evenkeel"  # locks are empty while nobody holds them, and an empty file may be replaced
+_LOCKS_BEGIN = ".evenkeel"  # free locks are empty files, and an empty file may be replaced
 
 
 def page_file(settings: ReportSettings) -> Path:
-    """Return where the report's page goes."""
+    """Return the path of the report's page."""
     return Path(settings.output or "report.html")
 
 
 def further_page(page: Path, number: int) -> Path:
-    """Return where lines go that the page has no room for; ``number`` counts the files with lines, of which the page is the first."""
+    """Return the path of a further file with lines that do not fit on the page; ``number`` counts these files, the page is the first."""
     return page.with_name(f"{page.stem}-groups-{number}{page.suffix}")
 
 
 def exports_folder(settings: ReportSettings) -> Path:
-    """Return where the files for other programs go."""
+    """Return the folder of the files for other programs."""
     return page_file(settings).parent if settings.export_dir is None else Path(settings.export_dir)
 
 
@@ -65,9 +65,9 @@ def export_names(formats: Collection[ExportFormat]) -> tuple[str, ...]:
 
 
 def write_output(parts: Iterable[str], path: Path) -> None:
-    """Replace one of the files of a report, or the file that a link of this name leads to; its folder is made where there is none.
+    """Replace one of the files of a report, or the file that a link of this name leads to; makes a missing folder.
 
-    What UTF-8 cannot hold, a lone surrogate, is written as an escape.
+    A lone surrogate, which UTF-8 cannot encode, is written as an escape.
 
     Raises:
         EvenkeelError: the file cannot be written.
@@ -77,22 +77,22 @@ def write_output(parts: Iterable[str], path: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_file(target, (part.encode(errors="backslashreplace") for part in parts))
     except OSError as error:
-        raise EvenkeelError(f"report: cannot write {path}: {error.strerror}; name another place for it") from error
+        raise EvenkeelError(f"report: cannot write {path}: {error.strerror}; choose another path for it") from error
 
 
 def remove_unfinished_outputs(settings: ReportSettings) -> None:
-    """Remove what killed processes left in the folders of a report; not where locks do not reach the other machines that may write."""
+    """Remove unfinished files of killed processes from the folders of a report; not from folders that other machines may write to."""
     details = [] if settings.group_pages is None else [Path(settings.group_pages)]
     for folder in {_target(page_file(settings)).parent, exports_folder(settings), *details}:
         if not is_shared(folder):
             remove_unfinished(folder)
 
 
-# -- whose file it is
+# -- which files a report wrote
 
 
 def is_report_file(path: Path, kinds: Iterable[str]) -> bool:
-    """Return whether a file begins as those begin that a report writes as one of these kinds.
+    """Return whether a file begins like a report's file of one of these kinds.
 
     Raises:
         OSError: it cannot be read.
@@ -126,7 +126,7 @@ def _is_row(line: bytes, key: Collection[str]) -> bool:
 
 
 def without_report_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the paths but those of files that a report wrote: a name in such a file could make it pass for a capture.
+    """Yield the paths without files that a report wrote: a name in such a file could make it look like a capture.
 
     Raises:
         OSError: a file cannot be read.
@@ -139,10 +139,10 @@ def without_report_files(paths: Iterable[Path]) -> Iterator[Path]:
         else:
             yield path
     if found:
-        logger.info("passed over files that a report wrote: %d, such as %s", len(found), found[0])
+        logger.info("skipped %d files that a report wrote, such as %s", len(found), found[0])
 
 
-# -- where it must not go
+# -- paths that a report must not use
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class _Output:
     """A file that a report is going to write.
 
     Attributes:
-        setting: the one that names the file or its folder.
-        target: the file itself, where a link was named.
+        setting: the setting that names the file or its folder.
+        target: the file; if a link was named, the file it leads to.
     """
 
     setting: str
@@ -160,7 +160,7 @@ class _Output:
 
 
 class _Inputs:
-    """Files that are read, and folders that hold such files."""
+    """Input files, and folders of input files."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._files: set[tuple[int, int]] = set()
@@ -168,7 +168,7 @@ class _Inputs:
         for path in paths:
             try:
                 about = path.stat()
-            except (OSError, ValueError):  # no input of this command, which would have refused it
+            except (OSError, ValueError):  # not an input of this command, which would have refused it
                 continue
             if stat.S_ISDIR(about.st_mode):
                 self._folders.add(path.resolve())
@@ -180,19 +180,19 @@ class _Inputs:
         return (about.st_dev, about.st_ino) in self._files
 
     def folder_around(self, target: Path) -> Path | None:
-        """Return the folder of inputs in which a file lies."""
+        """Return the input folder that contains a file."""
         return next((folder for folder in target.parents if folder in self._folders), None)
 
 
 def check_outputs(settings: Settings, inputs: Iterable[Path], *, overwrite: bool) -> None:
-    """Refuse what a report must not replace.
+    """Refuse paths of files that a report must not replace.
 
     Args:
-        inputs: files that are read, and folders of such files.
-        overwrite: whether other files than those of a report may be replaced; inputs and tables never are.
+        inputs: input files, and folders of input files.
+        overwrite: whether the report may replace files that no report wrote; inputs and tables it never replaces.
 
     Raises:
-        UsageError: naming the setting, the file, and why.
+        UsageError: names the setting, the file, and the reason.
     """
     read = _Inputs(inputs)
     warehouse = local_folder(settings.warehouse)
@@ -202,30 +202,30 @@ def check_outputs(settings: Settings, inputs: Iterable[Path], *, overwrite: bool
         problem = _table_problem(output.target, own) or _file_problem(output, read, overwrite=overwrite)
         other = planned.setdefault(output.target, output.setting)
         if other != output.setting:
-            problem = f"is where report.{other} writes, too; name another place for one of them"
+            problem = f"is also the path of report.{other}; choose another path for one of them"
         if problem is not None:
             raise UsageError(f"report.{output.setting}: {on_one_line(str(output.target))} {problem}")
 
 
 def check_new_file(path: Path, warehouse: str) -> None:
-    """Refuse a file that is there, and one among tables.
+    """Refuse an existing file, and a path among tables.
 
     Args:
-        warehouse: the one that is read.
+        warehouse: its location.
 
     Raises:
-        UsageError: naming the file, and why.
+        UsageError: names the file, and the reason.
     """
     target, folder = _target(path), local_folder(warehouse)
     problem = _table_problem(target, None if folder is None else folder.resolve())
     if problem is None and target.exists():
-        problem = "is there already; name a file that is not"
+        problem = "exists already; name a new file"
     if problem is not None:
         raise UsageError(f"--output: {on_one_line(str(target))} {problem}")
 
 
 def _outputs(settings: ReportSettings) -> Iterator[_Output]:
-    """Yield what a report is going to write; of further pages those that are there, and a name for those to come."""
+    """Yield the files that a report may write; of further pages the existing ones and one new name."""
     page = page_file(settings)
     yield _Output("output", _target(page), PAGE)
     for number in count(2):
@@ -253,17 +253,17 @@ def _target(path: Path) -> Path:
 
 
 def _table_problem(target: Path, warehouse: Path | None) -> str | None:
-    """Return why a file cannot lie where it is named, because of tables and locks.
+    """Return why a path cannot be used because of tables and locks; None if it can.
 
     Args:
-        warehouse: the run's own, whose tables may be still to come.
+        warehouse: the run's own, whose tables may not exist yet.
     """
     remedy = "name a file outside of it"
     table = table_around(target)
     if table is not None:
         return f"lies in the Delta table {on_one_line(str(table))}; {remedy}"
     if target.name.startswith(_LOCKS_BEGIN):
-        return f"has a name that Evenkeel's locks have ({_LOCKS_BEGIN}*); name another file"
+        return f"has the name of a lock of Evenkeel ({_LOCKS_BEGIN}*); name another file"
     for folder in target.parents:
         entry = target.relative_to(folder).parts[0]
         if (folder == warehouse or is_warehouse(folder)) and "." not in entry:  # no table has a dot; Spark takes long to import
@@ -275,7 +275,7 @@ def _table_problem(target: Path, warehouse: Path | None) -> str | None:
 
 
 def _file_problem(output: _Output, inputs: _Inputs, *, overwrite: bool) -> str | None:
-    """Return why the file that is there cannot be replaced; None when it can, or when there is none."""
+    """Return why an existing file cannot be replaced; None if it can, or if there is none."""
     try:
         about = output.target.stat()
     except OSError:
@@ -289,7 +289,7 @@ def _file_problem(output: _Output, inputs: _Inputs, *, overwrite: bool) -> str |
     try:
         if is_report_file(output.target, (output.kind,)):
             return None
-        found = f"found one that does not begin as {'the pages' if output.kind == PAGE else output.kind} of a report"
+        found = f"it does not begin like {'the pages' if output.kind == PAGE else output.kind} of a report"
     except OSError as error:
         found = f"it cannot be read ({error.strerror})"
     folder = inputs.folder_around(output.target)

@@ -1,4 +1,4 @@
-"""The only place that makes a Spark session."""
+"""The only module that makes a Spark session."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ logger = logging.getLogger(__name__)
 SUPPORTED_SPARK = ("4.0", "4.1")
 DELTA_VERSION = "4.4.0"
 CLIENT_PACKAGES = ("grpc", "grpc_status", "google.rpc", "zstandard")
-"""What PySpark needs as a client of a Spark Connect server, beyond what we need in any case."""
+"""Packages that PySpark needs as a client of a Spark Connect server, besides those that Evenkeel always needs."""
 CONNECT_SECONDS = 30.0
 SCRATCH_BYTES = 1 << 20
-"""Without as much as that left Spark does not get far."""
+"""The least free space in a scratch folder; with less, Spark would soon fail."""
 CODE_GENERATION = "spark.sql.codegen.factoryMode"
 _HOST = re.compile(r"[\w.-]+|\[[\w.:%-]+\]")
 
 
 def open_session(conf_folder: Path, extra_jars: Path | None = None, workload: Workload | None = None) -> SparkSession:
-    """Return the session to run in.
+    """Return the session for a run.
 
-    ``SPARK_REMOTE``, which is Spark's own variable, names a Spark Connect server. Under spark-submit or on a platform that brings its
-    own session, jars, extensions and master belong to the launcher: only runtime SQL settings are added. Without a launcher the same
-    ``conf/`` files make a local session.
+    ``SPARK_REMOTE``, which is Spark's own variable, names a Spark Connect server. Under spark-submit, or on a platform with its own
+    session, the launcher sets jars, extensions and master: only runtime SQL settings are added. Without a launcher the same ``conf/``
+    files make a local session.
 
     Args:
-        conf_folder: holds ``spark-defaults.conf``, and for a local session ``spark-local.conf`` and ``spark-local-large.conf``.
+        conf_folder: contains ``spark-defaults.conf``, and for a local session ``spark-local.conf`` and ``spark-local-large.conf``.
         extra_jars: folder of Delta's jars; without it those that the launcher has fetched into the checkout, else Spark resolves them
             by name, which needs the network once.
-        workload: what the session is for, by which the settings of a local one are chosen; None for a small run's, as they are written.
+        workload: what the run reads, which decides the settings of a local session; None for the unchanged settings of a small run.
 
     Raises:
-        PlatformError: there is no session, it is of a Spark that is not supported, or lacks Delta.
+        PlatformError: there is no session, its Spark is not supported, or it has no Delta.
     """
     address = os.environ.get("SPARK_REMOTE")
     if address and SparkSession.getActiveSession() is None:
@@ -78,10 +78,10 @@ def open_session(conf_folder: Path, extra_jars: Path | None = None, workload: Wo
 
 
 def check_scratch(environ: Mapping[str, str]) -> None:
-    """Refuse a scratch folder of Spark's in which nothing can be written: Spark tells that in a hundred lines and more.
+    """Refuse a scratch folder of Spark that cannot be written: Spark would report that in a hundred lines and more.
 
     Raises:
-        PlatformError: naming the folder.
+        PlatformError: names the folder.
     """
     for folder in (environ.get("SPARK_LOCAL_DIRS") or "/tmp").split(","):  # Java's own default does not follow TMPDIR on Linux
         try:
@@ -90,7 +90,7 @@ def check_scratch(environ: Mapping[str, str]) -> None:
                 file.write(bytes(SCRATCH_BYTES))
         except OSError as error:
             raise PlatformError(
-                f"Spark's scratch folder {folder} cannot be written ({error.strerror}); free some space, or name another one by "
+                f"Spark's scratch folder {folder} cannot be written ({error.strerror}); free some space, or name another folder with "
                 "SPARK_LOCAL_DIRS"
             ) from None
 
@@ -108,7 +108,7 @@ def _open_classic(conf_folder: Path, extra_jars: Path | None, workload: Workload
     if not _is_launched():
         settings = _local_settings(conf_folder, extra_jars, workload)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name that resolves to nothing would end the start
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a host name without an address would make the start fail
         os.environ.setdefault("SPARK_CONF_DIR", str(conf_folder.absolute()))  # its log4j2.properties keeps Spark quiet
         _set_variables(conf_folder.absolute().parent)
     builder = SparkSession.builder.appName("evenkeel")
@@ -116,18 +116,18 @@ def _open_classic(conf_folder: Path, extra_jars: Path | None, workload: Workload
         for key, value in settings.items():
             builder = builder.config(key, value)
     try:
-        # A JVM that is started here starts its Python workers by -m, which puts its current folder before every other on their path.
+        # This JVM starts its Python workers with -m, which puts its current folder first on their path.
         with nullcontext() if _is_launched() else _current_folder(conf_folder):
             return builder.getOrCreate()
     except SPARK_ERRORS as error:
-        raise PlatformError(f"Spark does not start ({explain(error)}); its own messages stand above") from error
+        raise PlatformError(f"Spark does not start ({explain(error)}); see its own messages above") from error
 
 
 def _set_variables(root: Path) -> None:
-    """Set what a JVM that is started here hands to its Python workers: no search in the current folder, our packages, UTF-8.
+    """Set the variables that the JVM of this process passes to its Python workers: no search in the current folder, our packages, UTF-8.
 
     Args:
-        root: the checkout; the packages of an installed wheel are on every worker's path.
+        root: the checkout; the packages of an installed wheel are already on every worker's path.
     """
     paths = [str(root)] if (root / "jobs" / "launcher" / "__init__.py").is_file() else []
     paths += filter(None, [clean_search_path(os.environ.pop("PYTHONPATH", ""), os.getcwd())])
@@ -149,11 +149,11 @@ def _current_folder(folder: Path) -> Iterator[None]:
 
 
 def _open_remote(address: str, wanted: Mapping[str, str]) -> SparkSession:
-    """Return a session of its own on a Spark Connect server, with what spark-submit brings along elsewhere: settings, and our code.
+    """Return a new session on a Spark Connect server, with the settings and the code that spark-submit adds elsewhere.
 
     Args:
         address: ``sc://host:port``.
-        wanted: settings; those that a session may not choose are left to the server.
+        wanted: settings; those that a session cannot change keep the server's value.
 
     Raises:
         PlatformError: the client's packages are missing, or the server does not answer.
@@ -176,10 +176,10 @@ def _open_remote(address: str, wanted: Mapping[str, str]) -> SparkSession:
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse an address at which nobody listens: PySpark would go on trying for more than ten minutes.
+    """Refuse an address at which no server listens: PySpark would try for more than ten minutes.
 
     Raises:
-        PlatformError: naming host and port only, since an address may hold a token; nothing of one that cannot be taken apart.
+        PlatformError: names only host and port, since an address may contain a token; names no part of an address that cannot be parsed.
     """
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
@@ -189,8 +189,8 @@ def _check_reachable(address: str) -> None:
         host = ""
     if not _HOST.fullmatch(host):
         raise PlatformError(
-            "the address of the Spark Connect server (--remote, or SPARK_REMOTE) cannot be read, and is not repeated, since it may hold "
-            "a token; expected sc://HOST:PORT, behind it perhaps /;NAME=VALUE;NAME=VALUE with %3D for an = in a value"
+            "the address of the Spark Connect server (--remote, or SPARK_REMOTE) cannot be parsed; it is not shown, since it may contain "
+            "a token; expected sc://HOST:PORT, after it perhaps /;NAME=VALUE;NAME=VALUE with %3D for an = in a value"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
@@ -202,13 +202,13 @@ def _check_reachable(address: str) -> None:
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that it would be in
+    except ModuleNotFoundError:  # its package is missing
         return False
 
 
 @contextmanager
 def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Set SQL settings for the length of the block; the session may be somebody else's too, so that each is put back."""
+    """Set SQL settings for the length of the block, then restore them: other programs may use the session too."""
     before = {key: spark.conf.get(key, None) for key in values}
     for key, value in values.items():
         spark.conf.set(key, value)
@@ -220,9 +220,9 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 
 
 def compiled_queries(spark: SparkSession) -> AbstractContextManager[None]:
-    """Compile the queries of the block to code also where conf/spark-local.conf has them interpreted, which pays for small tables.
+    """Compile the queries of the block to code even if conf/spark-local.conf has them interpreted, which pays for small tables.
 
-    A session with another setting keeps it, since not every platform lets it be changed.
+    A session with another setting keeps it, since not every platform allows a change.
     """
     interprets = setting(spark, CODE_GENERATION) == "NO_CODEGEN"
     return settings(spark, {CODE_GENERATION: "FALLBACK"} if interprets else {})
@@ -234,13 +234,13 @@ def read_conf_file(path: Path) -> dict[str, str]:
 
 
 def _is_launched() -> bool:
-    # Databricks has a session for us, but it need not be the active one of the thread that asks.
+    # Databricks has a session, but it may not be the active one of this thread.
     is_launched = "PYSPARK_GATEWAY_PORT" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ
     return is_launched or SparkSession.getActiveSession() is not None
 
 
 def _local_settings(conf_folder: Path, extra_jars: Path | None, workload: Workload | None) -> dict[str, str]:
-    # Nothing of ours is kept in Spark's own warehouse, but it would leave a folder of that name where it is started.
+    # Evenkeel stores nothing in Spark's own warehouse, but Spark would make that folder in the current one.
     settings = {"spark.master": "local[*,4]", "spark.sql.warehouse.dir": tempfile.gettempdir()}
     settings.update(read_conf_file(conf_folder / "spark-defaults.conf"))
     if workload is None:
@@ -248,7 +248,7 @@ def _local_settings(conf_folder: Path, extra_jars: Path | None, workload: Worklo
     else:
         try:
             options = parse(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))).spark_options
-            # Spark itself reads no file of ours here.
+            # Spark itself reads no file of settings here.
             own = own_settings(options, os.environ)._replace(replaces_file=True)
             profile = choose_profile(workload, str(conf_folder), os.environ.get(PROFILE_VARIABLE, ""), find_machine(), own)
         except Refusal as refusal:
@@ -270,7 +270,7 @@ def _spark_minor() -> str:
 
 def _check(spark: SparkSession) -> None:
     if ".".join(spark.version.split(".")[:2]) not in SUPPORTED_SPARK:
-        raise PlatformError(f"this is Spark {spark.version}; Evenkeel runs on Spark {' and '.join(SUPPORTED_SPARK)}")
+        raise PlatformError(f"this is Spark {spark.version}; Evenkeel runs on Spark {' and '.join(SUPPORTED_SPARK)}: use one of them")
     if "delta" not in setting(spark, "spark.sql.extensions").lower() and "DATABRICKS_RUNTIME_VERSION" not in os.environ:
         raise PlatformError(
             "Spark was started without Delta: pass --jars with Delta's jars and "
@@ -279,10 +279,10 @@ def _check(spark: SparkSession) -> None:
 
 
 def _check_arguments(spark: SparkSession) -> None:
-    """Refuse arguments that came through the session's JVM and may have lost characters there; the launcher's are encoded.
+    """Refuse arguments that may have lost characters in the session's JVM; those of the launcher are encoded.
 
     Raises:
-        PlatformError: the JVM has another encoding than UTF-8, and an argument has what stands for a lost character.
+        PlatformError: the JVM's encoding is not UTF-8, and an argument has a character that may replace a lost one.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
@@ -290,6 +290,6 @@ def _check_arguments(spark: SparkSession) -> None:
     encoding = jvm_encoding(spark)
     if doubtful is not None and encoding is not None and not is_utf8(encoding):
         raise PlatformError(
-            f"found a question mark in the argument {doubtful!r}, which may stand for a lost character: Java's encoding is {encoding}; "
-            "start by ./spark-submit.sh, or set LC_ALL=C.UTF-8"
+            f"found a question mark in the argument {doubtful!r}, which may replace a lost character: Java's encoding is {encoding}; "
+            "start with ./spark-submit.sh, or set LC_ALL=C.UTF-8"
         )

@@ -1,4 +1,4 @@
-"""Hadoop's checksums beside each local file: a CRC-32 for each 512 bytes, so that one flipped bit is found and placed."""
+"""Hadoop's checksums beside each local file: a CRC-32 for each 512 bytes, which finds one flipped bit and its block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HEADER = struct.Struct(">4sI")
 
 
 def has_checksums(path: Path) -> bool:
-    """Return whether there is a file with checksums beside a file, be they right or not; none where looking fails."""
+    """Return whether a file has a checksum file beside it, correct or not; False if that cannot be read."""
     try:
         _sidecar(path).stat()
     except OSError:
@@ -24,10 +24,10 @@ def _sidecar(path: Path) -> Path:
 
 
 def checksum_problem(path: Path) -> str | None:
-    """Return what differs between a file and its checksums in ``.<name>.crc``; None when nothing does, or there are none.
+    """Return how a file differs from its checksums in ``.<name>.crc``; None if it does not, or has none.
 
-    Spark writes them on local file systems and refuses to read a file that does not fit them. Copies made without hidden files
-    have none, nor have files of writers without Hadoop.
+    Spark writes them on local file systems and refuses to read a file that does not match them. Copies without hidden files have none.
+    Files of writers without Hadoop have none either.
     """
     sidecar = _sidecar(path)
     try:
@@ -46,5 +46,5 @@ def checksum_problem(path: Path) -> str | None:
     with path.open("rb") as file:
         for number, (checksum,) in enumerate(struct.iter_unpack(">I", content[_HEADER.size :][: count * 4])):
             if zlib.crc32(file.read(block_size)) != checksum:
-                return f"other bytes within {number * block_size}-{min(size, (number + 1) * block_size) - 1} than its checksums tell"
+                return f"bytes {number * block_size}-{min(size, (number + 1) * block_size) - 1} that do not match their checksum"
     return None

@@ -95,7 +95,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
         write_output(parts(), path)
     assert (path.read_text(), os.listdir(tmp_path)) == ("old", ["findings.csv"])
     (tmp_path / "folder").mkdir()
-    with pytest.raises(EvenkeelError, match=f"report: cannot write {tmp_path}/folder: Is a directory; name another place for it"):
+    with pytest.raises(EvenkeelError, match=f"report: cannot write {tmp_path}/folder: Is a directory; choose another path for it"):
         write_output(["new"], tmp_path / "folder")
     assert unfinished(tmp_path) == []
 

@@ -365,7 +365,7 @@ def test_missing_conf_folder_is_an_error_that_names_the_searched_folders(monkeyp
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "far" / "away" / "main.py"), raising=False)
     with pytest.raises(PlatformError) as refused:
         conf_folder()
-    assert all(str(tmp_path / place) in str(refused.value) for place in ("jobs", "far"))
+    assert all(str(tmp_path / folder) in str(refused.value) for folder in ("jobs", "far"))
 
 
 def test_conf_is_found_in_the_checkout_of_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_an_empty_argument_is_the_command():
 
 
 def test_option_at_the_end_needs_its_value():
-    with pytest.raises(Refusal, match=r"^--name needs a value; \./spark-submit\.sh --help tells the usage$"):
+    with pytest.raises(Refusal, match=r"^--name needs a value; \./spark-submit\.sh --help shows the usage$"):
         parse(["--name"])
 
 
@@ -131,7 +131,7 @@ def test_plain_arguments_travel_as_they_are(words: list[str]):
 
 def test_an_argument_that_is_not_utf8_is_refused():
     check_words(["land", "Zürich", "東京", "\x7f\xa0"])
-    with pytest.raises(Refusal, match=r"^the argument b'Z\\xfcrich' is not UTF-8; write it in UTF-8, and rename a file whose name is not$"):
+    with pytest.raises(Refusal, match=r"^the argument b'Z\\xfcrich' is not UTF-8; write it in UTF-8; if it is a file name, rename the file$"):
         check_words(["land", os.fsdecode(b"Z\xfcrich")])
 
 
@@ -188,10 +188,10 @@ def test_argument_that_java_would_change_is_refused():
     check_for_java(plain, None)
     check_for_java(accented, "")
     with pytest.raises(
-        Refusal, match=r"^Java cannot be given b'\\xc3\\xa9': no locale of UTF-8 is installed \(C\.UTF-8, en_US\.UTF-8\); install one"
+        Refusal, match=r"^Java cannot read b'\\xc3\\xa9': no UTF-8 locale is installed \(C\.UTF-8, en_US\.UTF-8\); install one"
     ):
         check_for_java(accented, None)
-    with pytest.raises(Refusal, match=r"^Java cannot be given b'\\xe9': it is not UTF-8; rename it$"):
+    with pytest.raises(Refusal, match=r"^Java cannot read b'\\xe9': it is not UTF-8; rename it$"):
         check_for_java(bytes_, "C.UTF-8")
 
 
@@ -952,7 +952,7 @@ def test_zip_is_made_anew_when_the_last_file_of_a_folder_goes(tmp_path: Path):
     ("error", "message"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), f"no space left on the disk of {ROOT}; free some (about 2 GB), then call again"),
-        (OSError(errno.EACCES, "Permission denied", "/a b"), "cannot go on: /a b: Permission denied"),
+        (OSError(errno.EACCES, "Permission denied", "/a b"), "cannot continue: /a b: Permission denied"),
         (Refusal("no Java"), "no Java"),
     ],
 )

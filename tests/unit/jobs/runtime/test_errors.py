@@ -30,7 +30,7 @@ OWN = f"{CALL}: E: x\nCaused by: PythonException: Traceback\n  File 'a.py'\njobs
         (f"{HEAP}jobs.workers.guard.GroupFailedError: group g: killed\n", "group g: killed"),
         (
             f"{CALL}: E: Job 7 cancelled because SparkContext was shut down\n\tat x",
-            "Spark has been stopped while it was at work, by a signal to its JVM for one",
+            "Spark was stopped during its work, for example by a signal to its JVM",
         ),
         (f"{CALL}: java.lang.Error: bare\n\tat x", "java.lang.Error: bare"),
         ("An error occurred while calling o12.sql", "An error occurred while calling o12.sql"),

@@ -336,7 +336,7 @@ def test_warehouse_name_is_a_local_path_or_a_schema(
 
 @pytest.mark.parametrize("location", ["dbfs:/w", "hdfs:/w", "s3a:/bucket/w"])
 def test_warehouse_name_with_a_foreign_scheme_needs_two_slashes(location: str) -> None:
-    assert objection(location).startswith(f"found '{location.partition('/')[0]}/'; name a place")
+    assert objection(location).startswith(f"found '{location.partition('/')[0]}/'; write a location")
     assert objection(location.replace(":/", "://")) is None
 
 

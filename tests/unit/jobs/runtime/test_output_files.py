@@ -103,7 +103,7 @@ def test_report_files_are_no_captures_and_logged_in_one_line(tmp_path: Path, cap
         (tmp_path / str(number)).write_bytes(next(texts(kind)).encode())
     (tmp_path / "capture").write_bytes(FOREIGN["a capture"])
     assert [path.name for path in without_report_files(sorted(tmp_path.iterdir()))] == ["capture"]
-    assert [record.getMessage() for record in caplog.records] == [f"passed over files that a report wrote: 6, such as {tmp_path}/0"]
+    assert [record.getMessage() for record in caplog.records] == [f"skipped 6 files that a report wrote, such as {tmp_path}/0"]
 
 
 # -- what must not be replaced
@@ -128,7 +128,7 @@ def notes(tmp_path: Path) -> Path:
 
 def test_a_file_that_no_report_wrote_is_replaced_only_where_that_is_asked_for(notes: Path, tmp_path: Path) -> None:
     assert check(tmp_path, output="notes.html") == (
-        "report.output: notes.html is a file that no report wrote (found one that does not begin as the pages of a report); "
+        "report.output: notes.html is a file that no report wrote (it does not begin like the pages of a report); "
         "name another file, or replace it with --overwrite"
     )
     assert check(tmp_path, output="notes.html", overwrite=True) is None
@@ -145,7 +145,7 @@ def test_exports_replace_exports_of_their_own_kind(name: str, tmp_path: Path) ->
         (tmp_path / "e" / name).write_text(list(texts(kind))[-1])
         message = check(tmp_path, export=FORMATS, export_dir="e")
         assert message is not None and message.startswith(
-            f"report.export_dir: e/{name} is a file that no report wrote (found one that does not begin as {name} of a report)"
+            f"report.export_dir: e/{name} is a file that no report wrote (it does not begin like {name} of a report)"
         )
     (tmp_path / "e" / name).write_bytes(next(texts(name)).encode())
     assert check(tmp_path, export=FORMATS, export_dir="e") is None
@@ -246,13 +246,13 @@ def test_a_report_lies_beside_the_tables(tmp_path: Path) -> None:
 def test_output_with_the_name_of_a_lock_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".evenkeel.lock").touch()
     message = check(tmp_path, output=".evenkeel.lock", overwrite=True)
-    assert message == "report.output: .evenkeel.lock has a name that Evenkeel's locks have (.evenkeel*); name another file"
+    assert message == "report.output: .evenkeel.lock has the name of a lock of Evenkeel (.evenkeel*); name another file"
 
 
 def test_two_outputs_at_one_path_are_refused(tmp_path: Path) -> None:
     (tmp_path / "l").symlink_to(".")
     assert check(tmp_path, output="l/findings.csv", export=("csv",), export_dir=".") == (
-        "report.export_dir: findings.csv is where report.output writes, too; name another place for one of them"
+        "report.export_dir: findings.csv is also the path of report.output; choose another path for one of them"
     )
 
 
