@@ -1,1 +1,1 @@
-"""Tables: the only place that knows Delta."""
+"""Tables: the only package that uses Delta."""

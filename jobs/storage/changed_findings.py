@@ -1,4 +1,4 @@
-"""Findings that are worked out anew with each run: only what changed is written."""
+"""Findings that each run computes again: only changes are written."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from schemas.tables import FINDINGS
 def replace_findings(warehouse: Warehouse, stored: DataFrame | None, found: DataFrame, name: str) -> None:
     """Write the findings that are not stored yet, and delete the stored ones that were not found again.
 
-    A finding that says something else is another one.
+    A finding with another severity, message, evidence or advice counts as another finding.
 
     Args:
-        stored: the stored findings of these rules; None where there are none.
-        found: staged rows of ``findings``.
-        name: of these findings, in the names of what is staged.
+        stored: the stored findings of these rules; None if there are none.
+        found: materialized rows of ``findings``.
+        name: part of the names of materialized rows.
     """
     new = found
     if stored is not None:

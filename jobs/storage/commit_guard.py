@@ -1,4 +1,4 @@
-"""Commits of one run: signed, read back, and made while nobody else commits."""
+"""Commits of one run: signed, read back, and made while no other process commits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ class CommitGuard(TableVersions):
     """Tables that one run commits to.
 
     Attributes:
-        identity: id of the warehouse as the run found it; None before, and where an older release has made it.
-        left: version of each table as this run found or left it; empty before.
-        nonce: what tells this process from others.
+        identity: id of the warehouse when the run began; None before, and if an older release has made it.
+        nonce: identifies this process.
         committing: keeps every other process from committing while its block runs.
     """
 
@@ -39,9 +38,9 @@ class CommitGuard(TableVersions):
 
     @contextmanager
     def signed(self, run_id: str, committing: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-        """Sign every commit of the block with the run's name, so that ours can be told from foreign ones.
+        """Sign every commit of the block with the run's name, which distinguishes it from foreign ones.
 
-        The setting belongs to the session, which may be somebody else's too: it is put back, so that their commits stay theirs.
+        The setting belongs to the session, which other programs may use too: it is restored, so that their commits are not signed.
 
         Args:
             committing: keeps every other process from committing while its block runs.
@@ -57,11 +56,11 @@ class CommitGuard(TableVersions):
             conf.unset(COMMIT_NOTE) if before is None else conf.set(COMMIT_NOTE, before)
 
     def commit(self, name: str, write: Callable[[], object]) -> dict[str, Any] | None:
-        """Write to a table while nobody else commits, and read the transaction back; return what it says, None when there was none.
+        """Write to a table while no other process commits; read the commit back and return its information, None if there was no commit.
 
         Raises:
-            ForeignCommitError: somebody has written to the table since ``recover`` or this run last did, or now, or overwrote the commit.
-            WarehouseExchangedError: the location leads to another warehouse by now; noticed here where its log is a local file.
+            ForeignCommitError: another program has written to the table since ``recover`` or this run did, or overwrote the commit.
+            WarehouseExchangedError: the location has another warehouse by now; checked here if its log is a local file.
         """
         with self.committing():
             if self.folder is not None:
@@ -82,10 +81,10 @@ class CommitGuard(TableVersions):
         return info
 
     def verify_own_versions(self) -> dict[str, int]:
-        """Return the version of every table but ``runs`` as ``recover`` found it or this run left it since.
+        """Return the version of every table but ``runs`` after ``recover`` and the commits of this run.
 
         Raises:
-            ForeignCommitError: somebody else has written to a table meanwhile, whether this run does or not.
+            ForeignCommitError: another program has written to a table meanwhile, also to one that this run does not write to.
         """
         versions = self.versions()
         for name, version in versions.items():
@@ -93,10 +92,10 @@ class CommitGuard(TableVersions):
         return versions
 
     def check_left(self, name: str, version: int) -> None:
-        """Make sure that a table has the version that this run found or left.
+        """Check that a table has the version that this run found or left.
 
         Raises:
-            ForeignCommitError: it has another one.
+            ForeignCommitError: it has another version.
         """
         left = self._expected_versions.get(name, version)
         if version != left:
@@ -106,22 +105,22 @@ class CommitGuard(TableVersions):
             )
 
     def stored_identity(self) -> str | None:
-        """Return the id of the warehouse that is there; None where an older release has made it."""
+        """Return the id of the warehouse at the location; None if an older release has made it."""
         return self.properties(RUNS.name).get(IDENTITY_PROPERTY)
 
     def check_identity(self) -> None:
-        """Make sure that the location still leads to the warehouse that ``recover`` found there; a copy of it passes for the same.
+        """Check that the location still has the warehouse that ``recover`` found; a copy of it counts as the same.
 
         Raises:
-            WarehouseExchangedError: it is another one.
+            WarehouseExchangedError: it has another one.
         """
         if self.identity is not None and (found := self.stored_identity()) != self.identity:
             raise WarehouseExchangedError(exchanged(self.location, f"the one with the id {self.identity}", found or "one without an id"))
 
     def alter(self, name: str, change: str) -> None:
-        """Change what a table declares of itself; ``change`` is what stands behind the name in ALTER TABLE."""
+        """Change the declaration of a table; ``change`` is the part of ALTER TABLE after the name."""
         self.commit(name, lambda: self.spark.sql(f"ALTER TABLE {self.identifier(name)} {change}"))
 
     def fill(self, name: str, change: str) -> None:
-        """Change every row of a table; ``change`` is what stands behind SET in UPDATE."""
+        """Change every row of a table; ``change`` is the part of UPDATE after SET."""
         self.commit(name, lambda: self.spark.sql(f"UPDATE {self.identifier(name)} SET {change}"))

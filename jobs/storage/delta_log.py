@@ -1,4 +1,4 @@
-"""A table's log where it lies in a local folder, read and cut without Spark."""
+"""A table's log in a local folder, read and cut without Spark."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from jobs.runtime.errors import WarehouseDamagedError
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _FILE_OF_VERSIONS = re.compile(r"\.?(\d{20})\.(?:(\d{20})\.)?.+")
-"""A commit, checksum or checkpoint of one version, or the commits from one to another in one file; with a dot in front its checksums."""
+"""A commit, checksum or checkpoint of one version, or the commits from one to another in one file; with a dot before it, its checksums."""
 
 
 def local_properties(log: Path, version: int) -> dict[str, str]:
-    """Return the properties that a table has at a version: from the newest checksum, or commit, that tells them.
+    """Return the properties that a table has at a version: from the newest checksum, or commit, that has them.
 
-    Spark writes a checksum with every commit, so that this reads one file; other writers need not, and nothing depends on one: where it
-    cannot be read the commit is.
+    Spark writes a checksum with every commit, so that this reads one file. Other writers may write none; if a checksum cannot be read, the
+    commit is read.
 
     Raises:
-        WarehouseDamagedError: a commit cannot be read, is no log's, or none of those left tells the properties.
+        WarehouseDamagedError: a commit cannot be read or is not one of a log, or no remaining commit has the properties.
     """
     for number in range(version, -1, -1):
         noted = _noted_metadata(log / f"{number:020}.crc")
@@ -34,14 +34,14 @@ def local_properties(log: Path, version: int) -> dict[str, str]:
         if metadata is not None:
             properties: dict[str, str] = metadata.get("configuration", {})
             return properties
-    raise WarehouseDamagedError(f"{log}: no commit tells the table's properties; restore the folder from a copy, or rebuild the warehouse")
+    raise WarehouseDamagedError(f"{log}: no commit has the table's properties; restore the folder from a copy, or rebuild the warehouse")
 
 
 def files_of(log: Path, version: int) -> list[Path] | None:
-    """Return the files that hold the rows of a table at a version; no order.
+    """Return the files with the rows of a table at a version, in any order.
 
-    Reads the newest checkpoint up to the version, and the commits behind it. None where that does not tell: a file of the log is missing
-    or damaged, a checkpoint has several parts, or the table has something that only Delta knows how to read, such as deletion vectors.
+    Reads the newest checkpoint up to the version, and the commits after it. None if that is not enough: a file of the log is missing or
+    damaged, a checkpoint has several parts, or the table has a feature that only Delta can read, such as deletion vectors.
     """
     try:
         base = max(
@@ -59,14 +59,14 @@ def files_of(log: Path, version: int) -> list[Path] | None:
 
 
 def _checkpoint_actions(path: Path) -> list[dict[str, Any]]:
-    """Return the actions of a checkpoint that say where rows are and how to read them."""
+    """Return the actions of a checkpoint for the files of rows and how to read them."""
     file = pq.ParquetFile(path)
     rows = file.read(columns=[name for name in ("add", "protocol", "sidecar") if name in file.schema_arrow.names]).to_pylist()
     return [{kind: content for kind, content in row.items() if content is not None} for row in rows]
 
 
 def _live_files(table: Path, actions: list[dict[str, Any]]) -> list[Path] | None:
-    """Return the files that actions add up to; None where these say something else than adding, or removing, whole files of the table."""
+    """Return the files after all actions; None if an action does anything but add or remove whole files of the table."""
     paths: set[str] = set()
     reader_version = None
     for action in actions:
@@ -86,7 +86,7 @@ def _live_files(table: Path, actions: list[dict[str, Any]]) -> list[Path] | None
 
 
 def checkpoint_before(log: Path, moment: float) -> int | None:
-    """Return the newest version that has a checkpoint and was committed before a moment, None where there is none.
+    """Return the newest version that has a checkpoint and was committed before a moment, None if there is none.
 
     Args:
         moment: seconds since 1970, compared with the time of the commit's file, as Delta does.
@@ -97,10 +97,10 @@ def checkpoint_before(log: Path, moment: float) -> int | None:
 
 
 def cut_before(log: Path, version: int) -> int:
-    """Remove everything about versions before one that has a checkpoint; return how many commits went.
+    """Remove all files of versions before one that has a checkpoint; return the number of removed commits.
 
-    Oldest first, and of each version the commit last: wherever this is interrupted, what is left is the end of the log, with the checkpoint
-    in it, and there is no trace of a commit that is gone.
+    Oldest first, and of each version the commit last: after an interruption at any point the rest is the end of the log, with the
+    checkpoint, and no trace of a removed commit.
     """
     doomed = []
     for path in log.iterdir():
@@ -113,7 +113,7 @@ def cut_before(log: Path, version: int) -> int:
 
 
 def _noted_metadata(path: Path) -> dict[str, Any] | None:
-    """Return the table's metadata as a version's checksum tells it, None where there is none that can be read."""
+    """Return the table's metadata in a version's checksum; None if it cannot be read."""
     try:
         noted = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -132,7 +132,7 @@ def _actions(path: Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise _damaged(path, f"cannot be read ({error.strerror})") from None
     if not all(isinstance(action, dict) and isinstance(action.get("metaData", {}), dict) for action in actions):
-        raise _damaged(path, "a line is no action of a Delta log")
+        raise _damaged(path, "a line is not an action of a Delta log")
     return actions
 
 

@@ -1,4 +1,4 @@
-"""What was worked out of snapshots, deleted where these change."""
+"""Results computed from snapshots, deleted when the snapshots change."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from schemas.tables import (
 
 
 def results_of(keys: DataFrame, columns: tuple[str, ...]) -> list[TableChange]:
-    """Return the changes that delete all that was worked out of the snapshots whose columns equal one of the keys."""
+    """Return the changes that delete all results of the snapshots whose columns equal one of the keys."""
     return [TableChange(spec.name, keys, columns) for spec in (GROUP_STATES, ASSIGNMENTS, SOLUTIONS, *AUDITED_TABLES.values())]
 
 
 def forget_unnamed_topics(warehouse: Warehouse) -> int:
-    """Delete the topics that no solution names any more; return how many sets of them."""
+    """Delete the sets of topics that no solution names any more; return the number of sets."""
     key = GENERATION_TOPICS.key
     unnamed = warehouse.read(GENERATION_TOPICS.name).join(warehouse.read(SOLUTIONS.name), list(key), "left_anti").select(*key)
     return warehouse.delete(GENERATION_TOPICS.name, unnamed, key)

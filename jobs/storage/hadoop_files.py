@@ -1,7 +1,7 @@
-"""Files of any file system that Hadoop knows, asked of Spark's JVM.
+"""Files of any file system that Hadoop supports, through Spark's JVM.
 
-Over Spark Connect there is no JVM to ask, and a platform may keep it to itself: every function then raises one of ``SPARK_ERRORS``, as it
-does when the store refuses.
+Over Spark Connect there is no JVM to call, and a platform may forbid it: every function then raises one of ``SPARK_ERRORS``, as it does
+when the store refuses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def stored_names(spark: SparkSession, folder: str) -> dict[str, datetime]:
-    """Return what lies in a folder, and since when; nothing where there is no such folder."""
+    """Return the names in a folder with the times of their last change; nothing if there is no such folder."""
     system, path = _found(spark, folder)
     try:
         found = system.listStatus(path)
@@ -35,7 +35,7 @@ def _moment(milliseconds: int) -> datetime:
 
 
 def has_stored_files(spark: SparkSession, folder: str) -> bool:
-    """Return whether a file lies anywhere below a folder; one with a dot in front does not count."""
+    """Return whether there is a file anywhere below a folder; one whose name begins with a dot does not count."""
     system, path = _found(spark, folder)
     if not system.exists(path):
         return False
@@ -47,17 +47,17 @@ def has_stored_files(spark: SparkSession, folder: str) -> bool:
 
 
 def store_once(spark: SparkSession, location: str) -> bool:
-    """Make an empty file; return False when there is one already, made by whomever.
+    """Make an empty file; return False if it exists already.
 
-    Of several who try at the same moment one succeeds where the store can tell them apart: HDFS, Azure and Google do, and S3 does with
-    the conditional writes that Hadoop has since 3.4.2.
+    If several processes try at the same moment, one succeeds, as far as the store supports that: HDFS, Azure and Google do, and S3 with the
+    conditional writes that Hadoop has since 3.4.2.
     """
     system, path = _found(spark, location)
     builder = system.createFile(path)
     builder.overwrite(False).recursive().opt("fs.option.create.conditional.overwrite", True)
     try:
         builder.build().close()
-    except SPARK_ERRORS:  # each file system has a class of its own for it
+    except SPARK_ERRORS:  # each file system has its own error class
         if system.exists(path):
             return False
         raise
@@ -65,12 +65,12 @@ def store_once(spark: SparkSession, location: str) -> bool:
 
 
 def remove_stored(spark: SparkSession, location: str) -> None:
-    """Remove a file, or a folder and what is in it; says so where it cannot."""
+    """Remove a file, or a folder with its content; logs a failure."""
     try:
         system, path = _found(spark, location)
         system.delete(path, True)
     except SPARK_ERRORS as error:
-        logger.info("%s stays: %s", location, explain(error))
+        logger.info("could not remove %s: %s", location, explain(error))
 
 
 def _found(spark: SparkSession, location: str) -> tuple[Any, Any]:

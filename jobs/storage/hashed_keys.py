@@ -1,7 +1,7 @@
-"""Keys of several names, led by their hash: what sorts of many rows compare first.
+"""Keys of several columns with their hash as the first column, for sorts of many rows.
 
-A sort compares the first eight bytes of its first column in place. It reads two rows only where these are alike, which they are in all
-rows if the key begins with the cluster. Led by their hash, 2 million commits and moments took 23 CPU s in a window instead of 43.
+A sort compares the first eight bytes of its first column in place, and reads the two rows only if these are equal. They are equal in all
+rows if the key begins with the cluster. With the hash first, 2 million commits and times took 23 CPU s in a window instead of 43.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _HASH = "hash_of_key"
 
 
 def hashed(*names: str) -> list[Column]:
-    """Return the columns of a key after their hash, for a window or a sort; rows of one key stay together."""
+    """Return the hash of a key and its columns, for a window or a sort; rows of one key stay together."""
     return [F.xxhash64(*names), *map(F.col, names)]
 
 
 def join_hashed(left: DataFrame, right: DataFrame, names: Sequence[str], how: str) -> DataFrame:
-    """Return what ``left.join(right, names, how)`` does, of sides too large for one of them to be sent to all tasks."""
+    """Return the same as ``left.join(right, names, how)``, for sides that are both too large to send to all tasks."""
     sides = [side.withColumn(_HASH, F.xxhash64(*names)) for side in (left, right)]
     return sides[0].join(sides[1], [_HASH, *names], how).drop(_HASH)

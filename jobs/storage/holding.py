@@ -1,4 +1,4 @@
-"""A warehouse for one run alone: by a file lock where it is a folder, by a lease elsewhere."""
+"""Exclusive use of a warehouse by one run: with a file lock if it is a folder, with a lease elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobs.storage.warehouse import Warehouse
 def exclusive_warehouse(
     warehouse: Warehouse, run_id: str, started_at: datetime, wait_seconds: float, now: Callable[[], datetime]
 ) -> Iterator[Callable[[], None]]:
-    """Keep every other run out of the warehouse; yields what has to be asked before publishing, whether that is still so, and still there.
+    """Keep every other run out of the warehouse; yields a check to call before publication: the warehouse is still held, and the same.
 
     Raises:
         WarehouseBusyError: another run holds it.

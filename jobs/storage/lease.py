@@ -1,9 +1,9 @@
-"""One writer at a time where file locks do not reach: object stores, catalogs, shared file systems.
+"""One writer at a time where file locks do not work: object stores, catalogs, shared file systems.
 
-A Delta table of one row, made once, says who holds the warehouse. It is changed only by a conditional UPDATE, which Delta lets one of
-two contenders do; an appended row would exclude nobody. Where the log itself may let two commits pass as the same version, on S3 or NFS,
-a claim comes before: a file that only one of them can make. The holder renews the lease while it runs, so that that of a dead run ends
-by itself; machines have to agree on the time within minutes.
+A Delta table with one row names the holder of the warehouse. Runs change it only with a conditional UPDATE, in which only one of two runs
+succeeds; an appended row would exclude nobody. On some stores, such as S3 or NFS, two Delta commits can both succeed as the same version.
+So a run first creates a fencing file, which only one process can create. The holder renews the lease while it runs, so that the lease of
+a dead run ends by itself. The clocks of the machines have to agree within minutes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ POLL_SECONDS = 5.0
 CREATE_TRIES = 20
 CREATE_WAIT_SECONDS = 0.5
 TAKING_SECONDS = 60.0
-"""How long another run may be about to take a free lease: what it does before it has is done within seconds."""
+"""How long to wait for another run that is taking a free lease, which takes it seconds."""
 _FREE = (
     "CAST(NULL AS STRING) AS nonce, 0L AS token, '' AS run_id, '' AS host, 0 AS pid, '' AS started_at, TIMESTAMP '1970-01-01' AS renewed_at"
 )
@@ -51,7 +51,7 @@ class Lease:
 
     Attributes:
         table: SQL name of the lease's table.
-        nonce: tells this run from another of the same name.
+        nonce: distinguishes this run from another of the same name.
     """
 
     def __init__(self, spark: SparkSession, location: str, holder: Holder, now: Callable[[], datetime]) -> None:
@@ -72,8 +72,8 @@ class Lease:
         """Take the lease and keep renewing it.
 
         Raises:
-            WarehouseBusyError: somebody else has it and still does after ``wait_seconds``.
-            NotAWarehouseError: there is no place for it, such as a schema that does not exist.
+            WarehouseBusyError: another run still has it after ``wait_seconds``.
+            NotAWarehouseError: it cannot be made, for example because the schema does not exist.
         """
         waited = 0.0
         while not (self._ensure_made() and self._take()):
@@ -87,10 +87,10 @@ class Lease:
         self._heart.start()
 
     def check(self) -> None:
-        """Make sure that the lease is still ours: renew it.
+        """Check that this run still has the lease, and renew it.
 
         Raises:
-            LeaseLostError: another run has taken it since this one failed to renew it in time.
+            LeaseLostError: another run has taken it, since this one failed to renew it in time.
         """
         if self._lost is None:
             self._renew()
@@ -98,9 +98,9 @@ class Lease:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Refuse the block when the lease is lost; asks nobody while the heart beats, so that it can stand before every commit.
+        """Refuse the block if the lease is lost; reads nothing while the heartbeat works, so that it is cheap before every commit.
 
-        A machine that was suspended may be back before its heart beats again, and the lease be another's by then.
+        A suspended machine may resume before its next heartbeat, when another run already has the lease.
 
         Raises:
             LeaseLostError: see ``check``.
@@ -115,17 +115,17 @@ class Lease:
             raise LeaseLostError(f"warehouse {self.location}: {self._lost}; nothing was published, run again")
 
     def release(self) -> None:
-        """Give the lease back; one that is not ours any more stays as it is."""
+        """Give the lease back; a lease that another run has by now is not changed."""
         self._ended.set()
         if self._heart.is_alive():
             self._heart.join()
         try:
             self._update("nonce = NULL", f"nonce = {literal(self.nonce)}")
-        except Exception as error:  # what the block ended with counts more, and the lease ends by itself
-            logger.warning("the lease could not be given back: %s", explain(error))
+        except Exception as error:  # the result of the block is more important, and the lease ends by itself
+            logger.warning("the lease could not be given back and will expire: %s", explain(error))
 
     def _ensure_made(self) -> bool:
-        """Return whether the lease's table is there, made now if need be; False while another run is making it."""
+        """Return whether the lease's table exists; makes it if it is missing; False while another run is making it."""
         for tries_left in reversed(range(CREATE_TRIES)):
             if self._row() is not None:
                 return True
@@ -142,7 +142,7 @@ class Lease:
         return False
 
     def _make(self) -> None:
-        if is_path(self.location):  # CREATE TABLE would take a log without a commit, which a run leaves that died, for a table
+        if is_path(self.location):  # CREATE TABLE would accept the log without a commit of a dead run as a table
             path = f"{address(self.location)}/{LEASE}"
             self.spark.sql(f"SELECT {_FREE}").write.format("delta").mode("ignore").save(path)
         else:
@@ -191,7 +191,7 @@ class Lease:
             if self._lost is not None:
                 logger.error("%s", self._lost)
                 return
-            # One that had to wait has written the time at which it began, which may be long ago by now.
+            # A renewal that had to wait has written the time of its start, which may be long ago.
             pause = max(0.0, HEARTBEAT_SECONDS - (self._now() - began_at).total_seconds())
 
     def _renew(self) -> None:
@@ -199,7 +199,7 @@ class Lease:
             now = self._now()
             has_ended = now - self._renewed_at > EXPIRY
             try:
-                if has_ended:  # another run may be taking it at this moment
+                if has_ended:  # another run may be taking it now
                     is_ours = self._take()
                 else:
                     self._update(f"renewed_at = {literal(now)}", f"nonce = {literal(self.nonce)}")
@@ -208,7 +208,7 @@ class Lease:
                     self._renewed_at = now
                     return
                 row = self._read()
-            except Exception as error:  # the store may be away for a moment; what counts is whether the lease has run out
+            except Exception as error:  # the store may not answer for a moment; only an expired lease counts
                 logger.warning("the lease could not be renewed: %s", str(error).splitlines()[0])
                 if has_ended:
                     self._lost = f"the lease could not be renewed for {(now - self._renewed_at).total_seconds():.0f} s"
@@ -221,7 +221,7 @@ class Lease:
     def _update(self, assignments: str, condition: str) -> None:
         try:
             self.spark.sql(f"UPDATE {self.table} SET {assignments} WHERE {condition}")
-        except Exception as error:  # Delta's conflicts come as whatever Py4J or Connect makes of them
+        except Exception as error:  # the class of Delta's conflicts differs between Py4J and Connect
             if "Concurrent" not in str(error):
                 raise
             logger.debug("another run changed the lease at the same moment: %s", error)
@@ -230,7 +230,7 @@ class Lease:
         return self.spark.table(self.table).selectExpr("*", f"{_is_taken(self._now())} AS is_held").collect()[0]
 
     def _row(self) -> Row | None:
-        """Return the row, None where it cannot be read, be it that there is no table yet."""
+        """Return the row; None if it cannot be read, for example because there is no table yet."""
         try:
             return self._read()
         except Exception as error:  # the class differs between classic Spark, Connect and file systems
@@ -238,7 +238,7 @@ class Lease:
             return None
 
     def _lease_row(self) -> Row | None:
-        """Return the row of the run that holds the lease, None when nobody does."""
+        """Return the row of the run that holds the lease, None if no run does."""
         row = self._row()
         return row if row is not None and row["is_held"] else None
 
@@ -248,10 +248,10 @@ def _is_taken(now: datetime) -> str:
 
 
 def wait_until_free(spark: SparkSession, location: str, wait_seconds: float, now: Callable[[], datetime]) -> None:
-    """Return when no run holds the lease of a warehouse; changes nothing.
+    """Wait until no run holds the lease of a warehouse; changes nothing.
 
     Raises:
-        WarehouseBusyError: a run still does after ``wait_seconds``.
+        WarehouseBusyError: a run still holds it after ``wait_seconds``.
     """
     waited = 0.0
     while True:
@@ -272,13 +272,13 @@ def _busy(location: str, row: Row | None, now: datetime) -> WarehouseBusyError:
     minutes = EXPIRY.seconds // 60
     if row is None:
         return WarehouseBusyError(
-            f"warehouse {location}: another run has been about to take it for {TAKING_SECONDS:.0f} s, and may have died at that; wait for "
-            f"it with --wait SECONDS. What such a run has left counts for nothing after {minutes} minutes"
+            f"warehouse {location}: another run has tried to take it for {TAKING_SECONDS:.0f} s, and may have died; wait for it with "
+            f"--wait SECONDS. The fencing file of a dead run expires after {minutes} minutes"
         )
     holder = Holder(row["run_id"], row["host"], row["pid"], row["started_at"] or now.isoformat())
     return WarehouseBusyError(
-        f"warehouse {location} is held by {holder.described(now)}; wait for it with --wait SECONDS. The lease of a run that died ends "
-        f"{minutes} minutes after its last sign of life"
+        f"warehouse {location} is held by {holder.described(now)}; wait for it with --wait SECONDS. The lease of a dead run ends "
+        f"{minutes} minutes after its last renewal"
     )
 
 

@@ -1,7 +1,7 @@
-"""Who may take a lease next, where a store's log may let two commits believe that they made the same version.
+"""Fencing files: the right to take a lease next, on stores where two commits may both succeed as the same version.
 
-A claim is a file that can be made once: ``5.0`` lets its maker take the lease under token 5, and ``0.0`` make its table. One whose maker
-died before it took the lease counts for nothing after a while; ``5.1`` is then the next to be made.
+Only one process can create a fencing file. ``5.0`` gives the right to take the lease with token 5, ``0.0`` to make its table. If
+the run dies before it takes the lease, the file expires; the next file is then ``5.1``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _NAME = re.compile(r"(\d+)\.(\d+)")
 
 
 class FencingFiles:
-    """The claims to one lease, as one run sees them.
+    """The fencing files of one lease, as one run sees them.
 
-    Where no file can be made, over Spark Connect for one, every claim is granted, and the log of the lease decides alone.
+    If no file can be made, for example over Spark Connect, every run gets the right, and only the log of the lease decides.
     """
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
@@ -38,10 +38,10 @@ class FencingFiles:
         self._mine: str | None = None
 
     def make(self, token: int, ended: datetime) -> bool:
-        """Return whether this run, and no other, may go on under a token; removes claims to earlier tokens.
+        """Return whether this run, and no other, may use a token; removes the files of earlier tokens.
 
         Args:
-            ended: a claim made before that counts for nothing.
+            ended: a file made before this time has expired.
         """
         try:
             tries: dict[int, datetime] = {}
@@ -59,20 +59,20 @@ class FencingFiles:
         except PySparkAttributeError:  # there is no JVM over Spark Connect
             return True
         except STORAGE_ERRORS as error:
-            logger.warning("the lease is taken without a claim, as another run may do at this moment: %s", explain(error))
+            logger.warning("taking the lease without a fencing file; another run may take it at the same moment: %s", explain(error))
             return True
         self._mine = name if is_made else None
         return is_made
 
     def give_up(self) -> None:
-        """Take the newest claim of this run back, so that the next need not wait until it has ended."""
+        """Remove the newest file of this run, so that the next run need not wait until it expires."""
         if self._mine is not None:
             self._store.remove(self._mine)
             self._mine = None
 
 
 class _LocalStore:
-    """A folder of a file system that several machines mount; NFS and FUSE make a file once."""
+    """A folder of a file system that several machines mount; on NFS and FUSE only one process can create a file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
-"""Which contract a warehouse was made with: older ones are brought up to this release's, newer ones refused.
+"""The contract version of a warehouse: an older one is migrated to this release's, a newer one is refused.
 
-The version stands in a property of each table (``schemas.tables.CONTRACT_PROPERTY``), not once for all: after a crash some tables may
-be back at the version before. A table without it is of version 0, from before there were versions.
+Each table has the version in a property (``schemas.tables.CONTRACT_PROPERTY``), since after a crash some tables may be restored to the
+version before. A table without it has version 0, from before there were versions.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ WITH_HOLDINGS = 11
 
 
 def _check(warehouse: Warehouse, name: str) -> int:
-    """Return the contract version of a table, unless it is a newer one than ours.
+    """Return the contract version of a table.
 
     Raises:
-        NotAWarehouseError: it is newer, or no number.
+        NotAWarehouseError: it is newer than that of this release, or not a number.
     """
     text = warehouse.properties(name).get(CONTRACT_PROPERTY, "0")
     if not text.isdecimal():
@@ -41,7 +41,7 @@ def _check(warehouse: Warehouse, name: str) -> int:
 
 
 def refuse_newer(warehouse: Warehouse) -> None:
-    """Do nothing unless the warehouse is of a newer contract; looks only, at ``runs``, which is migrated last.
+    """Refuse a warehouse with a newer contract; reads only ``runs``, which is migrated last, and changes nothing.
 
     Raises:
         NotAWarehouseError: it is newer.
@@ -53,18 +53,17 @@ def refuse_newer(warehouse: Warehouse) -> None:
 def migrate(warehouse: Warehouse) -> None:
     """Give tables of an older contract the columns they lack, and this release's properties.
 
-    The columns are null in the rows that are there, but for two kinds. What members hold by each solution is packed, since later
-    generations go on from that. A column that was renamed has what the column of its former name has.
-    One from before warehouses had an id gets one.
+    The new columns are null in existing rows, with two exceptions. The assignments of each solution are packed, since later generations
+    need them. A renamed column gets the values of its former name. A warehouse without an id gets one.
 
     Raises:
-        NotAWarehouseError: a table is newer, which a release that died while migrating leaves behind.
+        NotAWarehouseError: a table is newer, as after a newer release that died while it migrated.
     """
     for name, spec in TABLES.items():
         found = _check(warehouse, name)
         if found == CONTRACT_VERSION:
             continue
-        logger.info("%s: from contract version %d to %d", name, found, CONTRACT_VERSION)
+        logger.info("%s: migrating from contract version %d to %d", name, found, CONTRACT_VERSION)
         present = warehouse.stored_columns(name)
         missing = [column_definition(column) for column in spec.stored_schema if column.name not in present]
         if missing:
@@ -74,6 +73,6 @@ def migrate(warehouse: Warehouse) -> None:
             warehouse.fill(name, ", ".join(f"{column} = {former}" for column, former in renamed.items()))
         if spec is SOLUTIONS and found < WITH_HOLDINGS:
             count = warehouse.update(name, holdings_of_rows(warehouse), SOLUTIONS.key, "t.holdings = d.holdings")
-            logger.info("%s: packed what members hold by %d solutions", name, count)
+            logger.info("%s: packed the assignments of %d solutions", name, count)
         warehouse.alter(name, f"SET TBLPROPERTIES ({declared_properties(spec)})")
     warehouse.ensure_identity()

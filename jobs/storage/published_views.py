@@ -1,6 +1,6 @@
-"""Views of what is published, ``<table>_published``, for warehouses that are a schema of a catalog; a path has none.
+"""Views of published rows, ``<table>_published``, for warehouses that are a schema of a catalog; a path has none.
 
-One commit, that of the row in ``runs``, makes all of them show another run: before it each is prepared to look for that row.
+One commit, that of the row in ``runs``, switches all views to the new run: before it each view is prepared to check for that row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from schemas.vocabulary import RunStatus
 
 
 def prepare_views(warehouse: Warehouse, versions: Mapping[str, int]) -> None:
-    """Make every view show these versions as soon as the row of the run in progress is there, and until then what was published before."""
+    """Make every view show these versions as soon as the run in progress has its row, and until then those published before."""
     if is_path(warehouse.location):
         return
     newest = warehouse.newest_run(RunStatus.PUBLISHED)
@@ -34,7 +34,7 @@ def prepare_views(warehouse: Warehouse, versions: Mapping[str, int]) -> None:
 
 
 def publish_views(warehouse: Warehouse) -> None:
-    """Make every view read the version that is published, and no other besides; for a warehouse in which a run is."""
+    """Make every view read only the published version; for a warehouse with a published run."""
     if is_path(warehouse.location):
         return
     newest = warehouse.newest_run(RunStatus.PUBLISHED)
@@ -44,7 +44,7 @@ def publish_views(warehouse: Warehouse) -> None:
 
 
 def query_at(warehouse: Warehouse, name: str, version: int) -> str:
-    """Return the SQL of a table at a version, with null for columns that it got since."""
+    """Return the SQL of a table at a version, with null for columns that were added later."""
     at = f"{warehouse.identifier(name)} VERSION AS OF {version}"
     known = warehouse.spark.sql(f"SELECT * FROM {at}").columns
     spec = TABLES[name]

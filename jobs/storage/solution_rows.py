@@ -1,4 +1,4 @@
-"""Solutions as rows: what the members of each hold, unpacked from ``solutions.holdings`` into the shape of ``assignments``."""
+"""Solutions as rows: their assignments, unpacked from ``solutions.holdings`` into the columns of ``assignments``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from schemas.vocabulary import WITH_RESULT
 
 
 def expand(solutions: DataFrame, snapshots: DataFrame, generation_topics: DataFrame, *, passes_over_torn: bool = False) -> DataFrame:
-    """Return a row a member of each solution whose holdings are stored, as ``assignments`` has them.
+    """Return one row for each member of each solution with stored holdings, in the columns of ``assignments``.
 
     Args:
-        solutions: those that are wanted.
-        snapshots: rows of ``subscription_snapshots``: at least those of these solutions.
-        generation_topics: all.
-        passes_over_torn: leave out solutions whose holdings cannot be read; else the worker that meets one fails.
+        solutions: the solutions to unpack.
+        snapshots: rows of ``subscription_snapshots``, at least those of these solutions.
+        generation_topics: all rows of the table.
+        passes_over_torn: leave out solutions whose holdings cannot be read; otherwise such a solution fails its worker.
     """
     members = snapshots.select(
         *GENERATION_KEY, F.col("members.member_id").alias("member_ids"), F.col("members.group_instance_id").alias("group_instance_ids")
@@ -37,7 +37,7 @@ def expand(solutions: DataFrame, snapshots: DataFrame, generation_topics: DataFr
 def holdings_of_rows(warehouse: Warehouse) -> DataFrame:
     """Return the key and the holdings of every solution with a result, packed from the rows of ``assignments``.
 
-    For a warehouse of before there were holdings. Solutions whose rows maintenance has dropped are not among them.
+    For a warehouse from before there were holdings. Solutions whose rows maintenance has removed are left out.
     """
     solutions = warehouse.read(SOLUTIONS.name).where(F.col("status").isin(*map(str, WITH_RESULT)))
     topics = warehouse.read(GENERATION_TOPICS.name).select("cluster_id", "topics_hash", F.col("topics.topic").alias("listed_topics"))
@@ -50,7 +50,7 @@ def holdings_of_rows(warehouse: Warehouse) -> DataFrame:
 
 
 def explode_members(solutions: DataFrame) -> DataFrame:
-    """Return one row a member of each solution that has its members' partitions as lists."""
+    """Return one row for each member of each solution that has its members' partitions as lists."""
     members = F.arrays_zip("member_ids", "group_instance_ids", "held_topics", "held_partitions")
     rows = solutions.where(F.col("held_topics").isNotNull()).withColumn("member", F.explode(members))
     entry_type = ASSIGNMENTS.schema["partitions"].dataType

@@ -1,4 +1,4 @@
-"""Values as SQL text, for the statements that Delta does not bind parameters in."""
+"""Values as SQL text, for statements in which Delta binds no parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 
 
 def quoted(text: str) -> str:
-    r"""Return a string literal. Spark would put a setting, or a variable of the environment, in place of what looks like ``${name}``.
+    r"""Return a string literal. Spark would replace ``${name}`` by a setting or an environment variable.
 
     >>> print(quoted("it's"), quoted("${HOME}"))
     'it\'s' '\u0024{HOME}'
@@ -15,7 +15,7 @@ def quoted(text: str) -> str:
 
 
 def literal(value: str | int | datetime) -> str:
-    """Return a value as a literal of its type; a moment has to have a zone."""
+    """Return a value as a literal of its type; a time must have a zone."""
     if isinstance(value, datetime):
         return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
     return quoted(value) if isinstance(value, str) else str(value)

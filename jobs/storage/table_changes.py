@@ -1,4 +1,4 @@
-"""What a stage decides to change, the tables as they will be then, and the one place where it is done.
+"""The changes that a stage decides, the tables after these changes, and the function that makes them.
 
 A stage decides everything first. Each step reads the tables as the changes of the steps before it will leave them. Then all changes are
 made at once, in one fixed order.
@@ -20,13 +20,13 @@ from schemas.tables import SUBSCRIPTION_SNAPSHOTS, TABLES
 ORDER = (SUBSCRIPTION_SNAPSHOTS.name, *(name for name in TABLES if name != SUBSCRIPTION_SNAPSHOTS.name))
 """The tables in the order in which they are changed.
 
-Snapshots are worked out of the other landed tables, and new rows are compared with quarantine. Outside a local folder a frame reads the
-newest version of a table at the moment it is computed. So snapshots come before what they are worked out of, and quarantine comes last.
+Snapshots are computed from the other landed tables, and new rows are compared with quarantine. Outside a local folder a frame reads the
+newest version of a table at the moment it is computed. So snapshots come before their inputs, and quarantine comes last.
 """
 
 
 class Tables(Protocol):
-    """What a step asks of the tables: the warehouse answers as it is, ``ChangedTables`` as it will be."""
+    """The tables as a step reads them: the warehouse as it is, or ``ChangedTables`` as it will be."""
 
     def is_empty(self, name: str) -> bool:
         """Return True when nothing was ever written to a table."""
@@ -35,19 +35,19 @@ class Tables(Protocol):
         """Return the rows of a table."""
 
     def materialize(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write rows aside once and return them read back."""
+        """Write rows to scratch once and return them read back."""
 
 
 @dataclass(frozen=True)
 class TableChange:
-    """Rows of one table that go and rows that come; nothing has been changed yet.
+    """Rows of one table to delete and rows to append; nothing has been changed yet.
 
-    Its frames read no stored table that comes earlier in ``ORDER``, unless what they read was written aside.
+    Its frames read no stored table that comes earlier in ``ORDER``, unless these rows were written to scratch.
 
     Attributes:
-        delete_keys: values of ``delete_columns``; rows with equal ones go, null equals null. None where no row goes.
-        append: the rows that come, with all columns of the table. None where none comes.
-        append_count: how many rows that has to be; None where only the written table tells.
+        delete_keys: values of ``delete_columns``; rows with equal values are deleted, null equals null. None if no row is deleted.
+        append: the rows to append, with all columns of the table. None if there are none.
+        append_count: the expected number of appended rows; None if it is not known before writing.
     """
 
     table: str
@@ -63,7 +63,7 @@ class ChangedTables:
 
     Attributes:
         tables: as they are.
-        changes: in the order in which they were decided: a later one deletes also what an earlier one appends.
+        changes: in the order in which they were decided: a later one also deletes rows that an earlier one appends.
     """
 
     tables: Tables
@@ -87,11 +87,11 @@ class ChangedTables:
         return kept if appended is None else kept.unionByName(appended)
 
     def appended(self, name: str) -> DataFrame | None:
-        """Return the rows that the changes append to a table; None where there are none."""
+        """Return the rows that the changes append to a table; None if there are none."""
         return _appended([change for change in self.changes if change.table == name])
 
     def materialize(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write rows aside once and return them read back."""
+        """Write rows to scratch once and return them read back."""
         return self.tables.materialize(name, rows)
 
 
@@ -106,7 +106,7 @@ def _without(rows: DataFrame, changes: Sequence[TableChange]) -> DataFrame:
 
 
 def _appended(changes: Sequence[TableChange]) -> DataFrame | None:
-    """Return what changes of one table append, but for what a later one deletes again; None where they append nothing."""
+    """Return the rows that changes of one table append and no later change deletes; None if there are none."""
     together: DataFrame | None = None
     for number, change in enumerate(changes):
         if change.append is not None:
@@ -116,7 +116,7 @@ def _appended(changes: Sequence[TableChange]) -> DataFrame | None:
 
 
 class Writer(Protocol):
-    """What changes tables: the warehouse."""
+    """Changes tables: the warehouse."""
 
     def is_empty(self, name: str) -> bool:
         """Return True when nothing was ever written to a table."""
@@ -130,10 +130,10 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class Applied:
-    """What changes have done.
+    """The result of changes.
 
     Attributes:
-        deleted, appended: rows by table.
+        deleted, appended: number of rows by table.
     """
 
     deleted: Counter[str] = field(default_factory=Counter)
@@ -141,9 +141,9 @@ class Applied:
 
 
 def apply_changes(warehouse: Writer, changes: Sequence[TableChange]) -> Applied:
-    """Make all changes, table by table in ``ORDER``; of each table first all that goes, then all that comes, in one commit.
+    """Make all changes, table by table in ``ORDER``: for each table first all deletions, then one commit with all appended rows.
 
-    A run that dies in between leaves versions that no row of ``runs`` names, and the next run takes them back.
+    A run that dies in between leaves versions that no row of ``runs`` names, and the next run restores the tables.
 
     Args:
         changes: in the order in which they were decided.
@@ -161,22 +161,22 @@ def apply_changes(warehouse: Writer, changes: Sequence[TableChange]) -> Applied:
 
 
 def check_balance(what: str, expected: int, found: int) -> None:
-    """Make sure that two counts of the same rows are equal.
+    """Check that two counts of the same rows are equal.
 
     Raises:
         CountsDoNotBalanceError: they are not.
     """
     if expected != found:
-        raise CountsDoNotBalanceError(f"land: {expected} {what}, {found} accounted for; this is a defect of Evenkeel, please report it")
+        raise CountsDoNotBalanceError(f"land: expected {expected} {what}, found {found}; this is a defect of Evenkeel, please report it")
 
 
 def check_appended(changes: Iterable[TableChange], applied: Applied) -> None:
-    """Make sure that each table got as many rows as its changes were to append.
+    """Check that each table got the expected number of rows.
 
-    Not where that was not known before, nor where a later change deletes again some of what an earlier one appends.
+    Not if that number was not known before, nor if a later change deletes rows that an earlier one appends.
 
     Raises:
-        CountsDoNotBalanceError: one did not.
+        CountsDoNotBalanceError: one table did not.
     """
     expected: dict[str, int | None] = {}
     for change in changes:

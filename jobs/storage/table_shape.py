@@ -1,4 +1,4 @@
-"""The shape of a table: its SQL, its properties, and whether rows fit."""
+"""The shape of a table: its SQL, its properties, and a check of rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from jobs.storage.sql_literals import quoted
 from schemas.tables import CONTRACT_PROPERTY, CONTRACT_VERSION, IDENTITY_PROPERTY, RUNS, TableSpec
 
 KEEP_THE_LOG = "'delta.enableExpiredLogCleanup' = 'false'"
-"""Property of every table. With each checkpoint Delta would remove the commits that are older than thirty days: also the one that readers
-follow, and that a run which dies is taken back to, where a table had not changed for as long. ``maintain`` removes them instead."""
+"""Property of every table. With each checkpoint Delta would remove commits older than thirty days. In a table without changes for so long,
+that may be the published version, which readers need and to which the tables of a dead run are restored. ``maintain`` removes commits
+instead."""
 SORT_COLUMNS = ("observed_month", "cluster_id", "group_id", "topic", "observed_at", "position")
 
 
@@ -26,7 +27,7 @@ def column_definition(column: StructField) -> str:
 
 
 def create_statement(spec: TableSpec, identifier: str) -> str:
-    """Return the SQL that makes a table with its comments, partitioning and properties; that of ``runs`` makes a new id."""
+    """Return the SQL that makes a table with its comments, partitioning and properties; that of ``runs`` also makes a new id."""
     columns = ",\n  ".join(map(column_definition, spec.stored_schema))
     properties = declared_properties(spec) + (f", '{IDENTITY_PROPERTY}' = '{uuid.uuid4().hex}'" if spec is RUNS else "")
     partitioning = f"\nPARTITIONED BY ({', '.join(spec.partitioning)})" if spec.partitioning else ""
@@ -43,28 +44,28 @@ def declared_properties(spec: TableSpec) -> str:
 
 
 def aligned(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Return rows in the column order of a table, sorted the way the table is laid out.
+    """Return rows in the column order of a table, sorted in the order of its files.
 
     Raises:
-        SchemaMismatchError: naming every missing, unexpected and mistyped column at once.
+        SchemaMismatchError: names every missing, unexpected and mistyped column.
     """
     problems = shape_problems(rows.schema, spec.schema)
     if problems:
-        raise SchemaMismatchError(f"{spec.name}: {'; '.join(problems)}")
+        raise SchemaMismatchError(f"{spec.name}: {'; '.join(problems)}; this is a defect of Evenkeel, please report it")
     order = [column for column in SORT_COLUMNS if column in spec.schema.names]
     selected = with_former_columns(rows.select(*spec.schema.names), spec)
     return selected.sortWithinPartitions(*order) if order else selected
 
 
 def with_former_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Return rows with the columns that are stored by former names too."""
+    """Return rows with the columns that are also stored under former names."""
     return rows.withColumns({former: F.col(name) for former, name in spec.former.items()}) if spec.former else rows
 
 
 def current_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
     """Return the columns of ``spec.schema`` of stored rows.
 
-    An older release has made the table without some of them: these are null, or what the column of their former name has.
+    If an older release has made the table without some of them, these are null, or have the values of their former name.
     """
     known, former = set(rows.columns), {name: old for old, name in spec.former.items()}
 
@@ -77,7 +78,7 @@ def current_columns(rows: DataFrame, spec: TableSpec) -> DataFrame:
 
 
 def shape_problems(schema: StructType, declared_schema: StructType) -> list[str]:
-    """Return what is wrong with the columns of a frame or a stored table, nullability aside; empty when they are the declared ones."""
+    """Return what is wrong with the columns of a frame or a stored table, without nullability; empty if they are the declared ones."""
     found = {column.name: column.dataType.simpleString() for column in schema}
     declared = {column.name: column.dataType.simpleString() for column in declared_schema}
     missing = [f"missing {name}" for name in declared if name not in found]

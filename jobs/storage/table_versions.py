@@ -1,4 +1,4 @@
-"""Tables at one location: what they are called, which versions they have, and what their commits say."""
+"""Tables at one location: their names, their versions, and the information in their commits."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 class TableVersions:
-    """All tables at one location, which is a local folder, a place in an object store, or a schema of a catalog.
+    """All tables at one location, which is a local folder, a path in an object store, or a schema of a catalog.
 
-    Of a local folder the logs are read without Spark.
+    The logs of a local folder are read without Spark.
     """
 
     def __init__(self, spark: SparkSession, location: str) -> None:
@@ -31,7 +31,7 @@ class TableVersions:
 
     @property
     def lockable_folder(self) -> Path | None:
-        """Return the folder where locks on its files keep every other run out; None where it takes a lease."""
+        """Return the folder if locks on its files keep every other run out; None if the warehouse needs a lease."""
         return None if self.folder is None or is_shared(self.folder) else self.folder
 
     def identifier(self, name: str) -> str:
@@ -41,11 +41,11 @@ class TableVersions:
         return f"delta.`{self.path(name)}`"
 
     def path(self, name: str) -> str:
-        """Return where a table lies; not for a schema of a catalog."""
+        """Return the path of a table; not for a schema of a catalog."""
         return address(str(self.folder / name)) if self.folder is not None else f"{self.location}/{name}"
 
     def version(self, name: str) -> int:
-        """Return the newest version of a table: from the names in its log where that is a local folder."""
+        """Return the newest version of a table: from the file names in its log if that is a local folder."""
         if self.folder is None:
             return int(self.history(name)["version"])
         versions = self.local_versions(self.folder / name)
@@ -57,11 +57,11 @@ class TableVersions:
 
     @staticmethod
     def local_versions(table: Path) -> list[int]:
-        """Return the versions that the log of a table in a local folder has a commit of."""
+        """Return the versions with a commit in the log of a table in a local folder."""
         return [int(entry.stem) for entry in (table / "_delta_log").glob("*.json") if entry.stem.isdigit()]
 
     def known_version(self, name: str) -> int | None:
-        """Return the newest version of a table, None where there is none that can be read; for where ``runs`` cannot tell."""
+        """Return the newest version of a table, None if none can be read; for cases in which ``runs`` does not have it."""
         if self.folder is not None:
             return max(self.local_versions(self.folder / name), default=None)
         try:
@@ -75,13 +75,13 @@ class TableVersions:
         return {name: self.version(name) for name in TABLES if name != RUNS.name}
 
     def exists(self) -> bool:
-        """Return whether the tables are there.
+        """Return whether the tables exist.
 
         Raises:
-            NotAWarehouseError: the catalog knows no such schema, or cannot read its name.
+            NotAWarehouseError: the catalog has no such schema, or cannot read its name.
         """
         if self.folder is not None:
-            return bool(self.local_versions(self.folder / RUNS.name))  # a run killed while making it leaves a log without a commit
+            return bool(self.local_versions(self.folder / RUNS.name))  # a run that is killed while making it leaves a log without a commit
         if is_path(self.location):
             return self.known_version(RUNS.name) is not None
         try:
@@ -94,7 +94,7 @@ class TableVersions:
         return self.spark.sql(f"DESCRIBE HISTORY {self.identifier(name)} LIMIT 1").collect()[0]
 
     def commit_info(self, name: str) -> dict[str, Any]:
-        """Return what the newest commit of a table says of itself: at least ``operationMetrics`` and ``userMetadata``."""
+        """Return the information in the newest commit of a table: at least ``operationMetrics`` and ``userMetadata``."""
         if self.folder is None:
             return self.history(name).asDict()
         log = self.folder / name / "_delta_log" / f"{self.version(name):020}.json"
@@ -103,19 +103,19 @@ class TableVersions:
             return next(action["commitInfo"] for action in actions if "commitInfo" in action)
 
     def newest_writer(self, name: str) -> str:
-        """Return who has made the newest version of a table."""
+        """Return the writer of the newest version of a table."""
         return self.commit_info(name).get("userMetadata") or "an unknown writer"
 
     def properties(self, name: str) -> dict[str, str]:
-        """Return the properties of a table; from the newest files of its log where that is a local folder, without Spark."""
+        """Return the properties of a table; without Spark if its log is in a local folder."""
         if self.folder is not None:
             return local_properties(self.folder / name / "_delta_log", self.version(name))
         return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.identifier(name)}").collect()}
 
     @staticmethod
     def is_begun_only(table: Path) -> bool:
-        """Return whether a table's folder is there without a file: what a run leaves that dies before the table's first commit.
+        """Return whether a table's folder has no file, as after a run that died before the table's first commit.
 
-        Files with a dot in front do not count: those are of commits that were never finished, and checksums.
+        Files whose name begins with a dot do not count: they are checksums, or parts of unfinished commits.
         """
         return table.is_dir() and all(path.is_dir() or path.name.startswith(".") for path in table.rglob("*"))

@@ -1,4 +1,4 @@
-"""Which topics are not the same in several metadata snapshots."""
+"""Topics that differ between metadata snapshots."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from pyspark.sql import functions as F
 from schemas.keys import TOPIC_KEY
 
 Times = Mapping[str, tuple[int, ...]]
-"""Cluster id -> times of looks in ms, ascending."""
+"""Cluster id -> times of metadata snapshots in ms, ascending."""
 
 
 def is_from(first_ms: Mapping[str, int]) -> Column:
-    """Return whether a look is one of these clusters', and taken at that time or later."""
+    """Return whether a metadata snapshot is of one of these clusters, at that time or later."""
     observed_ms = F.unix_millis("observed_at")
     are_from = [(F.col("cluster_id") == cluster) & (observed_ms >= at) for cluster, at in first_ms.items()]
     return reduce(Column.__or__, are_from, F.lit(False))
 
 
 def by_cluster(values: Mapping[str, int]) -> Column:
-    """Return the number that belongs to a row's cluster."""
+    """Return the number of a row's cluster."""
     pairs = ((F.lit(cluster), F.lit(number).cast("bigint")) for cluster, number in values.items())
     return F.element_at(F.create_map(*chain.from_iterable(pairs)), F.col("cluster_id"))
 
 
 def changed_topics(looks: DataFrame, compared: Times, shown: Column) -> DataFrame:
-    """Return (cluster_id, topic) of the topics that are not the same in all looks that are compared, or not in all of them.
+    """Return (cluster_id, topic) of the topics that differ between the compared metadata snapshots, or are missing in one.
 
     Args:
         looks: rows of ``topic_snapshots``.
-        compared: times of the looks to compare; each is the end of the cluster's looks.
-        shown: what is to be the same, never null.
+        compared: times of the metadata snapshots to compare, by cluster: always the newest ones of the cluster.
+        shown: the value to compare, never null.
     """
     shows = (
         looks.where(is_from({cluster: times[0] for cluster, times in compared.items()}))

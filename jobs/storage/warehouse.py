@@ -1,9 +1,8 @@
-"""The only Delta reads and writes: create, append, replace, stage, publish, recover.
+"""All reads and writes of Delta tables: create, append, replace, materialize, publish, recover.
 
-A run works on current versions under the lock and ends with one row in ``runs`` that names the version of every table;
-readers follow the newest published row, so they see a run whole or not at all. What a dead run left behind is undone by
-RESTORE before the next one starts. SQL instead of the ``DeltaTable`` API throughout: it is the one way that also works
-over Spark Connect.
+A run works on the newest versions under the lock and ends with one row in ``runs`` that names the version of every table. Readers use
+the newest published row, so they see a run completely or not at all. Before the next run starts, RESTORE undoes the changes of a dead one.
+It uses SQL instead of the ``DeltaTable`` API, since only SQL also works over Spark Connect.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ logger = logging.getLogger(__name__)
 STAGED_TABLES = "evenkeel_staging_"
 TRANSACTIONS = "evenkeel runs"
 MOST_KEYS_SENT = 50_000
-"""Keys of rows to delete that are sent to every task: some ten megabytes of memory. With more the table is shuffled."""
+"""Most keys of rows to delete that are sent to every task: some ten megabytes of memory. With more keys the table is shuffled."""
 
 
 class Warehouse(CommitGuard):
@@ -63,7 +62,7 @@ class Warehouse(CommitGuard):
     # -- reading
 
     def read(self, name: str) -> DataFrame:
-        """Return the rows of a table: the published ones for a reader, inside a run the newest, which are the run's own."""
+        """Return the rows of a table: the published ones for a reader; inside a run the newest ones, with the run's own."""
         published = self._published.get(name)
         if self.folder is None:
             return self._read_by_delta(name, published)
@@ -85,7 +84,7 @@ class Warehouse(CommitGuard):
     def _read_files(self, name: str, version: int) -> DataFrame:
         """Return the rows of a table in a local folder from the files that its log names.
 
-        Delta would find them anew for each query that names the table, with three jobs: a third of the jobs of a run.
+        Delta would list them again for each query on the table, with three jobs: a third of the jobs of a run.
         """
         assert self.folder is not None
         files = files_of(self.folder / name / "_delta_log", version)
@@ -98,15 +97,17 @@ class Warehouse(CommitGuard):
         return current_columns(reader.parquet(*map(address, sorted(map(str, files)))), spec)
 
     def read_published(self) -> Row:
-        """Make ``read`` give what the newest published run left, whatever a run in progress writes; return that run's row.
+        """Make ``read`` return the rows of the newest published run, also while another run writes; return the row of that run.
 
         Raises:
-            NotAWarehouseError: nothing was published yet.
+            NotAWarehouseError: nothing is published yet.
         """
         newest = self.newest_run(RunStatus.PUBLISHED)
         if newest is None:
             raise NotAWarehouseError(f"warehouse {self.location}: nothing is published yet; run first")
-        versions = dict(newest["table_versions"])  # without tables that a later release has added: empty to readers until the next run
+        versions = dict(
+            newest["table_versions"]
+        )  # without tables that a later release has added: readers see them empty until the next run
         self._published = {name: versions.get(name, 0) for name in TABLES if name != RUNS.name}
         return newest
 
@@ -115,10 +116,10 @@ class Warehouse(CommitGuard):
         return self.version(name) == 0
 
     def newest_run(self, status: RunStatus | None = None) -> Row | None:
-        """Return the newest row of ``runs``, or the newest with a status; None when there is none.
+        """Return the newest row of ``runs``, or the newest with a status; None if there is none.
 
         Raises:
-            WarehouseDamagedError: a run has left the row that worked on another warehouse: its versions are not those of these tables.
+            WarehouseDamagedError: the row is of a run on another warehouse, so that its versions are not those of these tables.
         """
         if self.is_empty(RUNS.name):
             return None
@@ -133,7 +134,7 @@ class Warehouse(CommitGuard):
         identity = self.identity or self.stored_identity()
         if None not in (named, identity) and named != identity:
             raise WarehouseDamagedError(
-                f"{self.location}: {RUNS.name} has a row of run {run_id}, which worked on warehouse {named}, expected rows of this one, "
+                f"{self.location}: found a row in {RUNS.name} of run {run_id} on warehouse {named}, expected only runs on this one, "
                 f"{identity}; restore all tables from a copy, or rebuild the warehouse from its captures"
             )
 
@@ -144,10 +145,10 @@ class Warehouse(CommitGuard):
         rows = self.read(RUNS.name).where((F.col("run_id") == run_id) & (F.col("status") == str(RunStatus.PUBLISHED))).limit(1).collect()
         return rows[0] if rows else None
 
-    # -- making and mending
+    # -- creation and recovery
 
     def ensure_identity(self) -> None:
-        """Give a warehouse from before there were ids its id: the one that its newest run names, else a new one."""
+        """Give a warehouse without an id, from an older release, its id: that of its newest run, else a new one."""
         if self.identity is None:
             newest = self.newest_run()
             identity = (newest.asDict().get("warehouse_id") if newest is not None else None) or uuid.uuid4().hex
@@ -155,10 +156,10 @@ class Warehouse(CommitGuard):
             self.identity = identity
 
     def check_location(self) -> None:
-        """Refuse a location that holds something else; looks only, and only where looking is cheap.
+        """Refuse a local folder that has other content; changes nothing.
 
         Raises:
-            NotAWarehouseError: naming what was found.
+            NotAWarehouseError: names what was found.
         """
         if self.folder is None:
             return
@@ -184,18 +185,18 @@ class Warehouse(CommitGuard):
                 )
 
     def create(self) -> None:
-        """Make the tables that are missing; ``runs`` last, so that its presence means all are there.
+        """Make missing tables, ``runs`` last: if it exists, all do.
 
         Raises:
-            WarehouseDamagedError: ``runs`` is gone, but not what runs have written: to begin anew would take all of it back.
+            WarehouseDamagedError: ``runs`` is missing, but runs have written other tables: a new ``runs`` would undo all their rows.
         """
         if not self.exists():
             written = [name for name in TABLES if name != RUNS.name and (self.known_version(name) or 0) > 0]
             if written:
                 location = self.identifier(RUNS.name) if self.folder is None else self.folder / RUNS.name
                 raise WarehouseDamagedError(
-                    f"{location}: no commit in the Delta log, while runs have written {', '.join(written[:3])}; restore all tables from "
-                    "a copy, or rebuild the warehouse from its captures"
+                    f"{location}: found no commit in the Delta log, although runs have written {', '.join(written[:3])}; restore all "
+                    "tables from a copy, or rebuild the warehouse from its captures"
                 )
         for spec in TABLES.values():
             if self.folder is None or not self.local_versions(self.folder / spec.name):
@@ -204,7 +205,7 @@ class Warehouse(CommitGuard):
                     make_table(self.spark, self.identifier(spec.name), create_statement(spec, self.identifier(spec.name)))
 
     def _clear_begun(self, name: str) -> None:
-        """Remove what a run has left that died before a table's first commit: Delta takes it for a table, and makes none."""
+        """Remove the rest of a run that died before a table's first commit: Delta would take it for a table, and make none."""
         if self.folder is not None:
             if self.is_begun_only(self.folder / name):
                 shutil.rmtree(self.folder / name)
@@ -215,14 +216,14 @@ class Warehouse(CommitGuard):
             if stored_names(self.spark, self.path(name)) and not has_stored_files(self.spark, self.path(name)):
                 remove_stored(self.spark, self.path(name))
         except SPARK_ERRORS as error:
-            logger.debug("nobody to ask about %s: %s", self.path(name), explain(error))
+            logger.debug("could not list %s: %s", self.path(name), explain(error))
 
     def recover(self) -> dict[str, int]:
-        """Bring every table back to where the last finished run left it; return the version that each table but ``runs`` then has.
+        """Restore every table to the version that the last finished run left; return the new version of each table but ``runs``.
 
         Raises:
-            WarehouseDamagedError: a table is older than the last run says.
-            WarehouseExchangedError: this is another warehouse than the run has recovered before.
+            WarehouseDamagedError: a table is older than the last run left it.
+            WarehouseExchangedError: this is another warehouse than in an earlier call of this run.
         """
         self.check_identity()
         self.identity = self.stored_identity()
@@ -236,7 +237,7 @@ class Warehouse(CommitGuard):
                 logger.warning("%s: version %d was never published, restoring version %d", name, version, expected)
                 restore = f"RESTORE TABLE {self.identifier(name)} TO VERSION AS OF {expected}"
                 self.commit(name, partial(self.spark.sql, restore))
-                versions[name] += 1  # not asked for again: what a run that was interrupted commits after this is not to be built upon
+                versions[name] += 1  # not read again: a later commit of an interrupted run must not become part of this one
             elif version < expected:
                 raise WarehouseDamagedError(
                     f"{name}: found version {version}, the last run left version {expected}; commits are missing: restore the "
@@ -256,18 +257,18 @@ class Warehouse(CommitGuard):
         return self._append(name, aligned(rows, TABLES[name]).writeTo(self.identifier(name)))
 
     def close(self, row: DataFrame) -> None:
-        """Append the one row of the run to ``runs``, unless another run has done so with the same sequence number or a later one.
+        """Append the run's row to ``runs``, unless another run has appended one with the same sequence number or a later one.
 
-        A run may be suspended in the middle of this very commit and lose its lease meanwhile. Appends do not conflict; what makes this
-        one do so is Delta's own fence, a transaction of an application that may only go forward.
+        A run may be suspended during this commit and lose its lease meanwhile. Appends do not conflict by themselves; this one does
+        through an application transaction of Delta, whose number can only increase.
 
         Raises:
-            ForeignCommitError: another run has.
+            ForeignCommitError: another run has done so.
         """
         fence = {"txnAppId": TRANSACTIONS, "txnVersion": str(self.run_sequence)}
         if self._append(RUNS.name, aligned(row, RUNS).writeTo(self.identifier(RUNS.name)).options(**fence)) != 1:
             raise ForeignCommitError(
-                f"{RUNS.name}: run {self.run_sequence} has ended already, by {self.newest_writer(RUNS.name)}; {STOP_IT}"
+                f"{RUNS.name}: a run with the number {self.run_sequence} has already ended, by {self.newest_writer(RUNS.name)}; {STOP_IT}"
             )
 
     def _append(self, name: str, writer: DataFrameWriterV2) -> int:
@@ -277,33 +278,33 @@ class Warehouse(CommitGuard):
         return written
 
     def delete(self, name: str, keys: DataFrame, columns: tuple[str, ...], condition: str = "TRUE") -> int:
-        """Delete the rows of a table whose columns equal one of the keys; return how many. Commits nothing when there are none.
+        """Delete the rows of a table whose columns equal one of the keys; return how many. Commits nothing if there are none.
 
         Args:
-            keys: these columns, and what else the condition reads.
-            condition: SQL that has to hold too, of a row ``t`` and its key ``d``. Delta leaves out files by a literal in it, never by keys.
+            keys: these columns, and further ones for the condition.
+            condition: further SQL condition on a row ``t`` and its key ``d``. Delta skips files by a literal in it, never by keys.
         """
         keys = keys.distinct()
         count = keys.limit(MOST_KEYS_SENT + 1).count()
         if not count:
             return 0
-        # Delta would shuffle the whole table to find the rows of a few keys.
+        # Without the broadcast Delta would shuffle the whole table to find the rows of a few keys.
         metrics = self._merge(name, F.broadcast(keys) if count <= MOST_KEYS_SENT else keys, columns, condition, "DELETE")
         return int(metrics.get("numTargetRowsDeleted", 0))
 
     def update(self, name: str, keys: DataFrame, columns: tuple[str, ...], change: str, condition: str = "TRUE") -> int:
-        """Change the rows of a table whose columns equal one of the keys; return how many. Commits nothing when there are none.
+        """Change the rows of a table whose columns equal one of the keys; return how many. Commits nothing if there are none.
 
         Args:
-            keys: these columns, each once, and what else the change and the condition read.
-            change: what stands behind SET, of a row ``t`` and its key ``d``.
+            keys: these columns, each key once, and further ones for the change and the condition.
+            change: SQL after SET, of a row ``t`` and its key ``d``.
             condition: as in ``delete``.
         """
         metrics = self._merge(name, keys, columns, condition, f"UPDATE SET {change}")
         return int(metrics.get("numTargetRowsUpdated", 0))
 
     def _merge(self, name: str, keys: DataFrame, columns: tuple[str, ...], condition: str, what: str) -> dict[str, Any]:
-        """Do one thing to each row of a table that has a key; return what Delta measured, nothing where it committed nothing."""
+        """Delete or update each row of a table that has a key; return Delta's metrics, empty if it committed nothing."""
         view = "evenkeel_keys"
         keys.createOrReplaceTempView(view)
         is_equal = " AND ".join(f"t.{column} <=> d.{column}" for column in columns)
@@ -315,10 +316,10 @@ class Warehouse(CommitGuard):
             self.spark.catalog.dropTempView(view)
 
     def materialize(self, name: str, rows: DataFrame) -> DataFrame:
-        """Write rows aside once and return them read back, so that several tables can be filled from one pass.
+        """Write rows to scratch once and return them read back, so that several tables can be filled from one pass.
 
-        A worker pass is too dear to run once a table, and caching is neither safe against a lost executor nor allowed on
-        serverless Spark. The place is this run's own: one that lost its lease and does not know yet still writes to its own.
+        A worker pass is too expensive to repeat for each table. Caching is neither safe against a lost executor nor allowed on serverless
+        Spark. Each run has its own folder: a run that has lost its lease, and does not know it yet, still writes to its own.
         """
         if is_path(self.location):
             path = self.path(f"{SCRATCH}/{self.nonce}/{name}")
@@ -329,10 +330,10 @@ class Warehouse(CommitGuard):
         return self.spark.table(table)
 
     def clear_staging(self) -> None:
-        """Remove what ``stage`` wrote aside, in this run or in one that died; over Spark Connect it stays in an object store.
+        """Remove the scratch of this run and of dead runs; over Spark Connect scratch in an object store stays.
 
         Raises:
-            LeaseLostError: what lies there may be another run's by now.
+            LeaseLostError: the scratch may be another run's by now.
         """
         with self.committing():
             if self.folder is not None:
@@ -344,10 +345,10 @@ class Warehouse(CommitGuard):
                     self.spark.sql(f"DROP TABLE IF EXISTS {self.location}.{row['tableName']}")
 
     def replace_view(self, name: str, query: str) -> None:
-        """Make the view of a table show a query's rows.
+        """Make the view of a table show the rows of a query.
 
         Raises:
-            LeaseLostError: it may show another run by now.
+            LeaseLostError: another run may have changed the view by now.
         """
         with self.committing():
             self.spark.sql(f"CREATE OR REPLACE VIEW {self.identifier(name)}_published AS {query}")

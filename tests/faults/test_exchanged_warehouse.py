@@ -101,7 +101,7 @@ def test_a_row_of_another_warehouse_is_refused_and_found(
     before = versions(warehouse)
     assert make_tables("audit", "--warehouse", warehouse) == 1
     last_line = capsys.readouterr().err.splitlines()[-1]
-    assert f"which worked on warehouse {wrote}, expected rows of this one, {identity(warehouse)}; restore all tables" in last_line
+    assert f"on warehouse {wrote}, expected only runs on this one, {identity(warehouse)}; restore all tables" in last_line
     assert versions(warehouse) == before
     (finding,) = check_folder(warehouse).damages
     assert str(finding).startswith("unknown_run runs version 1")

@@ -48,5 +48,5 @@ def test_written_tables_without_runs_are_left_alone(
     shutil.rmtree(warehouse / "runs")
     before = commits(warehouse)
     assert evenkeel(*two_landings.second_run(warehouse)) == 1
-    assert "runs: no commit in the Delta log, while runs have written" in capsys.readouterr().err
+    assert "runs: found no commit in the Delta log, although runs have written" in capsys.readouterr().err
     assert sorted(commits(warehouse)) == sorted(before)

@@ -39,7 +39,7 @@ WATCHED = (NAMES[0], "subscription_snapshots", NAMES[-1])
 
 def digests(spark: SparkSession, froms: dict[str, str]) -> dict[str, tuple[int, int]]:
     """Return rows and hash of what is behind each FROM, all of them read by one query."""
-    of_each = (f"SELECT '{name}' AS name, count(*), bit_xor(xxhash64(to_json(struct(*)))) FROM {place}" for name, place in froms.items())
+    of_each = (f"SELECT '{name}' AS name, count(*), bit_xor(xxhash64(to_json(struct(*)))) FROM {source}" for name, source in froms.items())
     return {name: tuple(digest) for name, *digest in spark.sql(" UNION ALL ".join(of_each)).collect()}
 
 
@@ -110,7 +110,7 @@ def test_written_tables_of_a_schema_without_runs_are_left_alone(spark: SparkSess
     warehouse = Warehouse(spark, schema)
     spark.sql(create_statement(TABLES["findings"], f"{schema}.findings"))
     spark.sql(f"INSERT INTO {schema}.findings (group_id) VALUES ('g')")
-    with pytest.raises(WarehouseDamagedError, match=r"evenkeel_test\.runs: no commit in the Delta log, while runs have written findings;"):
+    with pytest.raises(WarehouseDamagedError, match=r"evenkeel_test\.runs: found no commit in the Delta log, although runs have written findings;"):
         warehouse.create()
     assert not warehouse.exists()
     assert [row["tableName"] for row in spark.sql(f"SHOW TABLES IN {schema}").collect()] == ["findings"]
@@ -133,7 +133,7 @@ def test_tables_that_a_dead_run_has_not_entered_into_the_catalog(
     for folder in (left, empty_warehouse):
         shutil.copytree(folder, made, dirs_exist_ok=True)
     assert make_tables("land", "--warehouse", schema, "--input", few(tmp_path, "a.parquet", 0, 1)) == 0
-    assert capsys.readouterr().err.count("it is entered now") == len(TABLES) + 1
+    assert capsys.readouterr().err.count("making the entry now") == len(TABLES) + 1
     assert published(spark, schema, NAMES) == by_version(spark, schema)
 
     for name in (*TABLES, "evenkeel_lease"):

@@ -143,7 +143,7 @@ def test_a_run_that_dies_before_it_has_what_it_claimed_lets_go(
         os.utime(claim, (clock.at.timestamp(), clock.at.timestamp()))
         assert (Path(location, "_lease", "_delta_log").exists()) is made
         slept.clear()
-        with pytest.raises(WarehouseBusyError, match="another run has been about to take it for 2 s"):
+        with pytest.raises(WarehouseBusyError, match="another run has tried to take it for 2 s"):
             lease_of(spark, location, clock).acquire(0)
         assert slept == [0.5] * 4
         clock.at += EXPIRY + timedelta(seconds=1)

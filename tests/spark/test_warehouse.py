@@ -120,10 +120,10 @@ def test_a_table_whose_first_commit_never_came_is_made(warehouse: Warehouse, nam
     """As after a run that died while it made the first tables, or had no room for them."""
     for table in (name, RUNS.name):
         shutil.rmtree(warehouse.folder / table, ignore_errors=True)
-    place = warehouse.folder / name / left
-    (place if not place.suffix else place.parent).mkdir(parents=True)
-    if place.suffix:
-        place.touch()
+    path = warehouse.folder / name / left
+    (path if not path.suffix else path.parent).mkdir(parents=True)
+    if path.suffix:
+        path.touch()
     warehouse.check_location()
     warehouse.create()
     assert versions(warehouse.folder) == dict.fromkeys(TABLES, 0)
@@ -259,13 +259,13 @@ def test_a_run_that_is_overtaken_in_its_last_commit_does_not_publish(warehouse: 
         close(warehouse, "asleep", 1)
     assert [run["run_id"] for run in rows(warehouse.folder, "runs")] == ["heir"]
     monkeypatch.setattr(Warehouse, "check_left", check_left)
-    with pytest.raises(ForeignCommitError, match="runs: run 1 has ended already, by evenkeel run heir"):
+    with pytest.raises(ForeignCommitError, match="runs: a run with the number 1 has already ended, by evenkeel run heir"):
         close(warehouse, "late", 1)
     close(warehouse, "next", 2)
     assert sorted(run["run_id"] for run in rows(warehouse.folder, "runs")) == ["heir", "next"]
 
 
-def test_run_that_lost_its_lease_leaves_views_and_scratch_alone(spark: SparkSession, place: str) -> None:
+def test_run_that_lost_its_lease_leaves_views_and_scratch_alone(spark: SparkSession, location: str) -> None:
     """Views, and what was written aside, of a warehouse that a run has lost."""
 
     @contextmanager
@@ -273,7 +273,7 @@ def test_run_that_lost_its_lease_leaves_views_and_scratch_alone(spark: SparkSess
         raise LeaseLostError("lost")
         yield
 
-    dead, heir = Warehouse(spark, place), Warehouse(spark, place)
+    dead, heir = Warehouse(spark, location), Warehouse(spark, location)
     own = staged(heir, "heir")
     with dead.signed("dead", lost):
         with pytest.raises(LeaseLostError):
@@ -323,7 +323,7 @@ def hashes_of(rows: DataFrame) -> list[str]:
 
 
 @pytest.fixture(params=["folder", "store", "catalog"])
-def place(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+def location(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     """Each kind of location; the store is a folder under a name that only Hadoop knows."""
     if request.param == "folder":
         yield str(tmp_path)
@@ -337,22 +337,22 @@ def place(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
         spark.sql("DROP SCHEMA evenkeel_staged CASCADE")
 
 
-@pytest.mark.parametrize("place", ["store"], indirect=True)
-def test_table_without_a_first_commit_in_a_store_is_made(spark: SparkSession, place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("location", ["store"], indirect=True)
+def test_table_without_a_first_commit_in_a_store_is_made(spark: SparkSession, location: str, tmp_path: Path) -> None:
     """A run has died before the first commit. Where data lies, but no log, it stays, and no table is made on top of it."""
     log, data = tmp_path / "movements" / "_delta_log", tmp_path / "findings" / "part-0.parquet"
     log.mkdir(parents=True)
     (log / ".00000000000000000000.json.6e.tmp").touch()
     data.parent.mkdir()
     data.touch()
-    warehouse = Warehouse(spark, place)
+    warehouse = Warehouse(spark, location)
     warehouse.create()
     assert warehouse.version("movements") == 0
     assert os.listdir(data.parent) == [data.name]
 
 
-def test_scratch_rows_can_be_read_until_they_are_cleared(spark: SparkSession, place: str) -> None:
-    warehouse = Warehouse(spark, place)
+def test_scratch_rows_can_be_read_until_they_are_cleared(spark: SparkSession, location: str) -> None:
+    warehouse = Warehouse(spark, location)
     assert hashes_of(staged(warehouse, "a", "b")) == ["a", "b"]
     again = staged(warehouse, "c")
     assert hashes_of(again) == ["c"]
@@ -361,9 +361,9 @@ def test_scratch_rows_can_be_read_until_they_are_cleared(spark: SparkSession, pl
         hashes_of(again)
 
 
-def test_scratch_rows_of_a_run_that_lost_its_lease_are_not_read(spark: SparkSession, place: str) -> None:
+def test_scratch_rows_of_a_run_that_lost_its_lease_are_not_read(spark: SparkSession, location: str) -> None:
     """Its executors go on after it was suspended, when the heir has written its own rows aside and reads them."""
-    dead, heir = Warehouse(spark, place), Warehouse(spark, place)
+    dead, heir = Warehouse(spark, location), Warehouse(spark, location)
     staged(dead, "dead")
     own = staged(heir, "heir")
     staged(dead, "dead again")

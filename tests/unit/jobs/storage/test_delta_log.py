@@ -65,7 +65,7 @@ def test_checksum_without_metadata_is_ignored(noted: str, tmp_path: Path) -> Non
     [
         pytest.param(b"{", "not JSON", id="cut"),
         pytest.param(b"\xff", "not JSON", id="no text"),
-        *((line, "a line is no action") for line in (b"7", b"null", b"[]", b'"metaData"', b'{"metaData": 7}')),
+        *((line, "a line is not an action") for line in (b"7", b"null", b"[]", b'"metaData"', b'{"metaData": 7}')),
     ],
 )
 def test_damaged_commit_is_named_by_its_file(content: bytes, problem: str, tmp_path: Path) -> None:
