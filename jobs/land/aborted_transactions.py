@@ -1,11 +1,11 @@
-"""Transactions in captures of the log: which commits may have been taken back.
+"""Transactions in captures of the log: which commits may belong to an aborted one.
 
-A transaction ends with a marker, which takes an offset of ``__consumer_offsets`` and is no record. A capture that was not read with
-``read_committed`` has the commits of aborted transactions too, so that a commit with a missing offset behind it may be one of them.
-Compaction leaves offsets out as well, and nobody can tell the two apart. What is missing may arrive later, and a commit that was the last
-record may turn out to be followed by a gap: both change what is stored.
+A transaction ends with a marker, which takes an offset of ``__consumer_offsets`` and is not a record. A capture that was not read with
+``read_committed`` also has the commits of aborted transactions. So a commit may be one of these if the offset after it is missing.
+Compaction removes offsets as well, and the two cases look the same. The missing record may arrive later, or a later record may show a gap
+after the last commit. Both change stored rows.
 
-A dump of the log has the markers: each of its commits is told to be certain or not, whatever is at the next offset.
+A dump of the log has the markers. They decide for each of its commits, whatever is at the next offset.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ logger = logging.getLogger(__name__)
 
 PARTITION = ("cluster_id", "offsets_partition")
 COMMIT_OFFSET_KEY = (*PARTITION, "position")
-"""A place in a log: ``position`` is the offset there."""
+"""A place in a log: ``position`` is the offset."""
 _NAMES = ("group_id", "topic", "partition")
-"""What a commit is of."""
+"""The key of a commit."""
 
 
 def _places(rows: DataFrame, *others: Column) -> DataFrame:
-    """Return the places in the log of rows with a ``source_position``, without what has none."""
+    """Return the places in the log of rows with a ``source_position``; rows without one are left out."""
     partition, offset = log_partition().alias("offsets_partition"), log_offset().alias("position")
     places = rows.where(is_of_log()).select("cluster_id", partition, offset, *others)
     return places.where(F.col("offsets_partition").isNotNull() & F.col("position").isNotNull())
 
 
 def _kept_rows(rows_of_input: DataFrame) -> DataFrame:
-    """Return the rows of a run's records that landed, then or before."""
+    """Return the rows of a run's records that landed in this run or before."""
     is_kept = F.col("outcome").isin(str(Outcome.LANDED), str(Outcome.DUPLICATE)) | (F.col("group_record").isNotNull() & F.col("is_new"))
     return rows_of_input.where(is_kept)
 
 
 def _stored_places(tables: Tables) -> DataFrame | None:
-    """Return the places of all records that landed, perhaps one more than once; None where there are none."""
+    """Return the places of all records that landed, some perhaps twice; None if no record landed."""
     names = [spec.name for spec in TARGETS.values() if spec is not TOPIC_SNAPSHOTS and not tables.is_empty(spec.name)]
     frames = [_places(tables.read(name)) for name in names]
     return reduce(DataFrame.unionByName, frames) if frames else None
 
 
 def mark_dumped_commits(decoded: DataFrame) -> DataFrame:
-    """Return decoded rows, the commits of transactions that a dump shows to have been committed as certain.
+    """Return decoded rows, with the commits of transactions as certain if a dump shows that they were committed.
 
-    The next marker of its producer ends a commit's transaction. A commit without one stays uncertain, and so does one that was aborted.
+    The next marker of its producer ends a commit's transaction. A commit without a marker or of an aborted transaction stays uncertain.
 
     Args:
-        decoded: rows of ``staging.DUMPED_ROWS`` among others; without any, nothing has to be done.
+        decoded: rows of ``staging.DUMPED_ROWS`` among others; without such rows it is returned unchanged.
     """
     if "producer_id" not in decoded.columns:
         return decoded
@@ -79,15 +79,15 @@ def mark_dumped_commits(decoded: DataFrame) -> DataFrame:
 def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> DataFrame:
     """Return commits with ``is_uncertain``: whether they may belong to a transaction that was aborted.
 
-    As the source tells it, where it does: a dump by its markers, a reader that left such commits out by false. Else false where the record
-    at the next offset landed; true where it did not, while one at a later offset did; null behind which nothing landed. Commits of one
-    group and one moment that follow each other were made together: each is as the one behind it.
+    The value of the source wins: a dump has it from its markers, and a reader that left such commits out sets false. Else it is false if
+    the record at the next offset landed, true if only one at a later offset did, and null if nothing landed after the commit. Commits of
+    one group and one moment at consecutive offsets were made together: each has the value of the next one.
 
     Args:
         commits: ``COMMIT_OFFSET_KEY``, group_id, observed_at, ``recorded`` as stored and others; one a place.
         read: ``COMMIT_OFFSET_KEY``, ``recorded``: whether it is uncertain by its source; null where the source does not record it.
             Places may repeat; then false goes before true.
-        stored: places of other records; None where there are none, or none behind the first that was read.
+        stored: places of other records; None without any, or without any after the first record that was read.
     """
     others = [name for name in commits.columns if name not in (*COMMIT_OFFSET_KEY, "recorded")]
     made = commits.select(*COMMIT_OFFSET_KEY, "recorded", F.struct(*others).alias("commit"))
@@ -117,12 +117,12 @@ def judged(commits: DataFrame, read: DataFrame, stored: DataFrame | None) -> Dat
 
 @dataclass(frozen=True)
 class CommitCertainty:
-    """What a run's records say of its own commits and of stored ones.
+    """``is_uncertain`` of a run's own commits and of stored ones, by the run's records.
 
     Attributes:
-        open_commits: key of ``offset_snapshots`` and ``is_uncertain`` of the new commits that are not certain; None where all are as the
-            source tells.
-        changes: what has to change for stored commits of which the records tell otherwise.
+        open_commits: key of ``offset_snapshots`` and ``is_uncertain`` of the new commits that are not certain; None if all commits are as
+            their source records them.
+        changes: updates of stored commits whose ``is_uncertain`` is another one now.
     """
 
     open_commits: DataFrame | None = None
@@ -131,8 +131,8 @@ class CommitCertainty:
     def mark(self, rows: DataFrame) -> DataFrame:
         """Return new rows of ``offset_snapshots`` with ``is_uncertain``.
 
-        Those behind which nothing has landed come in a partition of their own, which becomes a file of its own: they are written again when
-        something has, and their file with them.
+        Commits after which nothing has landed get a Spark partition of their own, which becomes a separate file. When a later record
+        lands, only this file has to be rewritten.
         """
         if self.open_commits is None:
             return rows
@@ -145,10 +145,10 @@ class CommitCertainty:
 
 
 def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFrame, survey: LogSurvey) -> CommitCertainty:
-    """Return which new commits of a run are uncertain, and which stored ones of the partitions read its records tell more of.
+    """Return which new commits of a run are uncertain, and the updates of stored commits in the partitions that were read.
 
     Args:
-        tables: without the new rows, and without those that have to make room for them.
+        tables: without the new rows, and without stored rows that are displaced by them.
         resolved: rows of ``comparison.resolve``.
         survey: of the run's raw records.
     """
@@ -180,7 +180,7 @@ def mark_uncertain_commits(context: RunContext, tables: Tables, resolved: DataFr
 
 
 def _open_commits(tables: Tables, read: DataFrame, partitions: list[str]) -> DataFrame:
-    """Return the stored commits that may be judged otherwise: beside what was read, the last of their log, and those made together.
+    """Return the stored commits that may change: next to records that were read, the last of their log, and those made together.
 
     ``stored`` is the whole row of each.
     """
@@ -198,7 +198,7 @@ def _open_commits(tables: Tables, read: DataFrame, partitions: list[str]) -> Dat
 
 
 def _changed_commits(context: RunContext, rows: DataFrame) -> tuple[TableChange, ...]:
-    """Return what writes stored commits again, as rows of this run, whose ``is_uncertain`` is now another."""
+    """Return the changes that rewrite stored commits with another ``is_uncertain``, as rows of this run."""
     count = rows.count()
     if not count:
         return ()

@@ -1,8 +1,8 @@
 """Which records of an input have to be compared: with each other, and with what has landed before.
 
-A record of a raw log can meet no other content where it is the only record of the input at its offset, where no earlier run has read the
-log that far, and where its group has records in no other partition. Such a record is neither hashed nor compared, and no stored row is
-read for it. All others are compared by ``settling``: with the stored rows at their own places, and with no others.
+A record of a raw log needs no comparison if three things are true: no other record of the input has its offset, no earlier run has read
+the log that far, and its group has no records in another partition. Such a record is not hashed, and no stored row is read for it.
+``deduplication`` compares all other records, each only with the stored rows at its own place.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from schemas.tables import QUARANTINE
 from schemas.vocabulary import EXPIRED, LOG_SOURCES, Outcome, Source
 
 MOST_OFFSET = 2**63 - 1
-"""A log that was read up to here has no next offset that fits: all its records are compared."""
+"""A log that was read up to here has no next offset that fits into 64 bits: all its records are compared."""
 MOST_SET_APART = 1_000
-"""So many shared places, or groups in several partitions, are set apart one by one; where there are more, every raw record is compared."""
+"""Up to so many shared places, or groups in several partitions, are listed one by one; if there are more, every raw record is compared."""
 
 
 def log_partition() -> Column:
-    """Return the partition of a raw record, from its ``source_position``; null for a line that is no record."""
+    """Return the partition of a raw record, from its ``source_position``; null for a line that is not a record."""
     return F.substring_index("source_position", "@", 1).try_cast("int")
 
 
 def log_offset() -> Column:
-    """Return the offset of a raw record, from its ``source_position``; null for a line that is no record."""
+    """Return the offset of a raw record, from its ``source_position``; null for a line that is not a record."""
     return F.substring_index("source_position", "@", -1).try_cast("bigint")
 
 
 def log_key(cluster_id: str, partition: int) -> str:
-    """Return how ``runs.landed_until`` names a partition of a cluster's ``__consumer_offsets``."""
+    """Return the key in ``runs.landed_until`` of a partition of a cluster's ``__consumer_offsets``."""
     return f"{cluster_id} {partition}"
 
 
 @dataclass(frozen=True)
 class LogSurvey:
-    """What the raw records of an input have in common.
+    """Facts about the raw records of an input.
 
     Attributes:
         read_until: partition, as ``log_key`` names it -> highest offset of the input + 1.
-        has_earlier: there are records at offsets that an earlier run has read up to.
+        has_earlier: some records are at offsets that an earlier run has read past.
         shared_places: hashes of (cluster_id, source_position) with several records of the input; None for more than ``MOST_SET_APART``.
         moved_groups: hashes of (cluster_id, group_id) with records in several partitions; None for more than ``MOST_SET_APART``.
         quarantined_count: records that could not be read.
-        uncertain_count: commits of which the reader does not know whether they were aborted.
+        uncertain_count: commits that may have been aborted, as far as the reader knows.
     """
 
     read_until: dict[str, int]
@@ -65,7 +65,7 @@ class LogSurvey:
 
 
 def survey_log(tables: Tables, decoded: DataFrame, landed_until: Mapping[str, int]) -> LogSurvey:
-    """Look over the raw records of an input; with one pass where they share nothing.
+    """Return facts about the raw records of an input; takes one pass if no places are shared.
 
     Args:
         decoded: staged rows.
@@ -126,14 +126,14 @@ def _group_hash(group_id: Column) -> Column:
 
 
 def _compared_below(landed_until: int | None) -> float:
-    """Return the offset from which on no record of a partition has been read."""
+    """Return the offset from which no record of a partition has been read."""
     if landed_until is None:
         return float("-inf")
     return float("inf") if landed_until == MOST_OFFSET else landed_until
 
 
 def _moved_groups(tables: Tables, raw: DataFrame) -> list[int]:
-    """Return hashes of groups with records in several partitions, landed ones counted; at most one more than are set apart."""
+    """Return hashes of groups with records in several partitions, including landed ones; at most ``MOST_SET_APART`` + 1."""
     of_groups = raw.select("cluster_id", _group_id().alias("group_id"), log_partition().alias("partition"))
     groups = _partitions_of(of_groups.where(F.col("group_id").isNotNull()), "")
     is_moved = F.col("lowest") < F.col("highest")
@@ -150,7 +150,7 @@ def _partitions_of(rows: DataFrame, prefix: str) -> DataFrame:
 
 
 def _stored_partitions(tables: Tables) -> DataFrame | None:
-    """Return cluster_id, group_id, partition of raw records that have landed, or lost to others; None where there are none."""
+    """Return cluster_id, group_id, partition of raw records that have landed or were rejected as conflicts; None without any."""
     names = [TARGETS[name].name for name in OF_GROUPS]
     frames = [
         tables.read(name).where(is_of_log()).select(*GROUP_KEY, F.col("offsets_partition").alias("partition"))
@@ -164,7 +164,7 @@ def _stored_partitions(tables: Tables) -> DataFrame | None:
 
 
 def landed_before(tables: Tables) -> dict[str, int]:
-    """Return what ``runs.landed_until`` is at least, out of the tables: for a warehouse whose runs have not noted it yet."""
+    """Return a lower bound of ``runs.landed_until`` from the tables, for a warehouse whose runs have not stored it yet."""
     stored = _stored_places(tables)
     if stored is None:
         return {}
@@ -187,7 +187,7 @@ def resolve(
     landed_until: Mapping[str, int],
     retained_from: date | None = None,
 ) -> DataFrame:
-    """Return what ``settling.resolve_duplicates`` returns of an input, comparing only what has to be compared.
+    """Return the result of ``deduplication.resolve_duplicates`` for an input, but compare only the rows that need it.
 
     Args:
         decoded: staged rows.
@@ -241,7 +241,7 @@ def _concerned(places: DataFrame, survey: LogSurvey, rows: DataFrame) -> DataFra
 
 
 def _resolve_alone(decoded: DataFrame, survey: LogSurvey, quarantined: DataFrame | None, retained_from: date | None) -> DataFrame:
-    """Return raw records that share their places with no others as ``settling.resolve_duplicates`` would."""
+    """Return raw records without others at their places as ``deduplication.resolve_duplicates`` would."""
     is_landed = F.col("outcome") == str(Outcome.LANDED)
     is_noted = ~is_landed & F.col("group_record").isNotNull()
     is_expired = F.coalesce((is_landed | is_noted) & is_older(retained_from), F.lit(False))

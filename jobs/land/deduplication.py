@@ -1,8 +1,8 @@
-"""Settling: which records are new, which are there already, and which of different contents at one place stays.
+"""Deduplication: which records are new, which have landed before, and which of different contents at one place stays.
 
-What is decided depends on the set of records only, not on the order in which they came: of the contents at one place the least stays, and
-of a raw log's records only one that is the least at each of its places. Those that lost are compared too, ever after: whether what they had
-lost to came before them or behind them, what they win over is the same.
+The result depends on the set of records only, not on their order of arrival. Of the contents at one place the least stays; a record of a
+raw log stays only if it is the least at each of its places. Rejected records stay in later comparisons. So it does not matter whether a
+record came before or after the one that displaced it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from schemas.vocabulary import EXPIRED, LOG_SOURCES, GroupType, Outcome, Source
 
 CONFLICT = "conflicting_content"
 OF_GROUPS = tuple(name for name in TARGETS if name != "look")
-"""The targets that tell of groups."""
+"""The targets with rows of groups."""
 
 Concerned = Callable[[DataFrame], DataFrame]
-"""Returns those of some rows that are asked for, by cluster_id, place and, where they are of groups, group_id."""
+"""Selects rows by cluster_id, place and, if they are of groups, group_id."""
 Field = Callable[[str], Column]
-"""Gives a column of a table's row by its name: of the row itself, or of a column that holds one."""
+"""Returns a column of a table's row by its name: of the row itself, or of a struct column that contains it."""
 
 
 def is_of_log() -> Column:
-    """Return whether a row is a record with a place in the log: of a raw log, or of a dump of one."""
+    """Return whether a row is a record with a place in the log: of a raw log or a dump."""
     return F.col("source").isin(*map(str, LOG_SOURCES))
 
 
 def is_folded() -> Column:
-    """Return whether a snapshot was folded out of records; other sources tell a KIP-848 group's as a whole."""
+    """Return whether a snapshot was folded from records; other sources have the snapshots of KIP-848 groups as a whole."""
     return F.col("group_type").eqNullSafe(str(GroupType.CONSUMER)) & is_of_log()
 
 
@@ -52,10 +52,10 @@ def position_column(target: str) -> str:
 
 
 def place_of(target: str, field: Field) -> Column:
-    """Return where a row stands within its cluster, as one text: there is one content at one place.
+    """Return the place of a row within its cluster, as one text: each place has one content.
 
-    In a raw log that is the place in the log, whatever the record tells; elsewhere the key of the table's row. Numbers come first there, so
-    that no name can imitate another key.
+    For a raw log this is the place in the log, whatever the record contains; for other sources it is the key of the table's row. Its
+    numbers come first, so that no name can imitate another key.
     """
     key = {
         "group_record": (field("offset"), field("group_id")),
@@ -67,10 +67,10 @@ def place_of(target: str, field: Field) -> Column:
 
 
 def _identity(target: str, field: Field) -> dict[str, Column]:
-    """Return what rows of a table are compared by.
+    """Return the columns by which rows of a table are compared.
 
-    ``group_place``: of a raw log one offset of a group is one place too, since a group's records are all of one partition. ``content``: a
-    hash of all that is stored of a record, but for what only its neighbours tell; of its time too, unless that is worked out
+    ``group_place``: in a raw log one offset of a group is one place too, since all records of a group are in one partition. ``content``: a
+    hash of the stored columns of a record, without those that depend on its neighbours. It includes the time, unless that is inferred
     (formatter-json).
     """
     names = {"snapshot": ("group_id",), "offset_commit": ("partition", "topic", "group_id")}.get(target, ())
@@ -98,9 +98,9 @@ def _group_place(position: Column, group_id: Column) -> Column:
 
 
 def _whole_content(field: Field) -> Column:
-    """Return a hash of a snapshot from a source that tells it itself; null for others, whose fingerprint is that of the bytes they had.
+    """Return a hash of a snapshot from a source with whole snapshots; null for others, whose fingerprint is of their bytes.
 
-    The fingerprint of these is of what members hold, in whatever order, since it numbers generations.
+    The fingerprint of whole snapshots covers only the members and their partitions, in any order, since it numbers generations.
     """
     names = ("group_type", "protocol_type", "state", "strategy", "leader_member_id", "joined_at", "reconciled_at")
     content = F.struct(*[field(name).alias(name) for name in names], field("members").alias("members"))
@@ -112,8 +112,8 @@ def _whole_content(field: Field) -> Column:
 def recorded_members(members: Column) -> dict[str, Column]:
     """Return ``members`` without nulls for lists, and ``has_subscriptions``.
 
-    Where a source does not tell what a member subscribes to, it gets all topics that any one of its group holds; and no claims where it
-    tells none, as a member whose subscription is too old for them.
+    If a source has no subscription of a member, the member gets all topics that are assigned in its group. If it has no claims, the member
+    gets none, like a member whose subscription version is too old for claims.
     """
     is_whole = F.forall(members, lambda member: member["topics"].isNotNull() & member["owned"].isNotNull())
     assigned_topics = F.array_sort(F.array_distinct(F.flatten(members["assigned"])["topic"]))
@@ -131,40 +131,40 @@ def recorded_members(members: Column) -> dict[str, Column]:
 
 
 def is_older(than: date | None) -> Column:
-    """Return whether a decoded row is from before a day; false for what has no time, and where there is no day."""
+    """Return whether a decoded row is from before a day; false for a row without a time, and if no day is given."""
     moment = F.coalesce(*[F.col(f"{name}.{time_column(name)}") for name in TARGETS])
     return F.lit(False) if than is None else F.coalesce(moment < F.lit(than), F.lit(False))
 
 
 def _landed_rows(tables: Tables, target: str) -> DataFrame:
-    """Return the rows of a table but for snapshots that were folded out of records, which did not land."""
+    """Return the rows of a table without snapshots that were folded from records, which did not land."""
     rows = tables.read(TARGETS[target].name)
     return rows.where(~is_folded()) if target == "snapshot" else rows
 
 
 def stored_rows(tables: Tables, target: str, source: Source, concerned: Concerned) -> DataFrame:
-    """Return the rows of a table that landed from a source, with what they are compared by.
+    """Return the rows of a table that landed from a source, with the columns by which they are compared.
 
     Args:
-        concerned: chooses those that are asked for, by their places: what others are compared by is not worked out.
+        concerned: selects rows by their places; the columns are computed for these only.
     """
     rows = _landed_rows(tables, target).where(F.col("source") == str(source))
     rows = concerned(rows.withColumn("place", place_of(target, F.col)))
     recorded = (
         {"generation": F.when(~F.coalesce("is_generation_inferred", F.lit(False)), F.col("generation"))} if target == "snapshot" else {}
     )
-    # The source as a literal, so that columns which only other sources are compared by are not read.
+    # The source is a literal, so that Spark does not read columns by which only other sources are compared.
     rows = rows.withColumn("source", F.lit(str(source)))
     return rows.withColumns({**_identity(target, lambda name: recorded.get(name, F.col(name))), "target": F.lit(target)})
 
 
 def known_places(tables: Tables, sources: Set[Source], concerned: Concerned) -> DataFrame | None:
-    """Return what is compared of rows that landed from some sources, and of rows that lost their places; None in an empty warehouse.
+    """Return the compared columns of rows that landed from some sources, and of rejected rows; None in an empty warehouse.
 
-    ``is_known`` of the former, ``is_lost`` of the latter.
+    ``is_known`` is true for landed rows, ``is_lost`` for rejected ones.
 
     Args:
-        concerned: chooses those that are asked for, by their places.
+        concerned: selects rows by their places.
     """
     columns = ("cluster_id", "source", "target", "group_id", "position", "place", "group_place", "content")
     frames = [
@@ -179,9 +179,9 @@ def known_places(tables: Tables, sources: Set[Source], concerned: Concerned) -> 
 
 
 def _lost_places(tables: Tables) -> DataFrame:
-    """Return what is compared of the records of a raw log that lost their places; older releases have not noted of which group they were.
+    """Return the compared columns of rejected records of a raw log; rows of older releases without a group are left out.
 
-    Nothing else is at two places, so that nothing else can have lost one of them and be less than what comes to the other.
+    Only these records have two places. Only they can lose at one place and still win against a later record at the other.
     """
     place = F.col("source_position")
     position = F.substring_index(place, "@", -1).cast("bigint")
@@ -198,15 +198,15 @@ def _lost_places(tables: Tables) -> DataFrame:
 
 
 def quarantined_keys(tables: Tables) -> DataFrame | None:
-    """Return the keys of ``quarantine``; None when nothing was ever put there."""
+    """Return the keys of ``quarantine``; None when it is empty."""
     return None if tables.is_empty(QUARANTINE.name) else tables.read(QUARANTINE.name).select(*QUARANTINE.key)
 
 
 def conflict_columns() -> dict[str, Column]:
-    """Return the columns of ``quarantine`` for a content that lost its place to another.
+    """Return the columns of ``quarantine`` for a content that was rejected in favour of another.
 
-    They do not tell which came first: a stored row that is displaced has no payload any more. ``source_position`` is the place itself, so
-    that the content that stayed is found by it; ``payload_hash`` is the content as it is compared.
+    They are the same whichever came first. ``payload`` is null, since a displaced stored row no longer has one. ``source_position`` is the
+    place, by which a reader finds the content that stayed; ``payload_hash`` is the compared content.
     """
     other = "another record at the same position was kept; the fingerprint of this one is "
     return {
@@ -223,7 +223,7 @@ def _of_decoded(row: Column, columns: Mapping[str, Column]) -> Field:
 
 
 def with_identity(decoded: DataFrame) -> DataFrame:
-    """Return the decoded rows with what they are compared by; those without content stand at places of their own."""
+    """Return the decoded rows with the columns by which they are compared; a row without content gets a place of its own."""
     of_target: dict[str, dict[str, Column]] = {}
     for name in TARGETS:
         row = F.col(name)
@@ -250,11 +250,11 @@ def with_identity(decoded: DataFrame) -> DataFrame:
 
 
 def rank_contents(rows: DataFrame, retained_from: date | None) -> DataFrame:
-    """Return rows, new ones and known ones, with what the others at their places make of them; not those that lost before.
+    """Return new and known rows compared with the others at their places, without those that were rejected before.
 
-    ``is_expired``: it is not there, and older than what retention keeps: it would come back with every capture that still has it.
-    ``is_conflict``: a less content is at the place, or was there. ``is_contested``: it is the least of several. ``repeat``: 1 for the
-    first of equal contents, which is the known one where there is one.
+    ``is_expired``: the row is not stored and older than retention keeps; it would come back with every capture that still has it.
+    ``is_conflict``: a lesser content is or was at the place. ``is_contested``: the row is the least of several contents. ``repeat``: 1 for
+    the first of equal contents, which is the known one if there is one.
     """
     # One shuffle for all windows: a raw log's places and a group's places at one offset come together.
     bucket = F.when(is_of_log(), F.substring_index("place", "@", -1)).otherwise(F.col("place"))
@@ -269,7 +269,7 @@ def rank_contents(rows: DataFrame, retained_from: date | None) -> DataFrame:
     compared = F.when(F.col("is_lost"), F.col("content")).otherwise(F.col("competing"))
     windows = (at_place, at_group_place)
     least = F.least(*[F.min(compared).over(window) for window in windows])
-    most = F.greatest(*[F.max("competing").over(window) for window in windows])  # what lost before has been told of already
+    most = F.greatest(*[F.max("competing").over(window) for window in windows])  # records rejected before are reported already
     marked = rivals.withColumns({"least": least, "most": most}).where(~F.col("is_lost"))
     is_conflict, is_contested = F.col("competing") > F.col("least"), F.col("competing") < F.col("most")
     return marked.withColumns(
@@ -280,14 +280,14 @@ def rank_contents(rows: DataFrame, retained_from: date | None) -> DataFrame:
 def resolve_duplicates(
     decoded: DataFrame, known: DataFrame | None, quarantined: DataFrame | None, retained_from: date | None = None
 ) -> DataFrame:
-    """Return the decoded rows with their final ``outcome``, and ``is_new`` where the row has to be written.
+    """Return the decoded rows with their final ``outcome``, and ``is_new`` for rows that have to be written.
 
-    A record that is there already, in the warehouse or earlier in the input, is a duplicate when its content is the same. Of different
-    contents at one place the least is kept and the others go to quarantine, so that it does not matter which came first. Quarantine
-    takes each content at each place once. Records that are skipped and noted all the same have their places like others.
+    A record is a duplicate if the same content is already in the warehouse or earlier in the input. Of different contents at one place the
+    least is kept and the others go to quarantine, so that it does not matter which came first. Quarantine takes each content at each
+    place once. Skipped records that are stored as ``group_record`` have their places like others.
 
-    Known rows come back where they matter, without an outcome: ``is_displaced`` where they have to go, ``is_contested`` where they stay and
-    others were found at their places; ``place`` and ``content`` are theirs.
+    Known rows come back if others were found at their places, without an outcome: ``is_displaced`` if they have to be removed,
+    ``is_contested`` if they stay; ``place`` and ``content`` are theirs.
 
     Args:
         known: as ``known_places`` returns it; None when the tables are empty.
@@ -331,13 +331,13 @@ def resolve_duplicates(
 
 
 def conflict_positions(tables: Tables, snapshots: DataFrame, groups: DataFrame | None = None) -> DataFrame | None:
-    """Return cluster_id, group_id, position of the records of groups at whose places several contents were found; None without any.
+    """Return cluster_id, group_id, position of records of groups that have conflicts; None without conflicts.
 
-    Of those that stayed, and of those of a raw log that are in quarantine.
+    These are the records that stayed, and those of a raw log that are in quarantine.
 
     Args:
         snapshots: new ones, which are not stored yet.
-        groups: whose; None for all.
+        groups: the groups to return; None for all.
     """
     if tables.is_empty(QUARANTINE.name):
         return None
@@ -352,7 +352,7 @@ def conflict_positions(tables: Tables, snapshots: DataFrame, groups: DataFrame |
 
 
 def conflict_places(tables: Tables, groups: DataFrame) -> DataFrame:
-    """Return cluster_id, source, source_position that conflicts with stored records of some groups have in ``quarantine``."""
+    """Return cluster_id, source, source_position in ``quarantine`` of conflicts with stored records of some groups."""
     frames = [_places(_landed_rows(tables, name).join(groups, list(GROUP_KEY), "left_semi"), name) for name in OF_GROUPS]
     places = reduce(DataFrame.unionByName, frames)
     return places.select("cluster_id", "source", F.col("place").alias("source_position")).distinct()

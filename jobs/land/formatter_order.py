@@ -1,4 +1,4 @@
-"""Records of sources that tell no places, put in order with those that have landed before."""
+"""Puts records of sources without positions in order, together with those that have landed before."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from schemas.vocabulary import Source
 logger = logging.getLogger(__name__)
 
 OF_GROUP, OF_COMMITS = "group", "commits"
-"""A group's own records and its offset commits are printed by two tools: two sequences, that nothing brings together."""
+"""Two tools print a group's own records and its offset commits: two sequences without a common order."""
 
 
 @dataclass(frozen=True)
 class _Target:
-    """How the records of one table take part; the columns are asked for by name, of a row or of a column that holds one.
+    """How the records of one table are ordered; columns are taken by name from a row, or from a struct column that contains it.
 
     Attributes:
-        sequence: which sequence they belong to.
-        position, time: the columns that say where and when a record was.
-        told: the column with the time that the record tells itself; None where it tells none, and ``time`` is that of another record.
+        sequence: the sequence of the records.
+        position, time: the columns with the position and the time of a record.
+        recorded: the column with the time in the record itself; None if it has none, and ``time`` is that of another record.
         token: the columns that are its content.
         is_end: whether it is a tombstone.
     """
@@ -48,7 +48,7 @@ class _Target:
     is_end: Callable[[Callable[[str], Column]], Column]
 
     def event(self, field: Callable[[str], Column]) -> list[Column]:
-        """Return the columns that ``decode_udfs.align_groups`` wants, but for part and order_in_part."""
+        """Return the columns for ``decode_udfs.align_groups``, without part and order_in_part."""
         return [
             field("group_id").alias("group_id"),
             F.lit(self.sequence).alias("sequence"),
@@ -58,7 +58,7 @@ class _Target:
         ]
 
     def recorded_time(self, field: Callable[[str], Column]) -> Column:
-        """Return the time that a record tells itself; null for one that tells none."""
+        """Return the time in the record itself; null for a record without one."""
         return F.lit(None).cast("timestamp") if self.recorded is None else field(self.recorded)
 
 
@@ -80,14 +80,14 @@ _TARGETS = {
 
 
 def order_formatter_records(context: RunContext, tables: Tables, decoded: DataFrame) -> tuple[DataFrame, tuple[TableChange, ...]]:
-    """Return the decoded rows with positions and times, and what has to change where stored rows get others.
+    """Return the decoded rows with positions and times, and the changes of stored rows that get other ones.
 
-    ``part`` and ``order_in_part`` are gone, and ``placed_by`` is filled. A stored record keeps its position, unless older ones that
-    were not known turn up: then the group's rows get others, and all that was worked out of them goes. One that tells no time has that
-    of the last one before it that does, and gets another where that turns up.
+    ``part`` and ``order_in_part`` are gone, and ``placed_by`` is filled. A stored record keeps its position, unless
+    older unknown records land: then the group's rows get new positions, and their results are deleted. A record without a time has that of
+    the last record before it with one, and gets another time if such a record lands.
 
     Args:
-        decoded: staged rows of all sources; those with a ``part`` are to be placed. Without that column nothing has to be done.
+        decoded: staged rows of all sources; those with a ``part`` get positions. Without that column they are returned unchanged.
 
     Raises:
         InputError: parts of a group's records do not fit together.
@@ -156,7 +156,7 @@ def _stored(tables: Tables, target: _Target) -> DataFrame:
 def _move(context: RunContext, tables: Tables, moved: DataFrame) -> tuple[TableChange, ...]:
     """Return the changes that give stored rows their new positions and times, as rows of this run, and delete the results of their groups.
 
-    A commit that moves changes nothing that was worked out of snapshots.
+    A commit that moves does not change the results of snapshots.
     """
     frames = []
     for name, target in _TARGETS.items():

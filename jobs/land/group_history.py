@@ -1,7 +1,7 @@
-"""Each group's history out of what has landed: KIP-848 records folded into snapshots, incarnations named.
+"""The history of each group from landed records: KIP-848 records are folded into snapshots, and snapshots get their incarnations.
 
-Records may land in any order. A group that got any is worked out again from all its records, and what differs from the stored rows is
-written: so the tables come out as if everything had landed at once.
+Records may land in any order. The history of a group with new records is computed again from all its records, and rows that differ from
+the stored ones are written. So the tables are the same as if everything had landed at once.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from schemas.wire.keys import CLASSIC_GROUP_METADATA, CONSUMER_GROUP_METADATA, R
 logger = logging.getLogger(__name__)
 
 COMPARED = ("generation", "incarnation", "is_conversion", "has_conflict", *WORKED_OUT, "fingerprint")
-"""Columns by which a stored snapshot is told from what it should be now."""
+"""Columns by which a stored snapshot is compared with its new version."""
 
 
 def ends_of_groups(records: DataFrame, classic: DataFrame) -> DataFrame:
     """Return the tombstones that ended a group or its protocol: cluster_id, group_id, position, type, is_handover.
 
-    ``is_handover`` where the same batch goes on with a value of the other protocol: the coordinator turned the group over, and its
-    history goes on. A batch is what stands at consecutive offsets.
+    ``is_handover`` if a value of the other protocol follows in the same batch: the coordinator converted the group, and its history
+    continues. A batch is a row of records at consecutive offsets.
 
     Args:
         records: ``group_records``.
@@ -65,14 +65,14 @@ def ends_of_groups(records: DataFrame, classic: DataFrame) -> DataFrame:
 def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: date | None = None) -> DataFrame:
     """Return the snapshots with their ``incarnation`` and ``is_conversion``.
 
-    An incarnation ends with a tombstone that is no handover, or a generation id lower than the one before; it is named by the position
-    of its first known snapshot. Where the protocol changes, the coordinator wrote the first classic value with members itself, and the
-    first consumer-protocol snapshot too when it repeats the generation: no assignor made them.
+    An incarnation ends with a tombstone that is not a handover, or with a generation id lower than the one before. Its name is the position
+    of its first known snapshot. At a conversion the coordinator itself writes the first classic value with members, and the first
+    consumer-protocol snapshot if that repeats the generation: no assignor made them.
 
     Args:
-        snapshots: at least cluster_id, group_id, position, generation, state, group_type; all of the groups concerned.
+        snapshots: at least cluster_id, group_id, position, generation, state, group_type; all snapshots of the groups.
         ends: see ``ends_of_groups``.
-        retained_from: first month that retention keeps; snapshots before it keep what they have, since not all that told it is left.
+        retained_from: first month that retention keeps; snapshots before it keep their values, since some of their records are deleted.
     """
     events = snapshots.unionByName(
         ends.select(*GROUP_KEY, "position", F.col("type").alias("ended"), "is_handover"), allowMissingColumns=True
@@ -119,11 +119,11 @@ def assign_incarnations(snapshots: DataFrame, ends: DataFrame, retained_from: da
 
 
 def number_generations(snapshots: DataFrame, retained_from: date | None = None) -> DataFrame:
-    """Return the snapshots, those of a source without generations numbered from 1: each that differs from the one before counts one more.
+    """Return the snapshots, with those of a source without generations numbered from 1: each change of the fingerprint adds 1.
 
     Args:
-        snapshots: at least cluster_id, group_id, position, generation, fingerprint, is_generation_inferred; all of the groups concerned.
-        retained_from: first month that retention keeps; snapshots before it, and the first that is left, keep the number they have.
+        snapshots: at least cluster_id, group_id, position, generation, fingerprint, is_generation_inferred; all snapshots of the groups.
+        retained_from: first month that retention keeps; snapshots before it, and the first that is left, keep their numbers.
     """
     in_order = Window.partitionBy(*GROUP_KEY, "is_generation_inferred").orderBy("position")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
@@ -140,7 +140,7 @@ def number_generations(snapshots: DataFrame, retained_from: date | None = None) 
 
 
 def _fold(context: RunContext, tables: Tables, records: DataFrame) -> DataFrame:
-    """Return the snapshots of the KIP-848 groups among the records, from the first month on that retention keeps."""
+    """Return the snapshots of the KIP-848 groups among the records, from the first month that retention keeps."""
     looks = tables.read(TOPIC_SNAPSHOTS.name).where(F.col("topic_id").isNotNull())
     names: dict[str, dict[str, str]] = {}
     for cluster_id, topic_id, topic in looks.select("cluster_id", "topic_id", "topic").distinct().collect():
@@ -157,10 +157,10 @@ def _fold(context: RunContext, tables: Tables, records: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class GroupHistories:
-    """What new records make of their groups' histories.
+    """The changes that new records make to the histories of their groups.
 
     Attributes:
-        landed_count: how many of the new snapshots are among the rows that come; None where only the written table tells.
+        landed_count: number of rows to write that are new snapshots; None if it is known only from the written table.
     """
 
     changes: tuple[TableChange, ...] = ()
@@ -169,15 +169,15 @@ class GroupHistories:
 
 @dataclass(frozen=True)
 class Landed:
-    """What a run lands of groups, beside what ``ChangedTables`` have of it.
+    """What a run lands about groups and is not in ``ChangedTables``.
 
     Attributes:
         snapshots: new ones as they landed; none of them is folded.
-        snapshot_count: how many there are.
-        displaced: cluster_id, group_id, position, target of stored records that have to make room; None when there are none.
-        touched: frames of further groups with stored snapshots that may change.
+        snapshot_count: their number.
+        displaced: cluster_id, group_id, position, target of stored records that are displaced; None without any.
+        touched: frames of other groups with stored snapshots that may change.
         folded: frames of the groups whose KIP-848 records have to be folded.
-        has_looks: there are new looks, which may name topics.
+        has_looks: there is new topic metadata, which may have names for topic ids.
     """
 
     snapshots: DataFrame
@@ -196,7 +196,7 @@ def freshly_recorded_groups(tables: ChangedTables) -> DataFrame:
 
 
 def _newly_named_groups(tables: ChangedTables, looks: DataFrame) -> DataFrame:
-    """Return (cluster_id, group_id) of snapshots with a topic id that some looks have a name for."""
+    """Return (cluster_id, group_id) of snapshots with a topic id that has a name in some topic metadata."""
     named = looks.select("cluster_id", F.concat(F.lit(UNRESOLVED), "topic_id").alias("topic")).distinct()
     members = F.col("members")
     entries = F.flatten(F.concat(members["assigned"], members["current"], members["pending_revocation"]))
@@ -206,16 +206,16 @@ def _newly_named_groups(tables: ChangedTables, looks: DataFrame) -> DataFrame:
 
 
 def groups_named_by(tables: Tables, looks: DataFrame) -> DataFrame:
-    """Return (cluster_id, group_id) of the snapshots whose topics may have got their names from looks that are gone."""
+    """Return (cluster_id, group_id) of the snapshots whose topic names may come from removed topic metadata."""
     snapshots = tables.read(SUBSCRIPTION_SNAPSHOTS.name).where(is_folded())
     return snapshots.join(looks.select("cluster_id").distinct(), ["cluster_id"], "left_semi").select(*GROUP_KEY)
 
 
 def group_history(context: RunContext, tables: ChangedTables, landed: Landed) -> GroupHistories:
-    """Return the new snapshots with what only their neighbours tell, and what the new records change of those that are stored.
+    """Return the new snapshots with the columns that depend on their neighbours, and the changes of stored snapshots.
 
     Args:
-        tables: as the run leaves them, but for snapshots.
+        tables: as after the run, without the changes of snapshots.
     """
     name = SUBSCRIPTION_SNAPSHOTS.name
     if tables.is_empty(name):
@@ -245,7 +245,7 @@ def group_history(context: RunContext, tables: ChangedTables, landed: Landed) ->
 
 
 def _first_history(context: RunContext, tables: ChangedTables, landed: Landed) -> GroupHistories:
-    """Return all snapshots as new ones: there are none to compare them with."""
+    """Return all snapshots as new ones, since none are stored."""
     records = tables.read(GROUP_RECORDS.name)
     snapshots = landed.snapshots
     if landed.folded:
@@ -261,9 +261,9 @@ def _first_history(context: RunContext, tables: ChangedTables, landed: Landed) -
 
 
 def _touched_groups(tables: ChangedTables, landed: Landed, looks: DataFrame | None) -> tuple[DataFrame | None, bool]:
-    """Return the groups to be worked out again, with ``is_refolded`` where their records have to be folded; and whether some have to.
+    """Return the groups whose history has to be computed again, and whether any of them has ``is_refolded``.
 
-    None when there is none.
+    ``is_refolded`` is true if the records of the group have to be folded. The groups are None without any.
     """
     moved = [rows for rows in map(tables.appended, (GROUP_RECORDS.name, SUBSCRIPTION_SNAPSHOTS.name)) if rows is not None]
     others = [*landed.touched, *moved, *([landed.snapshots] if landed.snapshot_count else [])]
@@ -281,9 +281,9 @@ def _touched_groups(tables: ChangedTables, landed: Landed, looks: DataFrame | No
 
 
 def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Landed, groups: DataFrame, has_folds: bool) -> DataFrame:
-    """Return the snapshots of some groups that are new or not as they are stored; ``is_vanished`` of stored ones that are none any more.
+    """Return the snapshots of some groups that are new or differ from the stored ones.
 
-    Of the latter only the key is told.
+    ``is_vanished`` is true for stored snapshots that no longer exist. These have only their key.
     """
     records = tables.read(GROUP_RECORDS.name).join(groups.select(*GROUP_KEY), list(GROUP_KEY), "left_semi")
     stored = tables.read(SUBSCRIPTION_SNAPSHOTS.name).join(groups, list(GROUP_KEY))
@@ -295,7 +295,7 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
         events = stored.drop("is_refolded").unionByName(landed.snapshots, allowMissingColumns=True)
     else:
         is_stale = is_folded() & F.col("is_refolded")
-        if context.before.retained_from is not None:  # what maintenance has left of the records before it gives these no more
+        if context.before.retained_from is not None:  # records before it are incomplete after maintenance
             is_stale &= F.col("observed_month") >= F.lit(context.before.retained_from)
         kept = stored.where(~is_stale).drop("is_refolded")
         before = stored.where(is_stale).select(*GENERATION_KEY, *old.values())
@@ -312,7 +312,7 @@ def _changed_snapshots(context: RunContext, tables: ChangedTables, landed: Lande
     if not gone:
         changed = named.where(is_changed).withColumn("is_vanished", F.lit(False))
         return tables.materialize("snapshots", changed.withColumns(context.run_columns))
-    # Nothing tells later stages that something is gone: so the generation before it counts as written anew, and all behind it.
+    # Later stages cannot see that a row was removed. So the generation before it and all after it count as written again.
     missing = reduce(DataFrame.unionByName, gone)
     named = named.join(missing.groupBy(*GROUP_KEY).agg(F.min("position").alias("gone_from")), list(GROUP_KEY), "left")
     is_before = F.col("position") < F.col("gone_from")
@@ -334,9 +334,9 @@ def mark_conflicts(snapshots: DataFrame, conflicts: DataFrame | None, retained_f
     """Return the snapshots with ``has_conflict``: the first one at or after a position where contents differed, else the group's last.
 
     Args:
-        snapshots: all of the groups concerned.
+        snapshots: all snapshots of the groups.
         conflicts: as ``conflict_positions`` returns them.
-        retained_from: first month that retention keeps; snapshots before it keep what they have, since quarantine may have lost its rows.
+        retained_from: first month that retention keeps; snapshots before it keep their values, since quarantine may have lost its rows.
     """
     has_conflict = F.lit(False)
     if conflicts is not None:

@@ -1,10 +1,10 @@
-"""Files that earlier runs have read: their records are counted, and not decoded again.
+"""Files that earlier runs have read: their records are counted, but not decoded again.
 
-A run notes in ``runs`` which files it has decoded, and where their records ended. Where a later run is given all of them again, nothing new
-can come of them: what had landed is a duplicate now, all else ends where it did. Where some of them are missing, the others are decoded
-again, since the counts are of all together.
+A run stores in ``runs`` which files it has decoded, and the outcomes of their records. If a later run gets all of these files again, the
+outcomes are known: landed records are duplicates now, all others have the same outcome. If some of the files are missing, the others are
+decoded again, since the counts are of all files together.
 
-Only raw logs and looks at a cluster are known so. What other sources tell of a group depends on what else there is of it.
+This works only for raw logs and topic metadata. The outcome of records from other sources depends on other records of their groups.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ logger = logging.getLogger(__name__)
 
 READ_ONCE = (Source.CONSUMER_OFFSETS, Source.CLUSTER_METADATA)
 DECODING = 1
-"""Goes up when a release makes other rows of the same records: it then decodes again what earlier ones have read."""
+"""A release that makes other rows from the same records increases this; then files that earlier releases read are decoded again."""
 
 
 @dataclass(frozen=True)
 class KnownFiles:
-    """What earlier runs know of the files of an input.
+    """Which files of an input earlier runs have read.
 
     Attributes:
-        unread: those that have to be decoded.
-        keys: of the unread ones that can be known the next time.
-        counts: where the records of the others end, as ``runs.input_counts`` has it; empty where there are none.
+        unread: files that have to be decoded.
+        keys: of the unread files, for later runs; only of sources in ``READ_ONCE``.
+        counts: the outcomes of the records in the other files, as in ``runs.input_counts``; empty without such files.
     """
 
     unread: tuple[Capture, ...]
@@ -48,12 +48,12 @@ class KnownFiles:
 def find_known(
     warehouse: Warehouse, digests: Mapping[Capture, bytes], cluster_ids: Iterable[str | None], retained_from: date | None
 ) -> KnownFiles:
-    """Return which captures have to be decoded, and what the others come to.
+    """Return which captures have to be decoded, and the outcomes of the records in the others.
 
     Args:
-        digests: by capture the SHA-256 of what it holds.
-        cluster_ids: the flag that beats the captures' own, and the name for captures without one.
-        retained_from: first month that retention keeps: what is older ends otherwise since.
+        digests: by capture the SHA-256 of its content.
+        cluster_ids: the option that overrides the captures' own, and the name for captures without one.
+        retained_from: first month that retention keeps: older records have another outcome since then.
     """
     context = (DECODING, CONTRACT_VERSION, retained_from, *cluster_ids)
     keys = {capture: _key(capture, digest, context) for capture, digest in digests.items() if capture.source in READ_ONCE}
@@ -83,9 +83,9 @@ def _key(capture: Capture, digest: bytes, context: tuple[object, ...]) -> str:
 
 
 def _batches(warehouse: Warehouse, keys: Iterable[str]) -> list[tuple[list[str], dict[str, int]]]:
-    """Return the files that each published run has decoded together, and where their records ended, newest first.
+    """Return the files that each published run has decoded together, and the outcomes of their records, newest first.
 
-    Only of runs that have some of these files, and that came behind the last one that does not say.
+    Only runs with some of these files are returned, and only runs after the last one whose ``files`` is null.
     """
     if not keys or warehouse.is_empty(RUNS.name):
         return []
@@ -97,12 +97,12 @@ def _batches(warehouse: Warehouse, keys: Iterable[str]) -> list[tuple[list[str],
 
 
 def counts_to_note(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return those of ``runs.input_counts`` that are of sources whose files can be known, without the totals of all sources."""
+    """Return the part of ``runs.input_counts`` of the sources in ``READ_ONCE``, without the totals of all sources."""
     return {name: count for name, count in counts.items() if name.partition(".")[0] in READ_ONCE}
 
 
 def landed_again(noted: Mapping[str, int]) -> dict[str, int]:
-    """Return where records end that landed before, totals too, from where they ended then.
+    """Return the outcomes of records that are read again, with totals, from their first outcomes.
 
     >>> landed_again({"cluster-metadata.read": 3, "cluster-metadata.landed": 3, "cluster-metadata.landed.look": 3})
     {'cluster-metadata.read': 3, 'read': 3, 'cluster-metadata.duplicate': 3, 'duplicate': 3, 'cluster-metadata.duplicate.look': 3}

@@ -1,7 +1,7 @@
-"""Spark's way to read ``__consumer_offsets``: a Python data source, with one Spark partition for each partition of the topic.
+"""A Python data source for Spark that reads ``__consumer_offsets``, with one Spark partition for each partition of the topic.
 
-What to read and the login are part of the reader, never options of the source: Spark shows options in plans, in its UI and in logs.
-Not a stream: the process on the driver that runs a stream's reader does not know what came by ``--py-files``.
+The spans and the login are part of the reader, not options of the source: Spark shows options in plans, in its UI and in logs. It is not
+a streaming source: the driver's process for a stream's reader does not have the files of ``--py-files``.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from schemas.wire.keys import COMMITTED_COLUMN
 
 NAME = "evenkeel_offsets_topic"
 SCHEMA = "key binary, value binary, partition int, offset bigint, timestamp_ms bigint, is_committed boolean"
-"""Of ``commit_columns.RAW_COLUMNS``, in their order: Spark takes Arrow's columns by their places."""
+"""Of ``offset_commit_columns.RAW_COLUMNS``, in their order: Spark matches Arrow's columns by position."""
 CLIENT_MB = 256
-"""What librdkafka may take beside the worker: its queue has 64 MiB and a fetch at most 50. Where it gets no memory, it ends the process."""
+"""Memory for librdkafka beside the worker: its queue has 64 MiB and a fetch at most 50. Without memory it ends the process."""
 
 
 def read_offsets_topic(spark: SparkSession, work: Work, memory_mb: int) -> DataFrame:
-    """Return the records, with the columns of ``commit_columns.RAW_COLUMNS``; nothing is read yet.
+    """Return the records, with the columns of ``offset_commit_columns.RAW_COLUMNS``; nothing is read yet.
 
     Args:
-        memory_mb: MiB that a worker which reads may take.
+        memory_mb: MiB that a worker may take for reading.
     """
     spark.dataSource.register(_source_of(work, memory_mb))
     return spark.read.format(NAME).load()
 
 
 def _source_of(work: Work, memory_mb: int) -> type[DataSource]:
-    """Return a data source for this work alone: a class is what can be registered, and it travels as a whole."""
+    """Return a data source class for this work only: Spark registers classes, and serializes them as a whole."""
 
     class OffsetsTopic(DataSource):
         @classmethod
@@ -70,17 +70,17 @@ class _Reader(DataSourceReader):
 
 
 def read_span(work: Work, span: Span, memory_mb: int) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a span, as they come.
+    """Yield the records of a span, in the order in which they come.
 
     Args:
-        memory_mb: MiB that may be taken from the first records on, beside ``CLIENT_MB``. Not before: for each thread of the client, one a
-            broker and more, address space is set aside of which most is never used.
+        memory_mb: MiB that may be taken after the first records, beside ``CLIENT_MB``. There is no limit before: the client reserves
+            address space for each of its threads, at least one for each broker, and uses little of it.
 
     Raises:
-        DecodingFailedError: that is not enough; says where it was reading.
-        PlatformError: confluent-kafka is not there.
+        DecodingFailedError: the memory is not enough; the message says where it was reading.
+        PlatformError: confluent-kafka is not installed.
         ClusterError: the topic may not be read, or the login is refused.
-        CollectionBrokenError: nothing comes, or an offset is gone.
+        CollectionBrokenError: no records come, or an offset no longer exists.
     """
     try:
         from jobs.brokers.cluster import Connection
@@ -95,7 +95,7 @@ def read_span(work: Work, span: Span, memory_mb: int) -> Iterator[pa.RecordBatch
         position, heard_at, is_bound = span.begin, time.monotonic(), False
         while position < span.end:
             try:
-                batch = reader.next_batch(span.end - position)  # no waiting for more, which would be most of a short span's time
+                batch = reader.next_batch(span.end - position)  # waiting for more would take most of the time of a short span
                 records = list(_raw(batch.records, span.end))
             except MemoryError as error:
                 where = f"{work.servers}: reading partition {span.partition} from offset {position} on"
@@ -106,7 +106,7 @@ def read_span(work: Work, span: Span, memory_mb: int) -> Iterator[pa.RecordBatch
                     is_bound = True
                 position = batch.next_offsets[span.partition]
                 yield from records
-                heard_at = time.monotonic()  # not before: whoever takes the records may need long
+                heard_at = time.monotonic()  # not before: the consumer of the records may need long
             elif time.monotonic() - heard_at > work.timeout_seconds:
                 why = connection.outage or "the brokers answer, but send no records"
                 waited = f"no records of partition {span.partition} came for {work.timeout_seconds:g} s"
@@ -114,7 +114,7 @@ def read_span(work: Work, span: Span, memory_mb: int) -> Iterator[pa.RecordBatch
 
 
 def _raw(records: pa.RecordBatch, end: int) -> Iterator[pa.RecordBatch]:
-    """Yield what is before the end, if anything: the log has grown since the end was asked for."""
+    """Yield the records before the end, if any: the log may have grown since the end was read."""
     wanted = records.filter(pc.less(records["offset"], end))
     if wanted.num_rows:
         columns = {name: wanted[name] for name in ("key", "value", "partition", "offset")}

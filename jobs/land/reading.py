@@ -1,4 +1,4 @@
-"""Captures and live clusters -> decoded rows: each input read as its kind asks for, and decoded in the workers."""
+"""Captures and live clusters -> decoded rows: each kind of input has its reader, and workers decode it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jobs.brokers.live_input import Reading
 
 TASK_BYTES = 8 << 20
-"""What a task decodes at least, where there is more than that."""
+"""The least that a task decodes, if the input has that much."""
 _FILE = [("path", pa.string()), ("name", pa.string()), ("is_gzip", pa.bool_())]
 PIECES = pa.schema(
     [
@@ -38,7 +38,7 @@ PIECES = pa.schema(
         ("heading", pa.string()),
     ]
 )
-"""One row a piece of a text, see ``text_pieces.Piece``; ``offsets_partition`` as of ``captures.Capture``."""
+"""One row for each piece of a text, see ``text_pieces.Piece``; ``offsets_partition`` as in ``captures.Capture``."""
 _FOLDERS = pa.schema([("files", pa.list_(pa.struct(_FILE)))])
 
 
@@ -51,9 +51,9 @@ def decode_captures(
     transactions.
 
     Args:
-        flag: cluster id that beats the captures' own.
+        flag: cluster id that overrides the captures' own.
         fallback: cluster id of captures that have none.
-        as_of: when sources were taken that do not tell it.
+        as_of: the time of sources that do not record it.
         memory_mb: see ``decode_udfs.decode_within``.
     """
     frames: list[DataFrame] = []
@@ -83,29 +83,29 @@ def _decoded(undecoded: DataFrame, decode: Callable[[Batches], Batches], memory_
 
 
 def decode_log(spark: SparkSession, reading: Reading, memory_mb: int) -> DataFrame:
-    """Return one decoded row for each record of a live log; the executors read it when the rows are asked for."""
+    """Return one decoded row for each record of a live log; the executors read it when Spark computes the rows."""
     decoded = _decoded(read_offsets_topic(spark, reading.work, memory_mb), decode_udfs.decode_raw_records, memory_mb)
     return decoded.withColumns({"cluster_id": F.lit(reading.cluster_id), "source": F.lit(str(Source.CONSUMER_OFFSETS))})
 
 
 def decode_look(spark: SparkSession, reading: Reading) -> DataFrame:
-    """Return one decoded row for each topic of a live cluster, which is looked at now."""
+    """Return one decoded row for each topic of a live cluster, whose metadata is read now."""
     value = pa.table({"value": pa.array([reading.read_metadata_line()], pa.binary())})
     decoded = spark.createDataFrame(value).mapInArrow(decode_udfs.decode_live_look, DECODED_ROWS)
     return decoded.withColumns({"cluster_id": F.lit(reading.cluster_id), "source": F.lit(str(Source.CLUSTER_METADATA))})
 
 
 def united(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return decoded rows together; columns that only some sources have are null for the others."""
+    """Return the union of decoded rows; columns that only some sources have are null for the others."""
     return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
 
 
 class _Kind(NamedTuple):
-    """What captures have in common that can be read together.
+    """The properties that captures must share to be read together.
 
     Attributes:
-        folder: of snapshots in Parquet the input that they lie in; None for others.
-        types: of snapshots in Parquet the types of their columns: Spark would not bring different ones together.
+        folder: of snapshots in Parquet the input folder; None for others.
+        types: of snapshots in Parquet the types of their columns: Spark cannot read different ones together.
     """
 
     source: Source
@@ -139,9 +139,9 @@ def _read_records(spark: SparkSession, paths: list[str], *, has_odd_times: bool)
 
 
 def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """Return rows of Parquet, of files with equal types, as JSON.
+    """Return rows of Parquet files with equal types as JSON.
 
-    Columns that no snapshot has are not read: a value in one of them for which Spark has no room would end the run.
+    Unknown columns are not read: a value in them that Spark cannot store would end the run.
     """
     rows = spark.read.parquet(*paths)
     known = [name for name in rows.columns if name in GroupSnapshot.model_fields]
@@ -150,7 +150,7 @@ def _read_rows(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def _pieces(spark: SparkSession, captures: list[Capture]) -> DataFrame:
-    """Return one row a piece of the texts, which the workers read themselves; large ones in a task for each ``TASK_BYTES``."""
+    """Return one row for each piece of the texts, which the workers read themselves; there is one task for each ``TASK_BYTES``."""
     rows = [(one.path, one.name, one.is_gzip, one.offsets_partition, *piece) for one in captures for piece in one.pieces]
     pieces = spark.createDataFrame(pa.Table.from_pylist([dict(zip(PIECES.names, row, strict=True)) for row in rows], schema=PIECES))
     task_count = sum(one.size_bytes for one in captures) // TASK_BYTES
@@ -158,7 +158,7 @@ def _pieces(spark: SparkSession, captures: list[Capture]) -> DataFrame:
 
 
 def _folders(spark: SparkSession, captures: list[Capture]) -> DataFrame:
-    """Return one row a folder of texts: the tool prints members, offsets and state at one moment by three commands."""
+    """Return one row for each folder of texts: three commands of the tool print members, offsets and state of one moment."""
     folders: dict[Path, list[dict[str, object]]] = {}
     for one in captures:
         folders.setdefault(Path(one.path).parent, []).append({"path": one.path, "name": one.name, "is_gzip": one.is_gzip})

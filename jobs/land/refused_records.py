@@ -1,4 +1,4 @@
-"""What a run that is refused for its quarantine shows of it: the quarantine table is rolled back with everything else."""
+"""Shows the quarantined records of a run that is refused because of them, since its quarantine table is rolled back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUMBER_AT_END = r"([0-9]{0,19})$"
 def show_quarantine(context: RunContext) -> str:
     """Log the first records that a run has quarantined, write all of them beside the report, and return where they are.
 
-    Where the file cannot be written, this is logged in one line, and what is returned says so.
+    If the file cannot be written, the error is logged in one line, and the returned text names the log instead.
     """
     rows = context.warehouse.read(QUARANTINE.name).where(F.col("run_sequence") == context.run_sequence).select(*_COLUMNS)
     name, number = (F.regexp_replace("source_position", _NUMBER_AT_END, ""), F.regexp_extract("source_position", _NUMBER_AT_END, 1))
@@ -46,7 +46,7 @@ def show_quarantine(context: RunContext) -> str:
 
 
 def refused_file(page: Path, run_id: str) -> Path:
-    """Return where the quarantined records of a refused run go: beside the report's page, named after the run."""
+    """Return the file for the quarantined records of a refused run: beside the report's page, named after the run."""
     return page.with_name(f"refused-{quote(run_id, safe=' :+@,')[:_LONGEST_NAME]}.ndjson")
 
 
@@ -59,12 +59,12 @@ def _shown(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def summary(row: Mapping[str, Any]) -> str:
-    """Return a quarantined record on one line: where it is, why it is of no use, and the beginning of its text."""
+    """Return a quarantined record on one line: where it is, why it cannot be used, and the beginning of its text."""
     return f"quarantined {row['source_position']}: {row['reason']}: {_cut(row['detail'] or '')}: {_cut(_text(row))}"
 
 
 def json_line(row: Mapping[str, Any]) -> str:
-    """Return a quarantined record as a line of JSON: all that is kept of its payload as text with escapes, and as it is, in base64."""
+    """Return a quarantined record as a line of JSON, with its stored payload as text with escapes and in base64."""
     named = {name: row[name] for name in _COLUMNS if name != "payload"}
     payload = row["payload"]
     encoded = None if payload is None else base64.b64encode(payload).decode()

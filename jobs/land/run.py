@@ -1,11 +1,10 @@
 """Landing: captures and live clusters -> ``group_records``, the snapshots of subscriptions, topics and offsets, ``quarantine``.
 
-Every input record ends in exactly one of landed, duplicate, skipped, quarantined; the run stops when one is unaccounted
-for. Running it again on the same input adds nothing: a record is known by its cluster and its place in the log, or, for a
-look, by its topic and time.
+Every input record has exactly one outcome: landed, duplicate, skipped or quarantined; the run stops if a record has none. A second run on
+the same input adds nothing: a record is identified by its cluster and its place in the log, topic metadata by its topic and time.
 
-Landing decides first what to change, and changes tables after that. Each step returns its changes; the steps after it read the tables
-as these will be.
+Landing first decides what to change, and then changes the tables. Each step returns its changes; later steps read the tables as if these
+were applied.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def first_of_month(moment: str) -> Column:
 
 
 def _target_rows(resolved: DataFrame, target: str, context: RunContext) -> DataFrame:
-    """Return the new rows of one table, all but incarnations filled in."""
+    """Return the new rows of one table, without incarnations."""
     content = resolved.where(F.col("is_new") & (F.col("target") == target) & (F.col("outcome") != str(Outcome.QUARANTINED)))
     control = ("cluster_id", "source", "source_position", *(["placed_by"] if target in OF_GROUPS else []))
     rows = content.select(*control, f"{target}.*")
@@ -72,14 +71,14 @@ def _quarantine_rows(resolved: DataFrame, context: RunContext) -> DataFrame:
 
 @dataclass
 class Tally:
-    """Where the records of a run ended, and what they ask for.
+    """The outcomes of a run's records, and what has to be written.
 
     Attributes:
-        counts: as ``runs.input_counts`` has them.
-        origins: partitions of logs whose first record was read, as ``runs.origins`` names them.
-        to_write: rows by target; those for quarantine by that name.
-        displacing: (target, source) of stored rows that have to make room.
-        has_disputes: records of groups have lost their places to others.
+        counts: as in ``runs.input_counts``.
+        origins: partitions of logs whose first record was read, as in ``runs.origins``.
+        to_write: number of rows by target; of quarantine under that name.
+        displacing: (target, source) of stored rows that are displaced.
+        has_disputes: records of groups have conflicts.
         has_folds: there are new records of consumer-protocol groups.
     """
 
@@ -92,17 +91,17 @@ class Tally:
 
 
 def _is_dispute() -> Column:
-    """Return whether a settled row is of a group and was at one place with another."""
+    """Return whether a row after deduplication is of a group and has a conflict."""
     return F.col("group_id").isNotNull() & (F.col("is_contested") | F.col("reason").eqNullSafe(CONFLICT))
 
 
 def _count(resolved: DataFrame) -> Tally:
-    """Return where every record ended, and what has to be written.
+    """Return the outcomes of all records, and what has to be written.
 
     Raises:
-        CountsDoNotBalanceError: a record is unaccounted for.
+        CountsDoNotBalanceError: a record has no outcome.
     """
-    # One that could not be read may have been a commit of any of the partition's groups.
+    # A record that could not be read may have been a commit of any group in the partition.
     is_read = is_of_log() & (F.col("outcome") != str(Outcome.QUARANTINED))
     is_first = is_read & F.col("source_position").endswith("@0")
     origin = F.when(is_first, F.concat_ws(" ", "cluster_id", F.substring_index("source_position", "@", 1))).alias("origin")
@@ -114,7 +113,7 @@ def _count(resolved: DataFrame) -> Tally:
         if row["is_displaced"]:
             tally.displacing.add((row["target"], row["source"]))
         outcome, is_quarantined = row["outcome"], row["outcome"] == Outcome.QUARANTINED.value
-        if outcome is None:  # no record of the input
+        if outcome is None:  # not a record of the input
             continue
         for key in ("read", outcome, f"{row['source']}.read", f"{row['source']}.{outcome}", f"{row['source']}.{outcome}.{row['kind']}"):
             counts[key] = counts.get(key, 0) + row["count"]
@@ -128,7 +127,7 @@ def _count(resolved: DataFrame) -> Tally:
 
 
 def run(context: RunContext) -> StageResult:
-    """Land the captures of a run; tables that get nothing new are not touched."""
+    """Land the captures of a run; tables without new rows are not touched."""
     cluster_ids = (context.cluster_id_flag, context.settings.cluster_id)
     known = find_known(context.warehouse, context.digests, cluster_ids, context.before.retained_from)
     context = replace(context, captures=known.unread)
@@ -143,11 +142,11 @@ def run(context: RunContext) -> StageResult:
     _apply(context, decision)
     tally = decision.tally
     counts.update(tally.counts)
-    # The first run that has read a log's first record stays noted.
+    # The first run that has read a log's first record stays in origins.
     origins = dict.fromkeys(tally.origins, context.run_sequence) | dict(context.state.origins)
     state = replace(context.state, origins=origins, positions={**context.state.positions, **positions}, landed_until=decision.landed_until)
     if tally.displacing or tally.has_disputes:
-        # Whose record stays of several at one place may change with each run, and where the others end with it.
+        # Which of several records at one place stays may change with each run, and so do the outcomes of the others.
         return StageResult(state, counts, files=None)
     if context.live is not None:
         return StageResult(state, counts)
@@ -156,13 +155,13 @@ def run(context: RunContext) -> StageResult:
 
 @dataclass(frozen=True)
 class Decision:
-    """What decoded records change; nothing has been changed yet.
+    """The changes for decoded records, before any is applied.
 
     Attributes:
         changes: in the order in which they were decided.
-        tally: where every record ended.
-        snapshot_count: how many of the new snapshots are records of their own; None where only the written table tells.
-        landed_until: up to where logs are read then, see ``runs.landed_until``.
+        tally: the outcomes of all records.
+        snapshot_count: how many of the new snapshots are records of their own; None if it is known only from the written table.
+        landed_until: up to where logs are read after the run, see ``runs.landed_until``.
     """
 
     changes: tuple[TableChange, ...]
@@ -172,24 +171,24 @@ class Decision:
 
 
 def decide(context: RunContext, tables: ChangedTables, decoded: DataFrame) -> Decision:
-    """Return what decoded records change; no table is written.
+    """Return the changes for decoded records; no table is written.
 
     Args:
-        tables: as they are.
+        tables: without any changes.
         decoded: staged rows of ``DECODED_ROWS``, with ``placed_by``.
 
     Raises:
-        CountsDoNotBalanceError: a record is unaccounted for.
+        CountsDoNotBalanceError: a record has no outcome.
     """
     kept, changes = keep_best_source(context, tables, mark_dumped_commits(decoded))
     tables = tables.after(changes)
     ordered, changes = order_formatter_records(context, tables, kept)
     tables = tables.after(changes)
     has_log = not context.sources.isdisjoint(LOG_SOURCES)
-    if ordered is not decoded and has_log:  # what is not compared is asked for once a table
+    if ordered is not decoded and has_log:  # rows that are not compared are computed once for each table
         ordered = tables.materialize("ordered", ordered)
     noted = context.before.landed_until
-    if noted is None and has_log:  # the release before did not note it
+    if noted is None and has_log:  # the release before did not store it
         noted = landed_before(tables)
     landed_until = dict(noted or {})
     survey = survey_log(tables, ordered, landed_until)
@@ -207,10 +206,10 @@ def decide(context: RunContext, tables: ChangedTables, decoded: DataFrame) -> De
 
 
 def _apply(context: RunContext, decision: Decision) -> None:
-    """Change the tables, and make sure that each new row was written.
+    """Change the tables, and check that each new row was written.
 
     Raises:
-        CountsDoNotBalanceError: one was not.
+        CountsDoNotBalanceError: a row was not written.
     """
     applied = apply_changes(context.warehouse, decision.changes)
     check_appended(decision.changes, applied)
@@ -223,9 +222,9 @@ def _apply(context: RunContext, decision: Decision) -> None:
 
 
 def _decoded(context: RunContext) -> tuple[DataFrame, dict[str, int]]:
-    """Return the decoded rows of the inputs, written aside, and where the next run goes on in a live one.
+    """Return the decoded rows of the inputs, in scratch, and where the next run continues in a live one.
 
-    That is read to its end, and looked at before and after.
+    A live log is read to its end, and its topic metadata before and after.
     """
     not_placed = F.lit(None).cast("string")
     names, frames = (context.cluster_id_flag, context.settings.cluster_id), []
@@ -244,18 +243,18 @@ def _decoded(context: RunContext) -> tuple[DataFrame, dict[str, int]]:
 
 @dataclass(frozen=True)
 class _Displaced:
-    """Stored rows that have to make room for others.
+    """Stored rows that are displaced by others.
 
     Attributes:
-        rows: of ``quarantine``, with ``target``; written aside. None when there are none.
-        changes: what moves them from their tables to quarantine.
+        rows: of ``quarantine``, with ``target``; in scratch. None without any.
+        changes: move them from their tables to quarantine.
     """
 
     rows: DataFrame | None = None
     changes: tuple[TableChange, ...] = ()
 
     def of(self, target: str) -> DataFrame:
-        """Return those of one target."""
+        """Return the rows of one target."""
         assert self.rows is not None
         return self.rows.where(F.col("target") == target)
 
@@ -265,10 +264,10 @@ def _at_places(places: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def _make_room(context: RunContext, tables: ChangedTables, resolved: DataFrame, displacing: set[tuple[str, str]]) -> _Displaced:
-    """Return the stored rows that have to make room for another content, which go into quarantine as if they had come second.
+    """Return the stored rows that another content displaces. They go to quarantine as if they had come second.
 
     Args:
-        tables: with what else comes into quarantine.
+        tables: with the other new rows of quarantine.
         displacing: (target, source) of these rows.
     """
     lost = resolved.where("is_displaced").select("cluster_id", "source", "target", "place", "content")
@@ -302,13 +301,13 @@ def _make_room(context: RunContext, tables: ChangedTables, resolved: DataFrame, 
 
 
 def _quarantined(context: RunContext, resolved: DataFrame, tally: Tally) -> list[TableChange]:
-    """Return what brings records into quarantine that cannot be used."""
+    """Return the change that adds unusable records to quarantine."""
     count = tally.to_write[QUARANTINE.name]
     return [TableChange(QUARANTINE.name, append=_quarantine_rows(resolved, context), append_count=count)] if count else []
 
 
 def _new_rows(context: RunContext, resolved: DataFrame, tally: Tally, certainty: CommitCertainty) -> list[TableChange]:
-    """Return what brings the new rows of all tables but ``subscription_snapshots``, whose rows their neighbours change."""
+    """Return the changes that add new rows to all tables except ``subscription_snapshots``, whose rows depend on their neighbours."""
     changes = []
     for target, spec in TARGETS.items():
         if tally.to_write[target] and spec is not SUBSCRIPTION_SNAPSHOTS:
@@ -319,7 +318,7 @@ def _new_rows(context: RunContext, resolved: DataFrame, tally: Tally, certainty:
 
 
 def _landed(context: RunContext, tables: ChangedTables, resolved: DataFrame, tally: Tally, displaced: _Displaced) -> Landed:
-    """Return what concerns the histories of groups: new snapshots, and what the other new records make of those that are stored."""
+    """Return the input of ``group_history``: new snapshots, and the groups whose stored snapshots other new records may change."""
     touched, folded = [], []
     if tally.has_disputes:
         touched.append(resolved.where(_is_dispute()).select(*GROUP_KEY))

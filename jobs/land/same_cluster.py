@@ -1,8 +1,8 @@
-"""A cluster that comes again under another name: refused, since each of its records would count twice.
+"""Refuses a cluster that has landed under another name, since each of its records would be stored twice.
 
-Landing knows a record by the name of its cluster and its place. So a folder of which records have landed under one name must keep that
-name. A folder tells which cluster it is of: by the ids in its looks, by what ``collect`` notes in it, and by Kafka's ids of its topics,
-which no two clusters share.
+Landing identifies a record by the name of its cluster and its place. So a folder must keep the name under which its records have landed.
+Three things show the cluster of a folder: the ids in its topic metadata, the notes of ``collect``, and Kafka's topic ids, which are
+different in each cluster.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from schemas.tables import GROUP_RECORDS, OFFSET_SNAPSHOTS, SUBSCRIPTION_SNAPSHO
 from schemas.vocabulary import Source
 
 LOOKS_READ = 3
-"""Looks of a folder, the last ones by name, whose topic ids are asked for: topics come and go, so that one look may miss some."""
+"""Number of metadata captures of a folder, the last ones by name, whose topic ids are read: one of them may lack some topics."""
 _WITH_CLUSTERS = (TOPIC_SNAPSHOTS, GROUP_RECORDS, SUBSCRIPTION_SNAPSHOTS, OFFSET_SNAPSHOTS)
 
 
 @dataclass
 class _Named:
-    """What captures tell of the cluster that lands under one name.
+    """What captures show about the cluster that lands under one name.
 
     Attributes:
-        names: ids in its looks, and what ``collect`` calls it.
-        metadata_captures: files with looks.
+        names: ids in its topic metadata, and its id and name in the notes of ``collect``.
+        metadata_captures: files with topic metadata.
     """
 
     names: set[str] = field(default_factory=set)
@@ -42,14 +42,14 @@ class _Named:
 
 
 def check_names(context: RunContext) -> None:
-    """Refuse captures that would bring records of a cluster which has landed under another name.
+    """Refuse captures of a cluster that has landed under another name.
 
-    Names under which something has landed are not asked about: that was meant, or is what it is.
+    Names under which records have landed before are not checked.
 
     Raises:
-        InputError: with both names.
+        InputError: the cluster has landed under another name; the message has both.
     """
-    logs = {key.rpartition(" ")[0] for key in context.before.landed_until or {}}  # known without a look into the tables
+    logs = {key.rpartition(" ")[0] for key in context.before.landed_until or {}}  # known without reading the tables
     for name, of_name in sorted(_names_of_captures(context).items()):
         if not (of_name.names or of_name.metadata_captures) or name in logs or _landed_names(context, {name}):
             continue
@@ -63,7 +63,7 @@ def check_names(context: RunContext) -> None:
 
 
 def _names_of_captures(context: RunContext) -> dict[str, _Named]:
-    """Return by the name under which captures land what they tell of their cluster."""
+    """Return what captures show about their cluster, by the name under which they land."""
     by_name: dict[str, _Named] = {}
     folders: dict[Path, str] = {}
     for capture in context.captures:
@@ -80,7 +80,7 @@ def _names_of_captures(context: RunContext) -> dict[str, _Named]:
 
 
 def _collected_names(folder: Path) -> set[str]:
-    """Return what ``collect`` has noted in a folder of its cluster; nothing where it has not, or where that cannot be read."""
+    """Return id and name of the cluster in the notes of ``collect``; empty if there are none, or they cannot be read."""
     try:
         positions = Positions.model_validate_json((folder / POSITIONS).read_bytes())
     except (OSError, ValidationError):
@@ -89,7 +89,7 @@ def _collected_names(folder: Path) -> set[str]:
 
 
 def _landed_names(context: RunContext, names: Iterable[str]) -> set[str]:
-    """Return those of some names under which records or looks have landed."""
+    """Return those of some names under which records or topic metadata have landed."""
     wanted, found = set(names), set()
     for spec in _WITH_CLUSTERS:
         if wanted and not context.warehouse.is_empty(spec.name):
@@ -102,7 +102,7 @@ def _landed_names(context: RunContext, names: Iterable[str]) -> set[str]:
 
 
 def _named_by_topics(context: RunContext, captures: list[Capture], name: str) -> set[str]:
-    """Return the other names under which looks have landed at topics with the ids that some looks tell."""
+    """Return the other names under which topic metadata with the topic ids of some captures has landed."""
     chosen = sorted(captures, key=lambda capture: capture.path)[-LOOKS_READ:]
     ids = sorted({topic_id for capture in chosen for topic_id in _topic_ids(capture)})
     if not ids or context.warehouse.is_empty(TOPIC_SNAPSHOTS.name):
@@ -112,7 +112,7 @@ def _named_by_topics(context: RunContext, captures: list[Capture], name: str) ->
 
 
 def _topic_ids(capture: Capture) -> set[str]:
-    """Return the ids of the topics in the first look of a file; none where it cannot be read, which landing tells."""
+    """Return the topic ids in the first line of a metadata capture; empty if it cannot be read, which landing reports."""
     try:
         with text_pieces.opened(capture.path, is_gzip=capture.is_gzip) as content:
             look = json.loads(content.readline())

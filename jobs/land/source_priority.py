@@ -20,11 +20,11 @@ from schemas.vocabulary import SOURCES_OF_GROUPS, Outcome, Source
 logger = logging.getLogger(__name__)
 
 OF_GROUPS = {"group_record": GROUP_RECORDS, "snapshot": SUBSCRIPTION_SNAPSHOTS, "offset_commit": OFFSET_SNAPSHOTS}
-"""Column of a decoded row -> the table, of those that tell of groups."""
+"""Column of a decoded row -> the table, of those with rows of groups."""
 
 
 def _sources_in_play(context: RunContext) -> set[Source]:
-    """Return the sources of groups among the inputs of this run, and those of which records have landed before."""
+    """Return the sources of groups among the inputs of this run, and those whose records have landed before."""
     sources = context.sources & set(SOURCES_OF_GROUPS)
     if not sources or all(context.warehouse.is_empty(spec.name) for spec in OF_GROUPS.values()):
         return sources
@@ -34,10 +34,10 @@ def _sources_in_play(context: RunContext) -> set[Source]:
 
 
 def keep_best_source(context: RunContext, tables: Tables, decoded: DataFrame) -> tuple[DataFrame, tuple[TableChange, ...]]:
-    """Return the decoded rows, those about groups of a better source as duplicates without content; and what has to change for it.
+    """Return the decoded rows, with rows of lower sources as duplicates without content, and the changes of stored rows.
 
-    A group loses all its stored rows when they are of a lesser source than the new ones. Quarantine loses what contradicted these rows.
-    Rows that are older than what retention keeps land nowhere and replace nothing. Where there is one source, nothing has to be done.
+    If the new rows of a group are of a more detailed source than the stored ones, all stored rows of the group are deleted, and its
+    conflicts in quarantine. Rows older than retention keeps do not land and replace nothing. With one source nothing changes.
 
     Args:
         decoded: staged rows.
@@ -76,6 +76,6 @@ def _replace(tables: Tables, groups: DataFrame) -> tuple[TableChange, ...]:
 
 
 def _rank() -> Column:
-    """Return how much a row's source tells of groups: 0 is best; null for a source that tells of none."""
+    """Return the rank of a row's source: 0 is the most detailed one; null for a source without groups."""
     ranks = [F.when(F.col("source") == str(source), F.lit(rank)) for rank, source in enumerate(SOURCES_OF_GROUPS)]
     return F.coalesce(*ranks)

@@ -1,4 +1,4 @@
-"""Worker functions of landing: records decoded, and those of KIP-848 groups folded.
+"""Worker functions of landing: they decode records, and fold those of KIP-848 groups.
 
 Each is a module-level function over an iterator of batches. Workers import neither pydantic nor great_expectations.
 """
@@ -29,14 +29,14 @@ from schemas.vocabulary import PlacedBy, Source
 
 _DECODED = to_arrow_schema(DECODED_ROWS)
 CHUNK_ROWS, CHUNK_BYTES = 50_000, 32 << 20
-"""Records decoded at once, however small the batches are in which they come: a column costs as much for one row as for a thousand, and
-the more records there are, the more of them share a key, which is decoded once."""
+"""Size of the chunks that are decoded at once, however small the incoming batches are. A column costs as much for one row as for a
+thousand, and in a larger chunk more records share a key, which is decoded once."""
 TEXT_BYTES = 8 << 20
-"""Text whose rows are held at once, and one record more: rows take ten times as much memory as the text that they come from."""
+"""Size of the text whose rows are in memory at once, plus one record: rows take ten times the memory of their text."""
 
 
 def decode_raw_records(batches: Batches) -> Batches:
-    """Decode ``__consumer_offsets`` records with the columns of ``commit_columns.RAW_COLUMNS``."""
+    """Decode ``__consumer_offsets`` records with the columns of ``offset_commit_columns.RAW_COLUMNS``."""
     for chunk in _chunks(batches):
         commits, others = split_commits(chunk)
         yield from commits
@@ -64,7 +64,7 @@ def decode_raw_record_lines(batches: Batches) -> Batches:
 
 
 def decode_look_lines(batches: Batches) -> Batches:
-    """Decode looks at the cluster in NDJSON, one row a topic."""
+    """Decode topic metadata in NDJSON, one row for each topic."""
     return _decode_lines(batches, cluster_metadata.decode_line, 500)
 
 
@@ -74,7 +74,7 @@ def decode_snapshot_lines(batches: Batches) -> Batches:
 
 
 def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[DecodedRow]], size: int) -> Batches:
-    """Decode the lines of pieces; a row without a position of its own gets its line's."""
+    """Decode the lines of pieces; a row without a position of its own gets that of its line."""
 
     def rows(records: Iterable[_Record]) -> Iterator[DecodedRow]:
         for piece, number, line in records:
@@ -86,17 +86,17 @@ def _decode_lines(batches: Batches, decode: Callable[[bytes], Iterable[DecodedRo
 
 
 _Record = tuple[Row, int, bytes]
-"""The piece that a record is of, its number, and its text."""
+"""The piece of a record, its number, and its text."""
 
 
 def _runs(records: Iterable[_Record]) -> Iterator[list[_Record]]:
-    """Yield the records in runs, each of which ends with the record that makes it ``TEXT_BYTES``."""
+    """Yield the records in runs; the record that makes a run ``TEXT_BYTES`` long ends it."""
     run: list[_Record] = []
     size = 0
     for record in records:
         run.append(record)
         size += len(record[2])
-        if size >= TEXT_BYTES:  # before the next is read: what follows must not be blamed for it
+        if size >= TEXT_BYTES:  # before the next record is read, so that an error message does not name that one
             yield run
             run, size = [], 0
     if run:
@@ -119,7 +119,7 @@ def _records_of(row: Row, separator: bytes | None) -> Iterator[tuple[int, bytes]
     """Yield the records of one piece, each with its number.
 
     Raises:
-        DecodingFailedError: this machine cannot read a file that the driver could.
+        DecodingFailedError: this machine cannot read a file that the driver could read.
     """
     try:
         yield from read(row["path"], Piece(row["start"], row["end"], row["number"]), separator, is_gzip=row["is_gzip"])
@@ -130,7 +130,7 @@ def _records_of(row: Row, separator: bytes | None) -> Iterator[tuple[int, bytes]
 
 
 def decode_live_look(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Decode a look at a live cluster, which is the only value; one row a topic."""
+    """Decode the topic metadata of a live cluster, which is the only value; one row for each topic."""
     lines = (line for batch in batches for line in batch.column("value").to_pylist())
     rows = ({"source_position": "live look", **row} for line in lines for row in cluster_metadata.decode_line(line))
     return to_batches(rows, _DECODED, 500)
@@ -140,7 +140,7 @@ def decode_snapshot_rows(batches: Batches, folder: str) -> Batches:
     """Decode snapshots of groups in Parquet, with columns value (a row as JSON), file_path (a URL) and row_index.
 
     Args:
-        folder: the input that the files lie in.
+        folder: the input folder of the files.
     """
     rows = (
         {"source_position": f"{_path_of(url).removeprefix(folder).lstrip('/')} row {index + 1}", **row}
@@ -157,7 +157,7 @@ def _path_of(url: str) -> str:
 
 
 def decode_described_texts(batches: Batches, as_of_ms: int) -> Batches:
-    """Decode what ``kafka-consumer-groups`` prints; each row has the paths and names of texts that are one look, and whether packed."""
+    """Decode what ``kafka-consumer-groups`` prints; each row has the texts of one moment: paths, names and whether they are packed."""
     descriptions = (
         {one["name"]: read_whole(one["path"], is_gzip=one["is_gzip"]) for one in row["files"]}
         for batch in batches
@@ -200,21 +200,21 @@ LINE_DECODERS: dict[Source, Callable[[Batches], Batches]] = {
     Source.CLUSTER_METADATA: decode_look_lines,
     Source.DUMP_LOG: decode_dumped_lines,
 }
-"""Kind of capture -> the worker function that decodes its lines."""
+"""Source -> the worker function that decodes its lines."""
 
 
 def decode_within(batches: Batches, decode: Callable[[Batches], Batches], memory_mb: int) -> Batches:
-    """Decode with so many MiB beyond what the worker has, and no more.
+    """Decode with a limit of so many MiB beyond the memory that the worker has.
 
     Raises:
-        DecodingFailedError: that is not enough; says what it was decoding, or has decoded last.
+        DecodingFailedError: the memory is not enough; the message says what it was decoding, or has decoded last.
     """
     where = "the first records of a task"
 
     def watched() -> Batches:
         nonlocal where
         for batch in batches:
-            # A row that names files is a lot by itself, and the reader of the next one must not be blamed for it.
+            # A row that names files is large by itself, so that an error message must name it and not the next one.
             step = 1 if {"path", "files"} & set(batch.schema.names) else max(1, batch.num_rows)
             for part in (batch.slice(start, step) for start in range(0, batch.num_rows, step)):
                 where = _span_of(part)
@@ -228,7 +228,7 @@ def decode_within(batches: Batches, decode: Callable[[Batches], Batches], memory
 
 
 def _span_of(batch: pa.RecordBatch) -> str:
-    """Return which records a batch of undecoded ones has."""
+    """Return a text that names the records of an undecoded batch."""
     columns, last = batch.schema.names, batch.num_rows - 1
     if "name" in columns:
         return str(batch.column("name")[last])
@@ -241,7 +241,7 @@ def _span_of(batch: pa.RecordBatch) -> str:
 
 
 def fold_groups(batches: Batches, topic_names: Mapping[str, dict[str, str]], limits: WorkerLimits) -> Batches:
-    """Fold the records of KIP-848 groups; a group's records come one after another, by offset, in one partition.
+    """Fold the records of KIP-848 groups; the records of a group come together, by offset, in one partition.
 
     Args:
         topic_names: cluster id -> topic id -> name.
@@ -272,11 +272,11 @@ def _where(cluster_id: str, group_id: str) -> str:
 
 SEQUENCE = ("cluster_id", "group_id", "sequence")
 STORED = ""
-"""The part that a warehouse holds already."""
+"""The part of the records that are stored already."""
 
 
 def align_groups(batches: Batches, limits: WorkerLimits) -> Batches:
-    """Put the parts of groups together; records of one part come one after another, in order, and all of a group in one partition.
+    """Merge the parts of groups; the records of a part come together and in order, and all of a group in one partition.
 
     Columns: cluster_id, group_id, sequence, part, order_in_part, token, is_end, time_ms, and of stored records stored_ms and placed_by. A
     group has several sequences, each on its own.
@@ -324,15 +324,15 @@ def _aligned(key: tuple[str, str, str], of_sequence: Iterable[Row]) -> Iterator[
 
 
 def _is_moved(row: Row, now: AlignedRow) -> bool:
-    """Return whether a stored record stands elsewhere now, by something else, or has another time of a neighbour."""
+    """Return whether a stored record has another position now, another ``placed_by``, or another time of a neighbour."""
     is_retimed = row["stored_ms"] is not None and now["time_ms"] not in (None, row["stored_ms"])
     return is_retimed or (now["position"], now["placed_by"]) != (row["order_in_part"], row["placed_by"])
 
 
 def _events(row: Row) -> list[Event]:
-    """Return what a record tells: a stored tombstone that both its neighbours place is one by each of them.
+    """Return the events of a record: two for a stored tombstone that both its neighbours place, else one.
 
-    Where it was stored before there was ``placed_by``, it is taken to have been told behind the record before.
+    A record that was stored before ``placed_by`` existed counts as placed by the record before it.
     """
     is_adrift = row["part"] == STORED and row["order_in_part"] >= ADRIFT
     leads = {PlacedBy.NEXT.value: [True], PlacedBy.BOTH.value: [False, True]}.get(row["placed_by"], [False])
