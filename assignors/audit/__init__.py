@@ -1,1 +1,1 @@
-"""Generations compared: movements, revocations, reasons and verdicts."""
+"""Comparison of generations: movements, revocations, triggers and verdicts."""

@@ -1,4 +1,4 @@
-"""A group's generations audited in order: each compared with the one before on every basis and strategy."""
+"""The audit of a group: each generation is compared with the one before, on every basis and strategy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from assignors.replay.steps import COUNTERFACTUAL, OBSERVED, RECOMPUTED
 _Chain = tuple[str, str]
 _Figure = TypeVar("_Figure")
 _NOTHING: AssignmentMapping = {}
-"""What an empty generation gave."""
+"""The assignment of an empty generation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class AuditedSolution:
     """The solution of one basis and strategy, as it was stored.
 
     Attributes:
-        assignment: None where the status says that there is none.
-        cooperative_revocation_count: summed over the calls of one step; None where the comparison tells.
+        assignment: None if the status has none.
+        cooperative_revocation_count: sum over the calls of one step; None if the comparison gives it.
     """
 
     basis: str
@@ -46,13 +46,13 @@ class AuditedGeneration:
     """One stored generation with its solutions.
 
     Attributes:
-        incarnation: names this life of the group.
+        incarnation: identifies the incarnation of the group.
         problem: the members in record order with their recorded claims, and the topics that exist.
-        gone_topics: topics held in the generation before that exist no more.
-        claims_are_known: every subscription is of a version that has claims, or the protocol tells what each member has.
-        has_predecessor: False where the generation before is not known.
-        evidence: what the generation shows of its causes.
-        batched_epoch_count: group epochs since the generation before that are known and got no assignment; 0 for classic groups.
+        gone_topics: topics held in the generation before that no longer exist.
+        claims_are_known: the version of every subscription has claims, or the protocol has the partitions of each member.
+        has_predecessor: False if the generation before is not known.
+        evidence: facts of the generation that show its causes.
+        batched_epoch_count: known group epochs since the generation before that have no assignment; 0 for classic groups.
     """
 
     generation: int
@@ -70,17 +70,17 @@ class AuditedGeneration:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The figures of one solution; each part is None where it cannot be told.
+    """The figures of one solution; each is None if it is not known.
 
     Attributes:
-        previous_generation: the generation before in the same incarnation, None for the first.
-        generation_gap: how many generations between the two are not known; -1 where the generation is repeated, None for the first.
-        difference: None without an assignment, or when the generation before is not known.
+        previous_generation: the generation before in the same incarnation; None for the first.
+        generation_gap: number of unknown generations between the two; -1 if the generation is repeated, None for the first.
+        difference: None without an assignment, or if the generation before is not known.
         is_settled: nothing is withheld.
-        violations: empty when the assignment is sound.
-        triggers: the same for every solution of a generation; None when the generation before is not known.
-        least_movements: see ``optimum.least_movements``; 0 for a static rewrite, in which nothing could move.
-        smallest_spread: see ``optimum.least_spread``; the same for every solution of a generation that has an assignment.
+        violations: empty if the assignment has none.
+        triggers: the same for every solution of a generation; None if the generation before is not known.
+        least_movements: see ``least_movement.least_movements``; 0 for a rewrite, in which nothing could move.
+        smallest_spread: see ``least_movement.least_spread``; the same for every solution of a generation that has an assignment.
     """
 
     generation: int
@@ -96,23 +96,23 @@ class Audit:
 
     @property
     def least_movement_count(self) -> int | None:
-        """Return how many movements there had to be, or a number that there had to be at least."""
+        """Return the least movement, or a lower bound of it."""
         return None if self.least_movements is None else self.least_movements.count
 
     @property
     def least_spread(self) -> int | None:
-        """Return how far apart loads had to be, or a number that they had to be apart at least."""
+        """Return the smallest possible spread, or a lower bound of it."""
         return None if self.smallest_spread is None else self.smallest_spread.count
 
     @property
     def is_lower_bound(self) -> bool | None:
-        """Return whether one of the two may not be reached by any assignment; None where neither is known."""
+        """Return whether one of the two is only a lower bound; None if neither is known."""
         known = [least for least in (self.least_movements, self.smallest_spread) if least is not None]
         return any(not least.is_exact for least in known) if known else None
 
     @property
     def avoidable_movement_count(self) -> int | None:
-        """Return how many movements balance did not need; None where the least are not known."""
+        """Return the number of movements that balance did not need; None if the least movement is not known."""
         if self.difference is None or self.least_movements is None:
             return None
         return self.difference.movement_count - self.least_movements.count
@@ -120,11 +120,11 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A result beside the one before it.
+    """A result compared with the one before it.
 
     Attributes:
-        difference: without what members' claims tell.
-        least_movements: None where they cannot be told.
+        difference: without figures from members' claims.
+        least_movements: None if not known.
     """
 
     comparison: Comparison
@@ -134,12 +134,12 @@ class _Compared:
 
 @dataclass
 class GroupAudit:
-    """The audit of one group, fed with its generations in order.
+    """The audit of one group, which gets its generations in order.
 
-    Observed generations are compared with the observed one before; so are recomputed ones, since that is what their assignor started
-    from. A counterfactual is compared with the last settled result of its own history; behind an empty generation that is nothing.
+    Observed generations are compared with the observed one before. Recomputed ones are too, because their assignor started from it. A
+    counterfactual is compared with the last settled result of its own history; after an empty generation that result is empty.
 
-    Several strategies often give the same: what is the same object in two solutions of a generation is measured and compared once.
+    Strategies often give the same assignment. If it is the same object in two solutions of a generation, it is measured and compared once.
     """
 
     _incarnation: int | None = None
@@ -178,7 +178,7 @@ class GroupAudit:
         triggers: tuple[Trigger, ...] | None,
         smallest_spread: Least | None,
     ) -> tuple[Audit, Withheld]:
-        """Return the audit of one solution, and what is withheld in it: a first known generation tells that by its members' claims."""
+        """Return the audit of one solution, and its withheld partitions, which in a first known generation follow from claims."""
         before_it = self._distance(current)
         if solution.assignment is None:
             return Audit(current.generation, *before_it, None, None, None, None, triggers), {}
@@ -213,7 +213,7 @@ class GroupAudit:
         return audit, difference.withheld
 
     def _compare(self, current: AuditedGeneration, before: Generation | None, result: Generation, withheld: Withheld) -> _Compared:
-        """Return a result beside the one before; claims and strategy matter where partitions may be kept back."""
+        """Return the comparison of a result with the one before. Claims and strategy matter if partitions may be withheld."""
 
         def compared() -> _Compared:
             comparison = Comparison(before, result)
@@ -227,34 +227,34 @@ class GroupAudit:
         return self._once(("compared", since, id(result.assignment), _keeps_back(result), bool(withheld)), compared)
 
     def _once(self, key: Hashable, figure: Callable[[], _Figure]) -> _Figure:
-        """Return a figure of this generation, worked out the first time that it is asked for."""
+        """Return a figure of this generation; it is computed at the first call."""
         if key not in self._figures:
             self._figures[key] = figure()
         found: _Figure = self._figures[key]
         return found
 
     def _distance(self, current: AuditedGeneration) -> tuple[int | None, int | None]:
-        """Return the generation before, and how many between the two are not known; None for a first one."""
+        """Return the generation before, and the number of unknown ones between the two; None for a first one."""
         if self._previous is None:
             return None, None
         previous = self._previous.generation
         return previous, current.generation - previous - 1 - current.batched_epoch_count
 
     def _before(self, solution: AuditedSolution) -> Generation | None:
-        """Return what a solution is compared with. An empty generation has no row of the strategy that the group has next."""
+        """Return the generation to compare a solution with. An empty generation has no row of the group's next strategy."""
         last = self._last.get(_chain_of(solution))
         if last is None and self._previous is not None and not self._previous.problem.members:
             return Generation(self._previous.generation, solution.strategy, self._previous.problem, _NOTHING)
         return last
 
     def _remember(self, current: AuditedGeneration) -> None:
-        """Keep the last result of each strategy that the generation has a row of, of this generation or, where it failed, of before."""
+        """Keep the last result of each strategy that the generation has a row of: from this generation or, if it failed, from before."""
         last = {}
         for solution in current.solutions:
             if solution.basis == RECOMPUTED:
                 continue
             kept = self._before(solution)
-            if solution.assignment is not None:  # nobody asks what was claimed before
+            if solution.assignment is not None:  # earlier claims are not needed
                 kept = Generation(current.generation, solution.strategy, current.problem, solution.assignment)
             if kept is not None:
                 last[_chain_of(solution)] = kept
@@ -266,15 +266,15 @@ def _chain_of(solution: AuditedSolution) -> _Chain:
 
 
 def _keeps_back(result: Generation) -> bool:
-    """Return whether members may have claimed partitions that a cooperative assignor keeps back."""
+    """Return whether members may have claimed partitions that a cooperative assignor withholds."""
     return result.strategy in COOPERATIVE and any(member.owned for member in result.problem.members)
 
 
 def _unmoved(comparison: Comparison, withheld: Withheld) -> Difference:
-    """Return the comparison of a static rewrite: no assignor ran, so nothing moved, and what was withheld still is.
+    """Return the comparison of a rewrite: no assignor ran, so nothing moved, and withheld partitions stay withheld.
 
-    It is not worked out from the members: the one that came back claims nothing any more, and a recomputed assignment that the
-    observed one does not follow would count its movements a second time.
+    It is not computed from the members: the one that returned has no claims now, and a recomputed assignment that differs from the
+    observed one would count its movements a second time.
     """
     return Difference(
         retained_count=comparison.held.owners_in(comparison.layout).partition_count,

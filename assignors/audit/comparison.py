@@ -1,7 +1,7 @@
-"""Two generations of a group side by side: who owned each partition before, and who does now.
+"""Comparison of two generations of a group: the owners of each partition before and now.
 
-An owner is a static member's instance id where there is one, else a member id: a static member that comes back under a new member
-id has kept its partitions.
+An owner is the instance id of a static member, else a member id. So a static member that returns with a new member id has kept
+its partitions.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ Several = tuple[int, ...]
 
 
 class Comparison:
-    """What audits ask of two generations.
+    """The facts on two generations that audits need.
 
     Attributes:
-        previous: None for the first generation: nobody owned anything.
-        member_ids, previous_member_ids: every owner with its member id on either side: the members in record order, then strangers that
-            were given something.
-        owners: all of them, those of now first.
+        previous: None for the first generation; then nobody owned a partition before.
+        member_ids, previous_member_ids: owner -> its member id now and before: the members in record order, then unknown members
+            that were given partitions.
+        owners: all owners, the present ones first.
         owner_index: owner -> its index among them.
-        held, previous_held: what they were given.
-        layout: numbers for the partitions that exist on either side.
+        held, previous_held: the partitions of the owners now and before.
+        layout: numbers for the partitions that exist in either generation.
         before, now: for each number the index of its owner, ``NOBODY`` without one; shape (partitions,). Those in ``irregular`` have none.
-        irregular: the partitions with several owners on some side, and those that exist on neither: their owners before and now.
-        has_repeats: partitions are given out more than once now, to several owners or to one.
+        irregular: partitions with several owners in a generation, or that exist in neither -> their owners before and now.
+        has_repeats: a partition was given more than once now, to several owners or to one.
     """
 
     def __init__(self, previous: Generation | None, current: Generation) -> None:
@@ -59,19 +59,19 @@ class Comparison:
         self._before, self._now = before, now
 
     def claimed_in(self, result: Generation) -> Comparison:
-        """Return the same comparison for a result that gives the same to the same members, which may claim otherwise."""
+        """Return the same comparison for a result with the same assignment to the same members, whose claims may differ."""
         other = copy(self)
         other.current = result
         return other
 
     @property
     def previous_generation(self) -> int | None:
-        """Return the number of the generation before, None where there is none."""
+        """Return the number of the generation before; None if there is none."""
         return self.previous.generation if self.previous is not None else None
 
     @cached_property
     def recreated(self) -> frozenset[str]:
-        """Return the topics whose id is known on both sides and differs."""
+        """Return the topics whose id is known in both generations and differs."""
         if self.previous is None:
             return frozenset()
         earlier = self.previous.problem.topics
@@ -83,7 +83,7 @@ class Comparison:
 
     @cached_property
     def last(self) -> NDArray[np.int32]:
-        """Return ``before`` without the owners of topics that were made anew: to these nothing belonged."""
+        """Return ``before`` without the owners of recreated topics, whose partitions belonged to nobody."""
         if not self.recreated:
             return self.before
         last: NDArray[np.int32] = self.before.copy()
@@ -93,20 +93,20 @@ class Comparison:
         return last
 
     def last_owners_of(self, partition: TopicPartition) -> Several:
-        """Return who held a partition, nobody where its topic was made anew."""
+        """Return the previous owners of a partition; none if its topic was recreated."""
         return () if partition[0] in self.recreated else self._before.owners_of(partition)
 
     def owners_of(self, partition: TopicPartition) -> Several:
-        """Return who holds a partition now."""
+        """Return the owners of a partition now."""
         return self._now.owners_of(partition)
 
     @cached_property
     def changed(self) -> NDArray[np.int64]:
-        """Return the numbers whose owner is another than the last one, or was none, or is none, irregular ones aside."""
+        """Return the numbers of partitions whose owner changed, from or to nobody included, without irregular ones."""
         return np.flatnonzero(self.last != self.now)
 
     def irregular_changes(self) -> Iterator[tuple[TopicPartition, Several, Several]]:
-        """Yield the irregular partitions that no owner kept, with the last owners and those of now; not both are empty."""
+        """Yield the irregular partitions that no owner kept, with the owners before and now; at least one of these is not empty."""
         for partition, (_, owners) in self.irregular.items():
             last = self.last_owners_of(partition)
             if (last or owners) and set(last).isdisjoint(owners):
@@ -114,31 +114,31 @@ class Comparison:
 
     @cached_property
     def retained_count(self) -> int:
-        """Return how many partitions an owner kept."""
+        """Return the number of partitions that an owner kept."""
         regular = np.count_nonzero(self.now != NOBODY) - np.count_nonzero(self.now[self.changed] != NOBODY)
         kept = (not set(self.last_owners_of(partition)).isdisjoint(owners) for partition, (_, owners) in self.irregular.items())
         return int(regular) + sum(kept)
 
     @cached_property
     def held_counts(self) -> NDArray[np.int64]:
-        """Return for each owner how many partitions it held, each once and irregular ones aside."""
-        if self.irregular or self._before.owners.repeated:  # loads have these too
+        """Return for each owner the number of partitions it had, each counted once, without irregular ones."""
+        if self.irregular or self._before.owners.repeated:  # loads count these too
             return _counts(self.before, len(self.owners))
         return self._before.loads(len(self.owners))
 
     @cached_property
     def last_counts(self) -> NDArray[np.int64]:
-        """Return ``held_counts`` without topics that were made anew."""
+        """Return ``held_counts`` without recreated topics."""
         return _counts(self.last, len(self.owners)) if self.recreated else self.held_counts
 
     @cached_property
     def let_go_counts(self) -> NDArray[np.int64]:
-        """Return for each owner how many of ``last_counts`` nobody has now."""
+        """Return for each owner the part of ``last_counts`` that nobody has now."""
         return _counts(self.last[self.changed[self.now[self.changed] == NOBODY]], len(self.owners))
 
     @cached_property
     def given_up_counts(self) -> NDArray[np.int64]:
-        """Return for each owner how many of ``held_counts`` it is not given again."""
+        """Return for each owner the part of ``held_counts`` that it does not get again."""
         changed = np.flatnonzero(self.before != self.now) if self.recreated else self.changed
         return _counts(self.before[changed], len(self.owners))
 
@@ -159,7 +159,7 @@ class _Side:
         self.irregular = {**self.owners.shared, **self.owners.strays}
 
     def owners_of(self, partition: TopicPartition) -> Several:
-        """Return all owners of a partition, as the members are in the record."""
+        """Return all owners of a partition, in the order of the record."""
         found = self.irregular.get(partition)
         if found is None:
             number = self.owners.layout.number(partition)
@@ -167,25 +167,25 @@ class _Side:
         return tuple(sorted((int(self._owner_indices[owner]) for owner in found), key=self._order.__getitem__))
 
     def loads(self, owner_count: int) -> NDArray[np.int64]:
-        """Return for each owner how many partitions it was given, repeats included."""
+        """Return for each owner the number of partitions it was given, repeats included."""
         loads = np.zeros(owner_count, dtype=np.int64)
         loads[self._owner_indices[:-1]] = self._held.loads
         return loads
 
     def first(self, without: Sequence[int]) -> NDArray[np.int32]:
-        """Return the owner of each partition, ``NOBODY`` for those left out."""
+        """Return the owner of each partition; ``NOBODY`` for the partitions in ``without``."""
         first = self._owner_indices.take(self.owners.first)
         first[without] = NOBODY
         return first
 
 
 def _counts(owners: NDArray[np.int32], owner_count: int) -> NDArray[np.int64]:
-    """Return how often each owner occurs; ``NOBODY`` does not count."""
+    """Return the number of occurrences of each owner, without ``NOBODY``."""
     return np.bincount(owners[owners != NOBODY], minlength=owner_count)
 
 
 def _member_ids(generation: Generation) -> dict[Owner, str]:
-    """Return every owner with its member id: the members in record order, then strangers that were given something."""
+    """Return owner -> its member id: the members in record order, then unknown members that were given partitions."""
     owners = {owner_of(member): member.member_id for member in generation.problem.members}
     known = set(owners.values())
     owners.update(((False, member_id), member_id) for member_id in generation.assignment if member_id not in known)

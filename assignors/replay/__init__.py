@@ -1,1 +1,1 @@
-"""A group's history played again."""
+"""The replay of a group's history."""

@@ -1,4 +1,4 @@
-"""A strategy's own history of a group: what its members would claim, step by step, and what they claim where the history begins."""
+"""The own history of a strategy: the claims of the members at each step, and at its beginning."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from assignors.generation.subscriptions import NO_CLAIM, Claim, with_claims
 from assignors.model import Assignment, GroupProblem, Member, TopicPartition
 
 ClaimsByOwner = Mapping[Owner, tuple[TopicPartition, ...]]
-"""Owner -> the partitions that it would claim; an owner is the same across generations, see ``generations.Owner``."""
+"""Owner -> the partitions that it would claim. An owner is the same across generations, see ``generation.Owner``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The last result of a strategy's own history: what its owners would claim next."""
+    """The last result of a strategy's own history: the partitions that its owners would claim next."""
 
     generation: int
     held: ClaimsByOwner
 
 
 def start_of_chain(generation: int, strategy: str | None, problem: GroupProblem, assigned: Assignment) -> Settled:
-    """Return what the members of a first known generation claim, where the generation before is not known.
+    """Return the claims of the members of a first known generation, if the generation before is not known.
 
-    These are the recorded claims. A partition that two members claim belongs to the higher generation of the two, as in Kafka. If nobody
-    has a recorded claim, the observed assignment is the nearest to what members held: the eager protocol records no claims, and neither
-    does a source that shows a group at one moment.
+    These are the recorded claims. A partition that two members claim belongs to the one with the higher generation, as in Kafka. If no
+    member has a recorded claim, the observed assignment is the best approximation: neither the eager protocol nor a source that shows a
+    group at one moment has claims.
 
     Args:
         strategy: the group's own; ``sticky`` records its claims in user data.
@@ -46,9 +46,9 @@ def start_of_chain(generation: int, strategy: str | None, problem: GroupProblem,
 
 
 def claiming(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None) -> GroupProblem:
-    """Return the problem with other claims: as the members' consumers would send them with their next subscription.
+    """Return the problem with other claims, as the members' consumers would send them with their next subscription.
 
-    Where the strategy does not look at claims, it is the problem itself.
+    If the strategy does not read claims, it is the same problem.
     """
     if strategy in WITHOUT_CLAIMS:
         return problem
@@ -63,5 +63,5 @@ def claiming(strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claime
 
 
 def held_by_owner(members: Sequence[Member], assignment: Assignment) -> dict[Owner, tuple[TopicPartition, ...]]:
-    """Return what each owner was given."""
+    """Return the partitions of each owner."""
     return {owner_of(member): assignment.get(member.member_id, ()) for member in members}

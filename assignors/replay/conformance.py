@@ -1,4 +1,4 @@
-"""How closely a recomputed assignment follows the observed one."""
+"""How equal a recomputed and an observed assignment are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assignors.model import AssignmentMapping, TopicPartition
 
 
 class Conformance(str, Enum):
-    """From the closest to the farthest; ``not_comparable`` is no comparison at all."""
+    """From the most to the least equal; ``not_comparable`` means that they were not compared."""
 
     EXACT = "exact"
     EQUAL_SETS = "equal_sets"
@@ -21,10 +21,10 @@ class Conformance(str, Enum):
 
 
 def compare_assignments(observed: AssignmentMapping, computed: AssignmentMapping) -> Conformance:
-    """Return the closest relation that holds between two assignments of the same members.
+    """Return the first relation that holds between two assignments of the same members.
 
-    ``exact``: each member has the same partitions of each topic in the same order (the order of topics in a member's list is not
-    kept by every client and does not count). ``equal_sets``: each member has the same set. ``equal_balance``: the same sorted loads over
+    ``exact``: each member has the same partitions of each topic in the same order. (The order of topics in a member's list does not
+    count, because not every client keeps it.) ``equal_sets``: each member has the same set. ``equal_balance``: the same sorted loads over
     the same set of partitions. ``differs``: none of these.
 
     >>> compare_assignments({"a": (("t", 0), ("t", 1)), "b": ()}, {"a": (("t", 1), ("t", 0)), "b": ()}).value
@@ -45,7 +45,7 @@ def compare_assignments(observed: AssignmentMapping, computed: AssignmentMapping
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """A partition that two assignments give to different members: to whom each does, in the order of the names; to nobody if empty."""
+    """A partition that two assignments give to different members: the members in each, by name; empty if nobody has it."""
 
     topic: str
     partition: int
@@ -54,9 +54,9 @@ class Divergence:
 
 
 def divergences(observed: AssignmentMapping, computed: AssignmentMapping) -> list[Divergence]:
-    """Return the partitions that two assignments of the same members give to different ones, by topic and partition.
+    """Return the partitions that two assignments give to different members, by topic and partition.
 
-    No smaller change turns one into the other: it has to touch each of these, and nothing else.
+    They are the smallest change that turns one assignment into the other.
 
     >>> divergences({"a": (("t", 0), ("t", 1)), "b": ()}, {"a": (("t", 0),), "b": (("t", 1),)})
     [Divergence(topic='t', partition=1, observed=('a',), computed=('b',))]

@@ -1,7 +1,7 @@
-"""What happens to a group again and again over hours: members that leave and come back, and rebalances without a visible reason.
+"""Events that recur in a group over hours: members that leave and return, and rebalances without a visible reason.
 
-The state is small and goes on from generation to generation, so that no history has to be read again. It has times of the last day, of
-each seat at most as many as its rule asks for, and how many rebalances without a visible reason each of the last days had.
+The state is small and is passed from generation to generation, so that no history has to be read again. It has times of the last day, for
+each seat at most as many as its rule needs, and the number of rebalances without a visible reason on each of the last days.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from typing import Any, NamedTuple
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 RETURNS_AN_HOUR, RETURNS_A_DAY = 5, 10
-"""Returns of one member that are a loop. A deployment restarts it once, and once more when it is rolled back."""
+"""Number of returns of one member that make a loop. A deployment restarts a member once, a rollback once more."""
 
 UNEXPLAINED_AN_HOUR, UNEXPLAINED_A_DAY = 12, 48
-"""Rebalances without a visible reason that are a storm: one every five minutes, or one every half hour all day long."""
+"""Number of rebalances without a visible reason that make a storm: one every five minutes, or every half hour all day."""
 
 TIMES_USUAL = 5
-"""By how much a day has to exceed the group's own median day, where that is known."""
+"""Factor by which a day must exceed the group's own median day, if that is known."""
 
 FEWEST_DAYS, MOST_DAYS = 7, 28
-"""Whole days, UTC, before the present one that the median day is taken of; with fewer it is not known."""
+"""Number of whole days, UTC, before the current one for the median day. With fewer days it is not known."""
 
 MOST_TIMES = 1_000
-"""Times of rebalances that are kept."""
+"""The most times of rebalances that are kept."""
 
 Seat = tuple[str, ...]
-"""Where a member comes back to when it is restarted: its instance id, or its client id and host."""
+"""The place to which a restarted member returns: its instance id, or its client id and host."""
 
 
 class Departure(NamedTuple):
-    """A member that left its seat, which so many members had then, and is not back."""
+    """A member that left its seat and has not returned, with the number of members of the seat at that time."""
 
     left_ms: int
     member_count: int
 
 
 class Return(NamedTuple):
-    """A member that left its seat, which so many members had then, and came back to it."""
+    """A member that left its seat and returned to it, with the number of members of the seat when it left."""
 
     left_ms: int
     came_ms: int
@@ -51,12 +51,12 @@ class Return(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """What happened in one generation, as far as it may recur.
+    """The events of one generation that may recur.
 
     Attributes:
-        left: the seats that members left, each with the number of members that had it before.
+        left: the seats that members left, each with its number of members before.
         came: the seats that members came to.
-        is_unexplained: the assignor ran anew, and nothing shows why.
+        is_unexplained: the assignor ran without a visible reason.
     """
 
     at_ms: int
@@ -67,12 +67,12 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A seat that members come back to again and again; times in milliseconds.
+    """A seat to which members return again and again; times in milliseconds.
 
     Attributes:
         span_ms: from the first of these returns to the last.
         cycle_ms: median time from one return to the next.
-        stay_ms: median time from a return until the member left again; None where several members share the seat.
+        stay_ms: median time from a return until the member left again; None if several members share the seat.
     """
 
     seat: Seat
@@ -87,7 +87,7 @@ class Storm:
     """Rebalances without a visible reason; times in milliseconds.
 
     Attributes:
-        usual_count: how many the group's median day has; None where it is not known.
+        usual_count: the number on the group's median day; None if it is not known.
     """
 
     rebalance_count: int
@@ -98,18 +98,18 @@ class Storm:
 
 @dataclass(frozen=True, slots=True)
 class Recurrences:
-    """What recurs in a generation."""
+    """The recurrences in one generation."""
 
     loops: tuple[Loop, ...] = ()
     storm: Storm | None = None
 
     def encoded(self) -> str:
-        """Return this as JSON; equal recurrences give equal texts."""
+        """Return the recurrences as JSON. Equal recurrences give equal text."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def decoded(cls, text: str | None) -> Recurrences:
-        """Return what ``encoded`` returned; nothing where there is no text."""
+        """Return the recurrences of a result of ``encoded``; none for None."""
         if text is None:
             return cls()
         content = json.loads(text)
@@ -120,9 +120,9 @@ class Recurrences:
 
 @dataclass
 class Recurrence:
-    """The state of one incarnation, fed with what happened in each of its generations.
+    """The state of one incarnation, updated with the events of each generation.
 
-    Time never goes back: a record with an earlier time than one before it counts as of the latest.
+    Time never goes back: a record with an earlier time than one before it has the latest time so far.
     """
 
     clock_ms: int
@@ -134,11 +134,11 @@ class Recurrence:
 
     @classmethod
     def begin(cls, at_ms: int) -> Recurrence:
-        """Return the state behind the first known generation."""
+        """Return the state after the first known generation."""
         return cls(at_ms, at_ms // DAY_MS)
 
     def advance(self, happened: Happening) -> Recurrences | None:
-        """Take in one more generation; return what recurs in it, None where nothing does."""
+        """Add one generation; return the recurrences in it, None if there are none."""
         self.clock_ms = max(self.clock_ms, happened.at_ms)
         for seat, member_count in happened.left:
             self.departures.setdefault(seat, []).append(Departure(self.clock_ms, member_count))
@@ -148,7 +148,7 @@ class Recurrence:
         return Recurrences(loops, storm) if loops or storm is not None else None
 
     def _come_back(self, seat: Seat) -> bool:
-        """Note that a member came to a seat; return whether one had left it within a day."""
+        """Record that a member came to a seat; return whether a member had left it within a day."""
         gone = self.departures.get(seat)
         if not gone or gone[-1].left_ms < self.clock_ms - DAY_MS:
             return False
@@ -185,12 +185,12 @@ class Recurrence:
         return Storm(len(counted), self.clock_ms - counted[0], cycle_ms, usual)
 
     def _usual_count(self, today: int) -> float | None:
-        """Return the median of the whole days before today, None where too few are known."""
+        """Return the median of the whole days before today; None if too few are known."""
         known = range(max(self.first_day + 1, today - MOST_DAYS), today)
         return None if len(known) < FEWEST_DAYS else float(median(self.days.get(day, 0) for day in known))
 
     def encoded(self) -> dict[str, Any]:
-        """Return the state as plain lists for JSON, without what no later generation asks for; equal states give equal lists."""
+        """Return the state as plain lists for JSON, without data that no later generation needs. Equal states give equal lists."""
         since_ms, since_day = self.clock_ms - DAY_MS, self.clock_ms // DAY_MS - MOST_DAYS
         departures = {seat: [one for one in of_seat if one.left_ms >= since_ms] for seat, of_seat in self.departures.items()}
         returns = {seat: [one for one in of_seat if one.came_ms >= since_ms] for seat, of_seat in self.returns.items()}
@@ -205,7 +205,7 @@ class Recurrence:
 
     @classmethod
     def decoded(cls, content: Mapping[str, Any]) -> Recurrence:
-        """Return the state that ``encoded`` returned."""
+        """Return the state of a result of ``encoded``."""
         return cls(
             content["clock_ms"],
             content["first_day"],

@@ -1,8 +1,8 @@
-"""A group's history played again: what its own assignor would have given, and what every other one would have, step by step.
+"""The replay of a group's history: the result of its own assignor, and of every other one, step by step.
 
-Each stored generation is one step. *Recomputed* is the group's own assignor on the recorded subscriptions and claims. *Counterfactual* is a
-strategy that had run the group from the beginning: it is fed with its own previous result in place of the recorded claims, so that
-strategies are compared over the same history. A state small enough to be stored carries the replay across runs.
+Each stored generation is one step. *Recomputed* is the result of the group's own assignor for the recorded subscriptions and claims.
+*Counterfactual* is the result of a strategy as if it had assigned all generations: its claims are its own previous result, so that
+strategies are compared over the same history. A state that is small enough to store continues the replay in the next run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from assignors.replay.unknowns import could_differ_by_unknowns
 NO_RESULT, KAFKA_ERROR, OVER_BUDGET, UNSUPPORTED = "no_result", "kafka_error", "over_budget", "unsupported"
 
 MOST_CALLS = 8
-"""A cooperative hand-over takes two rebalances, seldom three; one that goes on after eight is not going to settle."""
+"""The most rebalances of one cooperative hand-over. It takes two, seldom three; after eight it will not settle."""
 
 NEWEST_KAFKA = "4.4.0"
 """The newest release whose classes the assignors were checked against."""
@@ -35,17 +35,17 @@ RELEASES_BY_SUBSCRIPTION_VERSION = (
     ("3.3.2", "2.8.2", "2.8.0", "2.4.1"),
     (NEWEST_KAFKA, "3.4.1", "3.7.0", "3.5.1", "3.4.0"),
 )
-"""Releases that write subscriptions of version 0, 1, and 2 or newer, likeliest first; one for each behaviour."""
+"""Releases that write subscriptions of version 0, 1, and 2 or newer, most likely first; one for each behaviour."""
 
 RELEASES_OF_BROKERS = (NEWEST_KAFKA, "4.0.0", "3.9.1")
-"""Releases of the brokers' own assignors, likeliest first; one for each behaviour. No record tells the broker's."""
+"""Releases of the brokers' own assignors, most likely first; one for each behaviour. No record has the broker's release."""
 
 UNRESOLVED = "id:"
-"""Begins the name of a topic of which only the id is known."""
+"""Prefix of the name of a topic of which only the id is known."""
 
 
 VersionOverride = Callable[[str], "str | None"]
-"""Client id of a leader -> the release that the settings name for it, None where they name none."""
+"""Client id of a leader -> the release that the settings name for it; None if they name none."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Replay:
     """The rules of one replay, the same for every step of a group.
 
     Attributes:
-        strategies: assignors to compare; a group's own is added where it is one of ours.
-        step_budget: bound on one call of an assignor; its default when None.
+        strategies: assignors to compare; the group's own is added if it is one of ours.
+        step_budget: step limit of one call of an assignor; None: its default.
         version_override: see ``VersionOverride``.
-        bound: on the time of assignors that are not ours; a call of ours is bounded by its steps only.
+        bound: time limit of assignors that are not ours; ours have only the step limit.
     """
 
     strategies: tuple[str, ...]
@@ -65,7 +65,7 @@ class Replay:
     bound: Bound = unbounded
 
     def advance(self, state: State | None, snapshot: Snapshot, looks: ClusterLooks) -> State:
-        """Return the state behind one more snapshot; its ``step`` holds the solutions."""
+        """Return the state after one more snapshot; its ``step`` has the solutions."""
         before = state.step if state is not None and state.step.snapshot.incarnation == snapshot.incarnation else None
         chains = state.chains if state is not None and before is not None else {}
         if before is not None and (_is_static_rewrite(before.snapshot, snapshot) or _is_another_poll(before.snapshot, snapshot)):
@@ -89,7 +89,7 @@ class Replay:
         return State(step, chains)
 
     def _rewritten(self, before: Step, chains: Mapping[str, Settled], snapshot: Snapshot, looks: ClusterLooks) -> State:
-        """Repeat the solutions of the snapshot before, under the members' names of now: no assignor ran."""
+        """Repeat the solutions of the snapshot before with the current member ids, because no assignor ran."""
         names = _new_names(before.snapshot, snapshot)
         solutions = tuple(
             replace(
@@ -111,8 +111,8 @@ class Replay:
         if not snapshot.members:
             return Solution(RECOMPUTED, strategy, SOLVED, {}, rebalance_count=0, conformance=Conformance.NOT_COMPARABLE)
         if is_path(strategy) and strategy not in self.strategies:
-            # Anybody who may join a group chooses what its record says: that must never name code to be run.
-            said = f"the record names the assignor {strategy!r}: a path is followed only where the settings name it as a strategy"
+            # Anybody who can join a group chooses the name in its record. It must never name code to run.
+            said = f"the record names the assignor {strategy!r}: a path is called only if the settings name it as a strategy"
             return Solution(RECOMPUTED, strategy, UNSUPPORTED, None, said, conformance=Conformance.NOT_COMPARABLE)
         first: Solution | None = None
         for release in self._releases(snapshot):
@@ -139,7 +139,7 @@ class Replay:
         return RELEASES_BY_SUBSCRIPTION_VERSION[2 if version is None or version < 0 else min(version, 2)]
 
     def _solve(self, basis: str, strategy: str, problem: GroupProblem, release: str) -> Solution:
-        """Return one call of an assignor as a solution; whatever stops it becomes a status."""
+        """Return the result of one call of an assignor as a solution; an error becomes a status."""
 
         def unsolved(status: str, error: Exception) -> Solution:
             return Solution(basis, strategy, status, None, text_of(error), release)
@@ -151,7 +151,9 @@ class Replay:
             else:
                 assignment = ask_own_assignor(strategy, problem, release, self.step_budget, self.bound)
         except NoResultError as error:
-            return unsolved(NO_RESULT if getattr(error, "is_cycle", False) else OVER_BUDGET, error)  # a plug-in's subclass may lack it
+            return unsolved(
+                NO_RESULT if getattr(error, "is_cycle", False) else OVER_BUDGET, error
+            )  # a subclass in a plug-in may not have it
         except OwnAssignorError as error:
             return unsolved(NO_RESULT, error)
         except KafkaAssignorError as error:
@@ -192,7 +194,7 @@ class Replay:
                 return replace(last, status=status, rebalance_count=0, cooperative_revocation_count=None)
         if settled is None:
             return self._play_until_settled(strategy, problem, {}, None, snapshot.generation)
-        if before is None:  # what led to this generation is not known, so that no call counts as its cost
+        if before is None:  # the history of this generation is not known, so no call counts as its cost
             solution = self._play_until_settled(strategy, problem, settled.held, settled.generation, snapshot.generation)
             return replace(solution, rebalance_count=0, cooperative_revocation_count=None)
         known = {owner_of(member) for member in before.snapshot.members}
@@ -202,7 +204,7 @@ class Replay:
     def _play_until_settled(
         self, strategy: str, problem: GroupProblem, claims: ClaimsByOwner, claimed_at: int | None, generation: int
     ) -> Solution:
-        """Call a strategy once, or, when it is cooperative, until no member gives up a partition that it claims."""
+        """Call a strategy once. A cooperative one is called until no member gives up a partition that it claims."""
         revoked_count = 0
         for call in range(1, MOST_CALLS + 1):
             solution = self._solve(COUNTERFACTUAL, strategy, claiming(strategy, problem, claims, claimed_at), NEWEST_KAFKA)
@@ -215,15 +217,16 @@ class Replay:
             if not given_up:
                 return replace(solution, cooperative_revocation_count=revoked_count)
             claims, claimed_at = given, generation
-        detail = f"still handing over after {MOST_CALLS} calls"
+        detail = f"members still give up partitions after {MOST_CALLS} calls"
         return Solution(COUNTERFACTUAL, strategy, OVER_BUDGET, None, detail, NEWEST_KAFKA, rebalance_count=MOST_CALLS)
 
 
 def _is_beginning(snapshot: Snapshot) -> bool:
-    """Return whether a first snapshot is a group's real beginning, and not what a compacted log has left of it.
+    """Return whether a first snapshot is the real beginning of a group, and not the rest after log compaction.
 
-    A broker's first target is of epoch 1 or 2, by its release, and then nobody holds anything yet. Of a compacted log that is no sign: its
-    first target nearly always stands before what the members have. No look is a beginning.
+    A broker's first target has epoch 1 or 2, by its release, and no member has partitions yet. In a compacted log the second condition is
+    no sign: its first target nearly always comes before the records of the members' partitions. A snapshot from a source that shows
+    a group at one moment is a beginning only if the group has no members.
     """
     if snapshot.is_poll:
         return not snapshot.members
@@ -233,7 +236,7 @@ def _is_beginning(snapshot: Snapshot) -> bool:
 
 
 def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, ...]:
-    """Return the members as their assignor saw them: a broker's starts from the target before, whatever the members have reached of it."""
+    """Return the members as their assignor saw them. A broker's starts from the target before, even if members have not reached it."""
     if snapshot.strategy not in SERVER_SIDE:
         return snapshot.members
     targets = {}
@@ -243,7 +246,7 @@ def _claiming_targets(snapshot: Snapshot, before: Step | None) -> tuple[Member, 
 
 
 def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
-    """Return whether only member ids have changed. A broker's records have partitions in the order of a set, which may be another one."""
+    """Return whether only member ids have changed. A broker's records have partitions in the order of a set, which may differ."""
     if before.generation != snapshot.generation or not snapshot.members:
         return False
     old = {owner_of(member): set(before.assigned[member.member_id]) for member in before.members}
@@ -252,7 +255,7 @@ def _is_static_rewrite(before: Snapshot, snapshot: Snapshot) -> bool:
 
 
 def _is_another_poll(before: Snapshot, snapshot: Snapshot) -> bool:
-    """Return whether a look shows the same generation again."""
+    """Return whether a snapshot at one moment shows the same generation again."""
     same = (before.generation, before.strategy, before.assigned) == (snapshot.generation, snapshot.strategy, snapshot.assigned)
     return same and snapshot.is_poll
 
@@ -267,7 +270,7 @@ def _renamed(assignment: Assignment | None, names: Mapping[str, str]) -> Assignm
 
 
 def _resolve_topics(snapshot: Snapshot, before: Step | None, looks: ClusterLooks) -> tuple[ResolvedTopic, ...]:
-    """Return the subscribed topics, and those held in the generation before, so that a deleted one can be told from an abandoned one."""
+    """Return the subscribed topics, and those held in the generation before, so that a deleted topic differs from an abandoned one."""
     needed: dict[str, set[int]] = {topic: set() for member in snapshot.members for topic in member.topics}
     for topic, partition in _given_and_claimed(snapshot):
         if topic in needed:

@@ -1,4 +1,4 @@
-"""What a replay takes and gives: snapshots, solutions, and the state from one generation to the next."""
+"""Input and result of a replay: snapshots, solutions, and the state between generations."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Snapshot:
 
     Attributes:
         position: orders the snapshots of the group.
-        joined_at_ms: when the members had joined; the record's time where the value has none.
-        incarnation: names this life of the group.
+        joined_at_ms: when the members had joined; the record's time if the value has none.
+        incarnation: identifies the incarnation of the group.
         strategy: the assignor that the group selected; None without members.
-        is_conversion: written by the coordinator when it turned the group to the other protocol; no assignor ran.
+        is_conversion: the coordinator wrote it when the group changed to the other protocol; no assignor ran.
         members: in record order.
-        assigned: member id -> what the leader gave it, for every member.
-        subscription_versions: member id -> version of its subscription; None or negative where it is not known.
+        assigned: member id -> its partitions, for every member.
+        subscription_versions: member id -> version of its subscription; None or negative if it is not known.
         client_ids: member id -> its client id.
-        has_subscriptions: whether the source tells what members subscribe to; else it is taken to be all that any of them holds.
-        is_generation_inferred: the source tells no generations, and ``generation`` counts what it shows.
+        has_subscriptions: whether the source has subscriptions; if not, each member counts as subscribed to all topics held in the group.
+        is_generation_inferred: the source has no generations, and ``generation`` counts its snapshots.
         batched_epoch_count: group epochs since the snapshot before that have a record and no target; 0 for classic groups.
         client_hosts: member id -> the host it runs on.
     """
@@ -53,21 +53,21 @@ class Snapshot:
 
     @property
     def is_poll(self) -> bool:
-        """Return whether the source shows what a group is at a moment, and not what happened to it."""
+        """Return whether the source shows the group at one moment, and not each change of it."""
         return self.is_generation_inferred or not self.has_subscriptions
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What one basis and strategy gives for one snapshot.
+    """The result of one basis and strategy for one snapshot.
 
     Attributes:
-        assignment: None where the status says that there is none.
-        detail: what the assignor said when it had no result.
-        kafka_version: the release that was computed; None for observed.
+        assignment: None if the status has none.
+        detail: why there is no result.
+        kafka_version: the release whose behaviour was computed; None for observed.
         rebalance_count: calls of the assignor.
-        cooperative_revocation_count: summed over the calls of one step; None where it was one call, whose result tells it.
-        conformance: recomputed compared with observed; repeated on observed, None on counterfactual.
+        cooperative_revocation_count: sum over the calls of one step; None for one call, whose result gives it.
+        conformance: of recomputed and observed, which both have it; None for counterfactual.
     """
 
     basis: str
@@ -87,7 +87,7 @@ class Step:
 
     Attributes:
         topics: subscribed topics, and those that the generation before held, by name.
-        has_predecessor: False where the generation before is not known.
+        has_predecessor: False if the generation before is not known.
     """
 
     snapshot: Snapshot
@@ -100,10 +100,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that the next step needs of the history before it.
+    """All of the history that the next step needs.
 
     Attributes:
-        recurrence: what has happened again and again until now; whoever plays the history sees to it. None where nobody does.
+        recurrence: the recurrences so far, updated by the caller of the replay; None if it does not.
     """
 
     step: Step

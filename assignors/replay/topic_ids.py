@@ -1,4 +1,4 @@
-"""Stand-ins for the ids of topics, where a source tells names alone: the brokers' assignors know topics by id."""
+"""Substitutes for topic ids if a source has only names: the brokers' assignors identify topics by id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assignors.model import GroupProblem
 
 
 def with_topic_ids(problem: GroupProblem) -> GroupProblem:
-    """Return the problem with an id for every topic: its own, else one made of its name, the same each time.
+    """Return the problem with an id for every topic: its own, else one computed from its name.
 
     >>> from assignors.model import Topic
     >>> with_topic_ids(GroupProblem({"t": Topic(1)}, ())).topics["t"].topic_id
@@ -26,9 +26,9 @@ def with_topic_ids(problem: GroupProblem) -> GroupProblem:
 
 
 def depends_on_missing_ids(strategy: str, problem: GroupProblem) -> bool:
-    """Return whether an id that is missing may decide who is given what.
+    """Return whether the assignment may depend on a missing id.
 
-    ``uniform`` goes through the topics in the order of their ids. ``server-range`` deals out each topic for itself.
+    ``uniform`` assigns the topics in the order of their ids. ``server-range`` assigns each topic separately.
     """
     existing = [problem.topics[name] for name in subscribed_topics(problem) if name in problem.topics]
     return strategy == "uniform" and len(existing) > 1 and any(topic.topic_id is None for topic in existing)

@@ -1,6 +1,6 @@
-"""Which look at the cluster shows a topic as the leader of a generation saw it.
+"""The metadata snapshot that shows a topic as the leader of a generation saw it.
 
-The leader's own metadata is stored nowhere. Looks are taken before and after; the assignment itself tells which of them can be the one.
+The leader's own metadata is not stored. Metadata snapshots are from before and after; the assignment shows which of them are possible.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 MOST_INFERRED = 100_000
-"""The most partitions that a topic is taken to have on the word of members alone. A controller makes 10,000 at once, and refuses more; a
-damaged or forged record may name any number up to 2147483647, and all partitions below it would be assigned and missed one by one."""
+"""The most partitions of a topic that are inferred from members alone. A controller creates at most 10,000 at once. A damaged or forged
+record may have any number up to 2147483647, and all partitions below it would be assigned and reported one by one."""
 
 
 class LookBasis(str, Enum):
-    """Where a topic's partitions were taken from."""
+    """Where the partitions of a topic come from."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -26,13 +26,13 @@ class LookBasis(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class TopicRun:
-    """A topic as a row of consecutive looks shows it, unchanged.
+    """A topic that is the same in a run of consecutive metadata snapshots.
 
     Attributes:
-        first_look, last_look: positions in the times of all looks at the cluster, both included.
+        first_look, last_look: indexes into the times of all metadata snapshots of the cluster, both included.
         partition_count: partitions are numbered from 0.
-        topic_id: None where the source has none.
-        partition_racks: racks of each partition's replicas; None where not known.
+        topic_id: None if the source has none.
+        partition_racks: racks of each partition's replicas; None if not known.
     """
 
     first_look: int
@@ -48,7 +48,7 @@ class ResolvedTopic:
 
     Attributes:
         partition_count: 0 for a topic that did not exist.
-        is_uncertain: no look fits what the members were given and claim, or there is none, or it may have been taken after the topic grew.
+        is_uncertain: no metadata snapshot fits the members' partitions and claims, or it may be from after the topic grew.
     """
 
     topic: str
@@ -60,11 +60,11 @@ class ResolvedTopic:
 
 
 class ClusterLooks:
-    """All looks at one cluster, by time.
+    """All metadata snapshots of one cluster, by time.
 
     Args:
-        times_ms: when each look was taken, ascending.
-        runs: topic -> its runs, ascending; a topic that is in no look has none.
+        times_ms: the time of each metadata snapshot, ascending.
+        runs: topic -> its runs, ascending; a topic that is in no metadata snapshot has none.
     """
 
     def __init__(self, times_ms: Sequence[int], runs: Mapping[str, Sequence[TopicRun]]) -> None:
@@ -72,21 +72,21 @@ class ClusterLooks:
         self._runs = runs
 
     def resolve(self, topic: str, joined_at_ms: int, needed: Collection[int], *, is_abandoned: bool = False) -> ResolvedTopic:
-        """Return the topic as the first look that fits shows it: the last before, the first after, the second last before.
+        """Return the topic as in the first metadata snapshot that fits: the last before, the first after, the second last before.
 
-        A look fits when it has every needed partition; and if it has others, its neighbour in time does not lack exactly these, as it
-        would when they were added behind the generation, or the topic was deleted before it. When none fits the last look before
-        is taken. Without any look of the topic its partitions are inferred from what is needed; numbers that no topic has are passed
-        over, so that whoever has them has what does not exist.
+        A metadata snapshot fits if it has every needed partition. If it has others too, its neighbour in time must not lack exactly these:
+        it would if they were added after the generation, or if the topic was deleted before it. If none fits, the last one before is
+        used. If none has the topic, its partitions are inferred from the needed ones. Numbers that no topic can have are ignored, so that
+        their owners have partitions that do not exist.
 
-        Where the first look that shows the topic is a later one, and its last partitions are not needed, they may have been added since.
-        The count is then inferred too: up to the last needed partition.
+        If the first metadata snapshot with the topic is a later one, and the topic's last partitions are not needed, they may have been
+        added since. Then the count is inferred too: up to the last needed partition.
 
         Args:
             joined_at_ms: when the members had joined.
-            needed: partitions of the topic that members were given or claim.
-            is_abandoned: the topic was there in the generation before, and nobody subscribes to it any more: where no look shows it, none
-                tells that it is gone.
+            needed: partitions of the topic that members have or claim.
+            is_abandoned: the topic existed in the generation before, and nobody subscribes to it now. If no metadata snapshot has it, it
+                may still exist.
 
         >>> looks = ClusterLooks([10, 20, 30], {"t": [TopicRun(0, 1, 3), TopicRun(2, 2, 6)]})
         >>> looks.resolve("t", 25, {0, 1, 2}).partition_count, looks.resolve("t", 25, {0, 5}).basis.value
@@ -137,12 +137,12 @@ def _run_at(runs: Sequence[TopicRun], number: int) -> TopicRun | None:
 
 
 def _lack_the_last(count: int, needed: Collection[int]) -> bool:
-    """Return whether the partitions that are not needed are the topic's last ones."""
+    """Return whether the partitions that are not needed are the last ones of the topic."""
     return len(needed) < count and set(needed) == set(range(len(needed)))
 
 
 def _cut(topic: ResolvedTopic, count: int) -> ResolvedTopic:
-    """Return a topic as far as members show that it was there."""
+    """Return a topic with the partition count that members show."""
     racks = None if topic.partition_racks is None else topic.partition_racks[:count]
     return replace(topic, partition_count=count, partition_racks=racks, basis=LookBasis.INFERRED, is_uncertain=True)
 

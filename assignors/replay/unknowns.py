@@ -1,4 +1,4 @@
-"""What is not known of a generation, and could be why a recomputed assignment is not the observed one."""
+"""Unknown facts of a generation that may explain why a recomputed assignment differs from the observed one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _START_FROM_CLAIMS = frozenset({"sticky", "cooperative-sticky", "uniform"})
 
 
 def could_differ_by_unknowns(strategy: str, problem: GroupProblem, topics: Iterable[ResolvedTopic], *, is_start: bool) -> bool:
-    """Return whether the assignor might have given other loads than were computed, had all been known that it saw.
+    """Return whether the assignor might have given other loads with facts that it saw and that are unknown here.
 
     Args:
         problem: as it was computed.
-        topics: that the problem's partition counts are from.
+        topics: source of the problem's partition counts.
         is_start: the generation before is not known.
     """
     subscribed = subscribed_topics(problem)
@@ -26,6 +26,6 @@ def could_differ_by_unknowns(strategy: str, problem: GroupProblem, topics: Itera
         return True
     if depends_on_missing_ids(strategy, problem):
         return True
-    # With equal subscriptions claims decide who is given what, and not how many.
+    # With equal subscriptions claims decide which partitions a member gets, not how many.
     is_unclaimed = not any(member.owned or member.user_data for member in problem.members)
     return is_start and strategy in _START_FROM_CLAIMS and is_unclaimed and first_differing_member(problem.members) is not None

@@ -362,7 +362,7 @@ def test_a_hand_over_without_end_is_over_budget_after_eight_calls(monkeypatch: p
     steps = play(Replay((COOPERATIVE,)), looks(t=2), first, second)
     endless = counterfactual(steps[1], COOPERATIVE)
     assert (endless.status, endless.assignment, endless.rebalance_count) == ("over_budget", None, 8)
-    assert endless.detail == "still handing over after 8 calls"
+    assert endless.detail == "members still give up partitions after 8 calls"
 
 
 # -- static rewrites
