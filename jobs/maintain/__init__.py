@@ -1,1 +1,1 @@
-"""Maintenance: retention, small files, and clusters that leave."""
+"""Maintenance: retention, small files, and removal of clusters."""

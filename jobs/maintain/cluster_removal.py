@@ -1,8 +1,8 @@
-"""One cluster out of all tables: ``maintain --drop-cluster``.
+"""Remove one cluster from all tables: ``maintain --drop-cluster``.
 
-A run like any other: it deletes under the lock, its row in ``runs`` publishes, and a killed one is taken back. The row forgets what is
-noted of the cluster besides: how far its logs were read, and where reading of a live one goes on. What earlier runs noted of files is
-forgotten for all clusters, since files are noted by a hash. So the cluster's captures land anew.
+This is a normal run: it deletes under the lock, its row in ``runs`` publishes the result, and a killed run is undone. The row no longer has
+the positions up to which the cluster's logs were read. It has no known files of any cluster, since files are stored as hashes. So the
+cluster's captures can land again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from schemas.tables import RUNS, TABLES
 logger = logging.getLogger(__name__)
 
 WITH_CLUSTERS = tuple(name for name in TABLES if name != RUNS.name)
-"""Each of these has a column cluster_id."""
+"""The tables with a column cluster_id."""
 
 
 def row_counts(warehouse: Warehouse, cluster_id: str) -> dict[str, int]:
-    """Return how many rows each table has of a cluster, tables without any left out.
+    """Return the number of rows of a cluster by table, without tables that have none.
 
     Raises:
-        UsageError: no table has any; names the clusters that there are.
+        UsageError: no table has any; names the clusters in the tables.
     """
     frames = [
         warehouse.read(name).groupBy("cluster_id").agg(F.count(F.lit(1)).alias("rows")).withColumn("table", F.lit(name))
@@ -42,18 +42,20 @@ def row_counts(warehouse: Warehouse, cluster_id: str) -> dict[str, int]:
     counts = {row["table"]: row["rows"] for row in found if row["cluster_id"] == cluster_id}
     if not counts:
         names = sorted({str(row["cluster_id"]) for row in found})
-        raise UsageError(f"--drop-cluster {cluster_id}: no table has rows of this cluster; there are {', '.join(names) or 'none'}")
+        raise UsageError(
+            f"--drop-cluster {cluster_id}: no table has rows of this cluster; the tables have {', '.join(names) or 'no cluster'}"
+        )
     return {name: counts[name] for name in WITH_CLUSTERS if name in counts}
 
 
 def counts_in_lines(cluster_id: str, counts: dict[str, int]) -> str:
-    """Return what would be dropped, a line a table."""
+    """Return the number of rows that would be removed, one line for each table."""
     lines = [f"{name} {rows}" for name, rows in counts.items()]
     return "\n".join([*lines, f"{sum(counts.values())} rows of cluster {cluster_id} in all; nothing was changed"])
 
 
 def run(context: RunContext, cluster_id: str) -> StageResult:
-    """Delete the rows of a cluster from all tables, and forget what the run's row would carry over of it."""
+    """Delete the rows of a cluster from all tables, and its entries in the run's row."""
     counts = {}
     keys = context.spark.createDataFrame(pa.table({"cluster_id": [cluster_id]}))
     for name in WITH_CLUSTERS:
@@ -62,7 +64,7 @@ def run(context: RunContext, cluster_id: str) -> StageResult:
         rows = context.warehouse.delete(name, keys, ("cluster_id",))
         if rows:
             counts[f"{name}.dropped"] = rows
-            logger.info("%s: %d rows dropped", name, rows)
+            logger.info("%s: removed %d rows", name, rows)
     state = context.state
     state = replace(
         state,
@@ -74,9 +76,9 @@ def run(context: RunContext, cluster_id: str) -> StageResult:
 
 
 def _without(noted: Mapping[str, int], cluster_id: str, words: int) -> dict[str, int]:
-    """Return notes without those of a cluster, whose name may have spaces.
+    """Return the entries without those of a cluster, whose name may have spaces.
 
     Args:
-        words: how many there are behind the name in each key.
+        words: number of words after the name in each key.
     """
     return {key: value for key, value in noted.items() if key.rsplit(" ", words)[0] != cluster_id}

@@ -1,23 +1,23 @@
-"""Retention: which rows are old enough to go, and which of those stay because later runs go on from them.
+"""Retention: which rows are old enough to remove, and which old rows stay because later runs need them.
 
-Whole months go, by ``observed_month``. A generation goes or stays in all its tables at once. However old, these stay:
+Whole months are removed, by ``observed_month``. A generation is removed from all its tables at once. These rows stay at any age:
 
-* of each group everything from the last generation on that has all that later ones are compared with (``self_contained_generations``),
-  which is its last one or shortly before, and what has not been assigned or audited yet;
-* the first generation of each incarnation of which any stays, since it names it, and the tombstones behind those that went;
-* the last record of each group that is of another protocol type, by which its empty snapshots are known not to be of consumers;
-* the records that make up each KIP-848 group as it was when the first kept month began;
-* the last commit of each group on each partition; of each cluster the two looks before all that can still be resolved by looks, and the
-  last look at ``__consumer_offsets``.
+* of each group everything from the last generation that has all that later ones are compared with (``self_contained_generations``): its
+  last one or one shortly before; and everything that has not been assigned or audited yet;
+* the first generation of each incarnation with any kept generation, since it names the incarnation, and the tombstones after removed ones;
+* the last record of each group of another protocol type, which shows that its empty snapshots are not of consumers;
+* the records that make up each KIP-848 group at the beginning of the first kept month;
+* the last commit of each group on each partition; of each cluster the two metadata snapshots before everything that can still be resolved
+  with metadata snapshots, and the last one with ``__consumer_offsets``.
 
-What arrives so late that no checkpoint before it is left, and ``assign --recompute``, play a group again from the first generation that
-stays: its movements and counterfactuals then begin there, as those of a group whose log was compacted, who left before it is not known
-to come back, and storms, restarts and flapping are counted from there.
+A late arrival without an earlier checkpoint, and ``assign --recompute``, replay a group from its first kept generation. Its movements
+and counterfactuals then begin there, as for a group whose log was compacted. A member that left before is not recognised when it returns,
+and storms, restarts and flapping are counted from there.
 
-A generation from before the bound stays as it is: that its members reached their targets later is not noted any more, nor what commits and
-looks from behind the bound tell of where its partitions were read on.
+A generation from before the bound is not changed any more. Later commits and metadata snapshots do not update its resume offsets, and it
+is not stored that its members reached their targets later.
 
-Rows in ``quarantine`` have no time of their own: they go by the time of the run that put them there. ``runs`` is kept.
+Rows in ``quarantine`` have no time of their own: the time of the run that wrote them counts. ``runs`` is kept.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ COMMIT_PLACE = (*GROUP_KEY, "topic", "partition")
 
 
 def first_kept_month(as_of: datetime, days: int) -> date:
-    """Return the first day of the month in which the kept days begin, UTC: older months go as a whole."""
+    """Return the first day of the month in which the kept days begin, UTC: older months are removed as a whole."""
     return (as_of - timedelta(days=days)).date().replace(day=1)
 
 
 def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, month: date, counterfactual_month: date) -> DataFrame:
-    """Return what later runs need of each group.
+    """Return the rows of each group that later runs need.
 
-    Rows: (cluster_id, group_id). ``needed_from``: the position from which on everything is needed, -1 for all there is. ``named``:
-    positions of the generations that name an incarnation of which any stays. ``dropped_until``: the last position before all that stay,
-    null where there is none. ``states_from``: the first position from which on the audit lacks no counterfactual assignment.
+    Rows: (cluster_id, group_id). ``needed_from``: the position from which everything is needed, -1 for all rows. ``named``: positions
+    of the generations that name an incarnation with any kept generation. ``dropped_until``: the last position before all kept ones,
+    null if there is none. ``states_from``: the first position from which the audit lacks no counterfactual assignment.
 
     Args:
-        unread: places that have not been assigned or audited yet.
-        month: generations before it go where they are not needed.
-        counterfactual_month: likewise what members hold in counterfactual solutions.
+        unread: keys of generations that have not been assigned or audited yet.
+        month: generations before it are removed unless they are needed.
+        counterfactual_month: the same for assignments of counterfactual solutions.
     """
     by_group, position = Window.partitionBy(*GROUP_KEY), F.col("position")
     generations = (
@@ -83,7 +83,7 @@ def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, mon
     )
     is_read = F.col("first_unread").isNull()
     last_telling = F.max(F.when(F.col("is_self_contained") & (is_read | (position < F.col("first_unread"))), position)).over(by_group)
-    # A group that has been read and not audited is not one of consumers, and never will be.
+    # A group without unread generations and without audits is not one of consumers, and never will be.
     last_foreign = F.when(is_read & F.col("is_audited").isNull(), F.max("position").over(by_group))
     old_until = F.max(F.when(F.col("observed_month") < F.lit(counterfactual_month), position)).over(by_group)
     marked = generations.withColumns(
@@ -105,7 +105,7 @@ def kept_history(snapshots: DataFrame, audits: DataFrame, unread: DataFrame, mon
 
 
 def unread_generations(context: RunContext) -> DataFrame:
-    """Return the places of what has landed and was not assigned, or was assigned and not audited."""
+    """Return the keys of generations that have landed and are not assigned, or are assigned and not audited."""
     snapshots, solutions = (
         context.warehouse.read(name).where(F.col("run_sequence") > context.state.consumed.get(name, 0)).select(*GENERATION_KEY)
         for name in (SUBSCRIPTION_SNAPSHOTS.name, SOLUTIONS.name)
@@ -114,11 +114,11 @@ def unread_generations(context: RunContext) -> DataFrame:
 
 
 def kept_looks(looks: DataFrame, snapshots: DataFrame, month: date) -> DataFrame:
-    """Return what later runs need of the looks at each cluster.
+    """Return the metadata snapshots of each cluster that later runs need.
 
-    Rows: cluster_id. ``needed_from``: time of the second last look before all that can still be resolved by looks; null where there are
-    not two. That is the first kept month, or, where a static member may come back to a generation that has been standing since before
-    it, that generation. ``offsets_look_at``: time of the newest look at ``__consumer_offsets``.
+    Rows: cluster_id. ``needed_from``: time of the second last metadata snapshot before everything that can still be resolved with them;
+    null if there are not two. That is the first kept month, or an earlier generation that is still the last of its group and to which a
+    static member may return. ``offsets_look_at``: time of the newest metadata snapshot with ``__consumer_offsets``.
     """
     has_static_members = F.exists("members", lambda member: member["group_instance_id"].isNotNull())
     last = F.max_by(
@@ -138,12 +138,12 @@ def kept_looks(looks: DataFrame, snapshots: DataFrame, month: date) -> DataFrame
 
 
 def superseded_records(records: DataFrame, month: date) -> DataFrame:
-    """Return the places of the records with a value that nothing is worked out of any more.
+    """Return the keys of records with a value that no result needs any more.
 
-    As in a compacted log, the last one a key stays: of a group of another protocol type so that it is known for one, of a KIP-848 group so
-    that it can be folded from the first kept month on. Of a member's metadata all since it joined stay, since its place among the others is
-    that of the first; of group epochs all since the last target, which the next target may be for; and the record behind the end of a
-    classic group, which tells whether the coordinator turned it over.
+    As in a compacted log, the last record of each key stays: it identifies a group of another protocol type, and a KIP-848 group is
+    replayed from it, from the first kept month. These stay too: all metadata of a member since it joined, since the first one decides its
+    order among the members; all group epochs since the last target, since the next target may be for one of them; and the record after
+    the end of a classic group, which shows whether the coordinator converted it.
     """
     of_key = Window.partitionBy(*GROUP_KEY, "key")
     is_value = F.col("value").isNotNull()
@@ -166,10 +166,10 @@ def superseded_records(records: DataFrame, month: date) -> DataFrame:
 
 
 def drop_history(context: RunContext) -> tuple[RunState, dict[str, int]]:
-    """Delete what is older than the settings keep and no later run needs; return what is kept from when on, and by table the rows dropped.
+    """Delete rows that are older than the settings allow and that no later run needs; return the new state, and the removed rows by table.
 
-    ``retained_from`` becomes the first kept month: landing skips older records from now on. ``counterfactuals_from`` is
-    the same of counterfactual assignments, and never goes back: what was dropped once stays so, however long they are kept now.
+    ``retained_from`` becomes the first kept month: landing skips older records from now on. ``counterfactuals_from`` is the same for
+    counterfactual assignments, and never decreases: removed assignments do not return if the settings now keep them longer.
     """
     warehouse, settings = context.warehouse, context.settings.maintain
     month = first_kept_month(context.as_of, settings.retention_days)

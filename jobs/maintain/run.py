@@ -1,8 +1,8 @@
-"""Maintenance: retention of the history, OPTIMIZE of tables in many small files, VACUUM of files that nobody can be using.
+"""Maintenance: retention of the history, OPTIMIZE of tables with many small files, VACUUM of files that no reader can use.
 
-A run like any other: it works on current versions under the lock, and its row in ``runs`` publishes them; what later runs go on from is
-carried over unchanged. Readers of the versions before lose nothing: VACUUM comes behind that row, and only removes files that no
-version has named for ``maintain.vacuum_hours``. Commits go likewise, where the log is a local folder.
+This is a normal run: it works on the newest versions under the lock, and its row in ``runs`` publishes them; the state for later runs is
+unchanged. Readers of earlier versions lose nothing: VACUUM runs after that row, and removes only files that no version has used for
+``maintain.vacuum_hours``. In a local folder old commits of the log are removed in the same way.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from schemas.tables import TABLES
 logger = logging.getLogger(__name__)
 
 MANY_FILES = 8
-"""Files in one month, or in a table without months, from which on merging pays: each run adds one or two, and reads them all."""
+"""Least number of files in one month, or in a table without months, for which merging pays: each run adds one or two, and reads all."""
 
 row_counts, counts_in_lines = cluster_removal.row_counts, cluster_removal.counts_in_lines
-"""What ``--drop-cluster`` would drop, for who only asks."""
+"""Rows that ``--drop-cluster`` would remove, for ``--dry-run``."""
 
 LOG_DAYS = 30
 """How long Delta keeps commits by default (``delta.logRetentionDuration``)."""
 
 
 def run(context: RunContext, drop_cluster: str | None = None) -> StageResult:
-    """Drop old history, then merge small files; tables that need neither are not touched.
+    """Remove old history, then merge small files; tables that need neither are not changed.
 
     Args:
-        drop_cluster: a cluster that is to go; nothing else is done then.
+        drop_cluster: a cluster to remove; then nothing else is done.
     """
     if drop_cluster is not None:
         return cluster_removal.run(context, drop_cluster)
     state, dropped = drop_history(context)
     for name, rows in dropped.items():
-        logger.info("%s: %d rows dropped", name, rows)
+        logger.info("%s: removed %d rows", name, rows)
     counts = {f"{name}.dropped": rows for name, rows in dropped.items()}
     for name in TABLES:
         keep_files(context.warehouse, name, context.settings.maintain.vacuum_hours)
@@ -51,7 +51,7 @@ def run(context: RunContext, drop_cluster: str | None = None) -> StageResult:
 
 
 def _merge_files(warehouse: Warehouse, name: str) -> dict[str, int]:
-    """Merge the files of months that have many; return how many there were and are, empty where nothing was merged."""
+    """Merge the files of months with many files; return the table's number of files before and after, empty if nothing was merged."""
     before = file_counts(warehouse, name)
     crowded = [folder for folder, count in before.items() if count >= MANY_FILES]
     version = warehouse.version(name)
@@ -60,21 +60,21 @@ def _merge_files(warehouse: Warehouse, name: str) -> dict[str, int]:
     if warehouse.version(name) == version:
         return {}
     counts = sum(before.values()), sum(file_counts(warehouse, name).values())
-    logger.info("%s: %d files before, %d after", name, *counts)
+    logger.info("%s: merged small files: %d files before, %d after", name, *counts)
     return {f"{name}.files_before": counts[0], f"{name}.files_after": counts[1]}
 
 
 def vacuum(context: RunContext, now: datetime) -> None:
-    """Remove files that no version has named for long, and commits of versions as old; to call once the run is published."""
+    """Remove files that no version has used for long, and equally old commits; call it only after publication."""
     for name in TABLES:
         remove_unused_files(context.warehouse, name)
         _cut_log(context, name, now)
 
 
 def _cut_log(context: RunContext, name: str, now: datetime) -> None:
-    """Remove the commits that a checkpoint has stood for since ``LOG_DAYS``, in a local folder, where the log is sound.
+    """Remove the commits that a checkpoint has replaced for ``LOG_DAYS``, in a local folder with a sound log.
 
-    Delta would do so by itself and not mind which version readers follow, see ``warehouse.KEEP_THE_LOG``. They follow the newest here.
+    Delta itself would also remove commits that readers still need, see ``table_shape.KEEP_THE_LOG``. Here readers use the newest version.
     """
     if context.warehouse.folder is None:
         return
@@ -85,8 +85,10 @@ def _cut_log(context: RunContext, name: str, now: datetime) -> None:
         return
     damages = read_log(name, folder).damages
     if damages:
-        logger.warning("%s: every commit is kept, since the log is damaged, at %s for one; see verify", name, damages[0].where)
+        logger.warning(
+            "%s: kept every commit, because the log is damaged, for example at %s; run verify to see all damage", name, damages[0].where
+        )
         return
     removed = cut_before(folder / "_delta_log", version)
     if removed:
-        logger.info("%s: %d commits removed, up to version %d", name, removed, version - 1)
+        logger.info("%s: removed %d commits, up to version %d", name, removed, version - 1)

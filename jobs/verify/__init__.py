@@ -1,1 +1,1 @@
-"""Verification: log and files of each table without Spark, then what its rows say about each other."""
+"""Verification: log and files of each table without Spark, then whether the rows agree with each other."""

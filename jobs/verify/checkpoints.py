@@ -1,4 +1,4 @@
-"""A checkpoint of a Delta log: every column and page of it is read, and each row is one well-formed action."""
+"""Checks of a checkpoint of a Delta log: reads every column and page; each row must be one well-formed action."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobs.verify.state import MAPS, Action, TableState, is_action
 
 
 def read_checkpoint(path: Path) -> tuple[list[Action], str | None]:
-    """Return the actions in one file of a checkpoint as a commit has them, and what is wrong with it, None when nothing is."""
+    """Return the actions in one file of a checkpoint in the form of a commit, and its problem, None if there is none."""
     try:
         problem = checksum_problem(path)
         if problem is not None:
@@ -30,11 +30,11 @@ def read_checkpoint(path: Path) -> tuple[list[Action], str | None]:
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return [], f"no readable Parquet ({first_line(error)})"
     wrong = next((number for number, action in enumerate(actions, start=1) if not is_action(action)), None)
-    return ([], f"row {wrong} is no action of a Delta log") if wrong is not None else (actions, None)
+    return ([], f"row {wrong} is not an action of a Delta log") if wrong is not None else (actions, None)
 
 
 def _as_committed(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an action with objects where Parquet has pairs of key and value."""
+    """Return the fields of an action with objects in place of Parquet's pairs of key and value."""
     return {
         name: dict(value) if name in MAPS and value is not None else _as_committed(value) if isinstance(value, dict) else value
         for name, value in content.items()
@@ -42,7 +42,7 @@ def _as_committed(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def checkpoint_state(actions: list[Action]) -> tuple[TableState, str | None]:
-    """Return what the actions of a checkpoint add up to, and what shows by itself that they are not a table's."""
+    """Return the state after the actions of a checkpoint, and a problem that shows that they are not those of a table."""
     state = TableState()
     state.apply(actions)
     lacking = state.lacks()

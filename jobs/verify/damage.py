@@ -1,4 +1,4 @@
-"""One thing that is wrong with a warehouse: its code word, where it is, what was found, what was expected, what to do."""
+"""One damage of a warehouse: its code word, where it is, what was found, what was expected, what to do."""
 
 from __future__ import annotations
 
@@ -47,40 +47,40 @@ ADVICE = {
     Code.EMPTY_COMMIT: _RESTORE,
     Code.TORN_COMMIT: _RESTORE,
     Code.CHANGED_COMMIT: _RESTORE,
-    Code.FOREIGN_COMMIT: "find out who wrote to the table; RESTORE it to the version before, then run again",
-    Code.DAMAGED_CHECKPOINT: "delete the file, unless missing_commit is found too: then restore it from a copy",
-    Code.DAMAGED_VERSION_CHECKSUM: "delete the file: Delta does without it",
+    Code.FOREIGN_COMMIT: "find the program that wrote to the table; RESTORE the table to the version before, then run again",
+    Code.DAMAGED_CHECKPOINT: "delete the file; if missing_commit is found too, restore it from a copy instead",
+    Code.DAMAGED_VERSION_CHECKSUM: "delete the file: Delta does not need it",
     Code.WRONG_SCHEMA: _RESTORE,
     Code.WRONG_PROPERTIES: "set the property back with ALTER TABLE, or rebuild the warehouse from its captures",
     Code.MISSING_FILE: _RESTORE,
     Code.TRUNCATED_FILE: _RESTORE,
     Code.CHANGED_FILE: _RESTORE,
     Code.BEHIND_RUNS: "restore all tables from one copy, or rebuild the warehouse from its captures",
-    Code.AHEAD_OF_RUNS: "a run did not end, readers do not see it: run again, which takes it back",
+    Code.AHEAD_OF_RUNS: "a run did not end; readers do not see its rows; run again, which removes them",
     Code.UNREADABLE_TABLE: _RESTORE,
     Code.UNBALANCED_INPUT: _REBUILD,
     Code.UNKNOWN_RUN: _REBUILD,
     Code.DUPLICATE_KEY: _REBUILD,
     Code.MISSING_ROWS: _RECOMPUTE,
-    Code.STRAY_ROWS: f"{_RECOMPUTE}; movements and findings stay where they are: for these {_REBUILD}",
+    Code.STRAY_ROWS: f"{_RECOMPUTE}; that keeps stray movements and findings: for these {_REBUILD}",
     Code.WRONG_COUNT: _RECOMPUTE,
     Code.WRONG_VIOLATIONS: _RECOMPUTE,
     Code.WRONG_MOVEMENTS: _RECOMPUTE,
 }
-"""What to do, in one line; ``docs/recovery.md`` shows how."""
+"""What to do, in one line; ``docs/recovery.md`` has the details."""
 
 LEAVES_ROWS_READABLE = {Code.FOREIGN_COMMIT, Code.DAMAGED_VERSION_CHECKSUM, Code.WRONG_PROPERTIES, Code.AHEAD_OF_RUNS}
-"""Damage to log or files with which the published rows can still be read, and so be checked."""
+"""Damage to log or files that still allows to read, and so to check, the published rows."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """One thing that is wrong.
+    """One damage.
 
     Attributes:
-        version: of the table; None where it does not belong to one.
+        version: of the table; None if the damage is not of one version.
         where: file within the table's folder, or the key of a row; empty for the table as a whole.
-        advice: what to do where that of the code does not fit.
+        advice: what to do, if the advice of the code does not apply.
     """
 
     code: Code
@@ -98,7 +98,7 @@ class Damage:
 
 
 def unreadable(table: str, version: int | None, where: str, error: BaseException) -> Damage:
-    """Return what is told where something cannot be read, whatever it is that keeps it from being read."""
+    """Return the damage for anything that cannot be read, for whatever reason."""
     is_forbidden = isinstance(error, PermissionError)
     advice = "let the user who runs verify read it" if is_forbidden else ""
     return Damage(Code.UNREADABLE_TABLE, table, version, where, first_line(error)[:500], "something that can be read", advice)
@@ -110,7 +110,7 @@ def first_line(error: BaseException) -> str:
 
 
 def in_order(damages: Iterable[Damage]) -> list[Damage]:
-    """Return damages by table, version and place, so that two looks at one warehouse read the same."""
+    """Return damages by table, version and place, so that two calls on one warehouse have the same output."""
 
     def order(damage: Damage) -> tuple[str, int, str, str]:
         return damage.table, -1 if damage.version is None else damage.version, damage.where, str(damage)

@@ -1,8 +1,8 @@
-"""Whether a data file is what the log says it is: there, as long, unchanged to the bit, with as many rows and within the bounds.
+"""Checks that a data file agrees with the log: it exists, with its size, its bits, its number of rows and its bounds.
 
-Several nets, since each has holes: Hadoop's checksums cover every byte but are lost in copies without hidden files; the checksums of
-Parquet's pages cover all values but not the footer, of which only what it says twice is compared; the statistics in the log cover what
-readers skip by.
+There are several checks, since each has gaps. Hadoop's checksums cover every byte, but copies without hidden files lose them. The checksums
+of Parquet's pages cover all values, but not the footer, of which only repeated parts are compared. The statistics in the log cover the
+columns by which readers skip files.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ STATISTICS_PRECISION = timedelta(milliseconds=1)
 
 
 def check_file(spec: TableSpec, folder: Path, version: int, add: Action) -> Damage | None:
-    """Return what is wrong with the file of one ``add`` action, None when nothing is.
+    """Return the damage of the file of one ``add`` action, None if there is none.
 
     Args:
         folder: the table's.
-        version: the newest one that has the file.
+        version: the newest one with this file.
     """
     path_in_table = unquote(add["path"])
     path = folder / path_in_table
@@ -57,11 +57,11 @@ def check_file(spec: TableSpec, folder: Path, version: int, add: Action) -> Dama
         return unreadable(spec.name, version, path_in_table, error)
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"no readable Parquet ({first_line(error)})"
-    return None if problem is None else damage(Code.CHANGED_FILE, problem, "the rows that the log tells of")
+    return None if problem is None else damage(Code.CHANGED_FILE, problem, "the rows that the log describes")
 
 
 def _content_problem(spec: TableSpec, path: Path, stats_text: str | None) -> str | None:
-    """Return in what the rows of a file differ from the table's columns and the file's statistics; reads every page."""
+    """Return how the rows of a file differ from the table's columns and the file's statistics; reads every page."""
     file = pq.ParquetFile(path, page_checksum_verification=True)
     needed = [name for name in spec.skipping_columns if name not in spec.partitioning]
     stored = set(file.schema_arrow.names)
@@ -79,7 +79,7 @@ def _content_problem(spec: TableSpec, path: Path, stats_text: str | None) -> str
     try:
         return next(bounds.problems(json.loads(stats_text)), None)
     except (ValueError, TypeError, AttributeError) as error:
-        return f"statistics in the log that are none ({error})"
+        return f"unreadable statistics in the log ({error})"
 
 
 class _Bounds:
@@ -102,7 +102,7 @@ class _Bounds:
                 self.most[name] = max(found["max"], self.most.get(name, found["max"]))
 
     def problems(self, stats: dict[str, Any]) -> Iterator[str]:
-        """Yield what contradicts the statistics. Bounds, not equality: Delta shortens long texts, outwards."""
+        """Yield what contradicts the statistics. They are bounds, not equal values: Delta shortens long texts outwards."""
         if self.row_count != stats.get("numRecords", self.row_count):
             yield f"{self.row_count} rows where the log has {stats['numRecords']}"
         for name, count in self.nulls.items():

@@ -1,4 +1,4 @@
-"""All that can be checked of a warehouse in a local folder without Spark: logs, files, shapes, versions."""
+"""All checks of a warehouse in a local folder without Spark: logs, files, shapes, versions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from jobs.verify.versions import LastRun, check_identity, check_signatures, chec
 from schemas.tables import IDENTITY_PROPERTY, RUNS, TABLES, TableSpec
 from schemas.vocabulary import RunStatus
 
-RUN_AGAIN = "no run has ended here: run, which makes the tables that are missing"
+RUN_AGAIN = "no run has ended here: run again, which makes the missing tables"
 
 
 @dataclass
 class Checked:
-    """What was looked at, and what is wrong.
+    """What was checked, and what is wrong.
 
     Attributes:
-        counts: by what was counted, for the summary.
-        skipped: what was not checked, each with its reason.
+        counts: number of checked things by kind, for the summary.
+        skipped: checks that were not made, each with its reason.
         contracts: the contract versions of the tables.
         unsummed_count: Parquet files without checksums beside them.
     """
@@ -42,13 +42,13 @@ class Checked:
     unsummed_count: int = 0
 
     def check_shape(self, spec: TableSpec, version: int, shape: Shape | None) -> None:
-        """Take note of what is wrong with the shape of a table, where its log tells it."""
+        """Add what is wrong with the shape of a table, if its log has the shape."""
         if shape is not None:
             self.contracts.add(shape.contract)
             self.damages += check_shape(spec, version, shape)
 
     def count(self, what: str, more: int = 1) -> None:
-        """Add to what was looked at."""
+        """Add to the number of checked things of a kind."""
         self.counts[what] = self.counts.get(what, 0) + more
 
 
@@ -76,9 +76,7 @@ def check_folder(folder: Path) -> Checked:
         checked.damages += check_versions({name: log.newest for name, log in logs.items() if log.newest >= 0}, last)
         checked.damages += strange_commits(logs, last)
     if checked.unsummed_count:
-        checked.skipped.append(
-            f"Parquet files to the last byte: the hidden checksums beside {checked.unsummed_count:,} of them are missing"
-        )
+        checked.skipped.append(f"every byte of the Parquet files: {checked.unsummed_count:,} of them have no hidden checksum file")
     if all(log.newest <= 0 for log in logs.values()):
         checked.damages = [replace(damage, advice=RUN_AGAIN) if damage.code is Code.MISSING_TABLE else damage for damage in checked.damages]
     return checked
@@ -86,15 +84,15 @@ def check_folder(folder: Path) -> Checked:
 
 @contextmanager
 def _reading(checked: Checked, table: str, version: int, where: str = "") -> Iterator[None]:
-    """Make a finding of whatever error nobody has foreseen, so that what else is wrong with the warehouse is still told."""
+    """Report any other error as damage, so that the remaining checks still run."""
     try:
         yield
-    except Exception as error:  # what a damaged file makes a library raise may be of any class
+    except Exception as error:  # on a damaged file a library may raise an error of any class
         checked.damages.append(unreadable(table, version, where, error))
 
 
 def strange_commits(logs: dict[str, TableLog], last: LastRun | None) -> Iterator[Damage]:
-    """Yield the tables with commits of runs that are none of this warehouse; nothing where the log of ``runs`` does not name all."""
+    """Yield the tables with commits of runs of another warehouse; nothing if the log of ``runs`` does not have all runs."""
     if logs[RUNS.name].oldest != 0 or last is None:
         return
     known = set(logs[RUNS.name].signatures.values())
@@ -103,7 +101,7 @@ def strange_commits(logs: dict[str, TableLog], last: LastRun | None) -> Iterator
 
 
 def _check_table(spec: TableSpec, folder: Path, wanted: int | None, checked: Checked) -> TableLog:
-    """Check one table as it is at its newest version and at the one wanted; files that both have are read once."""
+    """Check one table at its newest version and at the wanted one; reads files of both versions once."""
     log = read_log(spec.name, folder, wanted)
     checked.damages += log.damages
     checked.count("tables")

@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says twice, so that a changed byte shows: no checksum of the file's own covers the footer."""
+"""Checks of repeated parts in the footer of a Parquet file, to find a changed byte: Parquet has no checksum of the footer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 _UNTOLD = "metadata"
-"""Comments of columns, for one, which Parquet does not have."""
+"""For example comments of columns, which Parquet does not have."""
 _TIMES = {"timestamp_ntz": "timestamp"}
-"""Which of the two a time is, its older type in Parquet (INT96) does not tell."""
+"""The older type of times in Parquet (INT96) is the same for both."""
 
 
 def footer_problem(file: pq.ParquetFile) -> str | None:
-    """Return what is wrong with the names and texts in a file's footer, None when nothing is.
+    """Return what is wrong with the names and texts in a file's footer, None if nothing is.
 
-    Each part of a column names it again, by which Spark looks for it. Spark also puts its own schema there, a third of the footer of
-    its checkpoints. Other readers refuse a text that is no UTF-8.
+    Each part of a column repeats the column's name, by which Spark finds it. Spark also writes its own schema there, a third of the footer
+    of its checkpoints. Other readers refuse a text that is not UTF-8.
     """
     metadata = file.metadata
     try:
@@ -38,7 +38,7 @@ def footer_problem(file: pq.ParquetFile) -> str | None:
 
 
 def _plain(schema: Any) -> Any:
-    """Return a schema of Spark as JSON without what Parquet need not have."""
+    """Return a schema of Spark as JSON, without parts that Parquet may not have."""
     if isinstance(schema, dict):
         return {name: _plain(part) for name, part in schema.items() if name != _UNTOLD}
     if isinstance(schema, list):

@@ -1,4 +1,4 @@
-"""What the published rows must say about each other, in plain Spark: keys, runs, completeness.
+"""Invariants of the published rows, in plain Spark: keys, runs, completeness.
 
 Each check is a frame of offenders with the columns ``row_key``, ``found`` and ``expected``; only the first few of a kind are collected.
 """
@@ -34,15 +34,15 @@ from schemas.tables.columns import SNAPSHOT_KEY
 from schemas.vocabulary import Basis, Outcome, RunStatus
 
 SHOWN = 20
-"""Offenders of one kind that are named; the others are counted."""
+"""Most offenders of one kind that are named; further ones are only counted."""
 
 MOST_GROUPS = 200
-"""Groups whose holdings are unpacked and counted again, unless all are asked for."""
+"""Number of groups whose holdings are unpacked and counted again, unless all are requested."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One invariant of one table: the frame of rows that break it."""
+    """One invariant of one table, with the frame of rows that break it."""
 
     code: Code
     table: str
@@ -50,12 +50,12 @@ class Check:
 
 
 def check_rows(warehouse: Warehouse, published: Row, most_groups: int | None = MOST_GROUPS) -> tuple[list[Damage], int]:
-    """Return what is wrong with the published rows, and how many invariants were checked.
+    """Return the damage of the published rows, and the number of checked invariants.
 
     Args:
-        warehouse: set to what is published.
-        published: the row of ``runs`` that publishes.
-        most_groups: of how many groups the holdings are looked into, others with each run; None for all.
+        warehouse: reads the published rows.
+        published: the newest published row of ``runs``.
+        most_groups: number of groups whose holdings are unpacked, others after each run; None for all.
     """
     tables, damages, versions = {}, [], dict(published["table_versions"])
     for name in TABLES:
@@ -87,7 +87,7 @@ def _first_offenders(check: Check) -> list[Damage]:
 
 
 def sample_groups(solutions: DataFrame, run_id: str, most_groups: int | None) -> DataFrame:
-    """Return (cluster_id, group_id) of at most so many groups, chosen by the run's name; of all where that is None."""
+    """Return (cluster_id, group_id) of at most so many groups, chosen by the run's name; None for all groups."""
     groups = solutions.select(*GROUP_KEY).distinct()
     return groups if most_groups is None else groups.orderBy(F.xxhash64(*GROUP_KEY, F.lit(run_id)), *GROUP_KEY).limit(most_groups)
 
@@ -106,12 +106,12 @@ def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | 
     assigned = F.col("run_sequence") <= consumed.get(SUBSCRIPTION_SNAPSHOTS.name, 0)
     audited = F.col("run_sequence") <= consumed.get(SOLUTIONS.name, 0)
     observed = solutions.where(F.col("basis") == str(Basis.OBSERVED))
-    # Between assign and audit, audits are of solutions that are replaced already.
+    # Between assign and audit, stored audits may be of solutions that are already replaced.
     audits_of_now = audits.join(solutions.where(~audited).select(*GROUP_KEY).distinct(), list(GROUP_KEY), "left_anti")
     problems = recount.problems(snapshots, observed, tables[GENERATION_TOPICS.name])
-    # Missing topics are told as such, not as partitions that do not exist.
+    # Missing topics are reported as such, not as partitions that do not exist.
     countable = audits_of_now.join(problems.select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
-    # Landing writes stored snapshots again of which it learns more: until assign has run, the results are of what they were.
+    # Landing rewrites stored snapshots when it learns more of them: until assign has run, the results belong to the old ones.
     landed = snapshots.where(~assigned).select(*GROUP_KEY).distinct()
     countable = countable.join(landed, list(GROUP_KEY), "left_anti")
     solutions_of_now = solutions.join(landed, list(GROUP_KEY), "left_anti")
@@ -140,7 +140,7 @@ def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | 
     yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recorded)
     yield Check(Code.WRONG_COUNT, ASSIGNMENTS.name, recount.unlike_the_holdings(assignments, unpacked))
     yield Check(Code.MISSING_ROWS, ASSIGNMENTS.name, recount.wrong_member_counts(solutions_of_now, snapshots, assignments))
-    # What has no rows of its own is counted by its holdings, in the groups that are looked into.
+    # Solutions without rows of their own are counted by their holdings, in the chosen groups.
     is_fact = recount.is_fact_of_its_own()
     countable = countable.where(is_fact).unionByName(countable.where(~is_fact).join(packed.select(*SOLUTION), list(SOLUTION), "left_semi"))
     others = unpacked.join(assignments.select(*SOLUTION).distinct(), list(SOLUTION), "left_anti")
@@ -156,7 +156,7 @@ def _checks(tables: Mapping[str, DataFrame], published: Row, most_groups: int | 
 
 
 def unbalanced_input(runs: DataFrame) -> DataFrame:
-    """Return the runs whose records read are not those landed, duplicate, skipped and quarantined; in total, or of one source."""
+    """Return the runs that have not read as many records as landed, duplicate, skipped and quarantined; in total, or of one source."""
     counts = runs.select("run_id", F.explode("input_counts").alias("key", "count"))
     parts = F.split("key", r"\.")
     word, source = F.element_at(parts, -1), F.when(F.size(parts) > 1, parts[0]).otherwise("all sources")
@@ -170,7 +170,7 @@ def unbalanced_input(runs: DataFrame) -> DataFrame:
 
 
 def duplicate_keys(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Return the keys that more than one row of a table has; of ``runs``, among those that were published."""
+    """Return the keys of more than one row of a table; of ``runs``, only among published rows."""
     if spec is RUNS:
         rows = rows.where(F.col("status") == str(RunStatus.PUBLISHED))
     repeated = rows.groupBy(*spec.key).count().where(F.col("count") > 1)
@@ -178,13 +178,13 @@ def duplicate_keys(rows: DataFrame, spec: TableSpec) -> DataFrame:
 
 
 def repeated_numbers(runs: DataFrame) -> DataFrame:
-    """Return the numbers that more than one run has, of whatever status."""
+    """Return the numbers of more than one run, of any status."""
     repeated = runs.groupBy("run_sequence").count().where(F.col("count") > 1)
     return offenders(repeated, ("run_sequence",), F.format_string("%d runs", "count"), F.lit("one run"))
 
 
 def missing_numbers(runs: DataFrame) -> DataFrame:
-    """Return the numbers up to the newest run's that no run has: each run takes the next one, and its row stays."""
+    """Return the missing numbers up to that of the newest run: each run has the next number, and its row is kept."""
     last = runs.agg(F.max("run_sequence").alias("last")).where("last > 0")
     numbers = last.select(F.explode(F.expr("sequence(1L, last)")).alias("run_sequence"))
     missing = numbers.join(runs.select("run_sequence"), ["run_sequence"], "left_anti")
@@ -192,7 +192,7 @@ def missing_numbers(runs: DataFrame) -> DataFrame:
 
 
 def rows_of_unknown_runs(rows: DataFrame, runs: DataFrame) -> DataFrame:
-    """Return the runs, with how many rows they wrote, that ``runs`` does not have as published."""
+    """Return the runs that ``runs`` does not have as published, each with the number of its rows."""
     published = runs.where(F.col("status") == str(RunStatus.PUBLISHED))
     key: tuple[str, ...] = tuple(name for name in ("run_sequence", "run_id") if name in rows.columns)
     strange = rows.groupBy(*key).count().join(F.broadcast(published), list(key), "left_anti")
@@ -200,7 +200,7 @@ def rows_of_unknown_runs(rows: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 def without_counterpart(rows: DataFrame, others: DataFrame, key: tuple[str, ...], found: str, expected: str) -> DataFrame:
-    """Return the keys of rows that no row of another table has; null is equal to null."""
+    """Return the keys of rows that are missing in another table; null equals null."""
     same = reduce(Column.__and__, [F.col(f"r.{name}").eqNullSafe(F.col(f"o.{name}")) for name in key])
     alone = rows.select(*key).distinct().alias("r").join(others.select(*key).distinct().alias("o"), same, "left_anti")
-    return offenders(alone, key, F.lit(found), F.lit(f"{expected}, which is not there"))
+    return offenders(alone, key, F.lit(found), F.lit(f"{expected}, which is missing"))

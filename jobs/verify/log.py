@@ -1,6 +1,6 @@
-"""A table's Delta log on a local folder, read without Spark, so that one which Spark cannot open is told in full.
+"""A table's Delta log in a local folder, read without Spark, to report all damage even if Spark cannot open it.
 
-Every commit is parsed and replayed; checkpoints and version checksums are compared with what the commits add up to.
+Every commit is parsed and replayed; checkpoints and version checksums are compared with the state after the commits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jobs.verify.versions import standing
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _TRACE_OF_COMMIT = re.compile(r"\.?(\d{20})\.(?:json|crc|json\.crc|crc\.crc)")
-"""A commit, what Delta noted about it, and Hadoop's checksums of both: all of them go when a log is cut."""
+"""A commit, Delta's checksum of its version, and Hadoop's checksums of both: cutting a log removes all of them."""
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 _VERSION_CHECKSUM = re.compile(r"(\d{20})\.crc")
 _POINTER = "_last_checkpoint"
@@ -31,13 +31,13 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass
 class TableLog:
-    """What one pass over a log found.
+    """The result of one pass over a log.
 
     Attributes:
-        oldest, newest: versions of the first and the last commit that are there, -1 without any.
-        states: the newest version's state, and those of the versions asked for.
-        signatures: by version of the commits that a run has signed.
-        restores: for each RESTORE of a run the version it made, and the one that it went back to.
+        oldest, newest: versions of the first and the last existing commit, -1 without any.
+        states: the states of the newest and of the wanted version.
+        signatures: of the commits that a run has signed, by version.
+        restores: for each RESTORE of a run the version it made, and the version it restored.
     """
 
     oldest: int = -1
@@ -51,16 +51,16 @@ class TableLog:
 
 
 def read_log(table: str, folder: Path, wanted: int | None = None) -> TableLog:
-    """Return the log of a table with everything that is wrong in it.
+    """Return the log of a table with all its damage.
 
     Args:
         folder: the table's.
-        wanted: the published version, whose state is kept besides the newest one's.
+        wanted: the published version, whose state is returned besides the newest one's.
     """
     reader = _LogReader(table, folder / "_delta_log")
     try:
         reader.read(wanted)
-    except Exception as error:  # whatever a file that nobody has foreseen makes a library raise, what was found until then is told
+    except Exception as error:  # on a damaged file a library may raise any error; the damage found so far is still reported
         reader.log.damages.append(unreadable(table, None, "_delta_log", error))
     return reader.log
 
@@ -115,19 +115,19 @@ class _LogReader:
         self._tell(Code.MISSING_COMMIT, first, f"{first:020}.json", found, f"a commit: {why}")
 
     def _tell_gaps(self, commits: Iterable[int], traces: set[int], checkpoints: Mapping[int, TableState | None], looked_at: int) -> None:
-        """Tell which commits are missing: between others, where there are traces of them, and where no checkpoint stands for them.
+        """Report missing commits: between others, if there are traces of them, and if no checkpoint contains them.
 
-        Delta deletes commits that are old and stand in a checkpoint: then the log begins with that.
+        Delta deletes old commits that a checkpoint contains: the log then begins with the checkpoint.
 
         Args:
-            looked_at: the oldest version that somebody needs.
+            looked_at: the oldest version that is needed.
         """
         there = sorted(commits)
         oldest = there[0] if there else max(traces | checkpoints.keys()) + 1
         is_based = any(state is not None and oldest - 1 <= version <= looked_at for version, state in checkpoints.items())
         begin = min({0 if there and not is_based else oldest, *traces})
         if begin < oldest:
-            why = "other files of these versions are there" if is_based or not there else "no checkpoint stands for it"
+            why = "other files of these versions are there" if is_based or not there else "no checkpoint contains it"
             self._tell_missing(begin, oldest - 1, why)
         last = max({*there, *traces, *checkpoints})
         for one, following in pairwise([*there, last + 1]):
@@ -137,7 +137,7 @@ class _LogReader:
     # -- commits
 
     def _commit(self, version: int, name: str) -> list[Action] | None:
-        """Return the actions of a commit, None when they cannot be told."""
+        """Return the actions of a commit, None if they cannot be read."""
         path = self.folder / name
         try:
             content = path.read_bytes()
@@ -176,14 +176,16 @@ class _LogReader:
             self.log.restores.append((version, int(parameters["version"])))
 
     def _check_complete(self, version: int, state: TableState) -> None:
-        """Tell that the first commit lacks what makes a table, which what was cut off between two lines may have been."""
+        """Report a first commit without an action that every table needs: it may have been cut off between two lines."""
         lacking = state.lacks()
         if state.is_complete and lacking is not None:
-            self._tell(Code.CHANGED_COMMIT, version, f"{version:020}.json", f"no action {lacking}", "what the table is made of")
+            self._tell(
+                Code.CHANGED_COMMIT, version, f"{version:020}.json", f"no action {lacking}", "the metaData and protocol of the table"
+            )
             state.is_complete = False
 
     def _check_version(self, version: int, state: TableState, name: str) -> None:
-        """Compare the state with what Delta noted about it when it committed: catches what was cut off between two lines."""
+        """Compare the state with Delta's checksum of the version: finds commits that were cut off between two lines."""
         path = self.folder / name
         try:
             noted = json.loads(path.read_text(encoding="utf-8"))
@@ -195,8 +197,8 @@ class _LogReader:
                 for name in (differing_fields(noted[kind], found) if noted.get(kind) else ())
             ]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            expected = "the number and size of files that the commits add up to"
-            self._tell(Code.DAMAGED_VERSION_CHECKSUM, version, name, f"no checksum ({error})", expected)
+            expected = "the number and size of files after the commits"
+            self._tell(Code.DAMAGED_VERSION_CHECKSUM, version, name, f"no readable checksum ({error})", expected)
             return
         if problem is not None:
             self._tell(Code.DAMAGED_VERSION_CHECKSUM, version, name, problem, "the file as it was written")
@@ -212,13 +214,13 @@ class _LogReader:
             expected = "the one"
         else:
             return
-        self._tell(Code.CHANGED_COMMIT, version, f"{version:020}.json", found, f"{expected}, as {name} noted")
+        self._tell(Code.CHANGED_COMMIT, version, f"{version:020}.json", found, f"{expected}, as in {name}")
         state.is_complete = False
 
     # -- checkpoints
 
     def _checkpoints(self, names: set[str]) -> dict[int, TableState | None]:
-        """Return the state that each checkpoint tells, by version; None for one that tells none."""
+        """Return the state in each checkpoint, by version; None for one that has none."""
         parts: dict[int, list[tuple[str, int]]] = {}
         for name in sorted(names):
             if match := _CHECKPOINT.fullmatch(name):
@@ -245,7 +247,7 @@ class _LogReader:
         return state
 
     def _after_checkpoint(self, version: int, state: TableState, stored: TableState) -> TableState:
-        """Return the checkpoint's state, compared with that of the commits where these could all be read."""
+        """Return the checkpoint's state; compares it with that of the commits if all of these could be read."""
         problem = next(differences(stored, state), None) if state.is_complete else None
         if problem is None:
             return stored
@@ -260,7 +262,7 @@ class _LogReader:
             version = int(json.loads(path.read_text(encoding="utf-8"))["version"])
             problem = checksum_problem(path)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            self._tell(Code.DAMAGED_CHECKPOINT, None, _POINTER, f"no pointer ({error})", "the version of the newest checkpoint")
+            self._tell(Code.DAMAGED_CHECKPOINT, None, _POINTER, f"no readable pointer ({error})", "the version of the newest checkpoint")
             return
         if problem is not None:
             self._tell(Code.DAMAGED_CHECKPOINT, version, _POINTER, problem, "the file as it was written")
@@ -272,20 +274,20 @@ def _parsed(content: bytes) -> Iterator[Action]:
     """Yield the actions of a commit.
 
     Raises:
-        ValueError: saying which line is none.
+        ValueError: a line is not an action; names the line.
     """
     for number, line in enumerate(content.splitlines(), start=1):
         try:
             action = json.loads(line)
         except ValueError:
-            raise ValueError(f"line {number} is no JSON") from None
+            raise ValueError(f"line {number} is not JSON") from None
         if not is_action(action):
-            raise ValueError(f"line {number} is no action of a Delta log")
+            raise ValueError(f"line {number} is not an action of a Delta log")
         yield action
 
 
 def _misplaced(actions: list[Action]) -> Iterator[str]:
-    """Yield the files whose partition, by which readers skip them, is another one than their path says."""
+    """Yield the files whose partition, by which readers skip them, differs from the one in their path."""
     for add in (action["add"] for action in actions if "add" in action):
         folders = (part.partition("=") for part in add["path"].split("/")[:-1])
         named = {name: unquote(unquote(value)) for name, equals, value in folders if equals}

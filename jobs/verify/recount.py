@@ -1,4 +1,4 @@
-"""The figures of the audits counted again from the stored rows, by joins and aggregates instead of the assignors' own code."""
+"""The figures of the audits, counted again from stored rows with joins and aggregates instead of the assignors' own code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def offenders(rows: DataFrame, key: tuple[str, ...], found: Column, expected: Co
 
 
 def _differing(rows: DataFrame, found: Mapping[str, Column], expected: Mapping[str, Column]) -> DataFrame:
-    """Return the solutions of which some figure is not the expected one, with all figures of both sides."""
+    """Return the solutions with a figure that is not the expected one, with all found and expected figures."""
 
     def text(figures: Mapping[str, Column]) -> Column:
         texts = {name: F.coalesce(value.cast("string"), F.lit("null")) for name, value in figures.items()}
@@ -44,7 +44,7 @@ def has_assignment() -> Column:
 
 
 def problems(snapshots: DataFrame, observed: DataFrame, generation_topics: DataFrame) -> DataFrame:
-    """Return what each snapshot's members could be given.
+    """Return the members and the existing topics of each snapshot.
 
     Rows: (cluster_id, group_id, position). ``members`` as stored; ``topics`` is the array of (topic, partition_count) of all topics
     that exist, subscribed or not.
@@ -73,7 +73,7 @@ def _held(assignments: DataFrame) -> DataFrame:
 
 
 def _owned(assignments: DataFrame) -> DataFrame:
-    """Return one row for each partition that somebody was given, with how often it was, and whether to several."""
+    """Return one row for each partition with an owner, with how often it was given, and whether to several members."""
     is_shared = F.min("member_id") != F.max("member_id")
     return _held(assignments).groupBy(*SOLUTION, "topic", "partition").agg(F.count("*").alias("copies"), is_shared.alias("is_shared"))
 
@@ -83,17 +83,17 @@ def _is_within() -> Column:
 
 
 def wrong_partition_counts(assignments: DataFrame) -> DataFrame:
-    """Return the members whose ``partition_count`` is not that of their lists."""
+    """Return the members whose ``partition_count`` differs from the length of their lists."""
     counted = F.aggregate("partitions", F.lit(0), lambda total, entry: total + F.size(entry["partitions"]))
     rows = assignments.withColumn("counted", counted).where(~F.col("partition_count").eqNullSafe(F.col("counted")))
     return offenders(rows, (*SOLUTION, "member_id"), F.col("partition_count").cast("string"), F.format_string("%d listed", "counted"))
 
 
 def unlike_the_record(observed: DataFrame, snapshots: DataFrame, assignments: DataFrame) -> DataFrame:
-    """Return the members whose observed partitions are not those of the snapshot, whatever the order.
+    """Return the members whose observed partitions are not those of the snapshot, in any order.
 
     Args:
-        observed: the observed solutions that are to be compared.
+        observed: the observed solutions to compare.
     """
 
     def pairs(lists: Column) -> Column:
@@ -116,21 +116,21 @@ def unlike_the_record(observed: DataFrame, snapshots: DataFrame, assignments: Da
 def is_fact_of_its_own() -> Column:
     """Return whether a solution, or its audit, always has rows in ``assignments`` and ``movements``.
 
-    Others tell what did not happen, or repeat what did.
+    Others did not happen, or are equal to the observed one.
     """
     is_recomputed = F.col("basis") == str(Basis.RECOMPUTED)
     return (F.col("basis") == str(Basis.OBSERVED)) | (is_recomputed & ~F.col("conformance").eqNullSafe(str(Conformance.EXACT)))
 
 
 def missing_holdings(solutions: DataFrame, bound: date | None) -> DataFrame:
-    """Return the solutions with a result that do not tell what members hold, and whose holdings maintenance has not dropped.
+    """Return the solutions with a result but without holdings, unless maintenance has removed these.
 
     Args:
-        bound: first month of which it has kept all; None before any maintenance.
+        bound: first month of which maintenance has kept all; None before any maintenance.
     """
     is_old = F.lit(False) if bound is None else (F.col("basis") == str(Basis.COUNTERFACTUAL)) & (F.col("observed_month") < F.lit(bound))
     rows = solutions.where(has_assignment() & F.col("holdings").isNull() & ~is_old)
-    return offenders(rows, SOLUTION, F.lit("no holdings"), F.lit("what the members hold"))
+    return offenders(rows, SOLUTION, F.lit("no holdings"), F.lit("the partitions of the members"))
 
 
 def torn_holdings(packed: DataFrame, unpacked: DataFrame, snapshots: DataFrame, topics: DataFrame) -> DataFrame:
@@ -138,17 +138,19 @@ def torn_holdings(packed: DataFrame, unpacked: DataFrame, snapshots: DataFrame, 
 
     Args:
         packed: some solutions with holdings.
-        unpacked: of these, the holdings that can be read, as rows of ``assignments``.
-        topics: all rows of ``generation_topics``; a solution whose topics are missing is told of elsewhere.
+        unpacked: the readable holdings of these, as rows of ``assignments``.
+        topics: all rows of ``generation_topics``; another check reports a solution whose topics are missing.
     """
     due = packed.join(topics.select("cluster_id", "topics_hash"), ["cluster_id", "topics_hash"], "left_semi")
     due = due.join(snapshots.where(F.size("members") > 0).select(*GENERATION_KEY), list(GENERATION_KEY), "left_semi")
     torn = due.join(unpacked.select(*SOLUTION).distinct(), list(SOLUTION), "left_anti")
-    return offenders(torn, SOLUTION, F.format_string("%d bytes that cannot be read", F.length("holdings")), F.lit("what the members hold"))
+    return offenders(
+        torn, SOLUTION, F.format_string("%d bytes that cannot be read", F.length("holdings")), F.lit("the partitions of the members")
+    )
 
 
 def unlike_the_holdings(assignments: DataFrame, unpacked: DataFrame) -> DataFrame:
-    """Return the members whose stored rows list other partitions than the holdings of their solution.
+    """Return the members whose stored rows have other partitions than the holdings of their solution.
 
     Args:
         unpacked: the holdings of some solutions as rows of ``assignments``.
@@ -157,13 +159,13 @@ def unlike_the_holdings(assignments: DataFrame, unpacked: DataFrame) -> DataFram
     held_texts = unpacked.select(*key, F.to_json("partitions").alias("told"))
     rows = assignments.select(*key, F.to_json("partitions").alias("listed"), "partition_count").join(held_texts, key)
     count = F.format_string("%d partitions", "partition_count")
-    return offenders(rows.where(F.col("listed") != F.col("told")), tuple(key), count, F.lit("those that the holdings tell"))
+    return offenders(rows.where(F.col("listed") != F.col("told")), tuple(key), count, F.lit("those in the holdings"))
 
 
 def wrong_member_counts(solutions: DataFrame, snapshots: DataFrame, assignments: DataFrame) -> DataFrame:
-    """Return the solutions without one row of ``assignments`` for each member; for none where there is no result.
+    """Return the solutions without one row of ``assignments`` for each member; without a result there must be no row.
 
-    Solutions that need not have rows may have none at all.
+    A solution that need not have rows may have none.
     """
     members = snapshots.select(*GENERATION_KEY, F.size("members").alias("member_count"))
     rows = assignments.groupBy(*SOLUTION).agg(F.count("*").alias("row_count"))
@@ -174,7 +176,7 @@ def wrong_member_counts(solutions: DataFrame, snapshots: DataFrame, assignments:
 
 
 def wrong_balance(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
-    """Return the audits whose numbers of partitions owned, owned by several, or not owned are others than the assignments'."""
+    """Return the audits whose numbers of owned, multiply owned or unowned partitions differ from the assignments."""
     existing = _existing(problems).where("is_subscribed")
     owned = _owned(assignments).join(existing, [*GENERATION_KEY, "topic"], "left")
     counted = owned.groupBy(*SOLUTION).agg(
@@ -193,7 +195,7 @@ def wrong_balance(audits: DataFrame, assignments: DataFrame, problems: DataFrame
 
 
 def wrong_violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) -> DataFrame:
-    """Return the audits whose ``violations`` are others than those of the assignments."""
+    """Return the audits whose ``violations`` differ from those of the assignments."""
     entries = _violations(audits.where(has_assignment()), assignments, problems)
     counted = entries.groupBy(*SOLUTION).agg(F.sort_array(F.collect_set("violation")).alias("counted"))
     rows = audits.where(has_assignment()).join(counted, list(SOLUTION), "left")
@@ -215,7 +217,7 @@ def _violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) 
     claims = members.select(*GENERATION_KEY, F.inline("member.owned")).select(
         *GENERATION_KEY, "topic", F.explode("partitions").alias("partition")
     )
-    # What a cooperative assignor keeps back is claimed by a member; in a counterfactual history nobody claims what was recorded.
+    # A partition that a cooperative assignor withholds is claimed by a member; recorded claims do not hold in a counterfactual history.
     claimed = claims.distinct().withColumn("is_claimed", F.lit(True))
     is_withheld = F.col("is_claimed") & F.col("strategy").isin(*COOPERATIVE) & (F.col("basis") != str(Basis.COUNTERFACTUAL))
     vacant = audits.select(*SOLUTION).join(partitions, list(GENERATION_KEY)).join(owned, [*SOLUTION, "topic", "partition"], "left_anti")
@@ -236,13 +238,13 @@ def _violations(audits: DataFrame, assignments: DataFrame, problems: DataFrame) 
 
 
 def _unbalanced(audits: DataFrame, existing: DataFrame, known: DataFrame, held: DataFrame, withheld: DataFrame) -> DataFrame:
-    """Return the topics among whose subscribers a solution's strategy kept less balance than it claims.
+    """Return the topics with less balance among their subscribers than the solution's strategy promises.
 
     Rows: (cluster_id, group_id, position, basis, strategy, topic).
 
     Args:
         known: the members of each snapshot, with the topics that they subscribe to.
-        withheld: the ``withheld_count`` of the solutions that have one: partitions that can still even something out.
+        withheld: the ``withheld_count`` of the solutions that have one: partitions that can still improve the balance.
     """
     subscribed = known.select(*GENERATION_KEY, "member_id", F.explode(F.array_distinct("subscribed")).alias("topic"))
     wanted = subscribed.join(existing, [*GENERATION_KEY, "topic"]).select(*GENERATION_KEY, "member_id", "topic")

@@ -1,4 +1,4 @@
-"""What can be checked of tables in an object store or a catalog, where only Spark can look: history, shape, versions."""
+"""Checks of tables in an object store or a catalog, which only Spark can read: history, shape, versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobs.verify.shape import Shape
 from jobs.verify.versions import LastRun, check_versions, standing
 from schemas.tables import RUNS, TABLES, TableSpec
 
-NOT_CHECKED = "commits, checkpoints and files one by one: that takes a local folder"
+NOT_CHECKED = "each commit, checkpoint and file: that needs a local folder"
 
 
 def check_tables(warehouse: Warehouse) -> Checked:

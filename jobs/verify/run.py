@@ -1,4 +1,4 @@
-"""Verification: log, files and rows of a warehouse -> what is wrong with them. Changes nothing."""
+"""Verification: log, files and rows of a warehouse -> their damage. Changes nothing."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float, 
     """Return the summary of a sound warehouse.
 
     Args:
-        all_groups: look into the holdings of every group, not of a sample.
+        all_groups: unpack the holdings of every group, not of a sample.
 
     Raises:
         NotAWarehouseError: there is none.
-        WarehouseBusyError: a run is in progress, so that the tables are on their way.
-        WarehouseDamagedError: the findings have been printed, one a line.
+        WarehouseBusyError: a run is in progress and changes the tables.
+        WarehouseDamagedError: the findings have been printed, one on each line.
     """
     if not _is_there(warehouse):
         raise NotAWarehouseError(f"warehouse {warehouse.location}: no tables here; name another with --warehouse")
@@ -45,13 +45,15 @@ def run(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float, 
     if damages:
         print(summary)
         where = ", ".join(sorted({damage.table for damage in damages}))
-        raise WarehouseDamagedError(f"{warehouse.location}: {len(damages)} findings in {where}; {ADVICE_PAGE} tells what to do about each")
+        raise WarehouseDamagedError(
+            f"{warehouse.location}: {len(damages)} findings in {where}; {ADVICE_PAGE} describes what to do about each"
+        )
     return summary
 
 
 @contextmanager
 def _undisturbed(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds: float) -> Iterator[None]:
-    """Keep runs out, or, where there is only a lease, which reading cannot take, make sure that none was there before or after."""
+    """Keep runs out; if the warehouse has a lease, which a reader cannot take, check that no run has it before and after."""
     folder = warehouse.lockable_folder
     if folder is not None:
         with shared(folder, RUN_LOCK, wait_seconds, now):
@@ -63,7 +65,7 @@ def _undisturbed(warehouse: Warehouse, now: Callable[[], datetime], wait_seconds
 
 
 def _is_there(warehouse: Warehouse) -> bool:
-    """Return whether any table is there: one that lost its table ``runs`` is damaged, not missing."""
+    """Return whether any table exists: a warehouse without its table ``runs`` is damaged, not missing."""
     folder: Path | None = warehouse.folder
     if folder is not None:
         return any((folder / name / "_delta_log").is_dir() for name in TABLES)
@@ -71,13 +73,13 @@ def _is_there(warehouse: Warehouse) -> bool:
 
 
 def _check_invariants(warehouse: Warehouse, checked: Checked, most_groups: int | None) -> None:
-    what = "what the rows say about each other"
+    what = "whether the rows agree with each other"
     others = sorted(checked.contracts - {str(CONTRACT_VERSION)})
     if any(damage.code not in LEAVES_ROWS_READABLE for damage in checked.damages):
-        checked.skipped.append(f"{what}: log or files are damaged, mend these first")
+        checked.skipped.append(f"{what}: log or files are damaged; repair these first")
         return
     if others:
-        migrated = "; the next run brings older ones up to it" if all(map(str.isdecimal, others)) else ""
+        migrated = "; the next run migrates them" if all(map(str.isdecimal, others)) else ""
         checked.skipped.append(f"{what}: tables of contract version {', '.join(others)}, this release has {CONTRACT_VERSION}{migrated}")
         return
     try:
@@ -95,7 +97,7 @@ def _check_invariants(warehouse: Warehouse, checked: Checked, most_groups: int |
 
 
 def summary_of(checked: Checked) -> str:
-    """Return what was checked, in one line, after a line for each thing that was not."""
+    """Return one line with what was checked, after a line for each check that was not made."""
     counts = ", ".join(f"{count:,} {what}" for what, count in checked.counts.items())
     verdict = "sound" if not checked.damages else f"{len(checked.damages)} findings"
     return "\n".join([*(f"not checked: {what}" for what in checked.skipped), f"checked {counts}: {verdict}"])

@@ -19,10 +19,10 @@ _USE_THAT_RELEASE = "use the release that wrote it or a newer one, or set the pr
 
 @dataclass(frozen=True)
 class Shape:
-    """What a table declares of itself, wherever that was read.
+    """The declaration of a table, from its log or from Spark.
 
     Attributes:
-        schema: None where it cannot be read.
+        schema: None if it cannot be read.
         reader_version: of the protocol.
     """
 
@@ -33,12 +33,12 @@ class Shape:
 
     @property
     def contract(self) -> str:
-        """Return the contract version that the table was made or migrated with."""
+        """Return the contract version of the table."""
         return str(self.properties.get(CONTRACT_PROPERTY, "0"))
 
 
 def shape_of(state: TableState) -> Shape | None:
-    """Return the shape of a table as its log tells it; None where the log does not tell it."""
+    """Return the shape of a table in its log; None if the log does not have it."""
     if state.metadata is None:
         return None
     try:
@@ -50,11 +50,11 @@ def shape_of(state: TableState) -> Shape | None:
 
 
 def check_shape(spec: TableSpec, version: int, shape: Shape) -> Iterator[Damage]:
-    """Yield what is wrong with the columns, all in one, and with partitioning, statistics columns and protocol.
+    """Yield the damage of the columns, all in one, and of partitioning, statistics columns and protocol.
 
-    An older contract has fewer columns, which the next run adds; what a newer one has nobody knows here.
+    An older contract has fewer columns, which the next run adds; the columns of a newer one are not known here.
 
-    A reader version above 1 stands for a feature with which deltalake, polars or DuckDB cannot read the table, such as deletion vectors.
+    A reader version above 1 means a feature with which deltalake, polars or DuckDB cannot read the table, such as deletion vectors.
     """
     is_known = shape.contract.isdecimal() and int(shape.contract) <= CONTRACT_VERSION
     if not is_known:

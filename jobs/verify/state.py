@@ -1,4 +1,4 @@
-"""The actions of a Delta log: which are well formed, what they add up to, and in what two such states differ."""
+"""The actions of a Delta log: their form, the state after them, and the differences of two states."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FIELDS: dict[str, dict[str, type]] = {
 MAPS = {"partitionValues", "tags", "configuration", "options"}
 """Fields that a commit stores as an object, a checkpoint as pairs of key and value."""
 _TOLD_OTHERWISE = {"dataChange", "stats_parsed", "partitionValues_parsed"}
-"""Fields of ``add`` that checkpoints have besides, or fill as their writer likes; they mean nothing there."""
+"""Fields of ``add`` that only checkpoints have, or whose value in a checkpoint has no meaning."""
 
 
 def is_action(action: object) -> bool:
-    """Return whether a line of a commit is an action, with all that is read here in its type."""
+    """Return whether a line of a commit is an action whose fields have the types that are read here."""
     if not isinstance(action, dict) or len(action) != 1:
         return False
     ((kind, content),) = action.items()
@@ -39,12 +39,12 @@ def is_action(action: object) -> bool:
 
 @dataclass
 class TableState:
-    """What the log says a table is at one version.
+    """The state of a table at one version, from its log.
 
     Attributes:
         files: path in the log -> its ``add`` action.
         removed: path in the log -> its ``remove`` action.
-        transactions: of applications that number theirs, the last one's number.
+        transactions: application id -> number of its last transaction.
         is_complete: every action up to the version could be read.
     """
 
@@ -56,7 +56,7 @@ class TableState:
     is_complete: bool = True
 
     def apply(self, actions: list[Action]) -> None:
-        """Take one commit or checkpoint into account."""
+        """Apply the actions of one commit or checkpoint."""
         for action in actions:
             if action.get("add"):
                 self.removed.pop(action["add"]["path"], None)
@@ -72,18 +72,18 @@ class TableState:
                 self.transactions[action["txn"]["appId"]] = action["txn"]["version"]
 
     def copy(self) -> TableState:
-        """Return the state as it is now."""
+        """Return a copy of the state."""
         return replace(self, files=dict(self.files), removed=dict(self.removed), transactions=dict(self.transactions))
 
     def lacks(self) -> str | None:
-        """Return which of the two actions without which there is no table is missing, None when neither is."""
+        """Return the name of a missing action that every table needs, None if there is none."""
         return next((kind for kind, action in (("metaData", self.metadata), ("protocol", self.protocol)) if action is None), None)
 
 
 def differences(stored: TableState, expected: TableState) -> Iterator[str]:
-    """Yield in what a checkpoint's state is another than that of the commits; old ``remove`` actions it may leave out."""
+    """Yield how a checkpoint's state differs from that of the commits; it may lack old ``remove`` actions."""
     if stored.files.keys() != expected.files.keys():
-        yield f"{len(stored.files)} files, other than the {len(expected.files)} that the commits add up to"
+        yield f"{len(stored.files)} files, other than the {len(expected.files)} files after the commits"
         return
     for kind, found, wanted in (("metaData", stored.metadata, expected.metadata), ("protocol", stored.protocol, expected.protocol)):
         yield from (f"{name} of {kind} other than in the commits" for name in differing_fields(found, wanted))
@@ -97,7 +97,7 @@ def differences(stored: TableState, expected: TableState) -> Iterator[str]:
 
 
 def differing_fields(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> list[str]:
-    """Return the fields in which two actions of a kind differ, whoever wrote them; a null is as good as nothing."""
+    """Return the fields in which two actions of a kind differ in content; null equals a missing field."""
     left, right = _plain(one or {}), _plain(other or {})
     return sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
 

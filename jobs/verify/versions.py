@@ -1,4 +1,4 @@
-"""Whether the tables stand where the newest row of ``runs`` says that they do."""
+"""Checks that the tables have the versions in the newest row of ``runs``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from jobs.verify.damage import Code, Damage
 from schemas.tables import RUNS
 
-_EXCHANGED = "the table, or runs, is another warehouse's: restore all tables from one copy, or rebuild the warehouse from its captures"
+_EXCHANGED = (
+    "the table, or runs, belongs to another warehouse: restore all tables from one copy, or rebuild the warehouse from its captures"
+)
 
 
 @dataclass(frozen=True)
 class LastRun:
-    """What verification needs of a row of ``runs``.
+    """The parts of a row of ``runs`` that verification needs.
 
     Attributes:
         table_versions: the version of every table but ``runs`` when the run ended.
-        warehouse_id: id of the warehouse that it worked on; None in rows from before there were ids.
+        warehouse_id: id of the warehouse of the run; None in rows from before there were ids.
     """
 
     run_id: str
@@ -28,11 +30,11 @@ class LastRun:
 
 
 def check_identity(version: int, runs: Iterable[LastRun], identity: str | None) -> Iterator[Damage]:
-    """Yield the rows of ``runs`` whose run worked on another warehouse, as one does whose warehouse is exchanged in its last commit.
+    """Yield the rows of ``runs`` whose run worked on another warehouse, as when the warehouse is replaced during its last commit.
 
     Args:
         version: of ``runs``.
-        identity: id of this warehouse; None where an older release has made it.
+        identity: id of this warehouse; None if an older release has made it.
     """
     for run in runs:
         if None not in (run.warehouse_id, identity) and run.warehouse_id != identity:
@@ -45,13 +47,13 @@ def check_versions(newest: Mapping[str, int], last: LastRun | None) -> Iterator[
 
     Args:
         newest: the newest version of each table that has any.
-        last: None when no run has ended yet: every table is then as it was created.
+        last: None if no run has ended yet: every table is then as it was created.
     """
     for name, version in newest.items():
         if name == RUNS.name:
             continue
         expected = last.table_versions.get(name, 0) if last is not None else 0
-        ended = f"version {expected}, where " + (f"run {last.run_id} left it" if last is not None else "it was created: no run has ended")
+        ended = f"version {expected}, " + (f"which run {last.run_id} left" if last is not None else "the first one: no run has ended")
         if version < expected:
             yield Damage(Code.BEHIND_RUNS, name, version, "", f"version {version} as the newest", ended)
         elif version > expected:
@@ -61,10 +63,10 @@ def check_versions(newest: Mapping[str, int], last: LastRun | None) -> Iterator[
 def check_signatures(
     table: str, signatures: Mapping[int, str], restores: Iterable[tuple[int, int]], known: Set[str], left: int
 ) -> Iterator[Damage]:
-    """Yield that a table has commits of runs which have left none in ``runs``, as after an exchange for another warehouse's table.
+    """Yield a damage if a table has commits of runs without a commit in ``runs``, as after a replacement by another warehouse's table.
 
-    A run signs all its commits alike, and its row in ``runs`` is the last of them. What a run that died has committed is taken back by the
-    next one; creation does not count, since that run may have died before it had a row.
+    A run signs all its commits with the same text, and its row in ``runs`` is the last commit. The next run undoes the commits of a dead
+    run. The commit that creates a table does not count, since its run may have died before it had a row.
 
     Args:
         signatures, restores: of the table's commits by version.
@@ -75,17 +77,17 @@ def check_signatures(
     strange = standing(strange, restores)
     if strange:
         first, others = strange[0], len(strange) - 1
-        found = f"the signature {signatures[first]!r}" + (f", and {others} more that {RUNS.name} does not know" if others else "")
+        found = f"the signature {signatures[first]!r}" + (f", and {others} more that are not in {RUNS.name}" if others else "")
         path = f"_delta_log/{first:020}.json"
-        expected = f"one that is in the log of {RUNS.name} too"
+        expected = f"one that is also in the log of {RUNS.name}"
         yield Damage(Code.FOREIGN_COMMIT, table, first, path, found, expected, _EXCHANGED)
 
 
 def standing(foreign: Iterable[int], restores: Iterable[tuple[int, int]]) -> list[int]:
-    """Return the versions of foreign commits that no run has taken back.
+    """Return the versions of foreign commits that no run has undone.
 
     Args:
-        restores: for each RESTORE of a run the version it made, and the one that it went back to.
+        restores: for each RESTORE of a run the version it made, and the version it restored.
 
     >>> standing([2, 7], [(5, 1), (6, 4)])
     [7]

@@ -88,8 +88,10 @@ def applies(table: str, inflict: Inflict, code: Code) -> bool:
 SHORT_PROFILE = 4
 """Each kind of damage is inflicted on every fourth table, each time others; on every table by ``-m slow`` as well."""
 CASES = [
-    pytest.param(table, inflict, code, id=f"{table}-{inflict.__name__}", marks=[pytest.mark.slow] if (place + kind) % SHORT_PROFILE else [])
-    for place, table in enumerate(TABLES)
+    pytest.param(
+        table, inflict, code, id=f"{table}-{inflict.__name__}", marks=[pytest.mark.slow] if (number + kind) % SHORT_PROFILE else []
+    )
+    for number, table in enumerate(TABLES)
     for kind, (inflict, code) in enumerate(KINDS)
     if applies(table, inflict, code)
 ]
@@ -102,14 +104,14 @@ def of_kind(found: list[Damage], code: Code, table: str) -> list[str]:
 @pytest.mark.parametrize(("table", "inflict", "code"), CASES)
 def test_each_kind_of_damage_is_found_in_each_table(table: str, inflict: Inflict, code: Code, copied: Callable[..., Path]) -> None:
     warehouse = copied(table)
-    place = inflict(warehouse / table)
+    where = inflict(warehouse / table)
     found = check_folder(warehouse).damages
-    assert place in of_kind(found, code, table), found
+    assert where in of_kind(found, code, table), found
     assert all(damage.table == table for damage in found if damage.code not in AGAINST_RUNS), found
 
 
 @pytest.mark.parametrize(
-    "table", [pytest.param(name, marks=[pytest.mark.slow] if place % SHORT_PROFILE else []) for place, name in enumerate(TABLES)]
+    "table", [pytest.param(name, marks=[pytest.mark.slow] if where % SHORT_PROFILE else []) for where, name in enumerate(TABLES)]
 )
 def test_log_damage_of_an_empty_table_is_found(table: str, copied: Callable[..., Path]) -> None:
     warehouse = copied(table)
@@ -120,9 +122,9 @@ def test_log_damage_of_an_empty_table_is_found(table: str, copied: Callable[...,
     for inflict, code in KINDS:
         if code in of_files or inflict in NEEDS_ROWS or not applies(table, inflict, code):
             continue
-        place = inflict(warehouse / table)
+        where = inflict(warehouse / table)
         found = check_folder(warehouse).damages
-        assert place in of_kind(found, code, table), (inflict.__name__, found)
+        assert where in of_kind(found, code, table), (inflict.__name__, found)
         shutil.rmtree(warehouse / table, ignore_errors=True)
         shutil.copytree(warehouse.parent / "empty", warehouse / table)
 
@@ -146,7 +148,7 @@ def test_sound_copy_without_checksums_has_no_damage(copied: Callable[..., Path])
         damages.forget_checksums(warehouse / table)
     checked = check_folder(warehouse)
     assert checked.damages == []
-    assert checked.skipped == [f"Parquet files to the last byte: the hidden checksums beside {checked.counts['files']} of them are missing"]
+    assert checked.skipped == [f"every byte of the Parquet files: {checked.counts['files']} of them have no hidden checksum file"]
 
 
 @pytest.mark.parametrize("table", list(TABLES))
@@ -177,7 +179,7 @@ def test_a_finding_says_everything_in_one_line(copied: Callable[..., Path]) -> N
     damages.torn_commit(warehouse / "movements")
     (damage,) = check_folder(warehouse).damages
     assert str(damage) == (
-        "torn_commit movements version 1, _delta_log/00000000000000000001.json: found line 2 is no JSON, "
+        "torn_commit movements version 1, _delta_log/00000000000000000001.json: found line 2 is not JSON, "
         "expected one JSON action a line; restore the table's folder from a copy, or rebuild the warehouse from its captures"
     )
 
@@ -278,7 +280,7 @@ def test_unforeseen_damage_of_one_table_does_not_end_the_check(copied: Callable[
     }
     assert checked.skipped == [
         "the tables' versions against runs, which is damaged",
-        "Parquet files to the last byte: the hidden checksums beside 1 of them are missing",
+        "every byte of the Parquet files: 1 of them have no hidden checksum file",
     ]
 
 
@@ -287,7 +289,7 @@ def test_a_name_too_long_for_checksums_beside_it_ends_no_check(copied: Callable[
     (warehouse / "movements" / "_delta_log" / f"{'x' * 245}.parquet").touch()
     checked = check_folder(warehouse)
     assert checked.damages == []
-    assert checked.skipped == ["Parquet files to the last byte: the hidden checksums beside 1 of them are missing"]
+    assert checked.skipped == ["every byte of the Parquet files: 1 of them have no hidden checksum file"]
 
 
 def test_each_gap_in_the_log_is_reported_once(copied: Callable[..., Path]) -> None:
@@ -307,7 +309,7 @@ def test_a_first_run_that_died_is_run_again(copied: Callable[..., Path]) -> None
         shutil.rmtree(warehouse / table)
     found = check_folder(warehouse).damages
     assert [(damage.code, damage.table) for damage in found] == [(Code.MISSING_TABLE, "runs"), (Code.MISSING_TABLE, "quarantine")]
-    assert all("run, which makes the tables" in str(damage) for damage in found)
+    assert all("run again, which makes the missing tables" in str(damage) for damage in found)
 
 
 def test_an_older_contract_is_no_damage(copied: Callable[..., Path]) -> None:
@@ -371,7 +373,7 @@ def test_damage_ends_with_1_and_is_not_mended(evenkeel, copied, capsys: pytest.C
         ["not", "checked:"],
         ["checked", "13"],
     ]
-    assert f"evenkeel: {warehouse}: 2 findings in movements, runs; docs/recovery.md tells what to do about each" in err
+    assert f"evenkeel: {warehouse}: 2 findings in movements, runs; docs/recovery.md describes what to do about each" in err
 
 
 def test_verify_without_a_warehouse_ends_with_2(evenkeel, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

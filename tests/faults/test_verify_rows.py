@@ -54,8 +54,8 @@ def test_contradictions_between_rows_are_found_with_all_that_follows(
     groups = iter(sorted(held))
     expected: set[tuple[str, str, str]] = set()
 
-    def expect(code: str, table: str, place: str) -> None:
-        expected.add((code, table, place))
+    def expect(code: str, table: str, where: str) -> None:
+        expected.add((code, table, where))
 
     def change_held(change: Callable[[Row], None], *consequences: str) -> None:
         """Change what the last member of the next group holds."""
@@ -163,8 +163,8 @@ def test_contradictions_between_rows_are_found_with_all_that_follows(
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("checked", "not checked"))]
 
     def explains(line: str, wanted: tuple[str, str, str]) -> bool:
-        code, table, place = wanted
-        named = place if "=" in place or not place else f"group_id={place} "
+        code, table, where = wanted
+        named = where if "=" in where or not where else f"group_id={where} "
         return line.replace(",", "").startswith(f"{code} {table} ") and named in line
 
     assert [wanted for wanted in sorted(expected) if not any(explains(line, wanted) for line in lines)] == []
@@ -186,7 +186,7 @@ def test_verify_checks_rows_of_catalog_tables(
     capsys.readouterr()
     assert evenkeel("verify", "--warehouse", schema) == 0
     unchecked, summary = capsys.readouterr().out.splitlines()
-    assert unchecked == "not checked: commits, checkpoints and files one by one: that takes a local folder"
+    assert unchecked == "not checked: each commit, checkpoint and file: that needs a local folder"
     assert summary.startswith("checked 13 tables, ") and summary.endswith(" 48 invariants: sound")
     spark.sql(f"DELETE FROM {schema}.movements")
     spark.sql(f"ALTER TABLE {schema}.findings UNSET TBLPROPERTIES ('delta.dataSkippingStatsColumns')")

@@ -47,7 +47,7 @@ def test_unknown_cluster_is_refused_with_the_names_there_are(make_tables, two: P
     before = versions(two / "w")
     assert make_tables("maintain", "--warehouse", two / "w", "--drop-cluster", "other cluster") == 2
     names = ", ".join(sorted([KEPT, OTHER]))
-    said = f"--drop-cluster other cluster: no table has rows of this cluster; there are {names}"
+    said = f"--drop-cluster other cluster: no table has rows of this cluster; the tables have {names}"
     assert said in capsys.readouterr().err
     assert versions(two / "w") == before
 
